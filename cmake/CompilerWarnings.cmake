@@ -1,0 +1,10 @@
+# Compile options of every target of ours. Exactness needs the compiler to keep IEEE arithmetic:
+# no contraction into fused multiply-add, no fast-math (design section 3).
+add_library(phantora_options INTERFACE)
+target_compile_options(phantora_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -ffp-contract=off)
+if(PHANTORA_SANITIZE)
+  target_compile_options(phantora_options INTERFACE
+    -fsanitize=${PHANTORA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(phantora_options INTERFACE -fsanitize=${PHANTORA_SANITIZE})
+endif()
