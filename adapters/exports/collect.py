@@ -2,6 +2,7 @@
 """Makes the committed export lists: what each NVIDIA library exports, one symbol a line.
 
     collect.py [--check] LIBRARY_DIRECTORY... [--imports FILE_OR_DIRECTORY...] [--nvml-header FILE]
+               [--typedefs FILE]
 
 A list is the union of what it held before, what the library of that SONAME in the given directories
 exports (a toolkit's lib folder, its stubs folder, an unpacked wheel), and what the programs in
@@ -55,6 +56,24 @@ def imported(text):
         yield name, node
 
 
+def versioned_entry_points(header, exports):
+    """Yields (name, CUDA version, symbol) of what cuGetProcAddress finds, from cudaTypedefs.h.
+
+    The header has a type PFN_<name>_v<version> per revision of an entry point; the revisions are the
+    symbols name, name_v2, name_v3, ... in that order. Version 7000 stands for the per-thread twins.
+    """
+    versions = {}
+    for name, version in re.findall(r"PFN_(cu\w+?)_v(\d+)(?:_ptsz|_ptds)?\)", header):
+        versions.setdefault(name, set()).add(int(version))
+    for name, known in sorted(versions.items()):
+        symbols = [s for s in [name, *(f"{name}_v{i}" for i in range(2, 9))] if s in exports]
+        ordered = sorted(known)
+        if len(ordered) > len(symbols) and 7000 in ordered:
+            ordered.remove(7000)
+        for version, symbol in zip(ordered, symbols):
+            yield name, version, symbol
+
+
 def read(path):
     """Returns the version node and the symbols of a committed list."""
     if not path.exists():
@@ -68,6 +87,7 @@ def main():
     parser.add_argument("directories", nargs="*", type=pathlib.Path)
     parser.add_argument("--imports", nargs="*", type=pathlib.Path, default=[])
     parser.add_argument("--nvml-header", type=pathlib.Path)
+    parser.add_argument("--typedefs", type=pathlib.Path, help="the toolkit's cudaTypedefs.h")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
 
@@ -100,6 +120,17 @@ def main():
         else:
             head = f"# exports of {soname}; version node: {node}".rstrip()
             (HERE / f"{soname}.txt").write_text("\n".join([head, *sorted(symbols)]) + "\n")
+    if options.typedefs:
+        _, exports = read(HERE / "libcuda.so.1.txt")
+        text = "// What cuGetProcAddress finds: name, CUDA version from which on, symbol.\n" + "".join(
+            f'PHANTORA_ENTRY_POINT("{name}", {version}, "{symbol}")\n' for name, version, symbol in
+            versioned_entry_points(options.typedefs.read_text(), exports))
+        path = HERE / "libcuda_entry_points.inc"
+        if not options.check:
+            path.write_text(text)
+        elif text != path.read_text():
+            print(f"{path.name} differs from what {options.typedefs} says")
+            missing += 1
     return 1 if missing else 0
 
 

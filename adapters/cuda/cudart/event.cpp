@@ -1,26 +1,15 @@
 #include "cuda/cudart/entry.hpp"
+#include "cuda/driver/stream.hpp"
 #include "rank/timeline.hpp"
 
 #include <memory>
-#include <mutex>
-#include <unordered_set>
+#include <utility>
 
 using namespace phantora::cudart;
+namespace driver = phantora::driver;
 namespace rank = phantora::rank;
 
 namespace {
-
-/// Streams that the program made and has not destroyed.
-struct LiveStreams {
-  std::mutex mutex{};
-  std::unordered_set<const void*> handles{};
-};
-LiveStreams& live_streams() {
-  static auto* const instance = new LiveStreams;
-  return *instance;
-}
-
-constexpr int greatest_priority = -5;  // cudaDeviceGetStreamPriorityRange on compute capability 9.0
 
 rank::Event* event_of(cudaEvent_t event) { return reinterpret_cast<rank::Event*>(event); }
 
@@ -30,14 +19,7 @@ PHANTORA_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, u
                                                          int priority) {
   return device_entry(Api::event_create, [&] {
     if (!stream || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-    const int clamped = priority > 0                   ? 0
-                        : priority < greatest_priority ? greatest_priority
-                                                       : priority;
-    rank::Stream& made = rank::create_stream(rank::current_device(), flags, clamped);
-    *stream = reinterpret_cast<cudaStream_t>(&made);
-    LiveStreams& live = live_streams();
-    const std::scoped_lock lock{live.mutex};
-    live.handles.insert(&made);
+    *stream = reinterpret_cast<cudaStream_t>(&driver::create_stream(flags, priority));
     return cudaSuccess;
   });
 }
@@ -52,18 +34,14 @@ PHANTORA_EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 
 PHANTORA_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return device_entry(Api::event_create, [&] {
-    LiveStreams& live = live_streams();
-    const std::scoped_lock lock{live.mutex};
-    if (!live.handles.erase(stream)) return cudaErrorInvalidResourceHandle;
-    rank::destroy_stream(*reinterpret_cast<rank::Stream*>(stream));
-    return cudaSuccess;
+    return driver::destroy_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return device_entry(Api::get_device, [&] {
     if (least) *least = 0;
-    if (greatest) *greatest = greatest_priority;
+    if (greatest) *greatest = driver::greatest_priority;
     return cudaSuccess;
   });
 }

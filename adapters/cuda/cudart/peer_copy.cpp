@@ -1,5 +1,6 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/copy.hpp"
+#include "cuda/driver/stream.hpp"
 
 using namespace phantora::cudart;
 namespace driver = phantora::driver;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/cudart/entry.hpp"
+#include "cuda/driver/stream.hpp"
 
 // The runtime exports every entry point that knows a default stream twice: NAME, whose null stream
 // is the legacy one, and NAME_ptsz or NAME_ptds, whose null stream is the calling thread's. Sources

@@ -38,16 +38,6 @@ void deactivate(int device) {
   }
 }
 
-rank::Stream& stream_of(const void* handle, DefaultStream null_handle) {
-  constexpr std::uintptr_t legacy = 1, per_thread = 2;  // cudaStreamLegacy, cudaStreamPerThread
-  const auto value = reinterpret_cast<std::uintptr_t>(handle);
-  if (value > per_thread) return *static_cast<rank::Stream*>(const_cast<void*>(handle));
-  const bool own =
-      value == per_thread || (value != legacy && null_handle == DefaultStream::per_thread);
-  const int device = rank::current_device();
-  return own ? rank::per_thread_stream(device) : rank::legacy_stream(device);
-}
-
 PciAddress pci_address(int device) {
   // One bus per GPU, in order of the physical index, as on an HGX board.
   return {.domain = 0, .bus = 0x10 * (rank::physical_device(device) + 1) + 0xb, .device = 0};

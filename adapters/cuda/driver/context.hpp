@@ -1,12 +1,10 @@
 #pragma once
 
-#include "rank/timeline.hpp"
-
 #include <array>
 #include <cstdint>
 #include <string>
 
-/// What the runtime API and the driver API share: contexts, stream handles, identities of devices.
+/// What the runtime API and the driver API share: contexts and identities of devices.
 namespace phantora::driver {
 
 /// Makes sure that `device`'s primary context exists; the first call takes the context's own device
@@ -16,14 +14,6 @@ bool activate(int device);
 bool active(int device) noexcept;
 /// Gives the context's memory back (cudaDeviceReset).
 void deactivate(int device);
-
-/// What the null handle means: the legacy stream, or the calling thread's (API names in
-/// _ptsz/_ptds).
-enum class DefaultStream : std::uint8_t { legacy, per_thread };
-
-/// The stream behind a CUstream, which cudaStream_t and the streams of all libraries are.
-/// 0, 1 (legacy) and 2 (per thread) belong to the current device.
-rank::Stream& stream_of(const void* handle, DefaultStream null_handle = DefaultStream::legacy);
 
 /// PCI address of a visible device, made up but the same for every process of the host.
 struct PciAddress {
