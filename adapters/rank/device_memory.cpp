@@ -218,6 +218,14 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
   return known;
 }
 
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  return all.window(device_of(device_source))
+      .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
+}
+
 bool known(const void* device_address, std::size_t bytes) {
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};

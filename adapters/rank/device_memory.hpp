@@ -40,6 +40,10 @@ bool release_addresses(void* address);
 /// executed) come out as zeros and are counted ("unknown_reads").
 /// @return whether every byte was known.
 bool read(void* host_destination, const void* device_source, std::size_t bytes);
+/// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
+/// @return whether any byte was known.
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes);
 /// Whether every byte is known; reads nothing and counts nothing.
 bool known(const void* device_address, std::size_t bytes);
 /// Makes `bytes` at `device_destination` known.

@@ -106,6 +106,26 @@ bool SparseBytes::read(std::uint64_t address, std::byte* destination, std::size_
   return all;
 }
 
+bool SparseBytes::read_with_mask(std::uint64_t address, std::byte* destination, std::uint8_t* mask,
+                                 std::size_t size) const {
+  bool any = false;
+  for_each_page(address, size, page_bytes,
+                [&](std::uint64_t page, std::size_t offset, std::size_t done, std::size_t count) {
+                  const Page* from = find(page);
+                  if (from == nullptr) {
+                    std::memset(destination + done, 0, count);
+                    std::memset(mask + done, 0, count);
+                    return;
+                  }
+                  std::memcpy(destination + done, from->data.data() + offset, count);
+                  for (std::size_t i = 0; i < count; ++i) {
+                    mask[done + i] = from->known[offset + i] ? 1 : 0;
+                    any = any || mask[done + i] != 0;
+                  }
+                });
+  return any;
+}
+
 bool SparseBytes::known(std::uint64_t address, std::size_t size) const {
   for (std::size_t done = 0; done < size;) {
     const std::size_t offset = (address + done) % page_bytes;

@@ -20,6 +20,9 @@ class SparseBytes {
   void fill(std::uint64_t address, std::byte value, std::size_t size);
   /// Unknown bytes come out as zeros. @return whether every byte was known.
   bool read(std::uint64_t address, std::byte* destination, std::size_t size) const;
+  /// `mask[i]` becomes 1 where byte i is known, else 0. @return whether any byte was known.
+  bool read_with_mask(std::uint64_t address, std::byte* destination, std::uint8_t* mask,
+                      std::size_t size) const;
   [[nodiscard]] bool known(std::uint64_t address, std::size_t size) const;
   void forget(std::uint64_t address, std::size_t size);
   /// Known bytes stay known, unknown ones become unknown. The ranges may overlap.
