@@ -71,6 +71,7 @@ struct MarkerState {
 struct CommunicatorState {
   std::vector<GpuIndex> gpus;
   Communicator communicator;
+  std::uint64_t key = 0;                        ///< of its GPUs, and of how many it has had before
   std::vector<std::uint64_t> joined;            ///< per rank: collectives called so far
   std::map<std::uint64_t, std::uint64_t> open;  ///< call number -> operation
   /// (src, dst) -> messages whose other side has not called yet, oldest first.
@@ -175,8 +176,11 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     std::vector<NodeId> nodes;
     for (const GpuIndex gpu : gpus) nodes.push_back(cluster_.gpus.at(gpu));
     const std::size_t ranks = gpus.size();
+    std::uint64_t key = generations_[gpus]++;
+    for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
     communicators_.push_back({std::move(gpus),
                               Communicator{cluster_, std::move(nodes), nccl_},
+                              key,
                               std::vector<std::uint64_t>(ranks),
                               {},
                               {}});
@@ -215,10 +219,10 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         std::uint64_t operation_id = 0;
         if (theirs.empty()) {
           Operation& operation = new_operation(communicator, "send_recv");
-          operation.key = mixed(
-              mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
-                    static_cast<std::uint64_t>(message.dst_rank)),
-              channel.messages++);
+          operation.key =
+              mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
+                          static_cast<std::uint64_t>(message.dst_rank)),
+                    channel.messages++);
           operation.expected = 2;
           if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
             operation.plan = state.communicator.plan(std::span{&message, 1});
@@ -441,8 +445,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       spec.key = operation.key;
       double alone = spec.rate_cap.bytes_per_second();
       for (const LinkUse& use : spec.links) {
-        alone =
-            std::min(alone, view_.link(use.link).bandwidth.bytes_per_second() / use.bytes_per_byte);
+        alone = std::min(
+            alone, view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
       }
       const FlowId flow = network_.start(spec);
       flow_owner_[flow] = operation.id;
