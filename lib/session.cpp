@@ -25,6 +25,7 @@ struct Part {
   std::uint64_t operation = 0;  ///< collective instance
   StreamQueue* stream = nullptr;
   int rank = 0;
+  std::uint64_t tag = 0;
   Time reached = never;
 };
 
@@ -54,6 +55,7 @@ struct Operation {
 /// A rank's send/recv group: done when all its messages are.
 struct Group {
   StreamQueue* stream = nullptr;
+  std::uint64_t tag = 0;
   Time reached = never;
   std::vector<std::uint64_t> messages{};
   std::size_t unfinished = 0;
@@ -65,7 +67,9 @@ struct MarkerState {
   Device* device = nullptr;  ///< where it was recorded
   std::optional<Time> completed{};
   std::vector<StreamQueue*> waiting{};
+  int waits = 0;  ///< appended and not yet reached by their streams
   bool dropped = false;
+  [[nodiscard]] bool forgettable() const { return dropped && completed && waits == 0; }
 };
 
 struct CommunicatorState {
@@ -160,6 +164,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     StreamQueue& queue = stream(id);
     if (op.kind == StreamOp::Kind::marker) {
       markers_[MarkerId{op.argument}].device = queue.device;
+    } else if (op.kind == StreamOp::Kind::wait) {
+      ++markers_[MarkerId{op.argument}].waits;
     }
     queue.device->append(queue, op);
   }
@@ -188,7 +194,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   void collective(StreamId id, Time issued, CommunicatorId communicator, int rank, CollectiveOp op,
-                  Bytes total, int root) {
+                  Bytes total, int root, std::uint64_t tag) {
     CommunicatorState& state = communicators_.at(communicator.value);
     const std::uint64_t call = state.joined.at(static_cast<std::size_t>(rank))++;
     auto [open, first] = state.open.try_emplace(call, 0);
@@ -201,15 +207,16 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     }
     Operation& operation = operations_.at(open->second);
     if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
-    append_part(id, issued, operation, rank);
+    append_part(id, issued, operation, rank, tag);
   }
 
   void send_recv(StreamId id, Time issued, CommunicatorId communicator, int rank,
-                 std::span<const SendRecv> group) {
+                 std::span<const SendRecv> group, std::uint64_t tag) {
     CommunicatorState& state = communicators_.at(communicator.value);
     const std::uint64_t group_id = ++last_part_;
     Group& mine = groups_[group_id];
     mine.stream = &stream(id);
+    mine.tag = tag;
     for (const SendRecv& message : group) {
       CommunicatorState::Channel& channel = state.channels[{message.src_rank, message.dst_rank}];
       for (const bool sends : {true, false}) {
@@ -254,7 +261,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     const auto found = markers_.find(marker);
     if (found == markers_.end()) return;
     found->second.dropped = true;
-    if (found->second.completed) markers_.erase(found);
+    if (found->second.forgettable()) markers_.erase(found);
   }
 
   std::vector<Answer> advance(std::span<const Time> bounds) {
@@ -313,6 +320,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const { return devices_.at(gpu).use(); }
   void subscribe(SessionObserver& observer) { observers_.push_back(&observer); }
+  std::vector<std::uint64_t> finished_collectives() { return std::exchange(finished_tags_, {}); }
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
     return std::exchange(due_host_functions_, {});
   }
@@ -334,12 +342,13 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     return operation;
   }
 
-  void append_part(StreamId id, Time issued, Operation& operation, int rank) {
+  void append_part(StreamId id, Time issued, Operation& operation, int rank, std::uint64_t tag) {
     const std::uint64_t part_id = ++last_part_;
     Part& part = parts_[part_id];
     part.operation = operation.id;
     part.stream = &stream(id);
     part.rank = rank;
+    part.tag = tag;
     operation.parts.push_back(part_id);
     append(id, {StreamOp::Kind::collective, issued, part_id});
   }
@@ -354,16 +363,19 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     for (StreamQueue* waiting : std::exchange(state.waiting, {})) {
       if (waiting->device != state.device) waiting->device->add_foreign_wait(-1);
       waiting->device->wake(*waiting, at);
+      --state.waits;
     }
-    if (state.dropped) markers_.erase(marker);
+    if (state.forgettable()) markers_.erase(marker);
   }
 
   std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& waiting) override {
-    const auto found = markers_.find(marker);
-    // A marker that was completed and dropped lies in the past of whoever names it.
-    if (found == markers_.end()) return Time{};
-    MarkerState& state = found->second;
-    if (state.completed) return state.completed;
+    MarkerState& state = markers_.at(marker);
+    if (state.completed) {
+      const Time at = *state.completed;
+      --state.waits;
+      if (state.forgettable()) markers_.erase(marker);
+      return at;
+    }
     state.waiting.push_back(&waiting);
     if (waiting.device != state.device) waiting.device->add_foreign_wait(+1);
     return std::nullopt;
@@ -487,6 +499,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         const Part& done = parts_.at(part);
         done.stream->device->collective_finished(*done.stream, operation.name, done.reached, at,
                                                  true);
+        finished_tags_.push_back(done.tag);
         parts_.erase(part);
       } else if (--group->second.unfinished == 0) {
         finish_group(part, at);
@@ -500,6 +513,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     const Group& group = groups_.at(id);
     group.stream->device->collective_finished(*group.stream, "send_recv", group.reached, at,
                                               group.moving);
+    finished_tags_.push_back(group.tag);
     groups_.erase(id);
   }
 
@@ -607,6 +621,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::set<std::pair<Time, std::uint64_t>> finishing_{};
   std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
+  std::vector<std::uint64_t> finished_tags_{};
   std::vector<Request> requests_{};
   std::vector<Answer> forced_extra_{};
   std::vector<Time> bounds_{};
@@ -676,6 +691,7 @@ void Session::host_function(StreamId stream, Time issued, std::uint64_t ticket) 
 void Session::host_function_done(std::uint64_t ticket, Time finished) {
   impl_->host_function_done(ticket, finished);
 }
+std::vector<std::uint64_t> Session::finished_collectives() { return impl_->finished_collectives(); }
 std::vector<std::pair<std::uint64_t, Time>> Session::due_host_functions() {
   return impl_->due_host_functions();
 }
@@ -683,12 +699,12 @@ CommunicatorId Session::add_communicator(std::vector<GpuIndex> gpus) {
   return impl_->add_communicator(std::move(gpus));
 }
 void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
-                         CollectiveOp op, Bytes total, int root) {
-  impl_->collective(stream, issued, communicator, rank, op, total, root);
+                         CollectiveOp op, Bytes total, int root, std::uint64_t tag) {
+  impl_->collective(stream, issued, communicator, rank, op, total, root, tag);
 }
 void Session::send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
-                        std::span<const SendRecv> group) {
-  impl_->send_recv(stream, issued, communicator, rank, group);
+                        std::span<const SendRecv> group, std::uint64_t tag) {
+  impl_->send_recv(stream, issued, communicator, rank, group, tag);
 }
 void Session::synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker) {
   impl_->request({process, thread, clock, marker, false});

@@ -28,25 +28,29 @@ inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
 inline constexpr const char* host_time_variable = "PHANTORA_HOST_TIME";
 inline constexpr const char* host_scale_variable = "PHANTORA_HOST_SCALE";
 
+/// "REALTIME_NS:MONOTONIC_NS": the real clocks at virtual time zero.
+inline constexpr const char* epoch_variable = "PHANTORA_EPOCH";
+
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max();
 
 enum class Op : std::uint16_t {
-  define_query,     ///< a = query id; payload = its text (query_text.hpp)
-  create_stream,    ///< stream, device
-  launch,           ///< stream, a = query id
-  record,           ///< stream, a = marker
-  wait,             ///< stream, a = marker
-  drop_marker,      ///< a = marker: nobody will ask about it any more
-  host_function,    ///< stream, a = function ticket
+  define_query,        ///< a = query id; payload = its text (query_text.hpp)
+  create_stream,       ///< stream, device
+  launch,              ///< stream, a = query id
+  record,              ///< stream, a = marker
+  wait,                ///< stream, a = marker
+  drop_marker,         ///< a = marker: nobody will ask about it any more
+  host_function,       ///< stream, a = function ticket
   host_function_done,  ///< a = function ticket
-  collective,       ///< stream; payload = CollectiveRecord per operation of one group
-  operand,          ///< a = ticket; payload = the bytes of a small operand
+  collective,          ///< stream; payload = CollectiveRecord per operation of one group
+  operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
-  counter,          ///< a = amount; payload = name
+  counter,             ///< a = amount; payload = name
   // Blocking: answered in the thread's slot.
-  synchronize,      ///< a = marker
-  query,            ///< a = marker; reply.value = done
-  elapsed,          ///< a = start marker, b = end marker; reply.value = done
+  synchronize,  ///< a = marker
+  query,        ///< a = marker; reply.value = done
+  elapsed,  ///< a = start marker, b = end marker; reply.value = picoseconds, or no_time if either
+            ///< is not done
   join_communicator,   ///< a = ranks, b = rank, payload = 128-byte id; reply.value = communicator
   split_communicator,  ///< a = parent, b = color, c = key; reply.value = communicator or 0
 };
@@ -55,8 +59,8 @@ enum class Op : std::uint16_t {
 struct Record {
   Op op{};
   std::uint16_t device = 0;
-  std::uint32_t thread = 0;         ///< index of the thread's slot; no_thread for a background one
-  std::int64_t clock_ps = 0;        ///< the issuing thread's clock
+  std::uint32_t thread = 0;   ///< index of the thread's slot; no_thread for a background one
+  std::int64_t clock_ps = 0;  ///< the issuing thread's clock
   std::uint64_t stream = 0;
   std::uint64_t a = 0, b = 0, c = 0;
   std::uint32_t payload_bytes = 0;
@@ -68,11 +72,11 @@ inline constexpr std::uint32_t no_thread = 0xffffffff;
 
 struct CollectiveRecord {
   std::uint64_t communicator = 0;
-  std::uint64_t ticket = 0;         ///< of this rank's operand and result; 0: no data is carried
-  std::uint64_t count = 0;          ///< elements, as the NCCL call gives it
-  std::uint8_t op = 0;              ///< rank::Collective
-  std::uint8_t type = 0;            ///< ncclDataType_t
-  std::uint8_t reduction = 0;       ///< rank::Reduction
+  std::uint64_t ticket = 0;    ///< of this rank's operand and result; 0: no data is carried
+  std::uint64_t count = 0;     ///< elements, as the NCCL call gives it
+  std::uint8_t op = 0;         ///< rank::Collective
+  std::uint8_t type = 0;       ///< ncclDataType_t
+  std::uint8_t reduction = 0;  ///< rank::Reduction
   std::uint8_t reserved = 0;
   std::int32_t peer = 0;
   double premul = 1.0;
@@ -82,14 +86,16 @@ static_assert(std::is_trivially_copyable_v<CollectiveRecord>);
 enum class ThreadState : std::uint32_t {
   unused,
   running,
-  waiting,  ///< for another thread of its process (condition variable, semaphore)
-  blocked,  ///< in the engine
+  waiting,     ///< for another thread of its process (condition variable, semaphore)
+  blocked,     ///< in the engine
+  background,  ///< asks, but has no part in time
 };
 
 struct Reply {
-  std::int64_t clock_ps = 0;   ///< completion time, or the time of the answer
+  std::int64_t clock_ps = 0;  ///< completion time, or the time of the answer
   std::int64_t value = 0;
-  std::uint64_t deliveries = 0;  ///< data messages sent to this process before this answer
+  std::int32_t ranks = 0, rank = 0;  ///< of a communicator that was split off
+  std::uint64_t deliveries = 0;      ///< data messages sent to this process before this answer
 };
 
 struct ThreadSlot {
@@ -132,7 +138,7 @@ struct HostShared {
 struct Hello {
   std::uint32_t layout_version = version;
   std::int32_t pid = 0;
-  std::int32_t rank = -1;        ///< RANK, or -1
+  std::int32_t rank = -1;  ///< RANK, or -1
   std::int32_t host = 0;
 };
 
@@ -140,9 +146,9 @@ struct Hello {
 /// process may run (limit on runnable ranks).
 struct Welcome {
   std::uint32_t layout_version = version;
-  std::int32_t process = 0;           ///< index of this process in the engine
-  std::int32_t gpus = 0;              ///< per host
-  std::uint64_t gpu_memory = 0;       ///< bytes of each GPU
+  std::int32_t process = 0;      ///< index of this process in the engine
+  std::int32_t gpus = 0;         ///< per host
+  std::uint64_t gpu_memory = 0;  ///< bytes of each GPU
   std::array<char, 64> gpu_model{};
   std::array<char, 64> host_name{};
 };

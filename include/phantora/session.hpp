@@ -115,11 +115,13 @@ class Session {
   CommunicatorId add_communicator(std::vector<GpuIndex> gpus);
   /// One rank's part of the communicator's next collective.
   void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
-                  CollectiveOp op, Bytes total, int root);
+                  CollectiveOp op, Bytes total, int root, std::uint64_t tag = 0);
   /// One rank's group of sends and receives, which run together.
   /// @param group  src_rank or dst_rank of each is `rank`.
   void send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
-                 std::span<const SendRecv> group);
+                 std::span<const SendRecv> group, std::uint64_t tag = 0);
+  /// The tags of the calls to the two above that have completed since the last call of this.
+  std::vector<std::uint64_t> finished_collectives();
 
   /// Thread `thread` of `process` blocks until `marker` has completed.
   void synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker);
