@@ -47,6 +47,10 @@ void launch(Stream& stream, QueryId query);
 
 /// Records a new marker at the stream's end.
 Marker record(Stream& stream);
+/// The same into `event`, whose former marker is forgotten.
+void record(Stream& stream, Event& event);
+/// Nobody will ask about `marker` again (its event was destroyed). 0 is allowed.
+void forget_marker(Marker marker);
 /// Work appended to `stream` from now on starts no earlier than `marker`'s completion.
 void wait(Stream& stream, Marker marker);
 

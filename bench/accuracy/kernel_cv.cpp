@@ -1,0 +1,75 @@
+// Prints how well the H200's kernels are predicted when they are held out of the fit.
+#include "cross_validation.hpp"
+
+#include <phantora/builtin_cost_model.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+
+namespace {
+
+using namespace phantora;
+using namespace phantora::accuracy;
+
+void print(const char* title, const std::vector<Prediction>& predictions) {
+  std::printf("\n%s\n%-34s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
+              "p90", "total");
+  for (const auto& [family, e] : errors_by_family(predictions)) {
+    std::printf("%-34s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
+                100 * e.median, 100 * e.p90, e.total);
+  }
+}
+
+void print_groups(const std::vector<Measurement>& rows, const GpuModel& gpu) {
+  const Roofline roofline{gpu};
+  std::map<std::string, std::pair<double, int>> groups;
+  for (const Measurement& row : rows) {
+    const KernelWork work = describe(row.query);
+    auto& [sum, count] = groups[work.group];
+    sum += std::log(to_seconds(row.duration) / roofline.seconds(work));
+    ++count;
+  }
+  std::printf("\nInefficiency against the roofline\n");
+  for (const auto& [group, s] : groups) {
+    std::printf("%-60.60s %6d %7.2f\n", group.c_str(), s.second, std::exp(s.first / s.second));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const GpuModel gpu = gpu_model("h200");
+  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  std::vector<Prediction> bound;
+  const Roofline roofline{gpu};
+  for (const Measurement& row : rows) {
+    const auto e = roofline.estimate(row.query);
+    bound.push_back({family_of(row.query), to_seconds(row.duration), to_seconds(e->duration),
+                     to_seconds(e->stddev)});
+  }
+  print("Fitted, every fifth kernel held out at random",
+        cross_validate(rows, gpu, Holdout::random));
+  print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
+  print("Roofline alone", bound);
+  if (argc > 1 && std::string_view{argv[1]} == "--groups") print_groups(rows, gpu);
+
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const KernelCostModel model = builtin_cost_model(gpu);
+  const auto loaded = Clock::now();
+  const FittedModel fitted{gpu, rows, gpu};
+  const auto begin = Clock::now();
+  double sum = 0;
+  for (const Measurement& row : rows) sum += to_seconds(fitted.estimate(row.query)->duration);
+  const auto end = Clock::now();
+  const auto us = [](auto span) { return std::chrono::duration<double, std::micro>(span).count(); };
+  std::printf("\nLoaded in %.0f ms; %.1f us per fitted estimate (sum %.3f s)\n",
+              us(loaded - start) / 1e3, us(end - begin) / static_cast<double>(rows.size()), sum);
+  return EXIT_SUCCESS;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "kernel_cv: %s\n", error.what());
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <phantora/gpu_model.hpp>
+#include <phantora/kernel_cost_model.hpp>
+
+#include <filesystem>
+
+namespace phantora {
+
+/// Where the kernel data lies: $PHANTORA_DATA if set, else the source tree that the library was
+/// built from, else share/phantora beside the running program or where the library was installed.
+/// @throws ConfigError naming the places that were tried.
+std::filesystem::path data_directory();
+
+/// The kernel times that come with the library, for any GPU that gpu_model() knows.
+///
+/// The H200 was measured: exact hits first, then FittedModel, then Roofline. The others take the
+/// H200's inefficiencies on their own roofline; the source of those estimates is
+/// CostSource::roofline. Every query is answered, and never with zero.
+///
+/// @throws ConfigError if the data cannot be found or read.
+KernelCostModel builtin_cost_model(const GpuModel& gpu);
+
+}  // namespace phantora

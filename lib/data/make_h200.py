@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Writes h200.tsv, the kernel times that the built-in model for the H200 is fitted on.
+
+Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
+
+Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
+times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
+convolution, an attention, with all the kernels that the call launched) and one per kernel that
+PyTorch launches itself. README.md, one folder up, lists the keys.
+"""
+import gzip
+import json
+import re
+import sys
+
+SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
+TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp8": "fp8_e4m3"}
+COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp8": "fp32"}
+COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Pageable": "memcpy_h2d_pageable",
+          "DtoH (Device -> Pinned": "memcpy_d2h_pinned", "DtoH (Device -> Pageable": "memcpy_d2h_pageable"}
+
+
+def total(kernels):
+    return sum(k["us"] for k in kernels)
+
+
+def call(name, us, bytes=0, features=None, attributes=None):
+    """A row for a library call."""
+    return dict(name=name, us=us, bytes=bytes, features=features or {}, attributes=attributes or {})
+
+
+def launch(kernel, features=None, attributes=None):
+    """A row for a single kernel, copy or memset."""
+    name = kernel["name"]
+    if kernel["grid"] is None:
+        operation = "memset" if name.startswith("Memset") else next(v for k, v in COPIES.items() if k in name)
+        return call(operation, kernel["us"], kernel["bytes"])
+    return dict(name=name, grid=kernel["grid"], block=kernel["block"], shared=kernel["smem"], us=kernel["us"],
+                bytes=0, features=features or {}, attributes=attributes or {})
+
+
+def alignment(size):
+    """The largest power of two, at most 16, that divides `size`."""
+    return min(16, size & -size)
+
+
+def gemm(row):
+    """torch.mm on row-major A[m,k], B[k,n] is cuBLAS's column-major C'[n,m] = B' A'."""
+    dtype = row["dtype"]
+    # F.linear and _scaled_mm take the weight as [n,k]: B is a transposed view.
+    a_layout, b_layout = row.get("layout", "NT" if row["op"] in ("linear_bias", "scaled_mm") else "NN")
+    m, n, k = row["n"], row["m"], row["k"]
+    lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
+    c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
+                    a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
+                    c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
+    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=COMPUTE[dtype],
+                      transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
+    return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
+
+
+def is_torch(kernel):
+    """Whether PyTorch launched the kernel itself, rather than cuDNN."""
+    return re.search(r"\bat::|at_cuda_detail|pytorch_flash|fmha_cutlass", kernel["name"]) is not None
+
+
+def attention(row):
+    shape = dict(b=row["batch"], h=row["heads"], h_kv=row["heads"], s_q=row["seq"], s_kv=row["seq"],
+                 d=row["head_dim"], d_v=row["head_dim"])
+    attributes = dict(type="bf16", causal=str(int(row["causal"])))
+    mine = [k for k in row["kernels"] if not is_torch(k)]
+    rows = [launch(k, shape, attributes) if re.search("flash|fmha", k["name"]) else pointwise(k, row)
+            for k in row["kernels"] if is_torch(k)]
+    forward = next((i + 1 for i, k in enumerate(mine) if "_fprop_" in k["name"]), 0)
+    if forward:
+        rows.append(call("sdpa_fwd", total(mine[:forward]), features=shape, attributes=attributes))
+    if any("_bprop_" in k["name"] for k in mine):
+        rows.append(call("sdpa_bwd", total(mine[forward:]), features=shape, attributes=attributes))
+    return rows
+
+
+def convolution(row):
+    """PyTorch runs forward, ones_like (a fill), backward data, backward filter, then adds the gradients."""
+    p = row["k"] // 2 if row["k"] < 16 else 0
+    shape = dict(n=row["batch"], c=row["cin"], h=row["hw"], w=row["hw"], k=row["cout"], r=row["k"], s=row["k"],
+                 stride_h=row["stride"], stride_w=row["stride"], pad_h=p, pad_w=p, dilation_h=1, dilation_w=1, groups=1)
+    attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
+                      layout="nhwc" if row["channels_last"] else "nchw")
+    kernels = row["kernels"]
+    fill = next(i for i, k in enumerate(kernels) if "FillFunctor" in k["name"])
+    backward = [k for k in kernels[fill:] if not is_torch(k)]
+    # Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
+    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
+    end = next(i for i, k in enumerate(backward) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
+    while end < len(backward) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", backward[end]["name"]):
+        end += 1
+    rows = [call("conv_fwd", total(kernels[:fill]), features=shape, attributes=attributes)]
+    rows.append(call("conv_bwd_data", total(backward[:end]), features=shape, attributes=attributes))
+    rows.append(call("conv_bwd_filter", total(backward[end:]), features=shape, attributes=attributes))
+    return rows + [pointwise(k, row) for k in kernels[fill:] if is_torch(k)]
+
+
+def per_block(kernel):
+    """Elements that one block of an elementwise kernel covers; 0 for other kernels."""
+    threads = kernel["block"][0] if kernel["block"] else 0
+    if "::vectorized_elementwise_kernel<" in kernel["name"]:
+        return threads * 8
+    if "::unrolled_elementwise_kernel<" in kernel["name"]:
+        return threads * 4
+    match = re.search(r"::elementwise_kernel<(\d+), (\d+)", kernel["name"])
+    return int(match[1]) * int(match[2]) if match else 0
+
+
+def pointwise(kernel, row):
+    """Elementwise kernels carry their number of elements, the others the shape of the operation."""
+    covered = per_block(kernel)
+    if covered:
+        blocks = kernel["grid"][0]
+        numel = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
+        if -(-numel // covered) != blocks:
+            numel = blocks * covered
+        return launch(kernel, dict(numel=numel))
+    if "numel" in row:
+        return launch(kernel, dict(numel=row["numel"]))
+    if "cols" in row:
+        return launch(kernel, dict(rows=row["rows"], cols=row["cols"]))
+    return launch(kernel)
+
+
+def rows_of(row):
+    if row["op"] in ("mm", "bmm", "linear_bias", "scaled_mm"):
+        return gemm(row)
+    if row["op"].startswith("sdpa"):
+        return attention(row)
+    if row["op"].startswith("conv2d"):
+        return convolution(row)
+    return [pointwise(k, row) for k in row["kernels"]]
+
+
+def text(row):
+    dim = lambda d: "x".join(map(str, d)) if d else "-"
+    pairs = lambda d: ";".join(f"{k}={v}" for k, v in d.items()) or "-"
+    return "\t".join([row["name"], dim(row.get("grid")), dim(row.get("block")), str(row.get("shared", 0)),
+                      str(row["bytes"]), f"{row['us']:.3f}", pairs(row["features"]), pairs(row["attributes"])])
+
+
+def main(out, *sweeps):
+    lines = {}
+    for sweep in sweeps:
+        for line in gzip.open(sweep, "rt"):
+            row = json.loads(line)
+            for made in rows_of(row) if row.get("kernels") else []:
+                # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
+                fields = text(made).split("\t")
+                lines.setdefault(tuple(fields[:5] + fields[6:]), []).append(made["us"])
+    with open(out, "w") as file:
+        file.write("# Kernel times on one NVIDIA H200, made by make_h200.py.\n")
+        file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\n")
+        for key, us in sorted(lines.items()):
+            file.write("\t".join([*key[:5], f"{sum(us) / len(us):.3f}", *key[5:]]) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,135 @@
+#include <phantora/fitted_model.hpp>
+#include <phantora/kernel_work.hpp>
+#include <phantora/roofline.hpp>
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace phantora {
+
+namespace {
+
+constexpr int dimensions = static_cast<int>(KernelWork::dimensions);
+/// Neighbours that enter an estimate; more changed no held-out error by more than 0.1 %.
+constexpr Eigen::Index neighbour_count = 32;
+/// Variance of the log-inefficiency within a group, and of repeated measurements (the 17 GEMMs
+/// that both sweeps measured differ by 5 % in the median).
+constexpr double signal_variance = 0.06;
+constexpr double noise_variance = 0.003;
+/// Variance of a group's mean: wide, so that the data alone determine it.
+constexpr double mean_variance = 1.0;
+/// Squared distance between kernels of different families of a group.
+constexpr float family_distance = 0.5F;
+
+struct Group {
+  Eigen::Matrix<float, dimensions, Eigen::Dynamic> coordinates;
+  Eigen::ArrayX<std::size_t> families;
+  Eigen::VectorXf inefficiency;  // log(measured / roofline)
+};
+
+/// Exponential covariance: inefficiencies jump where the library changes its kernel, so no
+/// smoother one fits.
+double covariance(double squared_distance) {
+  return signal_variance * std::exp(-std::sqrt(squared_distance));
+}
+
+}  // namespace
+
+struct FittedModel::Body {
+  Roofline measured;
+  Roofline target;
+  std::unordered_map<std::string, Group> groups;
+};
+
+FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurement>& data,
+                         const GpuModel& target) {
+  auto body = std::make_shared<Body>(Body{Roofline{measured_on}, Roofline{target}, {}});
+  struct Sample {
+    KernelWork work;
+    float inefficiency;
+  };
+  std::unordered_map<std::string, std::vector<Sample>> samples;
+  for (const Measurement& row : data) {
+    KernelWork work = describe(row.query);
+    const double expected = body->measured.seconds(work);
+    const auto inefficiency = static_cast<float>(std::log(to_seconds(row.duration) / expected));
+    auto& group = samples[work.group];
+    group.push_back({std::move(work), inefficiency});
+  }
+  for (const auto& [name, rows] : samples) {
+    const auto count = static_cast<Eigen::Index>(rows.size());
+    Group group{{dimensions, count}, Eigen::ArrayX<std::size_t>(count), Eigen::VectorXf(count)};
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const auto& [work, inefficiency] = rows[static_cast<std::size_t>(i)];
+      group.coordinates.col(i) =
+          Eigen::Map<const Eigen::Matrix<float, dimensions, 1>>(work.coordinates.data());
+      group.families(i) = std::hash<std::string>{}(work.family);
+      group.inefficiency(i) = inefficiency;
+    }
+    body->groups.emplace(name, std::move(group));
+  }
+  body_ = std::move(body);
+}
+
+std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) const {
+  const KernelWork work = describe(query);
+  const auto found = body_->groups.find(work.group);
+  if (found == body_->groups.end()) return std::nullopt;
+  const Group& group = found->second;
+
+  const Eigen::Matrix<float, dimensions, 1> at =
+      Eigen::Map<const Eigen::Matrix<float, dimensions, 1>>(work.coordinates.data());
+  const std::size_t family = std::hash<std::string>{}(work.family);
+  const Eigen::Index total = group.inefficiency.size();
+  Eigen::ArrayXf distance = (group.coordinates.colwise() - at).colwise().squaredNorm().transpose();
+  for (Eigen::Index i = 0; i < total; ++i) {
+    if (group.families(i) != family) distance(i) += family_distance;
+  }
+
+  const Eigen::Index count = std::min(neighbour_count, total);
+  std::vector<Eigen::Index> nearest(static_cast<std::size_t>(total));
+  std::iota(nearest.begin(), nearest.end(), Eigen::Index{0});
+  // Ties are broken by position, so that the answer is the same everywhere.
+  const auto closer = [&](Eigen::Index a, Eigen::Index b) {
+    return distance(a) != distance(b) ? distance(a) < distance(b) : a < b;
+  };
+  std::nth_element(nearest.begin(), nearest.begin() + (count - 1), nearest.end(), closer);
+  nearest.resize(static_cast<std::size_t>(count));
+  std::sort(nearest.begin(), nearest.end(), closer);
+
+  Eigen::MatrixXd among(count, count);
+  Eigen::VectorXd toward(count);
+  Eigen::VectorXd values(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const Eigen::Index a = nearest[static_cast<std::size_t>(i)];
+    toward(i) = covariance(static_cast<double>(distance(a))) + mean_variance;
+    values(i) = static_cast<double>(group.inefficiency(a));
+    for (Eigen::Index j = 0; j <= i; ++j) {
+      const Eigen::Index b = nearest[static_cast<std::size_t>(j)];
+      float apart = (group.coordinates.col(a) - group.coordinates.col(b)).squaredNorm();
+      if (group.families(a) != group.families(b)) apart += family_distance;
+      among(i, j) = covariance(static_cast<double>(apart)) + mean_variance;
+    }
+    among(i, i) += noise_variance;
+  }
+  const Eigen::LLT<Eigen::MatrixXd> factor{among.selfadjointView<Eigen::Lower>()};
+  const Eigen::VectorXd weights = factor.solve(toward);
+  const double inefficiency = weights.dot(values);
+  const double variance = std::max(
+      noise_variance, signal_variance + mean_variance + noise_variance - weights.dot(toward));
+
+  const double seconds = body_->target.seconds(work) * std::exp(inefficiency);
+  const bool same_gpu = body_->measured.gpu().key == body_->target.gpu().key;
+  return CostEstimate{duration_from_seconds(seconds),
+                      duration_from_seconds(seconds * std::sqrt(variance)),
+                      same_gpu ? CostSource::fitted : CostSource::roofline};
+}
+
+}  // namespace phantora
