@@ -1,4 +1,7 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
+//
+// Usage: kernel_cv [--detailed] [STEP.tsv...], where a step is a file of kernel data whose feature
+// `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
 #include "cross_validation.hpp"
 
 #include <phantora/builtin_cost_model.hpp>
@@ -7,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <span>
 #include <string_view>
 
 namespace {
@@ -38,6 +42,40 @@ void print_groups(const std::vector<Measurement>& rows, const GpuModel& gpu) {
   }
 }
 
+/// Predicts each kernel of a step, in the format of the kernel data with the feature "count".
+void replay(const std::filesystem::path& path, const KernelCostModel& model, bool each) {
+  struct Share {
+    double measured = 0, predicted = 0;
+  };
+  std::map<std::string, Share> shares;
+  std::map<std::string_view, double> sources;
+  for (Measurement& row : read_measurements(path)) {
+    const double count = row.query.features.extract("count").mapped();
+    const auto estimate = model.estimate(row.query);
+    const double measured = count * to_seconds(row.duration);
+    const double predicted = count * to_seconds(estimate->duration);
+    for (const std::string& family : {family_of(row.query), std::string{"whole step"}}) {
+      shares[family].measured += measured;
+      shares[family].predicted += predicted;
+    }
+    sources[to_string(estimate->source)] += predicted;
+    if (each) {
+      std::printf("%8.1f %8.1f %6.3f %5.0f %s %.130s\n", 1e6 * measured, 1e6 * predicted,
+                  predicted / measured, count, to_string(estimate->source).data(),
+                  row.query.name.c_str());
+    }
+  }
+  std::printf("\n%s, us\n%-34s %10s %10s %7s\n", path.filename().c_str(), "family", "measured",
+              "predicted", "ratio");
+  for (const auto& [family, s] : shares) {
+    std::printf("%-34s %10.1f %10.1f %7.3f\n", family.c_str(), 1e6 * s.measured, 1e6 * s.predicted,
+                s.predicted / s.measured);
+  }
+  for (const auto& [source, seconds] : sources) {
+    std::printf("%s: %.1f us\n", std::string{source}.c_str(), 1e6 * seconds);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -54,7 +92,16 @@ int main(int argc, char** argv) try {
         cross_validate(rows, gpu, Holdout::random));
   print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
   print("Roofline alone", bound);
-  if (argc > 1 && std::string_view{argv[1]} == "--groups") print_groups(rows, gpu);
+  const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
+  bool detailed = false;
+  for (const std::string_view argument : arguments) {
+    if (argument == "--detailed") {
+      detailed = true;
+      print_groups(rows, gpu);
+    } else {
+      replay(argument, builtin_cost_model(gpu), detailed);
+    }
+  }
 
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

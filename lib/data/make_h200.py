@@ -52,10 +52,15 @@ def gemm(row):
     m, n, k = row["n"], row["m"], row["k"]
     lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
     c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    compute = COMPUTE[dtype]
+    if TYPE[dtype] == "fp32":
+        # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
+        names = " ".join(k["name"] for k in row["kernels"])
+        compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
     features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
                     a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
                     c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
-    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=COMPUTE[dtype],
+    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
                       transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
     return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
 
