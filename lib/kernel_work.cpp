@@ -2,8 +2,10 @@
 #include <phantora/kernel_work.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace phantora {
 
@@ -78,7 +80,11 @@ KernelWork gemm(const KernelQuery& query) {
                 feature(query, "c_align", 16.0), 16.0});
   work.group = "gemm";
   work.group += label(work.arithmetic);
-  if (alignment < 16.0) work.group += "/unaligned";
+  if (alignment < 16.0) {
+    work.group += "/unaligned";
+    // The older kernels' mean efficiency against the aligned ones'.
+    if (work.arithmetic != Arithmetic::fp32) work.efficiency = 0.3;
+  }
   const auto transa = attribute(query, "transa", "N");
   const auto transb = attribute(query, "transb", "N");
   work.family = transa;
@@ -302,6 +308,39 @@ double array_count(std::string_view identity) {
   return at == std::string_view::npos ? 0.0 : leading_integer(identity.substr(at + array.size()));
 }
 
+/// What stands between the first parentheses of `text`.
+std::string_view operand_list(std::string_view text) {
+  const auto open = text.find('(');
+  const auto close = text.find(')', open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return {};
+  return text.substr(open + 1, close - open - 1);
+}
+
+/// Bytes per element of an elementwise kernel whose functor is `functor`, with `arrays` arrays.
+double element_bytes(std::string_view functor, double arrays) {
+  // A lambda names the types of its operands: {lambda(bool, float, float)#1}.
+  const auto lambda = functor.rfind("{lambda(");
+  if (lambda != std::string_view::npos && functor.find('}', lambda) + 1 == functor.size()) {
+    double bytes = 0.0;
+    double operands = 0.0;
+    double last = 4.0;
+    for (std::string_view rest = operand_list(functor.substr(lambda)); !rest.empty();) {
+      const auto comma = rest.find(',');
+      last = std::max(1.0, last_type_bytes(rest.substr(0, comma)));
+      bytes += last;
+      operands += 1.0;
+      rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    }
+    const bool narrowing = functor.find("float16_copy_kernel") != std::string_view::npos;
+    const bool comparison = functor.find("compare_") != std::string_view::npos;
+    const double result = narrowing ? 2.0 : comparison ? 1.0 : last;
+    return bytes + std::max(0.0, arrays - operands) * result;
+  }
+  const KernelSignature type = parse_signature(functor);
+  const double size = type.arguments.empty() ? 4.0 : last_type_bytes(type.arguments.front());
+  return std::max(1.0, size) * arrays;
+}
+
 KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature) {
   const double threads = query.grid.count() * query.block.count();
   KernelWork work;
@@ -311,14 +350,19 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   // The functor comes after the vector width, which is a number.
   const auto functor = std::ranges::find_if(
       signature.arguments, [](std::string_view a) { return leading_integer(a) == 0.0; });
-  const double size = functor == signature.arguments.end() ? 0.0 : last_type_bytes(*functor);
-  const double arrays = array_count(signature.identity);
+  const double counted_arrays = array_count(signature.identity);
   // elementwise_kernel hides its arrays: mostly one input and one output.
-  work.bytes = numel * std::max(1.0, size) * (arrays > 0.0 ? arrays : 2.0);
+  const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
+  double size =
+      functor == signature.arguments.end() ? 4.0 * arrays : element_bytes(*functor, arrays);
+  // With casts the types are only known at run time, and the conversions, one per array and one for
+  // the functor, take longer than the traffic: 1.4 us per 2^20 of them.
+  if (signature.identity.find("WithCast") != std::string_view::npos) size = 4.0 * (arrays + 1.0);
+  work.bytes = numel * size;
   work.exact = counted;
   work.group = signature.base;
   work.family = signature.identity;
-  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size, 0.7),
+  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size / arrays, 0.7),
                       static_cast<float>(arrays * 0.5)};
   return work;
 }
@@ -346,14 +390,58 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
   return work;
 }
 
+/// Size of the elements that a kernel of PyTorch's is instantiated for, in bytes.
+double element_size(const KernelSignature& signature) {
+  for (const std::string_view argument : signature.arguments) {
+    const KernelSignature inner = parse_signature(argument);
+    // Copies are instantiated for a size, OpaqueType<2u>; reductions for ReduceOp<input, ...>.
+    if (inner.base == "OpaqueType") return leading_integer(inner.arguments.front());
+    const auto type = inner.base == "ReduceOp" ? inner.arguments.front() : argument;
+    if (const double size = last_type_bytes(type); size > 0.0) return size;
+  }
+  return 4.0;
+}
+
+/// How often a row-wise kernel reads or writes each element.
+double passes(std::string_view base) {
+  static constexpr std::array<std::pair<std::string_view, double>, 6> known{{
+      {"layer_norm_grad_input", 3.0},
+      {"cunn_SoftMaxForwardReg", 2.0},
+      {"cunn_SoftMaxForward", 3.0},
+      {"cunn_SoftMaxBackward", 3.0},
+      {"softmax_warp_backward", 3.0},
+      {"reduce_kernel", 1.0},
+  }};
+  const auto found =
+      std::ranges::find_if(known, [&](const auto& entry) { return base.starts_with(entry.first); });
+  return found != known.end() ? found->second : 2.0;
+}
+
+/// Round trips to memory that a reduction makes one after the other.
+double reduction_round_trips(const KernelQuery& query, const KernelSignature& signature,
+                             double elements_per_thread) {
+  // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each;
+  // the threads of a block share a row, or with several outputs per thread, block.y rows.
+  const double outputs =
+      signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
+  const double trips = std::ceil(elements_per_thread / 16.0);
+  if (query.grid.y == 1) return trips;
+  // Then the last of the grid.y blocks that share a result adds their partial sums.
+  const double adders =
+      outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
+  return trips + 3.0 + std::ceil(query.grid.y / adders);
+}
+
 /// Any other kernel: its bytes as told, or from the features, or what its threads can load.
 KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   KernelWork work;
   const double blocks = query.grid.count();
   const double threads = blocks * query.block.count();
-  const double size = std::max(2.0, last_type_bytes(signature.identity));
+  const double size = element_size(signature);
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
+  // The likelihood loss looks one element up per row.
+  if (signature.base.starts_with("nll_loss")) cols = 1.0;
   if (signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 && cols == 0.0) {
     // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
     cols = std::exp2(leading_integer(signature.arguments[3]));
@@ -363,18 +451,23 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   if (query.bytes > 0.0) {
     work.bytes = query.bytes;
   } else if (numel > 0.0) {
-    work.bytes = 2.0 * numel * size;
+    work.bytes = passes(signature.base) * numel * size;
   } else {
     // One 16-byte load and store per thread is what vectorised kernels do.
     work.bytes = threads * 32.0;
     work.exact = false;
+  }
+  if (signature.base == "reduce_kernel") {
+    const double elements = numel > 0.0 ? numel : work.bytes / size;
+    work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
   work.flops = query.flops;
   work.blocks = blocks;
   work.group = signature.base;
   work.family = signature.identity;
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(blocks, 1.0),
-                      log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0)};
+                      log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0),
+                      log_coordinate(size, 1.0)};
   return work;
 }
 

@@ -18,27 +18,13 @@ namespace {
 using namespace phantora;
 using namespace phantora::accuracy;
 
-void print(const char* title, const std::vector<Prediction>& predictions) {
-  std::printf("\n%s\n%-34s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
+void print(const char* title, const std::vector<Prediction>& predictions,
+           std::string Prediction::*key = &Prediction::family) {
+  std::printf("\n%s\n%-50s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
               "p90", "total");
-  for (const auto& [family, e] : errors_by_family(predictions)) {
-    std::printf("%-34s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
+  for (const auto& [family, e] : errors_by(key, predictions)) {
+    std::printf("%-50.50s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
                 100 * e.median, 100 * e.p90, e.total);
-  }
-}
-
-void print_groups(const std::vector<Measurement>& rows, const GpuModel& gpu) {
-  const Roofline roofline{gpu};
-  std::map<std::string, std::pair<double, int>> groups;
-  for (const Measurement& row : rows) {
-    const KernelWork work = describe(row.query);
-    auto& [sum, count] = groups[work.group];
-    sum += std::log(to_seconds(row.duration) / roofline.seconds(work));
-    ++count;
-  }
-  std::printf("\nInefficiency against the roofline\n");
-  for (const auto& [group, s] : groups) {
-    std::printf("%-60.60s %6d %7.2f\n", group.c_str(), s.second, std::exp(s.first / s.second));
   }
 }
 
@@ -85,11 +71,11 @@ int main(int argc, char** argv) try {
   const Roofline roofline{gpu};
   for (const Measurement& row : rows) {
     const auto e = roofline.estimate(row.query);
-    bound.push_back({family_of(row.query), to_seconds(row.duration), to_seconds(e->duration),
-                     to_seconds(e->stddev)});
+    bound.push_back({family_of(row.query), describe(row.query).group, to_seconds(row.duration),
+                     to_seconds(e->duration), to_seconds(e->stddev)});
   }
-  print("Fitted, every fifth kernel held out at random",
-        cross_validate(rows, gpu, Holdout::random));
+  const auto held_out = cross_validate(rows, gpu, Holdout::random);
+  print("Fitted, every fifth kernel held out at random", held_out);
   print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
   print("Roofline alone", bound);
   const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
@@ -97,7 +83,8 @@ int main(int argc, char** argv) try {
   for (const std::string_view argument : arguments) {
     if (argument == "--detailed") {
       detailed = true;
-      print_groups(rows, gpu);
+      print("Fitted, at random, by group", held_out, &Prediction::group);
+      print("Roofline alone, by group", bound, &Prediction::group);
     } else {
       replay(argument, builtin_cost_model(gpu), detailed);
     }

@@ -29,14 +29,14 @@ def call(name, us, bytes=0, features=None, attributes=None):
     return dict(name=name, us=us, bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
-def launch(kernel, features=None, attributes=None):
+def launch(kernel, features=None, attributes=None, bytes=0):
     """A row for a single kernel, copy or memset."""
     name = kernel["name"]
     if kernel["grid"] is None:
         operation = "memset" if name.startswith("Memset") else next(v for k, v in COPIES.items() if k in name)
         return call(operation, kernel["us"], kernel["bytes"])
     return dict(name=name, grid=kernel["grid"], block=kernel["block"], shared=kernel["smem"], us=kernel["us"],
-                bytes=0, features=features or {}, attributes=attributes or {})
+                bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
 def alignment(size):
@@ -126,6 +126,12 @@ def pointwise(kernel, row):
         if -(-numel // covered) != blocks:
             numel = blocks * covered
         return launch(kernel, dict(numel=numel))
+    if row["op"] == "cat":
+        # Two inputs of numel elements are read, and written one after the other.
+        return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
+    if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
+        # The step counts: a tensor of one element each.
+        return launch(kernel, dict(numel=kernel["grid"][0]))
     if "numel" in row:
         return launch(kernel, dict(numel=row["numel"]))
     if "cols" in row:
