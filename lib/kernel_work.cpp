@@ -87,13 +87,11 @@ KernelWork gemm(const KernelQuery& query) {
   }
   const auto transa = attribute(query, "transa", "N");
   const auto transb = attribute(query, "transb", "N");
-  work.family = transa;
-  work.family += transb;
   const auto epilogue = attribute(query, "epilogue", "none");
   constexpr double size_scale = 2.0;
   work.coordinates = {log_coordinate(work.m, size_scale), log_coordinate(work.n, size_scale),
                       log_coordinate(work.k, size_scale), log_coordinate(work.batch, size_scale),
-                      transa == "N" ? 0.0F : 0.25F,       transb == "N" ? 0.0F : 0.25F,
+                      transa == "N" ? 0.0F : 0.5F,        transb == "N" ? 0.0F : 0.5F,
                       epilogue == "none" ? 0.0F : 0.5F,   log_coordinate(alignment, 0.7)};
   return work;
 }
@@ -104,7 +102,9 @@ KernelWork convolution(const KernelQuery& query) {
   KernelWork work;
   work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
   const double images = feature(query, "n", 1.0);
-  const double in = feature(query, "c", 1.0);
+  const double size = type_bytes(type);
+  // Channels are padded to what the tensor cores load at once, 16 bytes.
+  const double in = std::ceil(feature(query, "c", 1.0) * size / 16.0) * 16.0 / size;
   const double out = feature(query, "k", 1.0);
   const double h = feature(query, "h", 1.0);
   const double w = feature(query, "w", 1.0);
@@ -113,11 +113,11 @@ KernelWork convolution(const KernelQuery& query) {
   const double groups = feature(query, "groups", 1.0);
   const double stride_h = feature(query, "stride_h", 1.0);
   const double stride_w = feature(query, "stride_w", 1.0);
-  const auto extent = [&](double size, std::string_view pad, std::string_view dilation,
+  const auto extent = [&](double length, std::string_view pad, std::string_view dilation,
                           double filter, double stride) {
     const double reach = feature(query, dilation, 1.0) * (filter - 1.0) + 1.0;
     return std::max(1.0,
-                    std::floor((size + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
+                    std::floor((length + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
   };
   const double p = extent(h, "pad_h", "dilation_h", r, stride_h);
   const double q = extent(w, "pad_w", "dilation_w", s, stride_w);
@@ -139,11 +139,13 @@ KernelWork convolution(const KernelQuery& query) {
   for (double* side : {&work.m, &work.n, &work.k}) *side = std::max(1.0, *side);
   const double input = images * in * h * w;
   const double output = images * out * p * q;
+  work.bytes = (input + output + out * filter) * size;
   const bool nchw = attribute(query, "layout", "nchw") == "nchw";
-  // The tensor-core kernels want channels last; cuDNN converts what is not, reading and writing it
-  // once more. Products with 1x1 filters take either layout.
-  const double passes = nchw && r * s > 1.0 ? 3.0 : 1.0;
-  work.bytes = ((input + output) * passes + out * filter) * type_bytes(type);
+  // The tensor-core kernels want channels last; cuDNN converts what is not by kernels of their own.
+  // A 1x1 filter is a plain product in either layout, if the planes are aligned.
+  const bool plain =
+      r * s <= 1.0 && stride_h * stride_w <= 1.0 && std::fmod(h * w * size, 16.0) == 0.0;
+  if (nchw && !plain) work.converted_bytes = 2.0 * (input + output) * size;
   work.group = query.name;
   work.group += label(work.arithmetic);
   work.family = nchw ? "nchw" : "nhwc";
@@ -152,9 +154,9 @@ KernelWork convolution(const KernelQuery& query) {
                       log_coordinate(out / groups, 2.0),
                       log_coordinate(r * s, 1.5),
                       log_coordinate(stride_h * stride_w, 2.0),
-                      nchw ? 0.6F : 0.0F,
+                      nchw ? 0.3F : 0.0F,
                       log_coordinate(groups, 1.0),
-                      0.0F};
+                      work.converted_bytes > 0.0 ? 0.5F : 0.0F};
   return work;
 }
 
@@ -353,12 +355,15 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   const double counted_arrays = array_count(signature.identity);
   // elementwise_kernel hides its arrays: mostly one input and one output.
   const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
-  double size =
+  const double size =
       functor == signature.arguments.end() ? 4.0 * arrays : element_bytes(*functor, arrays);
-  // With casts the types are only known at run time, and the conversions, one per array and one for
-  // the functor, take longer than the traffic: 1.4 us per 2^20 of them.
-  if (signature.identity.find("WithCast") != std::string_view::npos) size = 4.0 * (arrays + 1.0);
   work.bytes = numel * size;
+  if (signature.identity.find("WithCast") != std::string_view::npos) {
+    // With casts the types are only known at run time, and converting them takes longer than the
+    // traffic: 0.95 ps per array and one more for the functor, which is 64 times fp32's peak.
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = numel * (arrays + 1.0) * 64.0;
+  }
   work.exact = counted;
   work.group = signature.base;
   work.family = signature.identity;
@@ -426,10 +431,11 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
       signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
   const double trips = std::ceil(elements_per_thread / 16.0);
   if (query.grid.y == 1) return trips;
-  // Then the last of the grid.y blocks that share a result adds their partial sums.
+  // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
+  // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
   const double adders =
       outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
-  return trips + 3.0 + std::ceil(query.grid.y / adders);
+  return trips + 0.7 * (3.0 + std::ceil(query.grid.y / adders));
 }
 
 /// Any other kernel: its bytes as told, or from the features, or what its threads can load.
