@@ -25,6 +25,7 @@ enum class Holdout {
 
 struct Prediction {
   std::string family;   ///< for the table: "gemm bf16", "elementwise", ...
+  std::string group;    ///< as in KernelWork
   double measured = 0;  ///< seconds
   double predicted = 0;
   double stddev = 0;
@@ -93,8 +94,9 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
       if (fold[i] != held) continue;
       auto estimate = model.estimate(rows[i].query);
       if (!estimate) estimate = roofline.estimate(rows[i].query);
-      predictions.push_back({family_of(rows[i].query), to_seconds(rows[i].duration),
-                             to_seconds(estimate->duration), to_seconds(estimate->stddev)});
+      predictions.push_back({family_of(rows[i].query), describe(rows[i].query).group,
+                             to_seconds(rows[i].duration), to_seconds(estimate->duration),
+                             to_seconds(estimate->stddev)});
     }
   }
   return predictions;
@@ -117,9 +119,10 @@ inline Error error_of(const std::vector<Prediction>& predictions) {
   return error;
 }
 
-inline std::map<std::string, Error> errors_by_family(const std::vector<Prediction>& predictions) {
+inline std::map<std::string, Error> errors_by(std::string Prediction::*key,
+                                              const std::vector<Prediction>& predictions) {
   std::map<std::string, std::vector<Prediction>> families;
-  for (const Prediction& p : predictions) families[p.family].push_back(p);
+  for (const Prediction& p : predictions) families[p.*key].push_back(p);
   std::map<std::string, Error> errors;
   for (const auto& [family, members] : families) errors.emplace(family, error_of(members));
   return errors;

@@ -29,14 +29,14 @@ def call(name, us, bytes=0, features=None, attributes=None):
     return dict(name=name, us=us, bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
-def launch(kernel, features=None, attributes=None):
+def launch(kernel, features=None, attributes=None, bytes=0):
     """A row for a single kernel, copy or memset."""
     name = kernel["name"]
     if kernel["grid"] is None:
         operation = "memset" if name.startswith("Memset") else next(v for k, v in COPIES.items() if k in name)
         return call(operation, kernel["us"], kernel["bytes"])
     return dict(name=name, grid=kernel["grid"], block=kernel["block"], shared=kernel["smem"], us=kernel["us"],
-                bytes=0, features=features or {}, attributes=attributes or {})
+                bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
 def alignment(size):
@@ -52,10 +52,15 @@ def gemm(row):
     m, n, k = row["n"], row["m"], row["k"]
     lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
     c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    compute = COMPUTE[dtype]
+    if TYPE[dtype] == "fp32":
+        # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
+        names = " ".join(k["name"] for k in row["kernels"])
+        compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
     features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
                     a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
                     c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
-    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=COMPUTE[dtype],
+    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
                       transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
     return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
 
@@ -121,6 +126,12 @@ def pointwise(kernel, row):
         if -(-numel // covered) != blocks:
             numel = blocks * covered
         return launch(kernel, dict(numel=numel))
+    if row["op"] == "cat":
+        # Two inputs of numel elements are read, and written one after the other.
+        return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
+    if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
+        # The step counts: a tensor of one element each.
+        return launch(kernel, dict(numel=kernel["grid"][0]))
     if "numel" in row:
         return launch(kernel, dict(numel=row["numel"]))
     if "cols" in row:
