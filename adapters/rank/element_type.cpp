@@ -57,7 +57,8 @@ std::uint16_t to_float16(float value) noexcept {
   // 11 significant bits, at least 2^-24 each: nearbyint rounds to nearest, even.
   const int unit = std::max(exponent - 11, -24);
   const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  const std::uint32_t bits = unit == -24 ? units : units + (static_cast<std::uint32_t>(unit + 24) << 10);
+  const std::uint32_t bits =
+      unit == -24 ? units : units + (static_cast<std::uint32_t>(unit + 24) << 10);
   return static_cast<std::uint16_t>(sign | bits);
 }
 

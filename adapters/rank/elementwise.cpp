@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-/// PyTorch's elementwise kernels (ATen/native/cuda/Loops.cuh, CUDALoops.cuh): one output, a functor,
-/// contiguous or strided operands, converted while loading and storing or not.
+/// PyTorch's elementwise kernels (ATen/native/cuda/Loops.cuh, CUDALoops.cuh): one output, a
+/// functor, contiguous or strided operands, converted while loading and storing or not.
 namespace phantora::rank {
 
 namespace {
@@ -51,9 +51,9 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
       const int unused = chosen ? function.unused_if_true : function.unused_if_false;
       if (unused >= 0) known[static_cast<std::size_t>(unused)] = true;
     }
-    const bool all = std::all_of(known.begin(),
-                                 known.begin() + static_cast<std::ptrdiff_t>(function.arguments.size()),
-                                 [](bool k) { return k; });
+    const bool all = std::all_of(
+        known.begin(), known.begin() + static_cast<std::ptrdiff_t>(function.arguments.size()),
+        [](bool k) { return k; });
     std::optional<Value> result;
     if (all) result = converted(function.result, function.evaluate(values.data(), state));
     images[0].store(loop.offset(i, 0), loop.types[0], result);
@@ -85,7 +85,10 @@ class Elementwise final : public Meaning {
 
   Elementwise(Form form, std::size_t operands, std::optional<ElementwiseFunction> function,
               std::vector<ElementType> types)
-      : form_{form}, operands_{operands}, function_{std::move(function)}, types_{std::move(types)} {}
+      : form_{form},
+        operands_{operands},
+        function_{std::move(function)},
+        types_{std::move(types)} {}
 
   [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
     Loop loop;
@@ -101,8 +104,8 @@ class Elementwise final : public Meaning {
       if (form_ == Form::converting) {
         // LoadWithCast<n>: n types of a byte, then n sizes; StoreWithCast<1> the same.
         for (std::size_t o = 0; o < operands_; ++o) {
-          const auto number = o == 0 ? arguments.get<std::uint8_t>(6)
-                                     : arguments.get<std::uint8_t>(5, o - 1);
+          const auto number =
+              o == 0 ? arguments.get<std::uint8_t>(6) : arguments.get<std::uint8_t>(5, o - 1);
           const auto type = element_type_of_scalar_type(number);
           if (!type) return std::nullopt;
           loop.types[o] = *type;
@@ -158,9 +161,8 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
     // the widest argument.
     types = functor_types(functor);
     if (types.empty() || !operands) return nullptr;
-    const auto widest = *std::max_element(types.begin(), types.end(), [](auto a, auto b) {
-      return size_of(a) < size_of(b);
-    });
+    const auto widest = *std::max_element(types.begin(), types.end(),
+                                          [](auto a, auto b) { return size_of(a) < size_of(b); });
     types.insert(types.begin(), widest);
     types.resize(*operands, widest);
   }
@@ -173,7 +175,8 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
 std::optional<std::size_t> array_size(std::string_view text) {
   const TemplateName name = template_name(text);
   if (name.name != "std::array" || name.arguments.size() != 2) return std::nullopt;
-  return static_cast<std::size_t>(std::strtoul(std::string{name.arguments[1]}.c_str(), nullptr, 10));
+  return static_cast<std::size_t>(
+      std::strtoul(std::string{name.arguments[1]}.c_str(), nullptr, 10));
 }
 
 }  // namespace

@@ -132,9 +132,10 @@ C sign(C a) {
 // --- Functions of two arguments, by the name of the functor, or of the function whose lambda it is
 
 const std::unordered_map<std::string_view, Binary>& binary_functions() {
-#define PHANTORA_BINARY(expression)                       \
-  [](ElementType type, const Value& x, const Value& y) {  \
-    return lift(type, [](auto a, auto b) { return expression; }, x, y); \
+#define PHANTORA_BINARY(expression)                             \
+  [](ElementType type, const Value& x, const Value& y) {        \
+    return lift(                                                \
+        type, [](auto a, auto b) { return expression; }, x, y); \
   }
   static const auto* const table = new std::unordered_map<std::string_view, Binary>{
       {"MulFunctor", PHANTORA_BINARY(multiply(a, b))},
@@ -150,8 +151,7 @@ const std::unordered_map<std::string_view, Binary>& binary_functions() {
       {"logical_xor_kernel_cuda", PHANTORA_BINARY((a != 0) != (b != 0))},
       {"pow_tensor_tensor_kernel", PHANTORA_BINARY(power(a, b))},
       {"mse_kernel_cuda", PHANTORA_BINARY(multiply(subtract(a, b), subtract(a, b)))},
-      {"sigmoid_backward_kernel_cuda",
-       PHANTORA_BINARY(a * (static_cast<decltype(b)>(1) - b) * b)},
+      {"sigmoid_backward_kernel_cuda", PHANTORA_BINARY(a * (static_cast<decltype(b)>(1) - b) * b)},
       {"tanh_backward_kernel_cuda", PHANTORA_BINARY(a * (static_cast<decltype(b)>(1) - b * b))},
   };
 #undef PHANTORA_BINARY
@@ -169,7 +169,10 @@ Value shift(bool left, ElementType type, const Value& a, const Value& b) {
   const std::int64_t x = a.to_integer(), by = b.to_integer();
   const auto bits = static_cast<std::int64_t>(8 * size_of(type));
   const bool is_signed = type != ElementType::uint8 && type != ElementType::boolean;
-  if (left) return by < 0 || by >= bits ? Value{0} : Value{static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << by)};
+  if (left)
+    return by < 0 || by >= bits
+               ? Value{0}
+               : Value{static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << by)};
   const std::int64_t most = is_signed ? bits - 1 : bits;
   return x >> (by < 0 || by >= bits ? std::min<std::int64_t>(most, 63) : by);
 }
@@ -184,7 +187,6 @@ Value floating_binary(std::string_view name, double a, double b) {
 
 // --- Functions of one argument
 
-double identity(double x) { return x; }
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 double gelu(double x) { return x * 0.5 * (1.0 + std::erf(x * M_SQRT1_2)); }
 double gelu_tanh(double x) {
@@ -246,9 +248,10 @@ const std::unordered_map<std::string_view, double (*)(double)>& real_functions()
 }
 
 const std::unordered_map<std::string_view, Unary>& unary_functions() {
-#define PHANTORA_UNARY(expression)               \
-  [](ElementType type, const Value& x) {         \
-    return lift(type, [](auto a) { return expression; }, x); \
+#define PHANTORA_UNARY(expression)                   \
+  [](ElementType type, const Value& x) {             \
+    return lift(                                     \
+        type, [](auto a) { return expression; }, x); \
   }
   static const auto* const table = new std::unordered_map<std::string_view, Unary>{
       {"neg_kernel_cuda", PHANTORA_UNARY(subtract(static_cast<decltype(a)>(0), a))},
@@ -281,8 +284,8 @@ class State {
 constexpr std::size_t host_pointer_bytes = 8;
 
 /// Size of a `__host__ __device__` lambda of nvcc: its captures in order of first use, then a
-/// pointer to its host twin, unless it has no captures and no capture default (one byte). Found with
-/// nvcc 13 by printing closures.
+/// pointer to its host twin, unless it has no captures and no capture default (one byte). Found
+/// with nvcc 13 by printing closures.
 std::size_t closure_bytes(std::initializer_list<std::size_t> captures) {
   std::size_t size = 0;
   std::size_t alignment = 8;
@@ -324,7 +327,8 @@ Functor functor_of(std::string_view text) {
 
 using Combine = std::function<Value(const Value& a, const Value& b, const std::byte* state)>;
 
-/// The operation inside of BinaryFunctor, AUnaryFunctor and BUnaryFunctor. `type`: of its arguments.
+/// The operation inside of BinaryFunctor, AUnaryFunctor and BUnaryFunctor. `type`: of its
+/// arguments.
 struct Inner {
   Combine combine;
   std::size_t bytes = 1;
@@ -334,7 +338,9 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
   if (functor.key == "CompareEqFunctor") {
     return Inner{[type](const Value& a, const Value& b, const std::byte* state) {
                    const bool not_equal = load(ElementType::int32, state).integer != 0;
-                   const bool equal = lift(type, [](auto x, auto y) { return x == y; }, a, b).to_bool();
+                   const bool equal = lift(
+                                          type, [](auto x, auto y) { return x == y; }, a, b)
+                                          .to_bool();
                    return Value{equal != not_equal};
                  },
                  4};
@@ -343,7 +349,9 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
     return Inner{[type](const Value& x, const Value& other, const std::byte* state) {
                    State scalars{state};
                    const Value threshold = scalars.next(type), value = scalars.next(type);
-                   return lift(type, [](auto a, auto b) { return a <= b; }, x, threshold).to_bool()
+                   return lift(
+                              type, [](auto a, auto b) { return a <= b; }, x, threshold)
+                                  .to_bool()
                               ? value
                               : other;
                  },
@@ -372,9 +380,9 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
       return f(type, a, b);
     }};
   }
-  for (const std::string_view key : {"atan2_kernel_cuda", "hypot_kernel_cuda",
-                                     "copysign_kernel_cuda", "fmax_kernel_cuda",
-                                     "fmin_kernel_cuda"}) {
+  for (const std::string_view key :
+       {"atan2_kernel_cuda", "hypot_kernel_cuda", "copysign_kernel_cuda", "fmax_kernel_cuda",
+        "fmin_kernel_cuda"}) {
     if (functor.key == key && is_floating(type)) {
       return Inner{[key](const Value& a, const Value& b, const std::byte*) {
         return floating_binary(key, a.to_real(), b.to_real());
@@ -384,8 +392,8 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
   return std::nullopt;
 }
 
-/// The type of the inner operation's arguments: its own template argument or lambda parameter, which
-/// is the compute type where that differs from the element type.
+/// The type of the inner operation's arguments: its own template argument or lambda parameter,
+/// which is the compute type where that differs from the element type.
 std::optional<ElementType> inner_type(std::string_view text) {
   const Functor functor = functor_of(text);
   const auto& names = functor.is_lambda ? functor.parameters : functor.arguments;
@@ -442,8 +450,10 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     return f;
   }
   const auto add_scaled = [compute](const Value& a, const Value& b, const Value& alpha) {
-    return lift(compute, [](auto x, auto y) { return add(x, y); }, a,
-                lift(compute, [](auto x, auto y) { return multiply(x, y); }, alpha, b));
+    return lift(
+        compute, [](auto x, auto y) { return add(x, y); }, a,
+        lift(
+            compute, [](auto x, auto y) { return multiply(x, y); }, alpha, b));
   };
   if (functor.key == "CUDAFunctor_add") {
     f.arguments = {*type, *type};
@@ -470,11 +480,12 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     f.state_bytes = 4;
     f.evaluate = [compute](const Value* v, const std::byte* state) {
       const auto op = load(ElementType::int32, state).integer;  // OpType: GE, GT, LE, LT
-      return lift(compute,
-                  [op](auto a, auto b) {
-                    return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
-                  },
-                  v[0], v[1]);
+      return lift(
+          compute,
+          [op](auto a, auto b) {
+            return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
+          },
+          v[0], v[1]);
     };
     return f;
   }
@@ -534,11 +545,12 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
                     State scalars{state};
                     const auto op = scalars.next(ElementType::int32).integer;
                     const Value other = scalars.next(type);
-                    return lift(compute,
-                                [op](auto a, auto b) {
-                                  return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
-                                },
-                                v[0], other);
+                    return lift(
+                        compute,
+                        [op](auto a, auto b) {
+                          return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
+                        },
+                        v[0], other);
                   });
     }
     if (key == "launch_clamp_scalar") {
@@ -557,36 +569,36 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
                   });
     }
     if (key == "pow_tensor_scalar_kernel_impl") {
-      const auto exponent_type = functor.arguments.size() == 2
-                                     ? element_type_named(functor.arguments[1])
-                                     : std::nullopt;
+      const auto exponent_type =
+          functor.arguments.size() == 2 ? element_type_named(functor.arguments[1]) : std::nullopt;
       if (!exponent_type) return std::nullopt;
       // One lambda for each of the exponents 2, 3 and -2, and one for all others.
       if (number <= 3) {
         const double exponent = number == 1 ? 2 : number == 2 ? 3 : -2;
         return made(host_pointer_bytes, [compute, exponent](const Value* v, const std::byte*) {
-          return lift(compute,
-                      [exponent](auto a) {
-                        const auto square = multiply(a, a);
-                        if (exponent == 2) return square;
-                        if (exponent == 3) return multiply(square, a);
-                        return divide(static_cast<decltype(a)>(1), square);
-                      },
-                      v[0]);
+          return lift(
+              compute,
+              [exponent](auto a) {
+                const auto square = multiply(a, a);
+                if (exponent == 2) return square;
+                if (exponent == 3) return multiply(square, a);
+                return divide(static_cast<decltype(a)>(1), square);
+              },
+              v[0]);
         });
       }
       return made(closure_bytes({size_of(*exponent_type)}),
                   [compute, e = *exponent_type](const Value* v, const std::byte* state) {
-                    return lift(compute, [](auto a, auto b) { return power(a, b); }, v[0],
-                                load(e, state));
+                    return lift(
+                        compute, [](auto a, auto b) { return power(a, b); }, v[0], load(e, state));
                   });
     }
     if (key == "pow_scalar_tensor_impl") {
-      return made(closure_bytes({size_of(type)}),
-                  [type, compute](const Value* v, const std::byte* state) {
-                    return lift(compute, [](auto a, auto b) { return power(a, b); },
-                                load(type, state), v[0]);
-                  });
+      return made(
+          closure_bytes({size_of(type)}), [type, compute](const Value* v, const std::byte* state) {
+            return lift(
+                compute, [](auto a, auto b) { return power(a, b); }, load(type, state), v[0]);
+          });
     }
     if (key == "GeluCUDAKernelImpl") {
       // The first dispatch is for the tanh approximation.
@@ -638,7 +650,7 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
           const C a = v[0].as<C>(), b = v[1].as<C>(), w = weight.as<C>();
           // at::native::lerp: from the nearer end.
           return Value{std::fabs(static_cast<double>(w)) < 0.5 ? a + w * (b - a)
-                                                              : b - (b - a) * (C{1} - w)};
+                                                               : b - (b - a) * (C{1} - w)};
         });
       });
     }
@@ -654,8 +666,8 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
         return g(compute, v[0], v[1]);
       });
     }
-    for (const std::string_view name : {"atan2_kernel_cuda", "hypot_kernel_cuda",
-                                        "fmax_kernel_cuda", "fmin_kernel_cuda"}) {
+    for (const std::string_view name :
+         {"atan2_kernel_cuda", "hypot_kernel_cuda", "fmax_kernel_cuda", "fmin_kernel_cuda"}) {
       if (key == name && is_floating(type)) {
         return made(1, [name](const Value* v, const std::byte*) {
           return floating_binary(name, v[0].to_real(), v[1].to_real());
@@ -671,17 +683,18 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
       f.condition = 0;
       f.unused_if_true = 2;
       f.unused_if_false = 1;
-      return made(1, [](const Value* v, const std::byte*) {
-        return v[0].to_bool() ? v[1] : v[2];
-      });
+      return made(1, [](const Value* v, const std::byte*) { return v[0].to_bool() ? v[1] : v[2]; });
     }
     if (key == "clamp_kernel_impl") {
       return made(1, [compute](const Value* v, const std::byte*) {
         for (int i = 0; i < 3; ++i) {
           if (v[i].floating && std::isnan(v[i].real)) return v[i];
         }
-        return lift(compute, [](auto a, auto b) { return a < b ? a : b; },
-                    lift(compute, [](auto a, auto b) { return a > b ? a : b; }, v[0], v[1]), v[2]);
+        return lift(
+            compute, [](auto a, auto b) { return a < b ? a : b; },
+            lift(
+                compute, [](auto a, auto b) { return a > b ? a : b; }, v[0], v[1]),
+            v[2]);
       });
     }
     if (key == "lerp_tensor_kernel") {
@@ -692,16 +705,16 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     }
     if (key == "addcmul_cuda_kernel" || key == "addcdiv_cuda_kernel") {
       const bool quotient = key == "addcdiv_cuda_kernel";
-      return made(closure_bytes({scalar}), [compute, quotient](const Value* v,
-                                                              const std::byte* state) {
-        const Value alpha = load(compute, state);
-        return in_compute_type(compute, [&](auto zero) {
-          using C = decltype(zero);
-          const C b = v[1].as<C>(), c = v[2].as<C>(), scale = alpha.as<C>();
-          return Value{add(v[0].as<C>(), quotient ? multiply(scale, divide(b, c))
-                                                  : multiply(scale, multiply(b, c)))};
-        });
-      });
+      return made(closure_bytes({scalar}),
+                  [compute, quotient](const Value* v, const std::byte* state) {
+                    const Value alpha = load(compute, state);
+                    return in_compute_type(compute, [&](auto zero) {
+                      using C = decltype(zero);
+                      const C b = v[1].as<C>(), c = v[2].as<C>(), scale = alpha.as<C>();
+                      return Value{add(v[0].as<C>(), quotient ? multiply(scale, divide(b, c))
+                                                              : multiply(scale, multiply(b, c)))};
+                    });
+                  });
     }
   }
   return std::nullopt;

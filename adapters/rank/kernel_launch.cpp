@@ -134,7 +134,9 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
 
 }  // namespace
 
-const KernelResources& resources(const Kernel& kernel) { return reading_of(kernel).kernel_resources; }
+const KernelResources& resources(const Kernel& kernel) {
+  return reading_of(kernel).kernel_resources;
+}
 
 void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
   const KernelReading& reading = reading_of(kernel);

@@ -14,7 +14,7 @@ enum class Kind : std::uint8_t {
   sum,
   mean,
   product,
-  maximum,       ///< propagates NaN
+  maximum,  ///< propagates NaN
   minimum,
   all,
   any,
@@ -279,9 +279,9 @@ std::optional<Layout> layout(const Arguments& arguments) {
   const std::size_t head = config_bytes + OffsetCalculator::bytes(1) + OffsetCalculator::bytes(2);
   if (size < tail_bytes + head) return std::nullopt;
   // An accumulator of 16 bytes aligns the struct to as much; the config is aligned to 4 only.
-  for (const std::size_t padding : {0, 8}) {
+  for (const std::size_t padding : {std::size_t{0}, std::size_t{8}}) {
     const std::size_t source = size - tail_bytes - padding;
-    for (const std::size_t gap : {0, 4}) {
+    for (const std::size_t gap : {std::size_t{0}, std::size_t{4}}) {
       if (source < head + gap) continue;
       const std::size_t config = source - head - gap;
       constexpr std::size_t block_width = 44, block_height = 48;
@@ -296,9 +296,9 @@ std::optional<Layout> layout(const Arguments& arguments) {
   return std::nullopt;
 }
 
-class Reduction final : public Meaning {
+class TensorReduction final : public Meaning {
  public:
-  Reduction(ElementType input, ElementType output, std::optional<Operation> op)
+  TensorReduction(ElementType input, ElementType output, std::optional<Operation> op)
       : input_{input}, output_{output}, operation_{op} {}
 
   [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
@@ -323,8 +323,8 @@ class Reduction final : public Meaning {
     Effect effect;
     const std::size_t in_size = size_of(input_), out_size = size_of(output_);
     const bool indexed = operation_ && has_index(operation_->kind);
-    const bool index_first = operation_ && (operation_->kind == Kind::arg_max ||
-                                            operation_->kind == Kind::arg_min);
+    const bool index_first =
+        operation_ && (operation_->kind == Kind::arg_max || operation_->kind == Kind::arg_min);
     const ElementType first_type = index_first ? ElementType::int64 : output_;
     const ElementType second_type = indexed ? ElementType::int64 : output_;
     const std::size_t read_extent = input.last(0) + output.last(1) + in_size;
@@ -342,17 +342,17 @@ class Reduction final : public Meaning {
     if (staging != nullptr) {
       const auto element = arguments.get<std::uint32_t>(0, at->config);
       const auto blocks = arguments.get<std::uint32_t>(0, at->config + 20);
-      effect.operands.push_back(
-          {staging, std::size_t{element} * outputs * blocks * arguments.shape.block.x, false, true});
+      effect.operands.push_back({staging,
+                                 std::size_t{element} * outputs * blocks * arguments.shape.block.x,
+                                 false, true});
     }
     if (semaphores != nullptr) {
       effect.operands.push_back({semaphores, arguments.shape.grid.x * 4, false, true});
     }
     effect.bytes = static_cast<double>(inputs) * outputs * static_cast<double>(in_size) +
                    static_cast<double>(outputs) * static_cast<double>(size_of(first_type));
-    effect.features = {{"numel", static_cast<double>(inputs) * outputs},
-                       {"rows", outputs},
-                       {"cols", inputs}};
+    effect.features = {
+        {"numel", static_cast<double>(inputs) * outputs}, {"rows", outputs}, {"cols", inputs}};
     const bool small = read_extent <= small_bytes && first_extent <= small_bytes;
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
@@ -376,8 +376,7 @@ class Reduction final : public Meaning {
         };
         images[1].store(to, first_type, result(fold.first()));
         if (output_count > 1) {
-          images[2].store(to / out_size * size_of(second_type), second_type,
-                          result(fold.second()));
+          images[2].store(to / out_size * size_of(second_type), second_type, result(fold.second()));
         }
       }
     };
@@ -400,8 +399,8 @@ std::unique_ptr<Meaning> read_reduction(const Signature& signature, const Kernel
   const auto input = element_type_named(reduce.arguments[0]);
   const auto output = element_type_named(reduce.arguments[3]);
   if (!input || !output) return nullptr;
-  return std::make_unique<Reduction>(*input, *output,
-                                     operation(reduce.arguments[1], *input, *output));
+  return std::make_unique<TensorReduction>(*input, *output,
+                                           operation(reduce.arguments[1], *input, *output));
 }
 
 }  // namespace phantora::rank
