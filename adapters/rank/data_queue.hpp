@@ -28,7 +28,9 @@ void wait(const Stream& stream, Marker marker);
 
 /// Everything behind this point of `stream` waits until deliver(ticket).
 /// `send` runs in stream order and must hand the operand's bytes to the engine; it is called when
-/// the operations before it have run. `receive` gets the result.
+/// the operations before it have run. `receive` gets the result. The operations of one NCCL group
+/// on one stream need one ticket between them: a second ticket's send runs after the first's
+/// result.
 using Ticket = std::uint64_t;
 void collective(const Stream& stream, Ticket ticket, Operation send,
                 std::function<void(std::span<const std::byte>)> receive);

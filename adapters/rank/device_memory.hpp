@@ -24,15 +24,28 @@ struct Allocation {
   std::byte* base = nullptr;
   std::size_t size = 0;
 };
-/// The live allocation that holds `address`; nullopt for host memory.
+/// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
 std::optional<Allocation> allocation_of(const void* address);
 /// Whether `address` lies in any device's reserved range: cheap, no lock.
 bool is_device_address(const void* address) noexcept;
+
+/// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB. Data can
+/// be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none is
+/// left.
+void* reserve_addresses(int device, std::size_t bytes);
+/// False when `address` is not the start of a reserved range.
+bool release_addresses(void* address);
 
 /// Copies device memory out. Bytes that are unknown (never written, or written by work that was not
 /// executed) come out as zeros and are counted ("unknown_reads").
 /// @return whether every byte was known.
 bool read(void* host_destination, const void* device_source, std::size_t bytes);
+/// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
+/// @return whether any byte was known.
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes);
+/// Whether every byte is known; reads nothing and counts nothing.
+bool known(const void* device_address, std::size_t bytes);
 /// Makes `bytes` at `device_destination` known.
 void write(void* device_destination, const void* host_source, std::size_t bytes);
 void fill(void* device_destination, int value, std::size_t bytes);

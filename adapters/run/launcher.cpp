@@ -222,7 +222,7 @@ class Supervisor {
     const bool per_host = options_.per == "host" ||
                           (options_.per.empty() && (base == "torchrun" || base == "accelerate"));
     const std::string socket_name = fmt::format("phantora-{}-{}", getpid(), now_ns(CLOCK_REALTIME));
-    Session session{cluster_, gpu_, cost_model(), {}, nccl_variables()};
+    Session session{cluster_, gpu_, builtin_cost_model(gpu_), {}, nccl_variables()};
     Engine engine{cluster_,
                   gpu_,
                   session,
@@ -278,13 +278,6 @@ class Supervisor {
     if (cluster_.gpu_memory) gpu.memory = *cluster_.gpu_memory;
     if (options_.gpu_memory) gpu.memory = parse_size(*options_.gpu_memory);
     return gpu;
-  }
-
-  KernelCostModel cost_model() const {
-    std::vector<KernelCostModel> links;
-    for (const std::string& file : options_.kernel_files) links.push_back(kernel_database(file));
-    links.push_back(builtin_cost_model(gpu_));
-    return first_of(std::move(links));
   }
 
   /// NCCL's own variables steer the simulated NCCL.

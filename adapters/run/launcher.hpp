@@ -10,7 +10,6 @@ namespace phantora::run {
 struct LaunchOptions {
   std::string cluster;
   std::optional<std::string> gpu_memory{};
-  std::vector<std::string> kernel_files{};
   std::string report{};
   std::string trace{};
   std::string host_time = "measured";
