@@ -78,7 +78,10 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
       for (const auto& [key, value] : row.query.features) cell += key + std::to_string(value);
     } else {
       // Half a length scale: a factor of e in each of m, n, k of a GEMM.
-      for (const float x : work.coordinates) cell += " " + std::to_string(std::lround(x * 2.0F));
+      for (const float x : work.coordinates) {
+        cell += ' ';
+        cell += std::to_string(std::lround(x * 2.0F));
+      }
     }
     fold.push_back(stable_hash(cell) % folds);
   }
