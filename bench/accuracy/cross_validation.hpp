@@ -56,6 +56,7 @@ inline std::string family_of(const KernelQuery& query) {
     return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
   }
   if (group.starts_with("conv_")) return "convolution";
+  if (group.starts_with("batch_norm_")) return "batch norm";
   if (group.starts_with("sdpa_") || group.starts_with("flash_") || group.starts_with("fmha_")) {
     return "attention";
   }

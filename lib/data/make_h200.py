@@ -3,6 +3,9 @@
 
 Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
 
+The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz beside this file, which
+measure_h200.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
+
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
 convolution, an attention, with all the kernels that the call launched) and one per kernel that
@@ -126,11 +129,10 @@ def per_block(kernel):
 def pointwise(kernel, row):
     """Elementwise kernels carry their number of elements, the others the shape of the operation."""
     covered = per_block(kernel)
+    elements = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
     if covered:
         blocks = kernel["grid"][0]
-        numel = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
-        if -(-numel // covered) != blocks:
-            numel = blocks * covered
+        numel = elements if -(-elements // covered) == blocks else blocks * covered
         return launch(kernel, dict(numel=numel))
     if row["op"] == "cat":
         # Two inputs of numel elements are read, and written one after the other.
@@ -138,11 +140,38 @@ def pointwise(kernel, row):
     if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
         # The step counts: a tensor of one element each.
         return launch(kernel, dict(numel=kernel["grid"][0]))
-    if "numel" in row:
-        return launch(kernel, dict(numel=row["numel"]))
-    if "cols" in row:
+    if "::batch_norm_" in kernel["name"]:
+        return launch(kernel, dict(numel=row["batch"] * row["cin"] * row["hw"] ** 2))
+    if "numel" in row or row["op"] == "reduce":
+        return launch(kernel, dict(numel=elements))
+    if "cols" in row and row["op"] != "cast":
         return launch(kernel, dict(rows=row["rows"], cols=row["cols"]))
     return launch(kernel)
+
+
+def batch_norm(row):
+    """cuDNN's for fp32, PyTorch's own kernels for bf16."""
+    rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    shape = dict(n=row["batch"], c=row["cin"], h=row["hw"], w=row["hw"])
+    attributes = dict(type=row["dtype"], layout="nhwc" if row["channels_last"] else "nchw")
+    cudnn = [k for k in row["kernels"] if not is_torch(k)]
+    backward = next((i for i, k in enumerate(cudnn) if re.search("_bw_|_bwtr", k["name"])), len(cudnn))
+    # A memset before the backward kernel belongs to it.
+    while 0 < backward < len(cudnn) and cudnn[backward - 1]["name"].startswith("Memset"):
+        backward -= 1
+    for name, part in (("batch_norm_fwd_train", cudnn[:backward]), ("batch_norm_bwd", cudnn[backward:])):
+        if any("cudnn" in k["name"] for k in part):
+            rows.append(call(name, total(part), features=shape, attributes=attributes))
+    return rows
+
+
+def optimiser(row):
+    """A list of tensors: two of three are matrices; a kernel that is launched once takes them all."""
+    matrices = sum(1 for i in range(row["count"]) if i % 3)
+    elements = matrices * row["width"] ** 2 + (row["count"] - matrices) * row["width"]
+    names = [k["name"] for k in row["kernels"]]
+    whole = lambda k: "multi_tensor_apply" in k["name"] and names.count(k["name"]) == 1 and "std::plus" not in k["name"]
+    return [launch(k, dict(numel=elements)) if whole(k) else pointwise(k, row) for k in row["kernels"]]
 
 
 def rows_of(row):
@@ -152,6 +181,10 @@ def rows_of(row):
         return attention(row)
     if row["op"].startswith("conv2d"):
         return convolution(row)
+    if row["op"].startswith("batch_norm"):
+        return batch_norm(row)
+    if row["op"] == "optimiser":
+        return optimiser(row)
     return [pointwise(k, row) for k in row["kernels"]]
 
 
