@@ -94,6 +94,18 @@ def attention(row):
     return rows
 
 
+def split_backward(kernels):
+    """The kernels of backward data and of backward filter, which follow one another.
+
+    Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
+    """
+    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
+    end = next(i for i, k in enumerate(kernels) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
+    while end < len(kernels) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", kernels[end]["name"]):
+        end += 1
+    return kernels[:end], kernels[end:]
+
+
 def convolution(row):
     """PyTorch runs forward, ones_like (a fill), backward data, backward filter, then adds the gradients."""
     p = row["k"] // 2 if row["k"] < 16 else 0
@@ -103,15 +115,9 @@ def convolution(row):
                       layout="nhwc" if row["channels_last"] else "nchw")
     kernels = row["kernels"]
     fill = next(i for i, k in enumerate(kernels) if "FillFunctor" in k["name"])
-    backward = [k for k in kernels[fill:] if not is_torch(k)]
-    # Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
-    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
-    end = next(i for i, k in enumerate(backward) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
-    while end < len(backward) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", backward[end]["name"]):
-        end += 1
-    rows = [call("conv_fwd", total(kernels[:fill]), features=shape, attributes=attributes)]
-    rows.append(call("conv_bwd_data", total(backward[:end]), features=shape, attributes=attributes))
-    rows.append(call("conv_bwd_filter", total(backward[end:]), features=shape, attributes=attributes))
+    data, weight = split_backward([k for k in kernels[fill:] if not is_torch(k)])
+    rows = [call(name, total(part), features=shape, attributes=attributes)
+            for name, part in (("conv_fwd", kernels[:fill]), ("conv_bwd_data", data), ("conv_bwd_filter", weight))]
     return rows + [pointwise(k, row) for k in kernels[fill:] if is_torch(k)]
 
 
