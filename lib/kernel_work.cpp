@@ -280,7 +280,8 @@ KernelWork batch_norm(const KernelQuery& query) {
 
 KernelWork transfer(const KernelQuery& query) {
   KernelWork work;
-  const double size = query.bytes > 0.0 ? query.bytes : feature(query, "bytes", 1.0);
+  // The feature is the size; the query's bytes may count reading and writing.
+  const double size = feature(query, "bytes", std::max(1.0, query.bytes));
   work.group = query.name;
   work.path = query.name.ends_with("_pinned")     ? DataPath::pcie
               : query.name.ends_with("_pageable") ? DataPath::pcie_pageable
@@ -459,8 +460,9 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   } else if (numel > 0.0) {
     work.bytes = passes(signature.base) * numel * size;
   } else {
-    // One 16-byte load and store per thread is what vectorised kernels do.
-    work.bytes = threads * 32.0;
+    // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
+    // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
+    work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);
     work.exact = false;
   }
   if (signature.base == "reduce_kernel") {

@@ -56,6 +56,7 @@ inline std::string family_of(const KernelQuery& query) {
     return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
   }
   if (group.starts_with("conv_")) return "convolution";
+  if (group.starts_with("batch_norm_")) return "batch norm";
   if (group.starts_with("sdpa_") || group.starts_with("flash_") || group.starts_with("fmha_")) {
     return "attention";
   }
@@ -78,7 +79,10 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
       for (const auto& [key, value] : row.query.features) cell += key + std::to_string(value);
     } else {
       // Half a length scale: a factor of e in each of m, n, k of a GEMM.
-      for (const float x : work.coordinates) cell += " " + std::to_string(std::lround(x * 2.0F));
+      for (const float x : work.coordinates) {
+        cell += ' ';
+        cell += std::to_string(std::lround(x * 2.0F));
+      }
     }
     fold.push_back(stable_hash(cell) % folds);
   }
