@@ -25,9 +25,10 @@ constexpr Ps none = EarliestEnd::none;
 constexpr Time to_time(Ps ps) noexcept { return Time{Duration{ps}}; }
 constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
 
-/// When `bytes` have drained at `rate`; none if they never do.
+/// When `bytes` have drained at `rate`, rounded up to a whole picosecond; none if they never do.
 Ps drained(Ps since, double bytes, double rate) noexcept {
-  const double ps = std::ceil(bytes / rate * 1e12);
+  // The quotient of three roundings may lie 2 units in the last place above a whole number.
+  const double ps = std::ceil(bytes / rate * 1e12 * (1 - 0x1p-50));
   // 9.2e18 ps is just inside the range of int64; at rate 0 this is infinite.
   if (!(ps < 9.2e18 - static_cast<double>(since))) return none;
   return since + static_cast<Ps>(ps);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "link_queue.hpp"
+
 #include <phantora/network_view.hpp>
 
 #include <cstdint>
@@ -58,6 +60,9 @@ class MaxMin {
   using Slot = std::uint32_t;
 
   explicit MaxMin(std::span<const Bandwidth> capacities);
+  ~MaxMin();
+  MaxMin(const MaxMin&) = delete;
+  MaxMin& operator=(const MaxMin&) = delete;
 
   /// Describes a flow, not yet present. Slots of erased flows are used again. Links are distinct.
   Slot create(std::span<const LinkUse> uses, double shares, double cap);
@@ -73,13 +78,11 @@ class MaxMin {
   /// Undoes: as remove(), where solve() is not to follow.
   void withdraw(Slot flow);
   /// Undoes set_cap(), where restore() is to follow if the flow's key has changed.
-  void restore_cap(Slot flow, double cap) { flows_[flow].cap = cap; }
+  void restore_cap(Slot flow, double cap) { own_terms(flow).cap = cap; }
 
   void set_cap(Slot flow, double cap);
   void set_capacity(std::uint32_t link, double capacity);
-  [[nodiscard]] double capacity(std::uint32_t link) const noexcept {
-    return links_[link].bytes_per_second;
-  }
+  [[nodiscard]] double capacity(std::uint32_t link) const noexcept { return capacities_[link]; }
 
   struct Change {
     Slot flow;
@@ -96,7 +99,7 @@ class MaxMin {
 
   [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
   [[nodiscard]] double rate(Slot flow) const noexcept { return flows_[flow].rate; }
-  [[nodiscard]] double cap(Slot flow) const noexcept { return flows_[flow].cap; }
+  [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
   [[nodiscard]] FillingKey key(Slot flow) const noexcept { return keys_[flow]; }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
   /// Bytes per second on a link.
@@ -111,44 +114,50 @@ class MaxMin {
   [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
 
  private:
-  /// Where a flow stands on a link: links_[link].flows[position] is it.
+  /// Where a flow stands on a link: flows_of_[link][position] is it.
   struct Use {
     std::uint32_t link;
     std::uint32_t position;
   };
-  struct Flow {
-    static constexpr std::uint32_t inline_uses = 6;
-    double rate = 0;
+  /// What makes a flow other than the usual one of one share, no cap, a byte per byte.
+  struct Terms {
     double shares = 1;
-    double cap = 0;
+    double cap = std::numeric_limits<double>::infinity();
     double amount = 1;  ///< bytes per byte on every link, unless `amounts`
-    std::unique_ptr<double[]> amounts;
-    std::unique_ptr<Use[]> more;
-    Use few[inline_uses];
-    std::uint32_t count = 0;
-    bool present = false;
-    bool changed = false;
-
-    [[nodiscard]] Use* uses() noexcept { return more ? more.get() : few; }
-    [[nodiscard]] const Use* uses() const noexcept { return more ? more.get() : few; }
+    std::unique_ptr<double[]> amounts{};
     [[nodiscard]] double amount_on(std::uint32_t i) const noexcept {
       return amounts ? amounts[i] : amount;
     }
   };
+  /// One cache line.
+  struct alignas(64) Flow {
+    static constexpr std::uint32_t inline_uses = 6;
+    double rate = 0;
+    std::uint32_t count : 30 = 0;
+    std::uint32_t present : 1 = 0;
+    std::uint32_t changed : 1 = 0;
+    std::uint32_t terms = 0;  ///< in terms_; 0 is the usual
+    union {
+      Use few[inline_uses];
+      Use* many;
+    };
+    Flow() : few{} {}
+    [[nodiscard]] Use* uses() noexcept { return count > inline_uses ? many : few; }
+    [[nodiscard]] const Use* uses() const noexcept { return count > inline_uses ? many : few; }
+  };
+  static_assert(sizeof(Flow) == 64);
   struct Entry {
     Slot flow;
     std::uint32_t use;
   };
-  struct Link {
-    Int128 residual = 0;  ///< capacity less the loads of flows that others stop
-    Int128 weight = 0;    ///< of the flows that this link stops, and of those still filling
-    Int128 margin = 0;    ///< a residual above it is no rounding error
-    FillingKey queued{};  ///< its place in the queue
-    FillingKey floor{};   ///< a lower bound of its key while flows only stop
-    bool in_queue = false;
+  /// What an assignment touches of a link, in one cache line.
+  struct alignas(64) Link {
+    std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
+    double scale = 1;           ///< fixed-point units per byte per second: a power of two
+    Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
+    double floor = 0;           ///< a lower bound of its level while flows only stop
+    std::int64_t margin = 0;    ///< a residual above it is no rounding error
     bool touched = false;
-    double bytes_per_second = 0;
-    std::vector<Entry> flows;
   };
   struct Candidate {
     FillingKey key;
@@ -157,35 +166,41 @@ class MaxMin {
     bool operator<(const Candidate& other) const noexcept { return key < other.key; }
   };
 
-  [[nodiscard]] Int128 fixed_load(double rate, double amount) const noexcept;
+  [[nodiscard]] static std::int64_t fixed_load(const Link& link, double rate,
+                                               double amount) noexcept;
   [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
-  [[nodiscard]] double level(Int128 residual, Int128 weight) const noexcept;
-  [[nodiscard]] FillingKey cap_key(const Flow& flow) const noexcept;
-  [[nodiscard]] double rate_at(const Flow& flow, FillingKey key) const noexcept;
+  [[nodiscard]] static double level(const Link& link, std::int64_t residual,
+                                    Int128 weight) noexcept;
+  [[nodiscard]] static bool surely_open(const Link& link) noexcept;
+  [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
+  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept;
+  [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
+  Terms& own_terms(Slot flow);
+  void clear_terms(Slot flow);
+  void clear_uses(Slot flow);
 
   void note_change(Slot flow);
   void assign(Slot flow, FillingKey key, std::uint32_t by);
-  void touch(std::uint32_t link, bool lowers);
-  void push(std::uint32_t link, FillingKey key);
+  /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
+  enum class Effect : std::uint8_t { stops, raises, lowers };
+  void touch(std::uint32_t link, Effect effect);
   void evaluate(std::uint32_t link);
   void join_links(Slot flow);
   void leave_links(Slot flow);
   void drain_queue();
 
-  double scale_;  ///< fixed-point units per byte per second: a power of two
   std::vector<Link> links_;
+  std::vector<std::vector<Entry>> flows_of_;  ///< of each link
+  std::vector<double> capacities_;            ///< of each link, bytes per second
   std::vector<Flow> flows_;
   std::vector<FillingKey> keys_;
   std::vector<Slot> free_;
+  std::vector<Terms> terms_;  ///< the first is the usual
+  std::vector<std::uint32_t> free_terms_;
   std::vector<Change> changes_;
-  struct Queued {
-    FillingKey key;
-    std::uint32_t link;
-    bool operator<(const Queued& other) const noexcept { return other.key < key; }
-  };
-  std::vector<Queued> queue_;  ///< a heap, the lowest key first; outdated entries are skipped
+  LinkQueue queue_;
   std::vector<std::uint32_t> touched_;
-  std::vector<Entry> own_;
+  std::vector<Slot> own_;
   std::vector<Candidate> candidates_;
   std::uint64_t touched_incidences_ = 0;
 };
