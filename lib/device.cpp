@@ -129,6 +129,7 @@ void Device::complete_kernel(StreamQueue& stream, Time now) {
                 .kind = copy ? Span::Kind::copy : Span::Kind::compute,
                 .source = kernel.source,
                 .name = kernel.name,
+                .identity = kernel.identity,
                 .start = stream.start,
                 .end = now});
   std::erase(active_, &stream);
@@ -196,8 +197,8 @@ void Device::collective_started(Time at) {
   update_rates(at);
 }
 
-void Device::collective_finished(StreamQueue& stream, std::string_view name, Time reached, Time at,
-                                 bool moved_data) {
+void Device::collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
+                                 Time reached, Time at, bool moved_data) {
   if (moved_data) --moving_collectives_;
   count(pending_collectives_, -1, at);
   events_.span({.gpu = index_,
@@ -206,6 +207,7 @@ void Device::collective_finished(StreamQueue& stream, std::string_view name, Tim
                 .kind = Span::Kind::communication,
                 .source = CostSource::fitted,
                 .name = name,
+                .identity = identity,
                 .start = reached,
                 .end = at});
   stream.state = StreamQueue::State::idle;

@@ -20,6 +20,7 @@ struct PricedKernel {
   enum class Limit : std::uint8_t { arithmetic, memory, copy_engine } limit{};
   /// Share of the GPU's SMs that it can fill, in (0, 1].
   double demand = 1.0;
+  std::uint64_t identity = 0;  ///< Span::identity
 };
 
 struct StreamOp {
@@ -88,8 +89,8 @@ class Device {
   void wake(StreamQueue& stream, Time at);
   /// The collective at `stream`'s head starts to move data, or ends, at `at`.
   void collective_started(Time at);
-  void collective_finished(StreamQueue& stream, std::string_view name, Time reached, Time at,
-                           bool moved_data);
+  void collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
+                           Time reached, Time at, bool moved_data);
   void host_function_finished(StreamQueue& stream, Time at);
 
   /// True while something beyond this GPU's own streams influences it: then its time must not run

@@ -40,6 +40,7 @@ struct Operation {
   std::size_t expected = 0;            ///< how many there will be
   std::size_t reached = 0;
   Time last_reached{};
+  std::uint64_t identity = 0;  ///< equal for equal work
   CollectivePlan plan{};
   bool started = false;
   std::size_t unfinished_flows = 0;
@@ -151,7 +152,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
                         .duration = std::max(estimate->duration, Duration{1}),
                         .source = estimate->source,
                         .limit = limit_of(query),
-                        .demand = demand_of(query, gpu_.sm_count)});
+                        .demand = demand_of(query, gpu_.sm_count),
+                        .identity = kernels_.size()});
     return static_cast<QueryIndex>(kernels_.size() - 1);
   }
 
@@ -202,6 +204,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       Operation& operation = new_operation(communicator, std::string{to_string(op)});
       operation.key = mixed(state.key, call);
       operation.expected = state.gpus.size();
+      operation.identity = ~mixed(mixed(state.key, static_cast<std::uint64_t>(op)),
+                                  static_cast<std::uint64_t>(total.count()));
       if (total.count() > 0) operation.plan = state.communicator.plan(op, total, root);
       open->second = operation.id;
     }
@@ -314,9 +318,12 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   [[nodiscard]] Time now() const noexcept { return simulated_to_; }
-  [[nodiscard]] bool blocked(ProcessIndex process) const {
-    return std::any_of(requests_.begin(), requests_.end(),
-                       [&](const Request& r) { return r.process == process; });
+  [[nodiscard]] Time awaited() const {
+    Time least = next_event();
+    for (const Request& request : requests_) {
+      if (request.query) least = std::min(least, request.clock);
+    }
+    return least;
   }
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const { return devices_.at(gpu).use(); }
   void subscribe(SessionObserver& observer) { observers_.push_back(&observer); }
@@ -497,8 +504,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       const auto group = groups_.find(part);
       if (group == groups_.end()) {
         const Part& done = parts_.at(part);
-        done.stream->device->collective_finished(*done.stream, operation.name, done.reached, at,
-                                                 true);
+        done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
+                                                 done.reached, at, true);
         finished_tags_.push_back(done.tag);
         parts_.erase(part);
       } else if (--group->second.unfinished == 0) {
@@ -511,8 +518,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   void finish_group(std::uint64_t id, Time at) {
     const Group& group = groups_.at(id);
-    group.stream->device->collective_finished(*group.stream, "send_recv", group.reached, at,
-                                              group.moving);
+    group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
+                                              group.reached, at, group.moving);
     finished_tags_.push_back(group.tag);
     groups_.erase(id);
   }
@@ -719,7 +726,7 @@ std::vector<Answer> Session::advance(std::span<const Time> bounds) {
 }
 std::optional<Answer> Session::force() { return impl_->force(); }
 Time Session::now() const noexcept { return impl_->now(); }
-bool Session::blocked(ProcessIndex process) const { return impl_->blocked(process); }
+Time Session::awaited() const { return impl_->awaited(); }
 const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }
 std::vector<std::string> Session::incomplete_collectives() const {
   return impl_->incomplete_collectives();

@@ -3,6 +3,8 @@
 #include "rank/data_queue.hpp"
 #include "rank/process.hpp"
 
+#include <phantora/gpu_model.hpp>
+
 #include <deque>
 
 namespace phantora::rank {
@@ -29,6 +31,10 @@ bool reserve_memory(int, std::size_t bytes) noexcept {
 void release_memory(int, std::size_t bytes) noexcept { fakes::process().used -= bytes; }
 void count(const char* counter, std::uint64_t n) noexcept {
   fakes::process().counters[counter] += n;
+}
+const GpuModel& gpu() {
+  static const GpuModel model = gpu_model("h200");
+  return model;
 }
 void warn_once(const char*, const std::string&) {}
 

@@ -52,12 +52,14 @@ std::uint16_t to_float16(float value) noexcept {
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00);
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7c00);  // rounds to inf
+  if (magnitude == 0) return sign;
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude = m * 2^exponent, m in [1/2, 1)
   // 11 significant bits, at least 2^-24 each: nearbyint rounds to nearest, even.
   const int unit = std::max(exponent - 11, -24);
   const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  const std::uint32_t bits = unit == -24 ? units : units + (static_cast<std::uint32_t>(unit + 24) << 10);
+  const std::uint32_t bits =
+      unit == -24 ? units : units + (static_cast<std::uint32_t>(unit + 24) << 10);
   return static_cast<std::uint16_t>(sign | bits);
 }
 

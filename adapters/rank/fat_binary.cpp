@@ -116,9 +116,8 @@ std::vector<std::byte> lz4(std::span<const std::byte> in, std::size_t size) {
 
 /// The architecture that an ELF file is for. CUDA 13 writes ELF ABI version 8, which moved it.
 int architecture_of(const Elf64_Ehdr& header) {
-  return static_cast<int>((header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8
-                                                              : header.e_flags) &
-                          0xff);
+  return static_cast<int>(
+      (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff);
 }
 
 // From sm_90 on, the driver's own KiB is counted in a kernel's section of static shared memory;
@@ -148,8 +147,8 @@ Cubin::Cubin(std::span<const std::byte> elf) {
     const auto s = section(i);
     if (!s) return;
     const std::string_view name = string_at(names, s->sh_name);
-    const auto bytes =
-        s->sh_type == SHT_NOBITS ? std::span<const std::byte>{} : part(elf, s->sh_offset, s->sh_size);
+    const auto bytes = s->sh_type == SHT_NOBITS ? std::span<const std::byte>{}
+                                                : part(elf, s->sh_offset, s->sh_size);
     if (s->sh_type == SHT_SYMTAB) {
       symbols = bytes;
       if (const auto strings = section(s->sh_link)) {

@@ -94,7 +94,7 @@ const KernelReading& reading_of(const Kernel& kernel) {
   auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
   reading->name = demangled(kernel.mangled);
   reading->parts = signature(reading->name);
-  constexpr int architecture = 90;
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   if (kernel.module != nullptr) {
     if (auto found = fat_binary(*kernel.module).find(kernel.mangled, architecture)) {
       reading->kernel_resources = std::move(*found);
@@ -134,7 +134,9 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
 
 }  // namespace
 
-const KernelResources& resources(const Kernel& kernel) { return reading_of(kernel).kernel_resources; }
+const KernelResources& resources(const Kernel& kernel) {
+  return reading_of(kernel).kernel_resources;
+}
 
 void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
   const KernelReading& reading = reading_of(kernel);

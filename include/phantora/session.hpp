@@ -36,6 +36,8 @@ struct Span {
   Kind kind{};
   CostSource source{};      ///< of a compute or copy span
   std::string_view name{};  ///< valid during the call
+  /// Equal for equal work: same kernel and launch, or same collective and size.
+  std::uint64_t identity = 0;
   Time start{};
   Time end{};
 };
@@ -137,13 +139,15 @@ class Session {
   /// @param bounds  per process, the least clock of its running threads; `never` if none runs.
   ///   Nothing will be issued before its process's bound.
   std::vector<Answer> advance(std::span<const Time> bounds);
+  /// The least bound with which advance() would do more: what the caller has to wait for. `never`
+  /// if nothing is under way.
+  [[nodiscard]] Time awaited() const;
   /// The blocked call that would return first if no other process issued anything, answered
   /// although that is not known to be safe. Nothing if no answer can be found.
   std::optional<Answer> force();
 
   /// The instant up to which everything is simulated.
   [[nodiscard]] Time now() const noexcept;
-  [[nodiscard]] bool blocked(ProcessIndex process) const;
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
   /// Collectives that some ranks have reached and others have not: one line each, naming the
   /// communicator, the operation, who waits since when and who is missing.
