@@ -246,4 +246,16 @@ void sleeps_until(Time deadline) noexcept {
   thread.clock.resume_host();
 }
 
+namespace {
+void show_state(channel::ThreadState state) {
+  HostThread& thread = this_thread();
+  if (thread.issues && thread.slot != nullptr) {
+    thread.slot->state.store(state, std::memory_order_release);
+  }
+}
+}  // namespace
+
+Sleeping::Sleeping() noexcept { show_state(channel::ThreadState::sleeping); }
+Sleeping::~Sleeping() { show_state(channel::ThreadState::running); }
+
 }  // namespace phantora::rank
