@@ -577,7 +577,7 @@ Time Engine::bound(const Process& process) const {
     }
     const ThreadState state = slot.state.load(std::memory_order_acquire);
     const Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
-    if (state == ThreadState::running) {
+    if (state == ThreadState::running || state == ThreadState::sleeping) {
       any_running = true;
       running = std::min(running, clock);
     } else if (state == ThreadState::waiting) {
@@ -704,7 +704,7 @@ void Engine::reply(Process& process, std::uint32_t thread, const Reply& answer) 
   channel::ThreadSlot& slot = process.shared->threads.at(thread);
   slot.reply = answer;
   slot.reply.deliveries = process.deliveries;
-  if (slot.state.load() == ThreadState::running) {
+  if (slot.state.load() != ThreadState::background) {
     slot.clock_ps.store(std::max(slot.clock_ps.load(), answer.clock_ps));
   }
   slot.reply_sequence.fetch_add(1, std::memory_order_release);
@@ -735,11 +735,12 @@ void Engine::look_for_stall() {
   const auto now = Clock::now();
   if (now - last_progress_ < 100ms || now - last_sample_ < 100ms) return;
   last_sample_ = now;
-  if (!sample_idleness()) {
+  const bool idle = sample_idleness();
+  release_held();  // whoever sleeps with a turn has just lost it
+  if (!idle) {
     quiet_samples_ = 0;
     return;
   }
-  release_held();  // whoever sleeps with a turn has just lost it
   const bool someone_waits =
       std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
         return std::any_of(process.threads.begin(), process.threads.end(), [](const auto& entry) {

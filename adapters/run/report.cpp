@@ -17,10 +17,6 @@ namespace {
 constexpr std::array sources = {CostSource::measured, CostSource::fitted, CostSource::roofline,
                                 CostSource::unknown};
 
-Duration kernel_time(const GpuUse& use) {
-  return std::accumulate(use.by_source.begin(), use.by_source.end(), Duration{});
-}
-
 std::string duration_text(Duration d) {
   const double s = to_seconds(d);
   if (s >= 1) return fmt::format("{:.3f} s", s);
