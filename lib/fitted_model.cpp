@@ -76,12 +76,24 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     float inefficiency;
   };
   std::unordered_map<std::string, std::vector<Sample>> samples;
+  const auto learn = [&](KernelWork work, Duration duration) {
+    const double expected = body->measured.seconds(work);
+    auto& group = samples[work.group];
+    group.push_back(
+        {std::move(work), static_cast<float>(std::log(to_seconds(duration) / expected))});
+  };
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
-    const double expected = body->measured.seconds(work);
-    const auto inefficiency = static_cast<float>(std::log(to_seconds(row.duration) / expected));
-    auto& group = samples[work.group];
-    group.push_back({std::move(work), inefficiency});
+    // A launch of which only the grid will be known is compared with what such grids took, whatever
+    // their sizes were.
+    KernelQuery bare = row.query;
+    bare.features.clear();
+    bare.bytes = 0.0;
+    KernelWork guessed = describe(bare);
+    if (guessed.group.ends_with("/grid") && guessed.group != work.group) {
+      learn(std::move(guessed), row.duration);
+    }
+    learn(std::move(work), row.duration);
   }
   for (const auto& [name, rows] : samples) {
     const auto count = static_cast<Eigen::Index>(rows.size());

@@ -472,6 +472,8 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   work.flops = query.flops;
   work.blocks = blocks;
   work.group = signature.base;
+  // Guessed bytes must not be compared with told ones.
+  if (!work.exact) work.group += "/grid";
   work.family = signature.identity;
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(blocks, 1.0),
                       log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0),
