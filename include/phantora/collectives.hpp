@@ -1,0 +1,90 @@
+#pragma once
+
+#include <phantora/cluster.hpp>
+#include <phantora/flow_network.hpp>
+#include <phantora/ids.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace phantora {
+
+enum class CollectiveOp : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce,
+  all_to_all,
+  gather,
+  scatter,
+};
+enum class Algorithm : std::uint8_t {
+  tree,
+  ring,
+  collnet_direct,
+  collnet_chain,
+  nvls,
+  nvls_tree,
+  pat,
+  point_to_point,
+};
+enum class Protocol : std::uint8_t { ll, ll128, simple };
+std::string_view to_string(CollectiveOp op) noexcept;
+std::string_view to_string(Algorithm algorithm) noexcept;
+std::string_view to_string(Protocol protocol) noexcept;
+
+/// One message of a send/recv group; ranks are ranks of the communicator.
+struct SendRecv {
+  int src_rank = 0;
+  int dst_rank = 0;
+  Bytes size{};
+};
+
+/// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
+/// last flow's completion, or after `latency` alone if there is none.
+struct CollectivePlan {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  /// Thread blocks on each GPU: the SMs that the collective occupies.
+  int channels = 0;
+  Duration latency{};
+  /// Each names its links; `start` is for the caller to set.
+  std::vector<FlowSpec> flows{};
+};
+
+/// NCCL's tuning variables, as in {"NCCL_ALGO", "Ring"}.
+using NcclVariables = std::map<std::string, std::string, std::less<>>;
+
+/// A group of GPUs that run collectives together, as NCCL would on this topology.
+///
+/// Immutable, thread-safe; copies share their state.
+class Communicator {
+ public:
+  /// @param ranks  the GPU of each rank, distinct; at least one.
+  /// @throws ConfigError if a variable has a value that NCCL would not accept.
+  Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
+               const NcclVariables& variables = {});
+
+  [[nodiscard]] int size() const noexcept;
+
+  /// The plan of one operation.
+  /// @param total  bytes of the larger of the send and receive buffer of one rank, as NCCL counts
+  ///   them: the full tensor for all_gather and reduce_scatter; for all_to_all the bytes that a
+  ///   rank sends to all ranks together; for gather and scatter the root's.
+  [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
+  /// The plan of a group of sends and receives.
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+
+ private:
+  class Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace phantora

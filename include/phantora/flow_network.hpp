@@ -1,0 +1,160 @@
+#pragma once
+
+#include <phantora/ids.hpp>
+#include <phantora/network_view.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace phantora {
+
+/// No limit of its own: only the links bound the rate.
+inline constexpr Bandwidth unlimited{std::numeric_limits<double>::infinity()};
+
+/// A transfer to simulate.
+struct FlowSpec {
+  NodeId src{};
+  NodeId dst{};
+  Bytes size{};  ///< > 0
+  Time start{};
+  /// Chooses among equal routes, and orders flows that are otherwise alike.
+  std::uint64_t key = 0;
+  /// Weight in the fair sharing: channels or queue pairs (> 0).
+  double shares = 1;
+  Bandwidth rate_cap = unlimited;  ///< > 0
+  /// Added after the last byte has left, on top of the latency of a routed flow's path.
+  Duration latency{};
+  /// Empty: routed from src to dst. Otherwise these links, no others; repeated ones add up.
+  std::vector<LinkUse> links{};
+};
+
+/// Watches a FlowNetwork. Traces and reports write only here.
+class FlowObserver {
+ public:
+  FlowObserver() = default;
+  FlowObserver(const FlowObserver&) = default;
+  FlowObserver& operator=(const FlowObserver&) = default;
+  virtual ~FlowObserver() = default;
+  virtual void on_flow_start(FlowId, Time) {}
+  /// `completion` includes the latency, so it may lie after the instant of the call.
+  virtual void on_flow_finish(FlowId, Time /*completion*/) {}
+  virtual void on_rate_change(FlowId, Time, Bandwidth) {}
+  /// The bytes per second that the link carries from this instant on.
+  virtual void on_link_load(LinkId, Time, Bandwidth) {}
+  /// Discard what you recorded at or after this instant; it is told again.
+  virtual void on_rollback(Time) {}
+  /// Nothing before this instant changes any more.
+  virtual void on_commit(Time) {}
+};
+
+/// Ends a subscription when destroyed. Outlived by neither the network nor the observer.
+class Subscription {
+ public:
+  Subscription() = default;
+  Subscription(Subscription&&) noexcept = default;
+  Subscription& operator=(Subscription&&) noexcept = default;
+  explicit Subscription(std::shared_ptr<void> token) : token_{std::move(token)} {}
+
+ private:
+  std::shared_ptr<void> token_;
+};
+
+/// A state to return to; valid for the network that made it, until a commit() beyond it.
+struct Checkpoint {
+  Time now{};
+  std::uint64_t inputs = 0;
+};
+
+/// Work done by a FlowNetwork since its construction.
+struct FlowStatistics {
+  std::uint64_t events = 0;              ///< instants solved, replays included
+  std::uint64_t replayed_events = 0;     ///< of these, solved again because of a change in the past
+  std::uint64_t rate_changes = 0;        ///< rates whose bits changed
+  std::uint64_t touched_incidences = 0;  ///< (flow, link) pairs the solver looked at
+  std::uint64_t rollbacks = 0;
+};
+
+/// Fluid model of flows that share links under weighted max-min fairness.
+///
+/// The rates r solve max-min of r(f) / shares(f), subject to sum of bytes_per_byte(f, l) * r(f)
+/// <= capacity(l) on each link l and r(f) <= rate_cap(f). They change only at events: a flow
+/// starts, ends or is cancelled, a cap or a capacity changes. Between two events every flow moves
+/// rate * dt bytes. Results do not depend, to the bit, on the order in which events at different
+/// or equal instants are told. Not thread-safe; distinct instances are independent.
+///
+/// @invariant On each link the sum of the load is at most the capacity (to rounding); each flow
+/// has its cap or a saturated link on which its rate per share is greatest.
+class FlowNetwork {
+ public:
+  explicit FlowNetwork(NetworkView network);
+  FlowNetwork(FlowNetwork&&) noexcept;
+  FlowNetwork& operator=(FlowNetwork&&) noexcept;
+  ~FlowNetwork();
+
+  /// Tells of a flow and returns its id. It takes effect when the time advances to its start.
+  ///
+  /// A `spec.start` at or before now() changes the past: the effect is as if it had been told
+  /// before.
+  ///
+  /// @throws RouteError  if no path joins src to dst.
+  /// @throws CommitError if spec.start lies before the last commit().
+  /// @throws std::logic_error if a member of the spec is out of its range.
+  FlowId start(FlowSpec spec);
+
+  /// Ends a flow at an instant, where it has no completion unless it has ended before.
+  /// @throws CommitError if `at` lies before the last commit().
+  void cancel(FlowId flow, Time at);
+  /// Changes a flow's rate cap (> 0) from an instant on. @throws CommitError as above.
+  void set_rate_cap(FlowId flow, Time at, Bandwidth cap);
+  /// Changes a link's capacity from an instant on; 0 takes it down. Routed flows on a link that is
+  /// down take another route if one is up; others stall (rate 0, this link their bottleneck) until
+  /// a link comes up. @throws CommitError as above.
+  void set_capacity(LinkId link, Time at, Bandwidth capacity);
+
+  [[nodiscard]] Time now() const noexcept;
+  /// The earliest instant after what has been simulated when something changes; `never` when idle.
+  /// May equal now() after a start(now()).
+  [[nodiscard]] Time next_event() const noexcept;
+  /// Runs all events with time <= until; now() becomes `until`, or the last event if `until` is
+  /// `never`. Flows that are stalled then stay so.
+  void advance_to(Time until);
+
+  /// When the flow's last byte arrives, once its last byte has left by now(): the instant may lie
+  /// after now() by the latency of its path. Nothing while it runs, or if it was cancelled.
+  [[nodiscard]] std::optional<Time> completion(FlowId flow) const;
+  /// Bytes per second at now(); 0 before the start and after the end.
+  [[nodiscard]] Bandwidth rate(FlowId flow) const;
+  /// Bytes per second that the link carries at now().
+  [[nodiscard]] Bandwidth load(LinkId link) const;
+  /// The link that holds the flow's rate at now(); nothing if it is its own cap, or not running.
+  [[nodiscard]] std::optional<LinkId> bottleneck(FlowId flow) const;
+
+  /// The links that the flow uses at now(), merged and sorted; empty once it ended in committed
+  /// time.
+  [[nodiscard]] std::vector<LinkUse> links(FlowId flow) const;
+
+  [[nodiscard]] Checkpoint checkpoint() const;
+  /// Forgets everything told since the checkpoint and returns to its instant.
+  /// @throws CommitError if a commit() beyond its instant has happened.
+  void rollback(const Checkpoint& checkpoint);
+  /// Promises that nothing before `gvt` (<= now()) will be told or asked to change: frees history.
+  /// Completions stay known until forgotten with forget().
+  void commit(Time gvt);
+  /// Drops a flow that has ended before the last commit(); its id must not be used again.
+  void forget(FlowId flow);
+
+  /// Tells the observer of everything from now on. Costs nothing while nobody subscribes.
+  [[nodiscard]] Subscription subscribe(FlowObserver& observer);
+  [[nodiscard]] const FlowStatistics& statistics() const noexcept;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phantora

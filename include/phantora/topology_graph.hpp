@@ -1,0 +1,32 @@
+#pragma once
+
+#include <phantora/topology.hpp>
+
+// Boost 1.74 raises -Wmaybe-uninitialized under -O2 even as a system header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <boost/graph/adjacency_list.hpp>
+#pragma GCC diagnostic pop
+
+#include <string>
+
+namespace phantora {
+
+struct GraphNode {
+  NodeKind kind = NodeKind::network_switch;
+  std::string name{};
+};
+
+struct GraphLink {
+  LinkId id{};
+  LinkSpec spec{};
+};
+
+/// Vertex v is NodeId{v}; edges carry their LinkId.
+struct Graph
+    : boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, GraphNode, GraphLink> {
+  /// The edge of each LinkId.
+  std::vector<edge_descriptor> links{};
+};
+
+}  // namespace phantora
