@@ -80,7 +80,7 @@ def is_torch(kernel):
 
 
 def attention(row):
-    shape = dict(b=row["batch"], h=row["heads"], h_kv=row["heads"], s_q=row["seq"], s_kv=row["seq"],
+    shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"], s_kv=row["seq"],
                  d=row["head_dim"], d_v=row["head_dim"])
     attributes = dict(type="bf16", causal=str(int(row["causal"])))
     mine = [k for k in row["kernels"] if not is_torch(k)]
