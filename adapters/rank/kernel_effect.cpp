@@ -48,6 +48,10 @@ void Image::move(std::size_t offset, const Image& source, std::size_t source_off
   }
 }
 
+void Image::forget() {
+  std::fill(states_.begin(), states_.end(), State::stored_unknown);
+}
+
 void Image::commit(std::byte* address) const {
   for (std::size_t first = 0; first < states_.size();) {
     std::size_t last = first + 1;
@@ -55,7 +59,7 @@ void Image::commit(std::byte* address) const {
     if (states_[first] == State::stored_known) {
       write(address + first, bytes_.data() + first, last - first);
     } else if (states_[first] == State::stored_unknown) {
-      forget(address + first, last - first);
+      rank::forget(address + first, last - first);
     }
     first = last;
   }
@@ -71,12 +75,17 @@ void apply(const Effect& effect) {
   };
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
                                  [](const Operand& o) { return o.extent <= small_bytes; });
-  if (!effect.compute || !small) return forget_all();
+  if (!effect.compute || (!small && !effect.independent)) return forget_all();
   std::vector<Image> images;
   images.reserve(effect.operands.size());
   bool reads = false, knows = false;
   for (const Operand& operand : effect.operands) {
-    if (operand.address != nullptr && !is_device_address(operand.address)) return forget_all();
+    if (operand.extent > small_bytes) {
+      if (operand.written) forget(operand.address, operand.extent);
+      images.emplace_back();
+      continue;
+    }
+    if (operand.extent > 0 && !is_device_address(operand.address)) return forget_all();
     images.emplace_back(operand);
     reads = reads || operand.read;
     knows = knows || images.back().any_known();

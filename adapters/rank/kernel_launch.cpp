@@ -33,6 +33,7 @@ struct QueryKey {
 constexpr Reader readers[] = {
     read_elementwise,
     read_reduction,
+    read_multi_tensor,
 };
 
 /// The first file's fat binary of each module, kept: kernels of one module are launched together.

@@ -3,6 +3,7 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
 add_library(phantora_small_data OBJECT
+  arithmetic.cpp
   copies.cpp
   data_queue.cpp
   device_memory.cpp
@@ -13,6 +14,7 @@ add_library(phantora_small_data OBJECT
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
+  multi_tensor.cpp
   reduction.cpp
   sparse_bytes.cpp
 )
