@@ -118,9 +118,10 @@ C sign_of(C a) {
 
 }  // namespace
 
-#define PHANTORA_BINARY(name)                                                             \
-  Value name(ElementType compute, const Value& a, const Value& b) {                       \
-    return lift(compute, [](auto x, auto y) { return name##_of(x, y); }, a, b);           \
+#define PHANTORA_BINARY(name)                                           \
+  Value name(ElementType compute, const Value& a, const Value& b) {     \
+    return lift(                                                        \
+        compute, [](auto x, auto y) { return name##_of(x, y); }, a, b); \
   }
 PHANTORA_BINARY(add)
 PHANTORA_BINARY(subtract)
@@ -154,7 +155,8 @@ Value absolute(ElementType compute, const Value& a) {
   return a.integer < 0 ? negate(compute, a) : a;
 }
 Value sign(ElementType compute, const Value& a) {
-  return lift(compute, [](auto x) { return sign_of(x); }, a);
+  return lift(
+      compute, [](auto x) { return sign_of(x); }, a);
 }
 
 Value sqrt(ElementType, const Value& a) { return std::sqrt(a.to_real()); }

@@ -40,9 +40,13 @@ Value divide_truncating(ElementType type, const Value& a, const Value& b) {
   const Value quotient = arithmetic::divide(type, a, b);
   return quotient.floating ? Value{std::trunc(quotient.real)} : quotient;
 }
-Value logical_and(ElementType, const Value& a, const Value& b) { return a.to_bool() && b.to_bool(); }
+Value logical_and(ElementType, const Value& a, const Value& b) {
+  return a.to_bool() && b.to_bool();
+}
 Value logical_or(ElementType, const Value& a, const Value& b) { return a.to_bool() || b.to_bool(); }
-Value logical_xor(ElementType, const Value& a, const Value& b) { return a.to_bool() != b.to_bool(); }
+Value logical_xor(ElementType, const Value& a, const Value& b) {
+  return a.to_bool() != b.to_bool();
+}
 Value squared_difference(ElementType type, const Value& a, const Value& b) {
   const Value difference = arithmetic::subtract(type, a, b);
   return arithmetic::multiply(type, difference, difference);
@@ -498,10 +502,10 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
                   });
     }
     if (key == "pow_scalar_tensor_impl") {
-      return made(
-          closure_bytes({size_of(type)}), [type, compute](const Value* v, const std::byte* state) {
-            return arithmetic::power(compute, load(type, state), v[0]);
-          });
+      return made(closure_bytes({size_of(type)}),
+                  [type, compute](const Value* v, const std::byte* state) {
+                    return arithmetic::power(compute, load(type, state), v[0]);
+                  });
     }
     if (key == "GeluCUDAKernelImpl") {
       // The first dispatch is for the tanh approximation.
@@ -600,14 +604,13 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     }
     if (key == "addcmul_cuda_kernel" || key == "addcdiv_cuda_kernel") {
       const bool quotient = key == "addcdiv_cuda_kernel";
-      return made(closure_bytes({scalar}),
-                  [compute, quotient](const Value* v, const std::byte* state) {
-                    const Value alpha = load(compute, state);
-                    const Value product = quotient ? arithmetic::divide(compute, v[1], v[2])
-                                                   : arithmetic::multiply(compute, v[1], v[2]);
-                    return arithmetic::add(compute, v[0],
-                                           arithmetic::multiply(compute, alpha, product));
-                  });
+      return made(
+          closure_bytes({scalar}), [compute, quotient](const Value* v, const std::byte* state) {
+            const Value alpha = load(compute, state);
+            const Value product = quotient ? arithmetic::divide(compute, v[1], v[2])
+                                           : arithmetic::multiply(compute, v[1], v[2]);
+            return arithmetic::add(compute, v[0], arithmetic::multiply(compute, alpha, product));
+          });
     }
   }
   return std::nullopt;

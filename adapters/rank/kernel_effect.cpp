@@ -48,8 +48,9 @@ void Image::move(std::size_t offset, const Image& source, std::size_t source_off
   }
 }
 
-void Image::forget() {
-  std::fill(states_.begin(), states_.end(), State::stored_unknown);
+void Image::forget(std::size_t offset, std::size_t size) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size, State::stored_unknown);
 }
 
 void Image::commit(std::byte* address) const {

@@ -63,8 +63,9 @@ class Image {
   void store(std::size_t offset, ElementType type, const std::optional<Value>& value);
   /// Copies `size` bytes from another image, known or not.
   void move(std::size_t offset, const Image& source, std::size_t source_offset, std::size_t size);
-  /// Makes the whole operand unknown.
-  void forget();
+  /// Makes bytes, or the whole operand, unknown.
+  void forget(std::size_t offset, std::size_t size);
+  void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] bool any_known() const noexcept { return any_known_; }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Writes what was stored back to device memory.

@@ -31,9 +31,8 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise,
-    read_reduction,
-    read_multi_tensor,
+    read_elementwise, read_reduction,     read_multi_tensor,
+    read_range,       read_concatenation, read_indexing,
 };
 
 /// The first file's fat binary of each module, kept: kernels of one module are launched together.

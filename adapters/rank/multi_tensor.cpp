@@ -7,8 +7,9 @@
 #include <cmath>
 #include <unordered_map>
 
-/// PyTorch's multi_tensor_apply_kernel (ATen/native/cuda/MultiTensorApply.cuh, ForeachFunctors.cuh):
-/// one functor over chunks of many tensors, for foreach operations and fused optimizers.
+/// PyTorch's multi_tensor_apply_kernel (ATen/native/cuda/MultiTensorApply.cuh,
+/// ForeachFunctors.cuh): one functor over chunks of many tensors, for foreach operations and fused
+/// optimizers.
 namespace phantora::rank {
 
 namespace {
@@ -95,10 +96,14 @@ using Combine = Value (*)(ElementType, const Value&, const Value&);
 /// The binary operations that foreach functors are instantiated with.
 Combine combine_named(std::string_view name) {
   constexpr std::pair<std::string_view, Combine> table[] = {
-      {"plus", arithmetic::add},           {"minus", arithmetic::subtract},
-      {"multiplies", arithmetic::multiply}, {"divides", arithmetic::divide},
-      {"maximum", arithmetic::maximum},    {"minimum", arithmetic::minimum},
-      {"power_functor", arithmetic::power}, {"reverse_power_functor", arithmetic::reverse_power},
+      {"plus", arithmetic::add},
+      {"minus", arithmetic::subtract},
+      {"multiplies", arithmetic::multiply},
+      {"divides", arithmetic::divide},
+      {"maximum", arithmetic::maximum},
+      {"minimum", arithmetic::minimum},
+      {"power_functor", arithmetic::power},
+      {"reverse_power_functor", arithmetic::reverse_power},
   };
   for (const auto& [key, combine] : table) {
     if (key == name) return combine;
@@ -109,13 +114,20 @@ Combine combine_named(std::string_view name) {
 using Map = Value (*)(ElementType, const Value&);
 Map map_named(std::string_view name) {
   constexpr std::pair<std::string_view, Map> table[] = {
-      {"negate", arithmetic::negate},   {"Abs", arithmetic::absolute},
-      {"Sqrt", arithmetic::sqrt},       {"Rsqrt", arithmetic::rsqrt},
-      {"Reciprocal", arithmetic::reciprocal}, {"Exp", arithmetic::exp},
-      {"Log", arithmetic::log},         {"Tanh", arithmetic::tanh},
-      {"Sigmoid", arithmetic::sigmoid}, {"Sign", arithmetic::sign},
-      {"Floor", arithmetic::floor},     {"Ceil", arithmetic::ceil},
-      {"Round", arithmetic::round},     {"Trunc", arithmetic::trunc},
+      {"negate", arithmetic::negate},
+      {"Abs", arithmetic::absolute},
+      {"Sqrt", arithmetic::sqrt},
+      {"Rsqrt", arithmetic::rsqrt},
+      {"Reciprocal", arithmetic::reciprocal},
+      {"Exp", arithmetic::exp},
+      {"Log", arithmetic::log},
+      {"Tanh", arithmetic::tanh},
+      {"Sigmoid", arithmetic::sigmoid},
+      {"Sign", arithmetic::sign},
+      {"Floor", arithmetic::floor},
+      {"Ceil", arithmetic::ceil},
+      {"Round", arithmetic::round},
+      {"Trunc", arithmetic::trunc},
       {"Copy", arithmetic::same},
   };
   for (const auto& [key, map] : table) {
@@ -149,9 +161,9 @@ Value value_at(const Arguments& arguments, std::size_t parameter, ElementType ty
 }
 
 struct Functor {
-  std::string_view name;                   ///< "BinaryOpScalarFunctor"
+  std::string_view name;                    ///< "BinaryOpScalarFunctor"
   std::vector<std::string_view> arguments;  ///< of the functor: <T, depth, reads, result>
-  std::string_view operation;              ///< second argument of the kernel: "plus"
+  std::string_view operation;               ///< second argument of the kernel: "plus"
   std::string_view operation_text;
   ElementType type{};
 };
@@ -254,7 +266,8 @@ Effect unscale(const Lists& lists, ElementType type, const Arguments& arguments)
       for (std::size_t i = chunk.first - first[chunk.tensor], end = i + chunk.count; i < end; ++i) {
         const std::size_t at = i * size_of(type);
         const auto value = tensor.load(at, type);
-        if (value && !std::isfinite(value->to_real())) flag.store(0, ElementType::float32, Value{1.0f});
+        if (value && !std::isfinite(value->to_real()))
+          flag.store(0, ElementType::float32, Value{1.0f});
         if (!value || !scale) {
           tensor.store(at, type, std::nullopt);
         } else if (scale->real != 1.0) {
@@ -269,12 +282,12 @@ Effect unscale(const Lists& lists, ElementType type, const Arguments& arguments)
 /// Norm or maximum of each chunk, into an array [tensor][chunk] that a second kernel folds.
 Effect chunk_norms(const Lists& lists, const Functor& functor, const Arguments& arguments) {
   const bool maximum = functor.name == "LpMaxFunctor";
-  const int kind = maximum ? 0 : static_cast<int>(number(functor.arguments[1].substr(
-                                     functor.arguments[1].find(')') + 1)));
+  const int kind = maximum ? 0
+                           : static_cast<int>(number(
+                                 functor.arguments[1].substr(functor.arguments[1].find(')') + 1)));
   const ElementType type = functor.type;
   const ElementType partial =
-      maximum ? type
-              : compute_type(element_type_named(functor.arguments[2]).value_or(type));
+      maximum ? type : compute_type(element_type_named(functor.arguments[2]).value_or(type));
   std::byte* const output = arguments.pointer(2);
   const std::size_t per_tensor = arguments.get<std::uint32_t>(3);
   const std::size_t tensors = lists.addresses[0].size();
@@ -391,8 +404,8 @@ class MultiTensor final : public Meaning {
       return scalar_tensor(lists, std::move(f), combine, arguments);
     } else if (name == "PointwiseOpScalarFunctor" && combine != nullptr) {
       f.evaluate = [combine, compute, scalar](const Value* v, const Value&) {
-        return arithmetic::add(
-            compute, v[0], arithmetic::multiply(compute, scalar, combine(compute, v[1], v[2])));
+        return arithmetic::add(compute, v[0],
+                               arithmetic::multiply(compute, scalar, combine(compute, v[1], v[2])));
       };
     } else if (name == "PointwiseOpScalarListFunctor" && combine != nullptr) {
       f.evaluate = [combine, compute](const Value* v, const Value& own) {
@@ -459,38 +472,38 @@ std::unique_ptr<Meaning> cleanup(const TemplateName& kernel) {
   const std::size_t kind =
       maximum ? 2 : number(kernel.arguments[1].substr(kernel.arguments[1].find(')') + 1));
   const bool root = !maximum && kernel.arguments[3] == "true";
-  return meaning([=, type = *type, partial = *partial](
-                     const Arguments& arguments) -> std::optional<Effect> {
-    const std::size_t tensors = arguments.shape.grid.x;
-    const std::size_t chunks = arguments.get<std::uint32_t>(2);
-    if (arguments.bytes(1).size() < tensors * 8) return std::nullopt;
-    Effect effect;
-    effect.operands.push_back(
-        {arguments.pointer(0), tensors * chunks * size_of(partial), true, false});
-    for (std::size_t t = 0; t < tensors; ++t) {
-      effect.operands.push_back({arguments.pointer(1, 8 * t), size_of(type), false, true});
-    }
-    effect.bytes = static_cast<double>(tensors * (chunks * size_of(partial) + size_of(type)));
-    effect.features.emplace_back("numel", static_cast<double>(tensors * chunks));
-    effect.compute = [=](std::span<Image> images) {
-      for (std::size_t t = 0; t < tensors; ++t) {
-        std::optional<Value> result = Value{};
-        double sum = maximum ? -HUGE_VAL : 0;
-        for (std::size_t c = 0; c < chunks && result; ++c) {
-          const auto value = images[0].load((t * chunks + c) * size_of(partial), partial);
-          if (!value) {
-            result.reset();
-            break;
-          }
-          const double x = value->to_real();
-          sum = kind == 2 ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
+  return meaning(
+      [=, type = *type, partial = *partial](const Arguments& arguments) -> std::optional<Effect> {
+        const std::size_t tensors = arguments.shape.grid.x;
+        const std::size_t chunks = arguments.get<std::uint32_t>(2);
+        if (arguments.bytes(1).size() < tensors * 8) return std::nullopt;
+        Effect effect;
+        effect.operands.push_back(
+            {arguments.pointer(0), tensors * chunks * size_of(partial), true, false});
+        for (std::size_t t = 0; t < tensors; ++t) {
+          effect.operands.push_back({arguments.pointer(1, 8 * t), size_of(type), false, true});
         }
-        if (result) result = Value{kind == 1 && root ? std::sqrt(sum) : sum};
-        images[1 + t].store(0, type, result);
-      }
-    };
-    return effect;
-  });
+        effect.bytes = static_cast<double>(tensors * (chunks * size_of(partial) + size_of(type)));
+        effect.features.emplace_back("numel", static_cast<double>(tensors * chunks));
+        effect.compute = [=](std::span<Image> images) {
+          for (std::size_t t = 0; t < tensors; ++t) {
+            std::optional<Value> result = Value{};
+            double sum = maximum ? -HUGE_VAL : 0;
+            for (std::size_t c = 0; c < chunks && result; ++c) {
+              const auto value = images[0].load((t * chunks + c) * size_of(partial), partial);
+              if (!value) {
+                result.reset();
+                break;
+              }
+              const double x = value->to_real();
+              sum = kind == 2 ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
+            }
+            if (result) result = Value{kind == 1 && root ? std::sqrt(sum) : sum};
+            images[1 + t].store(0, type, result);
+          }
+        };
+        return effect;
+      });
 }
 
 /// amp_update_scale_cuda_kernel(scale, growth tracker, found_inf, growth, backoff, interval)

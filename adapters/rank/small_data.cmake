@@ -4,6 +4,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
 add_library(phantora_small_data OBJECT
   arithmetic.cpp
+  concatenation.cpp
   copies.cpp
   data_queue.cpp
   device_memory.cpp
@@ -11,10 +12,12 @@ add_library(phantora_small_data OBJECT
   elementwise.cpp
   elementwise_function.cpp
   fat_binary.cpp
+  indexing.cpp
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
   multi_tensor.cpp
+  range.cpp
   reduction.cpp
   sparse_bytes.cpp
 )
