@@ -8,7 +8,7 @@ namespace phantora::rank {
 
 Image::Image(const Operand& operand)
     : bytes_(operand.extent), states_(operand.extent, State::unknown) {
-  if (!operand.read) return;
+  if (!operand.read || operand.extent == 0) return;
   static_assert(sizeof(State) == 1);
   std::vector<std::uint8_t> mask(operand.extent);
   any_known_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
@@ -75,14 +75,16 @@ void apply(const Effect& effect) {
     }
   };
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
-                                 [](const Operand& o) { return o.extent <= small_bytes; });
+                                 [&](const Operand& o) { return o.extent <= effect.limit; });
   if (!effect.compute || (!small && !effect.independent)) return forget_all();
   std::vector<Image> images;
   images.reserve(effect.operands.size());
   bool reads = false, knows = false;
   for (const Operand& operand : effect.operands) {
-    if (operand.extent > small_bytes) {
-      if (operand.written) forget(operand.address, operand.extent);
+    if (operand.extent > effect.limit) {
+      if (operand.written && is_device_address(operand.address)) {
+        forget(operand.address, operand.extent);
+      }
       images.emplace_back();
       continue;
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/device_memory.hpp"
 #include "rank/element_type.hpp"
 #include "rank/kernel_launch.hpp"
 #include "rank/kernel_name.hpp"
@@ -90,6 +91,9 @@ struct Effect {
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty.
   bool independent = false;
+  /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
+  /// makes several bytes of output.
+  std::size_t limit = small_bytes;
   /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
   std::function<void(std::span<Image>)> compute;
 };

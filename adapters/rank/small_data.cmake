@@ -19,6 +19,9 @@ add_library(phantora_small_data OBJECT
   multi_tensor.cpp
   range.cpp
   reduction.cpp
+  scan.cpp
+  selection.cpp
+  sort.cpp
   sparse_bytes.cpp
 )
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
