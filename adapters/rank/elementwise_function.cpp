@@ -507,6 +507,48 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
                     return arithmetic::power(compute, load(type, state), v[0]);
                   });
     }
+    if (key == "div_trunc_kernel_cuda" && is_floating(type)) {
+      // A divisor from the host is captured as its reciprocal.
+      return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
+        const Value quotient = arithmetic::multiply(compute, v[0], load(compute, state));
+        return Value{std::trunc(quotient.real)};
+      });
+    }
+    if (key == "div_floor_kernel_cuda" && is_floating(type)) {
+      // Captures: the divisor and its reciprocal.
+      return made(closure_bytes({scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    return arithmetic::floor_divide(compute, v[0], load(compute, state));
+                  });
+    }
+    if (key == "leaky_relu_kernel") {
+      return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
+        return v[0].to_real() > 0 ? v[0]
+                                  : arithmetic::multiply(compute, v[0], load(compute, state));
+      });
+    }
+    if (key == "elu_kernel") {
+      // Captures: factors of negative and positive values, and of the exponent.
+      return made(closure_bytes({scalar, scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    State scalars{state};
+                    const double negative = scalars.next(compute).to_real(),
+                                 positive = scalars.next(compute).to_real(),
+                                 inner = scalars.next(compute).to_real();
+                    const double x = v[0].to_real();
+                    return Value{x > 0 ? x * positive : std::expm1(x * inner) * negative};
+                  });
+    }
+    if (key == "softplus_kernel") {
+      return made(closure_bytes({scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    State scalars{state};
+                    const double beta = scalars.next(compute).to_real(),
+                                 threshold = scalars.next(compute).to_real();
+                    const double x = v[0].to_real();
+                    return Value{x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta};
+                  });
+    }
     if (key == "GeluCUDAKernelImpl") {
       // The first dispatch is for the tanh approximation.
       const bool tanh = functor.path.front() == 1;

@@ -17,6 +17,7 @@ add_library(phantora_small_data OBJECT
   kernel_launch.cpp
   kernel_name.cpp
   multi_tensor.cpp
+  random.cpp
   range.cpp
   reduction.cpp
   scan.cpp

@@ -195,14 +195,17 @@ std::unique_ptr<Meaning> onesweep(const TemplateName& kernel) {
     Effect effect = radix_pass(pass, arguments.pointer(5), arguments.pointer(4),
                                arguments.pointer(7), arguments.pointer(6), count,
                                arguments.get<std::uint32_t>(9), arguments.get<std::uint32_t>(10));
-    // Scratch: its values are not modelled.
-    effect.operands.push_back(
-        {arguments.pointer(0), arguments.shape.grid.x * bins * 4, false, true});
-    effect.operands.push_back({arguments.pointer(1), 4, false, true});
-    effect.operands.push_back({arguments.pointer(2), bins * 8, false, true});
-    effect.compute = [inner = std::move(effect.compute)](std::span<Image> images) {
+    // Scratch: its values are not modelled. Some of it is absent where a pass does not need it.
+    const std::size_t sorted = effect.operands.size();
+    const std::pair<std::size_t, std::size_t> scratch[] = {
+        {0, arguments.shape.grid.x * bins * 4}, {1, 4}, {2, bins * 8}};
+    for (const auto& [parameter, bytes] : scratch) {
+      std::byte* const address = arguments.pointer(parameter);
+      if (address != nullptr) effect.operands.push_back({address, bytes, false, true});
+    }
+    effect.compute = [sorted, inner = std::move(effect.compute)](std::span<Image> images) {
       inner(images);
-      for (std::size_t i = images.size() - 3; i < images.size(); ++i) images[i].forget();
+      for (std::size_t i = sorted; i < images.size(); ++i) images[i].forget();
     };
     return effect;
   });
