@@ -1,181 +1,599 @@
+#include "earliest_end.hpp"
+#include "max_min.hpp"
+#include "trail.hpp"
+
 #include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <exception>
+#include <string>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace phantora {
+namespace {
 
+using Slot = MaxMin::Slot;
+using Ps = std::int64_t;
+
+constexpr Ps none = EarliestEnd::none;
+
+constexpr Time to_time(Ps ps) noexcept { return Time{Duration{ps}}; }
+constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
+
+/// When `bytes` have drained at `rate`, rounded up to a whole picosecond; none if they never do.
+Ps drained(Ps since, double bytes, double rate) noexcept {
+  // The quotient of three roundings may lie 2 units in the last place above a whole number.
+  const double ps = std::ceil(bytes / rate * 1e12 * (1 - 0x1p-50));
+  // 9.2e18 ps is just inside the range of int64; at rate 0 this is infinite.
+  if (!(ps < 9.2e18 - static_cast<double>(since))) return none;
+  return since + static_cast<Ps>(ps);
+}
+
+/// What a flow is doing; in place of the bytes that remain where there are none to move.
+constexpr double not_started = -3, cancelled = -2, finished = -1;
+
+/// A flow's progress: `remaining` bytes at `since`, moved on only when its rate changes. Of a flow
+/// that has ended, `since` is when.
+struct Progress {
+  Ps since = 0;
+  double remaining = not_started;
+  Duration latency{};
+  std::uint64_t id = 0;
+};
+
+enum class Kind : std::uint8_t { start, cancel, cap, capacity };
+
+/// Something told by the caller. At one instant starts come before cancels and those before changes
+/// of caps and capacities; changes of one thing at one instant apply in the order they were told.
+struct Input {
+  Ps at;
+  std::uint64_t order;
+  std::uint64_t id;       ///< flow or link
+  double value;           ///< size, or what it becomes
+  double previous = 0.0;  ///< what it was, once applied
+  Kind kind;
+  bool operator<(const Input& other) const noexcept {  // as a heap: the earliest on top
+    if (at != other.at) return other.at < at;
+    if (kind != other.kind) return other.kind < kind;
+    return other.order < order;
+  }
+};
+
+/// What a flow was before an instant that changed it.
+struct Before {
+  static constexpr Ps not_running = std::numeric_limits<Ps>::min();
+  Ps since;  ///< or not_running
+  double remaining;
+  double level;
+  std::uint64_t slot_and_order;  ///< 24 bits of slot, 40 of FillingKey::order
+
+  [[nodiscard]] Slot slot() const noexcept { return static_cast<Slot>(slot_and_order >> 40); }
+  [[nodiscard]] FillingKey key() const noexcept {
+    return {level, slot_and_order & ((std::uint64_t{1} << 40) - 1)};
+  }
+};
+static_assert(sizeof(Before) == 32);
+
+/// The route that a flow had before an instant that changed it.
+struct Rerouted {
+  Slot slot;
+  std::vector<LinkUse> links;
+  Duration latency;
+};
+
+/// An executed instant: where its part of each trail begins.
+struct Instant {
+  Ps at;
+  std::uint64_t before, inputs, routes, ended;
+};
+
+struct EndPoints {
+  NodeId src, dst;
+  std::uint64_t key;
+  Duration latency;  ///< on top of the route's
+};
+
+/// Sorts by link and adds up repeated ones.
+void merge_links(std::vector<LinkUse>& links) {
+  std::sort(links.begin(), links.end(),
+            [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (kept > 0 && links[kept - 1].link == links[i].link) {
+      links[kept - 1].bytes_per_byte += links[i].bytes_per_byte;
+    } else {
+      links[kept++] = links[i];
+    }
+  }
+  links.resize(kept);
+}
+
+}  // namespace
+
+/// Time on top of MaxMin: progress, events in order, and a journal to take them back.
+///
+/// Each executed instant leaves in the journal what every flow was before it. Undoing restores that
+/// and computes nothing, so it is exact. A change told late stays pending until the next question
+/// about the present, which undoes all instants from there on and executes them again.
 class FlowNetwork::Impl {
  public:
-  enum class Kind { start, cancel, cap, capacity };
-  struct Input {
-    Time at;
-    Kind kind;
-    std::uint64_t id;
-    double value;
-    std::uint64_t order;
-  };
-  struct Flow {
-    FlowSpec spec;
-    Route route;
-    bool running = false;
-    double remaining = 0, rate = 0, cap = 0;
-    Time since{};
-    Time end = never;
-    std::optional<Time> completion{};
-    std::optional<LinkId> bottleneck{};
-  };
+  explicit Impl(NetworkView network)
+      : view_{std::move(network)},
+        solver_{view_.capacities()},
+        observers_{std::make_shared<std::vector<FlowObserver*>>()} {}
 
-  explicit Impl(NetworkView network) : view{std::move(network)} { reset(); }
-
-  void reset() {
-    capacity.assign(view.link_count(), 0);
-    for (std::size_t l = 0; l < view.link_count(); ++l)
-      capacity[l] = view.capacities()[l].bytes_per_second();
-    for (Flow& f : flows) {
-      f.running = false;
-      f.rate = 0;
-      f.cap = f.spec.rate_cap.bytes_per_second();
-      f.completion.reset();
-      f.bottleneck.reset();
-      f.end = never;
+  FlowId start(FlowSpec spec) {
+    PHANTORA_EXPECTS(spec.size > Bytes{0}, "a flow has a size");
+    PHANTORA_EXPECTS(spec.shares > 0 && std::isfinite(spec.shares), "shares are positive");
+    PHANTORA_EXPECTS(spec.rate_cap > Bandwidth{0.0}, "a rate cap is positive");
+    PHANTORA_EXPECTS(spec.latency >= Duration{0}, "a latency is not negative");
+    PHANTORA_EXPECTS(spec.start >= Time{}, "time starts at 0");
+    check_committed(spec.start);
+    Duration latency = spec.latency;
+    const bool routed = spec.links.empty();
+    if (routed) {
+      PHANTORA_EXPECTS(view_.router(), "a flow names its links in a network without routes");
+      Route route = view_.router()->route({.src = spec.src, .dst = spec.dst, .key = spec.key});
+      spec.links = std::move(route.links);
+      latency += route.latency;
     }
-    active.clear();
-    cursor = 0;
-    now = Time{};
+    merge_links(spec.links);
+    for (const LinkUse& use : spec.links) {
+      PHANTORA_EXPECTS(use.link.value < view_.link_count(), "a flow uses links of this network");
+      PHANTORA_EXPECTS(use.bytes_per_byte > 0 && std::isfinite(use.bytes_per_byte),
+                       "a flow puts a positive load on each link");
+    }
+    const Slot slot = solver_.create(spec.links, spec.shares, spec.rate_cap.bytes_per_second());
+    const std::uint64_t id = first_cell_ + cells_.size();
+    cells_.push_back(-1 - static_cast<Ps>(slot));
+    if (slot >= progress_.size()) progress_.resize(slot + 1);
+    progress_[slot] = {0, not_started, latency, id};
+    if (routed)
+      end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency});
+    tell({to_ps(spec.start), next_order_++, id, static_cast<double>(spec.size.count()), 0.0,
+          Kind::start});
+    return FlowId{id};
   }
 
-  void add(Input input) {
-    if (input.at < committed) throw CommitError{"a change before the last commit"};
-    input.order = next_order++;
-    const auto at = std::upper_bound(inputs.begin(), inputs.end(), input,
-                                     [](const Input& a, const Input& b) { return a.at < b.at; });
-    const auto index = static_cast<std::size_t>(at - inputs.begin());
-    inputs.insert(at, input);
-    if (index < cursor || input.at < now || (input.at == now && ran)) {
-      const Time until = now;
-      reset();
-      ++statistics.rollbacks;
-      advance(until);
+  void change(Kind kind, Time at, std::uint64_t id, double value) {
+    check_committed(at);
+    if (kind != Kind::capacity) {
+      PHANTORA_EXPECTS(id < first_cell_ + cells_.size(), "a flow of this network");
+      if (!slot_of(id)) return;  // ended before the last commit
+    } else {
+      PHANTORA_EXPECTS(id < view_.link_count(), "a link of this network");
     }
+    tell({to_ps(at), next_order_++, id, value, 0.0, kind});
   }
 
-  Time next() const {
-    Time t = cursor < inputs.size() ? inputs[cursor].at : never;
-    for (const std::size_t f : active) t = std::min(t, flows[f].end);
-    return t;
-  }
+  [[nodiscard]] Time now() const noexcept { return to_time(now_); }
 
-  void solve() {
-    ++statistics.events;
-    std::vector<double> left = capacity, weight(capacity.size(), 0.0);
-    std::vector<std::size_t> open = active;
-    for (const std::size_t f : open)
-      for (const LinkUse& u : flows[f].route.links)
-        weight[u.link.value] += u.bytes_per_byte * flows[f].spec.shares;
-    const auto fix = [&](std::size_t f, double level, std::optional<LinkId> by) {
-      Flow& flow = flows[f];
-      const double rate = std::min(flow.cap, level * flow.spec.shares);
-      for (const LinkUse& u : flow.route.links) {
-        left[u.link.value] = std::max(0.0, left[u.link.value] - rate * u.bytes_per_byte);
-        weight[u.link.value] -= u.bytes_per_byte * flow.spec.shares;
-      }
-      if (rate != flow.rate) {
-        flow.remaining -= flow.rate * to_seconds(now - flow.since);
-        flow.since = now;
-        flow.rate = rate;
-        flow.end =
-            rate > 0 ? now + duration_from_seconds(std::max(0.0, flow.remaining) / rate) : never;
-        ++statistics.rate_changes;
-      }
-      flow.bottleneck = by;
-    };
-    while (!open.empty()) {
-      double level = std::numeric_limits<double>::infinity();
-      std::optional<LinkId> link;
-      for (const std::size_t f : open) {
-        for (const LinkUse& u : flows[f].route.links) {
-          const double l = left[u.link.value] / weight[u.link.value];
-          if (l < level) {
-            level = l;
-            link = u.link;
-          }
-        }
-        if (flows[f].cap / flows[f].spec.shares <= level) {
-          level = flows[f].cap / flows[f].spec.shares;
-          link.reset();
-        }
-      }
-      std::vector<std::size_t> rest;
-      for (const std::size_t f : open) {
-        const auto& links = flows[f].route.links;
-        const bool capped = flows[f].cap / flows[f].spec.shares <= level;
-        const bool held = link && std::any_of(links.begin(), links.end(),
-                                              [&](const LinkUse& u) { return u.link == *link; });
-        if (capped || held) {
-          fix(f, level, capped ? std::nullopt : link);
-        } else {
-          rest.push_back(f);
-        }
-      }
-      open = std::move(rest);
-    }
+  [[nodiscard]] Time next_event() noexcept {
+    catch_up();
+    const Ps next = next_instant();
+    return next == none ? never : to_time(next);
   }
 
   void advance(Time until) {
-    while (next() <= until && next() != never) {
-      now = next();
-      std::erase_if(active, [&](std::size_t f) {
-        Flow& flow = flows[f];
-        if (flow.end > now) return false;
-        flow.completion = now + flow.route.latency + flow.spec.latency;
-        flow.running = false;
-        flow.rate = 0;
-        return true;
-      });
-      for (; cursor < inputs.size() && inputs[cursor].at == now; ++cursor) {
-        const Input& in = inputs[cursor];
-        switch (in.kind) {
-          case Kind::start: {
-            Flow& flow = flows[in.id];
-            flow.running = true;
-            flow.remaining = static_cast<double>(flow.spec.size.count());
-            flow.since = now;
-            active.push_back(in.id);
-            break;
-          }
-          case Kind::cancel:
-            if (std::erase(active, in.id) > 0) {
-              flows[in.id].running = false;
-              flows[in.id].rate = 0;
-            }
-            break;
-          case Kind::cap:
-            flows[in.id].cap = in.value;
-            break;
-          case Kind::capacity:
-            capacity[in.id] = in.value;
-            break;
-        }
-      }
-      solve();
-    }
-    if (until != never) now = std::max(now, until);
-    ran = true;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    run(until == never ? none - 1 : to_ps(until));
+    now_ = std::max(now_, until == never ? last_instant() : to_ps(until));
   }
 
-  NetworkView view;
-  std::vector<Flow> flows;
-  std::vector<Input> inputs;
-  std::vector<double> capacity;
-  std::vector<std::size_t> active;
-  std::size_t cursor = 0;
-  std::uint64_t next_order = 0;
-  Time now{}, committed{};
-  bool ran = false;
-  FlowStatistics statistics;
+  [[nodiscard]] std::optional<Time> completion(std::uint64_t id) {
+    catch_up();
+    const Ps cell = cell_of(id);
+    if (cell >= 0) return to_time(cell);
+    if (cell <= gone) return std::nullopt;
+    const Progress& progress = progress_[static_cast<Slot>(-1 - cell)];
+    if (progress.remaining != finished) return std::nullopt;
+    return to_time(progress.since) + progress.latency;
+  }
+
+  [[nodiscard]] double rate(std::uint64_t id) {
+    catch_up();
+    const auto slot = slot_of(id);
+    return slot ? solver_.rate(*slot) : 0.0;
+  }
+
+  [[nodiscard]] double load(std::uint32_t link) {
+    catch_up();
+    PHANTORA_EXPECTS(link < view_.link_count(), "a link of this network");
+    return solver_.load(link);
+  }
+
+  [[nodiscard]] std::optional<LinkId> bottleneck(std::uint64_t id) {
+    catch_up();
+    const auto slot = slot_of(id);
+    if (!slot || !solver_.present(*slot)) return std::nullopt;
+    const FillingKey key = solver_.key(*slot);
+    if (key.filling() || key.link() == FillingKey::cap_link) return std::nullopt;
+    return LinkId{key.link()};
+  }
+
+  [[nodiscard]] std::vector<LinkUse> links(std::uint64_t id) {
+    catch_up();
+    const auto slot = slot_of(id);
+    return slot ? solver_.uses(*slot) : std::vector<LinkUse>{};
+  }
+
+  [[nodiscard]] Checkpoint checkpoint() const { return {now(), next_order_}; }
+
+  void rollback(const Checkpoint& checkpoint) {
+    PHANTORA_EXPECTS(checkpoint.now <= now(), "a checkpoint lies in the past");
+    check_committed(checkpoint.now);
+    const auto later = [&](const Input& in) { return in.order >= checkpoint.inputs; };
+    Ps from = to_ps(checkpoint.now) + 1;
+    for (std::uint64_t i = applied_.begin(); i < applied_.end(); ++i)
+      if (later(applied_[i])) from = std::min(from, applied_[i].at);
+    undo_from(from);
+    for (const Input& in : pending_) {
+      if (later(in) && in.kind == Kind::start) {
+        release(*slot_of(in.id));
+        cells_[static_cast<std::size_t>(in.id - first_cell_)] = gone;
+      }
+    }
+    std::erase_if(pending_, later);
+    std::make_heap(pending_.begin(), pending_.end());
+    next_order_ = checkpoint.inputs;
+    now_ = to_ps(checkpoint.now);
+    run(now_);
+  }
+
+  void commit(Time gvt) {
+    PHANTORA_EXPECTS(gvt <= now(), "only the past is committed");
+    catch_up();
+    if (to_ps(gvt) <= committed_) return;
+    committed_ = to_ps(gvt);
+    std::uint64_t kept = instants_.begin();
+    while (kept < instants_.end() && instants_[kept].at < committed_) ++kept;
+    if (kept > instants_.begin()) {
+      const bool all = kept == instants_.end();
+      const std::uint64_t ended = all ? ended_.end() : instants_[kept].ended;
+      for (std::uint64_t i = ended_.begin(); i < ended; ++i) {
+        const Slot slot = ended_[i];
+        const Progress& progress = progress_[slot];
+        cells_[static_cast<std::size_t>(progress.id - first_cell_)] =
+            progress.remaining == finished ? progress.since + progress.latency.count() : gone;
+        release(slot);
+      }
+      ended_.drop_before(ended);
+      before_.drop_before(all ? before_.end() : instants_[kept].before);
+      applied_.drop_before(all ? applied_.end() : instants_[kept].inputs);
+      routes_.drop_before(all ? routes_.end() : instants_[kept].routes);
+      last_dropped_ = instants_[kept - 1].at;
+      instants_.drop_before(kept);
+    }
+    for (FlowObserver* it : *observers_) it->on_commit(gvt);
+  }
+
+  void forget(std::uint64_t id) {
+    const Ps cell = cell_of(id);
+    PHANTORA_EXPECTS(cell >= 0 || cell <= gone,
+                     "a flow is forgotten after it ended in committed time");
+    cells_[static_cast<std::size_t>(id - first_cell_)] = forgotten;
+    while (!cells_.empty() && cells_.front() == forgotten) {
+      cells_.pop_front();
+      ++first_cell_;
+    }
+  }
+
+  [[nodiscard]] Subscription subscribe(FlowObserver& observer) {
+    observers_->push_back(&observer);
+    return Subscription{
+        std::shared_ptr<void>{nullptr, [list = std::weak_ptr{observers_}, it = &observer](void*) {
+                                if (const auto alive = list.lock()) std::erase(*alive, it);
+                              }}};
+  }
+
+  [[nodiscard]] const FlowStatistics& statistics() const noexcept { return statistics_; }
+
+ private:
+  // Cells of flows that have no slot: a completion (>= 0), or one of these.
+  static constexpr Ps gone = std::numeric_limits<Ps>::min() + 1;
+  static constexpr Ps forgotten = std::numeric_limits<Ps>::min();
+
+  void check_committed(Time at) const {
+    if (to_ps(at) < committed_)
+      throw CommitError{"a change at " + std::to_string(to_ps(at)) +
+                        " ps is told after a commit at " + std::to_string(committed_) + " ps"};
+  }
+
+  [[nodiscard]] Ps cell_of(std::uint64_t id) const {
+    PHANTORA_EXPECTS(id < first_cell_ + cells_.size(), "a flow of this network");
+    return id < first_cell_ ? forgotten : cells_[static_cast<std::size_t>(id - first_cell_)];
+  }
+  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t id) const {
+    const Ps cell = cell_of(id);
+    if (cell >= 0 || cell <= gone) return std::nullopt;
+    return static_cast<Slot>(-1 - cell);
+  }
+
+  void tell(const Input& input) {
+    pending_.push_back(input);
+    std::push_heap(pending_.begin(), pending_.end());
+  }
+
+  [[nodiscard]] Ps last_instant() const noexcept {
+    return instants_.empty() ? last_dropped_ : instants_.back().at;
+  }
+  [[nodiscard]] Ps next_instant() const noexcept {
+    return std::min(pending_.empty() ? none : pending_.front().at, ends_.earliest());
+  }
+
+  /// Makes the present consistent with changes told about the past.
+  void catch_up() noexcept {
+    if (pending_.empty() || pending_.front().at >= now_) return;
+    try {
+      run(now_);
+    } catch (...) {  // from an observer: next_event() cannot throw, the next advance_to() does
+      error_ = std::current_exception();
+    }
+  }
+
+  void run(Ps until) {
+    if (!pending_.empty() && !instants_.empty() && pending_.front().at <= instants_.back().at &&
+        pending_.front().at <= until)
+      undo_from(pending_.front().at);
+    for (Ps next = next_instant(); next <= until; next = next_instant()) execute(next);
+  }
+
+  void execute(Ps at) {
+    ++statistics_.events;
+    statistics_.replayed_events += at <= furthest_;
+    furthest_ = std::max(furthest_, at);
+    instants_.push({at, before_.end(), applied_.end(), routes_.end(), ended_.end()});
+    ends_.for_each_at(at, [&](Slot slot) { end(slot, at, finished); });
+    bool links_changed = false;
+    while (!pending_.empty() && pending_.front().at == at) {
+      std::pop_heap(pending_.begin(), pending_.end());
+      Input input = pending_.back();
+      pending_.pop_back();
+      links_changed |= apply(input);
+      applied_.push(input);
+    }
+    if (links_changed) reroute();
+    const auto& changes = solver_.solve();
+    for (const MaxMin::Change& change : changes) {
+      const double rate = solver_.rate(change.flow);
+      statistics_.rate_changes += rate != change.rate;
+      if (!solver_.present(change.flow)) continue;
+      Progress& progress = progress_[change.flow];
+      if (!change.key.filling()) remember(change.flow, change.key);
+      if (rate != change.rate) {
+        progress.remaining = std::max(
+            0.0, progress.remaining - change.rate * to_seconds(Duration{at - progress.since}));
+        progress.since = at;
+        ends_.set(change.flow, drained(at, progress.remaining, rate));
+      }
+    }
+    statistics_.touched_incidences = solver_.touched_incidences();
+    if (!observers_->empty()) report(at, changes);
+    solver_.settle();
+  }
+
+  void remember(Slot slot, FillingKey key) {
+    const Progress& progress = progress_[slot];
+    before_.push({progress.since, progress.remaining, key.level,
+                  std::uint64_t{slot} << 40 | (key.order & ((std::uint64_t{1} << 40) - 1))});
+  }
+  void remember_not_running(Slot slot) {
+    before_.push({Before::not_running, 0.0, 0.0, std::uint64_t{slot} << 40});
+  }
+
+  /// Takes a flow out of the network, for good unless undone.
+  void end(Slot slot, Ps at, double how) {
+    Progress& progress = progress_[slot];
+    if (solver_.present(slot)) {
+      const FillingKey key = solver_.key(slot);
+      // A flow that started at this very instant has its record already.
+      if (!key.filling()) remember(slot, key);
+      solver_.remove(slot);
+    } else {
+      remember_not_running(slot);
+    }
+    progress.since = at;
+    progress.remaining = how;
+    ends_.set(slot, none);
+    ended_.push(slot);
+  }
+
+  /// @return whether a link went down or came up.
+  bool apply(Input& input) {
+    if (input.kind == Kind::capacity) {
+      const auto link = static_cast<std::uint32_t>(input.id);
+      input.previous = solver_.capacity(link);
+      solver_.set_capacity(link, input.value);
+      const bool was_up = input.previous > 0, is_up = input.value > 0;
+      if (was_up && !is_up) down_.push_back(link);
+      if (!was_up && is_up) std::erase(down_, link);
+      return was_up != is_up;
+    }
+    const auto slot = slot_of(input.id);
+    if (!slot) return false;
+    Progress& progress = progress_[*slot];
+    switch (input.kind) {
+      case Kind::start:
+        if (progress.remaining == cancelled) break;
+        remember_not_running(*slot);
+        progress.since = input.at;
+        progress.remaining = input.value;
+        choose_route(*slot);
+        solver_.insert(*slot);
+        break;
+      case Kind::cancel:
+        if (progress.remaining >= 0 || progress.remaining == not_started)
+          end(*slot, input.at, cancelled);
+        break;
+      case Kind::cap:
+        input.previous = solver_.cap(*slot);
+        solver_.set_cap(*slot, input.value);
+        break;
+      case Kind::capacity:
+        break;
+    }
+    return false;
+  }
+
+  [[nodiscard]] RouteRequest request(const EndPoints& ends) {
+    return {.src = ends.src,
+            .dst = ends.dst,
+            .key = ends.key,
+            .capacity = [this](LinkId link) { return solver_.capacity(link.value); },
+            .load = [this](LinkId link) { return solver_.weight(link.value); }};
+  }
+
+  /// Gives a flow another route, unless the router finds none or the same.
+  void take_route(Slot slot, const EndPoints& ends) {
+    Route route;
+    try {
+      route = view_.router()->route(request(ends));
+    } catch (const RouteError&) {
+      return;  // it stalls on the link that is down until a link comes up
+    }
+    merge_links(route.links);
+    std::vector<LinkUse> old = solver_.uses(slot);
+    if (old == route.links) return;
+    Progress& progress = progress_[slot];
+    routes_.push({slot, std::move(old), progress.latency});
+    progress.latency = route.latency + ends.latency;
+    if (solver_.present(slot)) {
+      // Undoing takes it off its links even where neither its rate nor its bottleneck changes.
+      if (!solver_.key(slot).filling()) remember(slot, solver_.key(slot));
+      solver_.remove(slot);
+      solver_.redirect(slot, route.links);
+      solver_.insert(slot);
+    } else {
+      solver_.redirect(slot, route.links);
+    }
+  }
+
+  void choose_route(Slot slot) {
+    if (!view_.router() || (down_.empty() && !view_.router()->depends_on_load())) return;
+    const auto ends = end_points_.find(slot);
+    if (ends != end_points_.end()) take_route(slot, ends->second);
+  }
+
+  /// Moves routed flows off the links that are down, in an order of their own.
+  void reroute() {
+    std::vector<Slot> stalled;
+    for (const std::uint32_t link : down_)
+      for (const Slot slot : solver_.flows_on(link))
+        if (end_points_.contains(slot)) stalled.push_back(slot);
+    std::sort(stalled.begin(), stalled.end(), [&](Slot a, Slot b) {
+      const EndPoints &x = end_points_.at(a), &y = end_points_.at(b);
+      return std::tie(x.key, x.src, x.dst, progress_[a].id) <
+             std::tie(y.key, y.src, y.dst, progress_[b].id);
+    });
+    stalled.erase(std::unique(stalled.begin(), stalled.end()), stalled.end());
+    for (const Slot slot : stalled) take_route(slot, end_points_.at(slot));
+  }
+
+  void undo_from(Ps at) {
+    if (instants_.empty() || instants_.back().at < at) return;
+    ++statistics_.rollbacks;
+    Ps first = at;
+    while (!instants_.empty() && instants_.back().at >= at) {
+      first = instants_.back().at;
+      undo_last();
+    }
+    solver_.settle();
+    for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
+  }
+
+  void undo_last() {
+    const Instant instant = instants_.back();
+    for (std::uint64_t i = applied_.end(); i-- > instant.inputs;) {
+      const Input& input = applied_[i];
+      if (input.kind == Kind::capacity) {
+        const auto link = static_cast<std::uint32_t>(input.id);
+        const bool was_up = input.previous > 0, is_up = input.value > 0;
+        solver_.set_capacity(link, input.previous);
+        if (was_up && !is_up) std::erase(down_, link);
+        if (!was_up && is_up) down_.push_back(link);
+      } else if (input.kind == Kind::cap) {
+        if (const auto slot = slot_of(input.id)) solver_.restore_cap(*slot, input.previous);
+      }
+      tell(input);
+    }
+    for (std::uint64_t i = routes_.end(); i-- > instant.routes;) {
+      const Rerouted& it = routes_[i];
+      if (solver_.present(it.slot)) solver_.withdraw(it.slot);
+      solver_.redirect(it.slot, it.links);
+      progress_[it.slot].latency = it.latency;
+    }
+    for (std::uint64_t i = before_.end(); i-- > instant.before;) {
+      const Before& it = before_[i];
+      const Slot slot = it.slot();
+      Progress& progress = progress_[slot];
+      if (it.since == Before::not_running) {
+        if (solver_.present(slot)) solver_.withdraw(slot);
+        progress.remaining = not_started;
+        ends_.set(slot, none);
+      } else {
+        solver_.restore(slot, it.key());
+        progress.since = it.since;
+        progress.remaining = it.remaining;
+        ends_.set(slot, drained(it.since, it.remaining, solver_.rate(slot)));
+      }
+    }
+    before_.cut_back(instant.before);
+    applied_.cut_back(instant.inputs);
+    routes_.cut_back(instant.routes);
+    ended_.cut_back(instant.ended);
+    instants_.cut_back(instants_.end() - 1);
+  }
+
+  void release(Slot slot) {
+    end_points_.erase(slot);
+    solver_.erase(slot);
+  }
+
+  void report(Ps at, const std::vector<MaxMin::Change>& changes) {
+    const Time time = to_time(at);
+    for (FlowObserver* it : *observers_) {
+      for (const MaxMin::Change& change : changes) {
+        const Progress& progress = progress_[change.flow];
+        const FlowId id{progress.id};
+        if (change.key.filling()) it->on_flow_start(id, time);
+        if (solver_.rate(change.flow) != change.rate)
+          it->on_rate_change(id, time, Bandwidth{solver_.rate(change.flow)});
+        if (progress.remaining == finished) it->on_flow_finish(id, time + progress.latency);
+      }
+      for (const std::uint32_t link : solver_.touched_links())
+        it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
+    }
+  }
+
+  NetworkView view_;
+  MaxMin solver_;
+  EarliestEnd ends_;
+  std::vector<Progress> progress_;
+  std::unordered_map<Slot, EndPoints> end_points_;
+  std::vector<std::uint32_t> down_;
+  std::deque<Ps> cells_;  ///< of each flow: -1 - slot while it has one, else see `gone`
+  std::uint64_t first_cell_ = 0;
+  std::vector<Input> pending_;
+  std::uint64_t next_order_ = 0;
+
+  Trail<Instant> instants_;
+  Trail<Before> before_;
+  Trail<Input> applied_;
+  Trail<Rerouted> routes_;
+  Trail<Slot> ended_;
+
+  Ps now_ = 0;
+  Ps committed_ = 0;
+  Ps last_dropped_ = 0;
+  Ps furthest_ = -1;
+  std::exception_ptr error_;
+  std::shared_ptr<std::vector<FlowObserver*>> observers_;
+  FlowStatistics statistics_;
 };
 
 FlowNetwork::FlowNetwork(NetworkView network) : impl_{std::make_unique<Impl>(std::move(network))} {}
@@ -183,61 +601,33 @@ FlowNetwork::FlowNetwork(FlowNetwork&&) noexcept = default;
 FlowNetwork& FlowNetwork::operator=(FlowNetwork&&) noexcept = default;
 FlowNetwork::~FlowNetwork() = default;
 
-FlowId FlowNetwork::start(FlowSpec spec) {
-  PHANTORA_EXPECTS(spec.size > Bytes{0}, "a flow has a size");
-  PHANTORA_EXPECTS(spec.shares > 0 && spec.rate_cap > Bandwidth{0.0}, "positive shares and cap");
-  if (spec.start < impl_->committed) throw CommitError{"a flow starts before the last commit"};
-  Route route;
-  if (spec.links.empty()) {
-    PHANTORA_EXPECTS(impl_->view.router(), "a flow names its links in a network without routes");
-    route = impl_->view.router()->route({.src = spec.src, .dst = spec.dst, .key = spec.key});
-  } else {
-    route.links = spec.links;
-  }
-  const FlowId id{impl_->flows.size()};
-  const Time at = spec.start;
-  impl_->flows.push_back({.spec = std::move(spec), .route = std::move(route)});
-  impl_->flows.back().cap = impl_->flows.back().spec.rate_cap.bytes_per_second();
-  impl_->add({at, Impl::Kind::start, id.value, 0, 0});
-  return id;
-}
-void FlowNetwork::cancel(FlowId flow, Time at) {
-  impl_->add({at, Impl::Kind::cancel, flow.value, 0, 0});
-}
+FlowId FlowNetwork::start(FlowSpec spec) { return impl_->start(std::move(spec)); }
+void FlowNetwork::cancel(FlowId flow, Time at) { impl_->change(Kind::cancel, at, flow.value, 0); }
 void FlowNetwork::set_rate_cap(FlowId flow, Time at, Bandwidth cap) {
-  impl_->add({at, Impl::Kind::cap, flow.value, cap.bytes_per_second(), 0});
+  PHANTORA_EXPECTS(cap > Bandwidth{0.0}, "a rate cap is positive");
+  impl_->change(Kind::cap, at, flow.value, cap.bytes_per_second());
 }
 void FlowNetwork::set_capacity(LinkId link, Time at, Bandwidth capacity) {
-  impl_->add({at, Impl::Kind::capacity, link.value, capacity.bytes_per_second(), 0});
+  PHANTORA_EXPECTS(capacity >= Bandwidth{0.0}, "a capacity is not negative");
+  impl_->change(Kind::capacity, at, link.value, capacity.bytes_per_second());
 }
-Time FlowNetwork::now() const noexcept { return impl_->now; }
-Time FlowNetwork::next_event() const noexcept { return impl_->next(); }
+Time FlowNetwork::now() const noexcept { return impl_->now(); }
+Time FlowNetwork::next_event() const noexcept { return impl_->next_event(); }
 void FlowNetwork::advance_to(Time until) { impl_->advance(until); }
 std::optional<Time> FlowNetwork::completion(FlowId flow) const {
-  return impl_->flows.at(flow.value).completion;
+  return impl_->completion(flow.value);
 }
-Bandwidth FlowNetwork::rate(FlowId flow) const {
-  return Bandwidth{impl_->flows.at(flow.value).rate};
-}
-Bandwidth FlowNetwork::load(LinkId link) const {
-  double sum = 0;
-  for (const std::size_t f : impl_->active)
-    for (const LinkUse& u : impl_->flows[f].route.links)
-      if (u.link == link) sum += u.bytes_per_byte * impl_->flows[f].rate;
-  return Bandwidth{sum};
-}
+Bandwidth FlowNetwork::rate(FlowId flow) const { return Bandwidth{impl_->rate(flow.value)}; }
+Bandwidth FlowNetwork::load(LinkId link) const { return Bandwidth{impl_->load(link.value)}; }
 std::optional<LinkId> FlowNetwork::bottleneck(FlowId flow) const {
-  return impl_->flows.at(flow.value).bottleneck;
+  return impl_->bottleneck(flow.value);
 }
-Checkpoint FlowNetwork::checkpoint() const { return {impl_->now, impl_->next_order}; }
-void FlowNetwork::rollback(const Checkpoint& checkpoint) {
-  std::erase_if(impl_->inputs, [&](const auto& in) { return in.order >= checkpoint.inputs; });
-  impl_->reset();
-  impl_->advance(checkpoint.now);
-}
-void FlowNetwork::commit(Time gvt) { impl_->committed = std::max(impl_->committed, gvt); }
-void FlowNetwork::forget(FlowId) {}
-Subscription FlowNetwork::subscribe(FlowObserver&) { return {}; }
-const FlowStatistics& FlowNetwork::statistics() const noexcept { return impl_->statistics; }
+std::vector<LinkUse> FlowNetwork::links(FlowId flow) const { return impl_->links(flow.value); }
+Checkpoint FlowNetwork::checkpoint() const { return impl_->checkpoint(); }
+void FlowNetwork::rollback(const Checkpoint& checkpoint) { impl_->rollback(checkpoint); }
+void FlowNetwork::commit(Time gvt) { impl_->commit(gvt); }
+void FlowNetwork::forget(FlowId flow) { impl_->forget(flow.value); }
+Subscription FlowNetwork::subscribe(FlowObserver& observer) { return impl_->subscribe(observer); }
+const FlowStatistics& FlowNetwork::statistics() const noexcept { return impl_->statistics(); }
 
 }  // namespace phantora

@@ -114,7 +114,10 @@ GpuModel gpu_model(std::string_view key) {
   const auto found = std::ranges::find(all, key, &GpuModel::key);
   if (found != all.end()) return *found;
   std::string known;
-  for (const GpuModel& model : all) known += (known.empty() ? "" : ", ") + model.key;
+  for (const GpuModel& model : all) {
+    if (!known.empty()) known += ", ";
+    known += model.key;
+  }
   throw ConfigError{"unknown GPU '" + std::string{key} + "': expected one of " + known};
 }
 

@@ -2,8 +2,10 @@
 #include <phantora/kernel_work.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace phantora {
 
@@ -78,16 +80,18 @@ KernelWork gemm(const KernelQuery& query) {
                 feature(query, "c_align", 16.0), 16.0});
   work.group = "gemm";
   work.group += label(work.arithmetic);
-  if (alignment < 16.0) work.group += "/unaligned";
+  if (alignment < 16.0) {
+    work.group += "/unaligned";
+    // The older kernels' mean efficiency against the aligned ones'.
+    if (work.arithmetic != Arithmetic::fp32) work.efficiency = 0.3;
+  }
   const auto transa = attribute(query, "transa", "N");
   const auto transb = attribute(query, "transb", "N");
-  work.family = transa;
-  work.family += transb;
   const auto epilogue = attribute(query, "epilogue", "none");
   constexpr double size_scale = 2.0;
   work.coordinates = {log_coordinate(work.m, size_scale), log_coordinate(work.n, size_scale),
                       log_coordinate(work.k, size_scale), log_coordinate(work.batch, size_scale),
-                      transa == "N" ? 0.0F : 0.25F,       transb == "N" ? 0.0F : 0.25F,
+                      transa == "N" ? 0.0F : 0.5F,        transb == "N" ? 0.0F : 0.5F,
                       epilogue == "none" ? 0.0F : 0.5F,   log_coordinate(alignment, 0.7)};
   return work;
 }
@@ -98,7 +102,9 @@ KernelWork convolution(const KernelQuery& query) {
   KernelWork work;
   work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
   const double images = feature(query, "n", 1.0);
-  const double in = feature(query, "c", 1.0);
+  const double size = type_bytes(type);
+  // Channels are padded to what the tensor cores load at once, 16 bytes.
+  const double in = std::ceil(feature(query, "c", 1.0) * size / 16.0) * 16.0 / size;
   const double out = feature(query, "k", 1.0);
   const double h = feature(query, "h", 1.0);
   const double w = feature(query, "w", 1.0);
@@ -107,11 +113,11 @@ KernelWork convolution(const KernelQuery& query) {
   const double groups = feature(query, "groups", 1.0);
   const double stride_h = feature(query, "stride_h", 1.0);
   const double stride_w = feature(query, "stride_w", 1.0);
-  const auto extent = [&](double size, std::string_view pad, std::string_view dilation,
+  const auto extent = [&](double length, std::string_view pad, std::string_view dilation,
                           double filter, double stride) {
     const double reach = feature(query, dilation, 1.0) * (filter - 1.0) + 1.0;
     return std::max(1.0,
-                    std::floor((size + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
+                    std::floor((length + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
   };
   const double p = extent(h, "pad_h", "dilation_h", r, stride_h);
   const double q = extent(w, "pad_w", "dilation_w", s, stride_w);
@@ -133,11 +139,13 @@ KernelWork convolution(const KernelQuery& query) {
   for (double* side : {&work.m, &work.n, &work.k}) *side = std::max(1.0, *side);
   const double input = images * in * h * w;
   const double output = images * out * p * q;
+  work.bytes = (input + output + out * filter) * size;
   const bool nchw = attribute(query, "layout", "nchw") == "nchw";
-  // The tensor-core kernels want channels last; cuDNN converts what is not, reading and writing it
-  // once more. Products with 1x1 filters take either layout.
-  const double passes = nchw && r * s > 1.0 ? 3.0 : 1.0;
-  work.bytes = ((input + output) * passes + out * filter) * type_bytes(type);
+  // The tensor-core kernels want channels last; cuDNN converts what is not by kernels of their own.
+  // A 1x1 filter is a plain product in either layout, if the planes are aligned.
+  const bool plain =
+      r * s <= 1.0 && stride_h * stride_w <= 1.0 && std::fmod(h * w * size, 16.0) == 0.0;
+  if (nchw && !plain) work.converted_bytes = 2.0 * (input + output) * size;
   work.group = query.name;
   work.group += label(work.arithmetic);
   work.family = nchw ? "nchw" : "nhwc";
@@ -146,9 +154,9 @@ KernelWork convolution(const KernelQuery& query) {
                       log_coordinate(out / groups, 2.0),
                       log_coordinate(r * s, 1.5),
                       log_coordinate(stride_h * stride_w, 2.0),
-                      nchw ? 0.6F : 0.0F,
+                      nchw ? 0.3F : 0.0F,
                       log_coordinate(groups, 1.0),
-                      0.0F};
+                      work.converted_bytes > 0.0 ? 0.5F : 0.0F};
   return work;
 }
 
@@ -272,7 +280,8 @@ KernelWork batch_norm(const KernelQuery& query) {
 
 KernelWork transfer(const KernelQuery& query) {
   KernelWork work;
-  const double size = query.bytes > 0.0 ? query.bytes : feature(query, "bytes", 1.0);
+  // The feature is the size; the query's bytes may count reading and writing.
+  const double size = feature(query, "bytes", std::max(1.0, query.bytes));
   work.group = query.name;
   work.path = query.name.ends_with("_pinned")     ? DataPath::pcie
               : query.name.ends_with("_pageable") ? DataPath::pcie_pageable
@@ -302,6 +311,39 @@ double array_count(std::string_view identity) {
   return at == std::string_view::npos ? 0.0 : leading_integer(identity.substr(at + array.size()));
 }
 
+/// What stands between the first parentheses of `text`.
+std::string_view operand_list(std::string_view text) {
+  const auto open = text.find('(');
+  const auto close = text.find(')', open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return {};
+  return text.substr(open + 1, close - open - 1);
+}
+
+/// Bytes per element of an elementwise kernel whose functor is `functor`, with `arrays` arrays.
+double element_bytes(std::string_view functor, double arrays) {
+  // A lambda names the types of its operands: {lambda(bool, float, float)#1}.
+  const auto lambda = functor.rfind("{lambda(");
+  if (lambda != std::string_view::npos && functor.find('}', lambda) + 1 == functor.size()) {
+    double bytes = 0.0;
+    double operands = 0.0;
+    double last = 4.0;
+    for (std::string_view rest = operand_list(functor.substr(lambda)); !rest.empty();) {
+      const auto comma = rest.find(',');
+      last = std::max(1.0, last_type_bytes(rest.substr(0, comma)));
+      bytes += last;
+      operands += 1.0;
+      rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    }
+    const bool narrowing = functor.find("float16_copy_kernel") != std::string_view::npos;
+    const bool comparison = functor.find("compare_") != std::string_view::npos;
+    const double result = narrowing ? 2.0 : comparison ? 1.0 : last;
+    return bytes + std::max(0.0, arrays - operands) * result;
+  }
+  const KernelSignature type = parse_signature(functor);
+  const double size = type.arguments.empty() ? 4.0 : last_type_bytes(type.arguments.front());
+  return std::max(1.0, size) * arrays;
+}
+
 KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature) {
   const double threads = query.grid.count() * query.block.count();
   KernelWork work;
@@ -311,14 +353,22 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   // The functor comes after the vector width, which is a number.
   const auto functor = std::ranges::find_if(
       signature.arguments, [](std::string_view a) { return leading_integer(a) == 0.0; });
-  const double size = functor == signature.arguments.end() ? 0.0 : last_type_bytes(*functor);
-  const double arrays = array_count(signature.identity);
+  const double counted_arrays = array_count(signature.identity);
   // elementwise_kernel hides its arrays: mostly one input and one output.
-  work.bytes = numel * std::max(1.0, size) * (arrays > 0.0 ? arrays : 2.0);
+  const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
+  const double size =
+      functor == signature.arguments.end() ? 4.0 * arrays : element_bytes(*functor, arrays);
+  work.bytes = numel * size;
+  if (signature.identity.find("WithCast") != std::string_view::npos) {
+    // With casts the types are only known at run time, and converting them takes longer than the
+    // traffic: 0.95 ps per array and one more for the functor, which is 64 times fp32's peak.
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = numel * (arrays + 1.0) * 64.0;
+  }
   work.exact = counted;
   work.group = signature.base;
   work.family = signature.identity;
-  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size, 0.7),
+  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size / arrays, 0.7),
                       static_cast<float>(arrays * 0.5)};
   return work;
 }
@@ -346,14 +396,59 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
   return work;
 }
 
+/// Size of the elements that a kernel of PyTorch's is instantiated for, in bytes.
+double element_size(const KernelSignature& signature) {
+  for (const std::string_view argument : signature.arguments) {
+    const KernelSignature inner = parse_signature(argument);
+    // Copies are instantiated for a size, OpaqueType<2u>; reductions for ReduceOp<input, ...>.
+    if (inner.base == "OpaqueType") return leading_integer(inner.arguments.front());
+    const auto type = inner.base == "ReduceOp" ? inner.arguments.front() : argument;
+    if (const double size = last_type_bytes(type); size > 0.0) return size;
+  }
+  return 4.0;
+}
+
+/// How often a row-wise kernel reads or writes each element.
+double passes(std::string_view base) {
+  static constexpr std::array<std::pair<std::string_view, double>, 6> known{{
+      {"layer_norm_grad_input", 3.0},
+      {"cunn_SoftMaxForwardReg", 2.0},
+      {"cunn_SoftMaxForward", 3.0},
+      {"cunn_SoftMaxBackward", 3.0},
+      {"softmax_warp_backward", 3.0},
+      {"reduce_kernel", 1.0},
+  }};
+  const auto found =
+      std::ranges::find_if(known, [&](const auto& entry) { return base.starts_with(entry.first); });
+  return found != known.end() ? found->second : 2.0;
+}
+
+/// Round trips to memory that a reduction makes one after the other.
+double reduction_round_trips(const KernelQuery& query, const KernelSignature& signature,
+                             double elements_per_thread) {
+  // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each;
+  // the threads of a block share a row, or with several outputs per thread, block.y rows.
+  const double outputs =
+      signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
+  const double trips = std::ceil(elements_per_thread / 16.0);
+  if (query.grid.y == 1) return trips;
+  // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
+  // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
+  const double adders =
+      outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
+  return trips + 0.7 * (3.0 + std::ceil(query.grid.y / adders));
+}
+
 /// Any other kernel: its bytes as told, or from the features, or what its threads can load.
 KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   KernelWork work;
   const double blocks = query.grid.count();
   const double threads = blocks * query.block.count();
-  const double size = std::max(2.0, last_type_bytes(signature.identity));
+  const double size = element_size(signature);
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
+  // The likelihood loss looks one element up per row.
+  if (signature.base.starts_with("nll_loss")) cols = 1.0;
   if (signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 && cols == 0.0) {
     // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
     cols = std::exp2(leading_integer(signature.arguments[3]));
@@ -363,18 +458,24 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   if (query.bytes > 0.0) {
     work.bytes = query.bytes;
   } else if (numel > 0.0) {
-    work.bytes = 2.0 * numel * size;
+    work.bytes = passes(signature.base) * numel * size;
   } else {
-    // One 16-byte load and store per thread is what vectorised kernels do.
-    work.bytes = threads * 32.0;
+    // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
+    // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
+    work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);
     work.exact = false;
+  }
+  if (signature.base == "reduce_kernel") {
+    const double elements = numel > 0.0 ? numel : work.bytes / size;
+    work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
   work.flops = query.flops;
   work.blocks = blocks;
   work.group = signature.base;
   work.family = signature.identity;
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(blocks, 1.0),
-                      log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0)};
+                      log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0),
+                      log_coordinate(size, 1.0)};
   return work;
 }
 

@@ -58,7 +58,6 @@ Steps find_steps(std::span<const WorkItem> work) {
   for (std::size_t i = best_begin; i < best_begin + best_length; i += best_period) {
     steps.starts.push_back(work[i].start);
   }
-  // The last start opens a whole step only if the stretch ends with one.
   return steps;
 }
 

@@ -87,6 +87,7 @@ enum class ThreadState : std::uint32_t {
   unused,
   running,
   waiting,     ///< for another thread of its process (condition variable, semaphore)
+  sleeping,    ///< for a time that it chose: it uses no turn
   blocked,     ///< in the engine
   background,  ///< asks, but has no part in time
 };

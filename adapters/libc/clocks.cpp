@@ -36,9 +36,14 @@ bool called_by_infrastructure(const void* caller) {
          file.starts_with("libgloo") || file.starts_with("libstdc++");
 }
 
-void advance_sleeper(std::int64_t ns, const void* caller) {
-  if (called_by_infrastructure(caller)) return;
-  rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
+/// Runs the real `sleep` of `ns` nanoseconds.
+template <class Sleep>
+int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
+  if (!called_by_infrastructure(caller)) {
+    rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
+  }
+  const rank::Sleeping sleeping;
+  return sleep();
 }
 
 }  // namespace
@@ -92,8 +97,9 @@ time_t time(time_t* out) {
 }
 
 int nanosleep(const timespec* length, timespec* left) {
-  if (rank::in_virtual_time()) advance_sleeper(to_ns(*length), __builtin_return_address(0));
-  return real_nanosleep(length, left);
+  if (!rank::in_virtual_time()) return real_nanosleep(length, left);
+  return sleep_for(to_ns(*length), __builtin_return_address(0),
+                   [&] { return real_nanosleep(length, left); });
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespec* left) {
@@ -101,29 +107,34 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespe
     return real_clock_nanosleep(clock, flags, request, left);
   }
   if ((flags & TIMER_ABSTIME) == 0) {
-    advance_sleeper(to_ns(*request), __builtin_return_address(0));
-    return real_clock_nanosleep(clock, flags, request, left);
+    return sleep_for(to_ns(*request), __builtin_return_address(0),
+                     [&] { return real_clock_nanosleep(clock, flags, request, left); });
   }
   const Deadline deadline{clock, *request};
-  const std::int64_t ns = to_ns(*request) - epoch_of(clock) - virtual_ns();
-  if (ns > 0) advance_sleeper(ns, __builtin_return_address(0));
-  const int result = real_clock_nanosleep(clock, flags, deadline.real(), left);
+  const std::int64_t ns =
+      std::max<std::int64_t>(0, to_ns(*request) - epoch_of(clock) - virtual_ns());
+  const int result = sleep_for(ns, __builtin_return_address(0), [&] {
+    return real_clock_nanosleep(clock, flags, deadline.real(), left);
+  });
   if (result == 0) rank::this_thread().read_once_ps = deadline.virtual_ps();
   return result;
 }
 
 int usleep(useconds_t microseconds) {
   const timespec length = to_timespec(std::int64_t{microseconds} * 1000);
-  if (rank::in_virtual_time()) advance_sleeper(to_ns(length), __builtin_return_address(0));
-  return real_nanosleep(&length, nullptr);
+  if (!rank::in_virtual_time()) return real_nanosleep(&length, nullptr);
+  return sleep_for(to_ns(length), __builtin_return_address(0),
+                   [&] { return real_nanosleep(&length, nullptr); });
 }
 
 unsigned sleep(unsigned seconds) {
   const timespec length{.tv_sec = seconds, .tv_nsec = 0};
-  if (rank::in_virtual_time()) advance_sleeper(to_ns(length), __builtin_return_address(0));
   timespec left{};
-  if (real_nanosleep(&length, &left) == 0) return 0;
-  return static_cast<unsigned>(left.tv_sec) + (left.tv_nsec > 0 ? 1U : 0U);
+  const auto real = [&] { return real_nanosleep(&length, &left); };
+  const int result = rank::in_virtual_time()
+                         ? sleep_for(to_ns(length), __builtin_return_address(0), real)
+                         : real();
+  return result == 0 ? 0U : static_cast<unsigned>(left.tv_sec) + (left.tv_nsec > 0 ? 1U : 0U);
 }
 
 int timerfd_settime(int descriptor, int flags, const itimerspec* value, itimerspec* old) {

@@ -87,6 +87,7 @@ Connection* Connection::get() {
   if (!connection->open()) give_up("cannot reach the engine of this run; has it ended?");
   the_connection.store(connection, std::memory_order_release);
   setenv(channel::connected_variable, std::to_string(getpid()).c_str(), 1);
+  if (this_thread().issues) become_issuer(this_thread());
   std::thread{[connection] { connection->serve_deliveries(); }}.detach();
   return connection;
 }

@@ -94,15 +94,18 @@ void retire(HostThread& thread) {
   }
 }
 
+thread_local HostThread* self = nullptr;
+
 struct Registration {
   HostThread* thread = nullptr;
   ~Registration() {
-    if (thread == nullptr) return;
+    // The main thread still runs the program's exit handlers after this.
+    if (thread == nullptr || getpid() == static_cast<pid_t>(syscall(SYS_gettid))) return;
     retire(*thread);
+    self = nullptr;
     delete thread;
   }
 };
-thread_local HostThread* self = nullptr;
 thread_local Registration registration;
 
 /// The bound that the engine uses for this rank now: what running threads allow; when all wait, the
@@ -245,5 +248,17 @@ void sleeps_until(Time deadline) noexcept {
   publish(thread);
   thread.clock.resume_host();
 }
+
+namespace {
+void show_state(channel::ThreadState state) {
+  HostThread& thread = this_thread();
+  if (thread.issues && thread.slot != nullptr) {
+    thread.slot->state.store(state, std::memory_order_release);
+  }
+}
+}  // namespace
+
+Sleeping::Sleeping() noexcept { show_state(channel::ThreadState::sleeping); }
+Sleeping::~Sleeping() { show_state(channel::ThreadState::running); }
 
 }  // namespace phantora::rank

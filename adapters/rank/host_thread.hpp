@@ -65,4 +65,13 @@ void wakes(const void* object) noexcept;
 /// so that nobody waits for it meanwhile.
 void sleeps_until(Time deadline) noexcept;
 
+/// While one exists, the calling thread sleeps: it needs no turn to run.
+class Sleeping {
+ public:
+  Sleeping() noexcept;
+  ~Sleeping();
+  Sleeping(const Sleeping&) = delete;
+  Sleeping& operator=(const Sleeping&) = delete;
+};
+
 }  // namespace phantora::rank

@@ -327,11 +327,6 @@ void handle_delivery(const channel::Delivery& delivery, std::span<const std::byt
 
 // --- Communicators ---
 
-std::size_t size_of(DataType type) noexcept {
-  constexpr std::array<std::size_t, 12> sizes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return sizes.at(static_cast<std::size_t>(type));
-}
-
 namespace {
 
 std::mutex communicator_mutex;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "channel/collective_types.hpp"
+
 #include <phantora/kernel_cost_model.hpp>
 #include <phantora/units.hpp>
 
@@ -72,34 +74,10 @@ void host_function(Stream& stream, void (*function)(void*), void* argument);
 
 // --- Communicators and collectives (used by the NCCL hook) ---
 
-enum class Collective : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  all_to_all,
-  gather,
-  scatter,
-  send,
-  recv
-};
-enum class DataType : std::uint8_t {  // the values of ncclDataType_t
-  int8 = 0,
-  uint8 = 1,
-  int32 = 2,
-  uint32 = 3,
-  int64 = 4,
-  uint64 = 5,
-  float16 = 6,
-  float32 = 7,
-  float64 = 8,
-  bfloat16 = 9,
-  float8e4m3 = 10,
-  float8e5m2 = 11
-};
-std::size_t size_of(DataType type) noexcept;
-enum class Reduction : std::uint8_t { sum, prod, max, min, avg, premul_sum };
+using channel::Collective;
+using channel::DataType;
+using channel::Reduction;
+using channel::size_of;
 
 /// One NCCL operation of one rank. `count` is in elements, as the NCCL call gives it.
 struct CollectiveCall {

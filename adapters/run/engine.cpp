@@ -55,26 +55,26 @@ void wake(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-CollectiveOp collective_op(rank::Collective op) {
+CollectiveOp collective_op(channel::Collective op) {
   switch (op) {
-    case rank::Collective::all_reduce:
+    case channel::Collective::all_reduce:
       return CollectiveOp::all_reduce;
-    case rank::Collective::all_gather:
+    case channel::Collective::all_gather:
       return CollectiveOp::all_gather;
-    case rank::Collective::reduce_scatter:
+    case channel::Collective::reduce_scatter:
       return CollectiveOp::reduce_scatter;
-    case rank::Collective::broadcast:
+    case channel::Collective::broadcast:
       return CollectiveOp::broadcast;
-    case rank::Collective::reduce:
+    case channel::Collective::reduce:
       return CollectiveOp::reduce;
-    case rank::Collective::all_to_all:
+    case channel::Collective::all_to_all:
       return CollectiveOp::all_to_all;
-    case rank::Collective::gather:
+    case channel::Collective::gather:
       return CollectiveOp::gather;
-    case rank::Collective::scatter:
+    case channel::Collective::scatter:
       return CollectiveOp::scatter;
-    case rank::Collective::send:
-    case rank::Collective::recv:
+    case channel::Collective::send:
+    case channel::Collective::recv:
       break;
   }
   throw Error{"the channel carried an unknown collective"};
@@ -84,13 +84,13 @@ CollectiveOp collective_op(rank::Collective op) {
 Bytes total_bytes(const channel::CollectiveRecord& record, int ranks) {
   const auto one =
       static_cast<std::int64_t>(record.count) *
-      static_cast<std::int64_t>(rank::size_of(static_cast<rank::DataType>(record.type)));
-  switch (static_cast<rank::Collective>(record.op)) {
-    case rank::Collective::all_gather:
-    case rank::Collective::reduce_scatter:
-    case rank::Collective::all_to_all:
-    case rank::Collective::gather:
-    case rank::Collective::scatter:
+      static_cast<std::int64_t>(channel::size_of(static_cast<channel::DataType>(record.type)));
+  switch (static_cast<channel::Collective>(record.op)) {
+    case channel::Collective::all_gather:
+    case channel::Collective::reduce_scatter:
+    case channel::Collective::all_to_all:
+    case channel::Collective::gather:
+    case channel::Collective::scatter:
       return Bytes{one * ranks};
     default:
       return Bytes{one};
@@ -431,8 +431,8 @@ void Engine::handle_collective(Process& process, const Record& record,
   std::vector<SendRecv> messages;
   Tagged message_tag{.process = process.index, .tickets = {}};
   for (const channel::CollectiveRecord& call : calls) {
-    const auto op = static_cast<rank::Collective>(call.op);
-    const bool message = op == rank::Collective::send || op == rank::Collective::recv;
+    const auto op = static_cast<channel::Collective>(call.op);
+    const bool message = op == channel::Collective::send || op == channel::Collective::recv;
     if (call.ticket != 0) {
       const auto key = std::tuple{handle >> 20U, rank, message ? static_cast<int>(op) : -1,
                                   message ? call.peer : -1};
@@ -442,15 +442,15 @@ void Engine::handle_collective(Process& process, const Record& record,
                         .rank = rank,
                         .ranks = ranks,
                         .op = op,
-                        .type = static_cast<rank::DataType>(call.type),
-                        .reduction = static_cast<rank::Reduction>(call.reduction),
+                        .type = static_cast<channel::DataType>(call.type),
+                        .reduction = static_cast<channel::Reduction>(call.reduction),
                         .premul = call.premul,
                         .peer = call.peer,
                         .count = call.count},
                        small_calls_[key]++);
     }
     if (message) {
-      const bool sends = op == rank::Collective::send;
+      const bool sends = op == channel::Collective::send;
       messages.push_back({.src_rank = sends ? rank : call.peer,
                           .dst_rank = sends ? call.peer : rank,
                           .size = total_bytes(call, ranks)});
@@ -577,7 +577,7 @@ Time Engine::bound(const Process& process) const {
     }
     const ThreadState state = slot.state.load(std::memory_order_acquire);
     const Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
-    if (state == ThreadState::running) {
+    if (state == ThreadState::running || state == ThreadState::sleeping) {
       any_running = true;
       running = std::min(running, clock);
     } else if (state == ThreadState::waiting) {
@@ -704,7 +704,7 @@ void Engine::reply(Process& process, std::uint32_t thread, const Reply& answer) 
   channel::ThreadSlot& slot = process.shared->threads.at(thread);
   slot.reply = answer;
   slot.reply.deliveries = process.deliveries;
-  if (slot.state.load() == ThreadState::running) {
+  if (slot.state.load() != ThreadState::background) {
     slot.clock_ps.store(std::max(slot.clock_ps.load(), answer.clock_ps));
   }
   slot.reply_sequence.fetch_add(1, std::memory_order_release);
@@ -735,11 +735,12 @@ void Engine::look_for_stall() {
   const auto now = Clock::now();
   if (now - last_progress_ < 100ms || now - last_sample_ < 100ms) return;
   last_sample_ = now;
-  if (!sample_idleness()) {
+  const bool idle = sample_idleness();
+  release_held();  // whoever sleeps with a turn has just lost it
+  if (!idle) {
     quiet_samples_ = 0;
     return;
   }
-  release_held();  // whoever sleeps with a turn has just lost it
   const bool someone_waits =
       std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
         return std::any_of(process.threads.begin(), process.threads.end(), [](const auto& entry) {

@@ -8,9 +8,9 @@
 namespace phantora::run {
 namespace {
 
-using rank::Collective;
-using rank::DataType;
-using rank::Reduction;
+using channel::Collective;
+using channel::DataType;
+using channel::Reduction;
 
 float from_half(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16U;
@@ -168,7 +168,7 @@ std::vector<Delivered> SmallData::operand(std::uint32_t process, std::uint64_t t
   const auto at = [&](int rank) -> const std::vector<std::byte>& {
     return operation.operands.at(rank);
   };
-  const std::size_t one = first.count * rank::size_of(first.type);
+  const std::size_t one = first.count * channel::size_of(first.type);
   const auto slice = [&](const std::vector<std::byte>& from, int index) {
     const std::size_t begin = std::min(from.size(), one * static_cast<std::size_t>(index));
     const std::size_t end = std::min(from.size(), begin + one);

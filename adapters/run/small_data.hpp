@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/timeline.hpp"
+#include "channel/collective_types.hpp"
 
 #include <phantora/ids.hpp>
 
@@ -30,9 +30,9 @@ class SmallData {
     std::uint64_t ticket = 0;
     std::uint64_t communicator = 0;
     int rank = 0, ranks = 0;
-    rank::Collective op{};
-    rank::DataType type{};
-    rank::Reduction reduction{};
+    channel::Collective op{};
+    channel::DataType type{};
+    channel::Reduction reduction{};
     double premul = 1.0;
     int peer = 0;
     std::uint64_t count = 0;
@@ -64,6 +64,6 @@ class SmallData {
 /// type's own arithmetic; 16-bit and 8-bit floats are accumulated in float, as NCCL's rings do
 /// between two roundings.
 std::vector<std::byte> reduce(std::span<const std::span<const std::byte>> operands,
-                              rank::DataType type, rank::Reduction reduction, double premul);
+                              channel::DataType type, channel::Reduction reduction, double premul);
 
 }  // namespace phantora::run

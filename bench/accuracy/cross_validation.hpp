@@ -25,6 +25,7 @@ enum class Holdout {
 
 struct Prediction {
   std::string family;   ///< for the table: "gemm bf16", "elementwise", ...
+  std::string group;    ///< as in KernelWork
   double measured = 0;  ///< seconds
   double predicted = 0;
   double stddev = 0;
@@ -55,6 +56,7 @@ inline std::string family_of(const KernelQuery& query) {
     return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
   }
   if (group.starts_with("conv_")) return "convolution";
+  if (group.starts_with("batch_norm_")) return "batch norm";
   if (group.starts_with("sdpa_") || group.starts_with("flash_") || group.starts_with("fmha_")) {
     return "attention";
   }
@@ -77,7 +79,10 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
       for (const auto& [key, value] : row.query.features) cell += key + std::to_string(value);
     } else {
       // Half a length scale: a factor of e in each of m, n, k of a GEMM.
-      for (const float x : work.coordinates) cell += " " + std::to_string(std::lround(x * 2.0F));
+      for (const float x : work.coordinates) {
+        cell += ' ';
+        cell += std::to_string(std::lround(x * 2.0F));
+      }
     }
     fold.push_back(stable_hash(cell) % folds);
   }
@@ -93,8 +98,9 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
       if (fold[i] != held) continue;
       auto estimate = model.estimate(rows[i].query);
       if (!estimate) estimate = roofline.estimate(rows[i].query);
-      predictions.push_back({family_of(rows[i].query), to_seconds(rows[i].duration),
-                             to_seconds(estimate->duration), to_seconds(estimate->stddev)});
+      predictions.push_back({family_of(rows[i].query), describe(rows[i].query).group,
+                             to_seconds(rows[i].duration), to_seconds(estimate->duration),
+                             to_seconds(estimate->stddev)});
     }
   }
   return predictions;
@@ -117,9 +123,10 @@ inline Error error_of(const std::vector<Prediction>& predictions) {
   return error;
 }
 
-inline std::map<std::string, Error> errors_by_family(const std::vector<Prediction>& predictions) {
+inline std::map<std::string, Error> errors_by(std::string Prediction::*key,
+                                              const std::vector<Prediction>& predictions) {
   std::map<std::string, std::vector<Prediction>> families;
-  for (const Prediction& p : predictions) families[p.family].push_back(p);
+  for (const Prediction& p : predictions) families[p.*key].push_back(p);
   std::map<std::string, Error> errors;
   for (const auto& [family, members] : families) errors.emplace(family, error_of(members));
   return errors;

@@ -1,4 +1,7 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
+//
+// Usage: kernel_cv [--detailed] [STEP.tsv...], where a step is a file of kernel data whose feature
+// `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
 #include "cross_validation.hpp"
 
 #include <phantora/builtin_cost_model.hpp>
@@ -7,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <span>
 #include <string_view>
 
 namespace {
@@ -14,27 +18,47 @@ namespace {
 using namespace phantora;
 using namespace phantora::accuracy;
 
-void print(const char* title, const std::vector<Prediction>& predictions) {
-  std::printf("\n%s\n%-34s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
+void print(const char* title, const std::vector<Prediction>& predictions,
+           std::string Prediction::*key = &Prediction::family) {
+  std::printf("\n%s\n%-50s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
               "p90", "total");
-  for (const auto& [family, e] : errors_by_family(predictions)) {
-    std::printf("%-34s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
+  for (const auto& [family, e] : errors_by(key, predictions)) {
+    std::printf("%-50.50s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
                 100 * e.median, 100 * e.p90, e.total);
   }
 }
 
-void print_groups(const std::vector<Measurement>& rows, const GpuModel& gpu) {
-  const Roofline roofline{gpu};
-  std::map<std::string, std::pair<double, int>> groups;
-  for (const Measurement& row : rows) {
-    const KernelWork work = describe(row.query);
-    auto& [sum, count] = groups[work.group];
-    sum += std::log(to_seconds(row.duration) / roofline.seconds(work));
-    ++count;
+/// Predicts each kernel of a step, in the format of the kernel data with the feature "count".
+void replay(const std::filesystem::path& path, const KernelCostModel& model, bool each) {
+  struct Share {
+    double measured = 0, predicted = 0;
+  };
+  std::map<std::string, Share> shares;
+  std::map<std::string_view, double> sources;
+  for (Measurement& row : read_measurements(path)) {
+    const double count = row.query.features.extract("count").mapped();
+    const auto estimate = model.estimate(row.query);
+    const double measured = count * to_seconds(row.duration);
+    const double predicted = count * to_seconds(estimate->duration);
+    for (const std::string& family : {family_of(row.query), std::string{"whole step"}}) {
+      shares[family].measured += measured;
+      shares[family].predicted += predicted;
+    }
+    sources[to_string(estimate->source)] += predicted;
+    if (each) {
+      std::printf("%8.1f %8.1f %6.3f %5.0f %s %.130s\n", 1e6 * measured, 1e6 * predicted,
+                  predicted / measured, count, to_string(estimate->source).data(),
+                  row.query.name.c_str());
+    }
   }
-  std::printf("\nInefficiency against the roofline\n");
-  for (const auto& [group, s] : groups) {
-    std::printf("%-60.60s %6d %7.2f\n", group.c_str(), s.second, std::exp(s.first / s.second));
+  std::printf("\n%s, us\n%-34s %10s %10s %7s\n", path.filename().c_str(), "family", "measured",
+              "predicted", "ratio");
+  for (const auto& [family, s] : shares) {
+    std::printf("%-34s %10.1f %10.1f %7.3f\n", family.c_str(), 1e6 * s.measured, 1e6 * s.predicted,
+                s.predicted / s.measured);
+  }
+  for (const auto& [source, seconds] : sources) {
+    std::printf("%s: %.1f us\n", std::string{source}.c_str(), 1e6 * seconds);
   }
 }
 
@@ -47,14 +71,24 @@ int main(int argc, char** argv) try {
   const Roofline roofline{gpu};
   for (const Measurement& row : rows) {
     const auto e = roofline.estimate(row.query);
-    bound.push_back({family_of(row.query), to_seconds(row.duration), to_seconds(e->duration),
-                     to_seconds(e->stddev)});
+    bound.push_back({family_of(row.query), describe(row.query).group, to_seconds(row.duration),
+                     to_seconds(e->duration), to_seconds(e->stddev)});
   }
-  print("Fitted, every fifth kernel held out at random",
-        cross_validate(rows, gpu, Holdout::random));
+  const auto held_out = cross_validate(rows, gpu, Holdout::random);
+  print("Fitted, every fifth kernel held out at random", held_out);
   print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
   print("Roofline alone", bound);
-  if (argc > 1 && std::string_view{argv[1]} == "--groups") print_groups(rows, gpu);
+  const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
+  bool detailed = false;
+  for (const std::string_view argument : arguments) {
+    if (argument == "--detailed") {
+      detailed = true;
+      print("Fitted, at random, by group", held_out, &Prediction::group);
+      print("Roofline alone, by group", bound, &Prediction::group);
+    } else {
+      replay(argument, builtin_cost_model(gpu), detailed);
+    }
+  }
 
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();

@@ -29,7 +29,7 @@ struct FlowSpec {
   Bandwidth rate_cap = unlimited;  ///< > 0
   /// Added after the last byte has left, on top of the latency of a routed flow's path.
   Duration latency{};
-  /// Empty: routed from src to dst. Otherwise these links, no others; a link may be named once.
+  /// Empty: routed from src to dst. Otherwise these links, no others; repeated ones add up.
   std::vector<LinkUse> links{};
 };
 
@@ -111,8 +111,9 @@ class FlowNetwork {
   void cancel(FlowId flow, Time at);
   /// Changes a flow's rate cap (> 0) from an instant on. @throws CommitError as above.
   void set_rate_cap(FlowId flow, Time at, Bandwidth cap);
-  /// Changes a link's capacity from an instant on; 0 takes it down. Flows on a link that is down
-  /// stall until it is up again. @throws CommitError as above.
+  /// Changes a link's capacity from an instant on; 0 takes it down. Routed flows on a link that is
+  /// down take another route if one is up; others stall (rate 0, this link their bottleneck) until
+  /// a link comes up. @throws CommitError as above.
   void set_capacity(LinkId link, Time at, Bandwidth capacity);
 
   [[nodiscard]] Time now() const noexcept;
@@ -120,8 +121,7 @@ class FlowNetwork {
   /// May equal now() after a start(now()).
   [[nodiscard]] Time next_event() const noexcept;
   /// Runs all events with time <= until; now() becomes `until`, or the last event if `until` is
-  /// `never`. Flows that are stalled then stay so. @throws RouteError if a flow that starts finds
-  /// no path over links that are up.
+  /// `never`. Flows that are stalled then stay so.
   void advance_to(Time until);
 
   /// When the flow's last byte arrives, once its last byte has left by now(): the instant may lie
@@ -133,6 +133,10 @@ class FlowNetwork {
   [[nodiscard]] Bandwidth load(LinkId link) const;
   /// The link that holds the flow's rate at now(); nothing if it is its own cap, or not running.
   [[nodiscard]] std::optional<LinkId> bottleneck(FlowId flow) const;
+
+  /// The links that the flow uses at now(), merged and sorted; empty once it ended in committed
+  /// time.
+  [[nodiscard]] std::vector<LinkUse> links(FlowId flow) const;
 
   [[nodiscard]] Checkpoint checkpoint() const;
   /// Forgets everything told since the checkpoint and returns to its instant.

@@ -35,8 +35,10 @@ struct KernelWork {
   double flops = 0;
   double tiles = 0;
   DataPath path = DataPath::device_memory;
-  double bytes = 0;   ///< that must be moved at least
-  double blocks = 0;  ///< thread blocks that move them; 0 = enough to fill the GPU
+  double bytes = 0;            ///< that must be moved at least
+  double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
+  double blocks = 0;           ///< thread blocks that move them; 0 = enough to fill the GPU
+  double round_trips = 0;      ///< to memory, that have to wait for each other
   bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
 };
 

@@ -17,7 +17,8 @@ struct WorkItem {
 /// A program's repetition: training steps, or requests of a server.
 struct Steps {
   std::size_t items = 0;       ///< work items per step
-  std::vector<Time> starts{};  ///< of each repetition's first item, and of the item after the last
+  std::vector<Time> starts{};  ///< of each repetition's first item
+  /// Steps whose length is known: all but the last, which nothing follows.
   [[nodiscard]] std::size_t count() const noexcept {
     return starts.empty() ? 0 : starts.size() - 1;
   }

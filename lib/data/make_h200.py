@@ -3,6 +3,9 @@
 
 Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
 
+The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz beside this file, which
+measure_h200.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
+
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
 convolution, an attention, with all the kernels that the call launched) and one per kernel that
@@ -20,8 +23,14 @@ COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Page
           "DtoH (Device -> Pinned": "memcpy_d2h_pinned", "DtoH (Device -> Pageable": "memcpy_d2h_pageable"}
 
 
+# Between two kernels on a stream, when the host is ahead: mean of the 1,639 such gaps in a trace of
+# two GPT-2 steps on an H200. The same figure as launch_gap in builtin_cost_model.hpp.
+LAUNCH_GAP_US = 1.4
+
+
 def total(kernels):
-    return sum(k["us"] for k in kernels)
+    """Time that a library call occupies its stream: its kernels, and the gaps between them."""
+    return sum(k["us"] for k in kernels) + LAUNCH_GAP_US * max(0, len(kernels) - 1)
 
 
 def call(name, us, bytes=0, features=None, attributes=None):
@@ -29,14 +38,14 @@ def call(name, us, bytes=0, features=None, attributes=None):
     return dict(name=name, us=us, bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
-def launch(kernel, features=None, attributes=None):
+def launch(kernel, features=None, attributes=None, bytes=0):
     """A row for a single kernel, copy or memset."""
     name = kernel["name"]
     if kernel["grid"] is None:
         operation = "memset" if name.startswith("Memset") else next(v for k, v in COPIES.items() if k in name)
         return call(operation, kernel["us"], kernel["bytes"])
     return dict(name=name, grid=kernel["grid"], block=kernel["block"], shared=kernel["smem"], us=kernel["us"],
-                bytes=0, features=features or {}, attributes=attributes or {})
+                bytes=bytes, features=features or {}, attributes=attributes or {})
 
 
 def alignment(size):
@@ -52,10 +61,15 @@ def gemm(row):
     m, n, k = row["n"], row["m"], row["k"]
     lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
     c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    compute = COMPUTE[dtype]
+    if TYPE[dtype] == "fp32":
+        # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
+        names = " ".join(k["name"] for k in row["kernels"])
+        compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
     features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
                     a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
                     c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
-    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=COMPUTE[dtype],
+    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
                       transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
     return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
 
@@ -80,6 +94,18 @@ def attention(row):
     return rows
 
 
+def split_backward(kernels):
+    """The kernels of backward data and of backward filter, which follow one another.
+
+    Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
+    """
+    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
+    end = next(i for i, k in enumerate(kernels) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
+    while end < len(kernels) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", kernels[end]["name"]):
+        end += 1
+    return kernels[:end], kernels[end:]
+
+
 def convolution(row):
     """PyTorch runs forward, ones_like (a fill), backward data, backward filter, then adds the gradients."""
     p = row["k"] // 2 if row["k"] < 16 else 0
@@ -89,15 +115,9 @@ def convolution(row):
                       layout="nhwc" if row["channels_last"] else "nchw")
     kernels = row["kernels"]
     fill = next(i for i, k in enumerate(kernels) if "FillFunctor" in k["name"])
-    backward = [k for k in kernels[fill:] if not is_torch(k)]
-    # Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
-    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
-    end = next(i for i, k in enumerate(backward) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
-    while end < len(backward) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", backward[end]["name"]):
-        end += 1
-    rows = [call("conv_fwd", total(kernels[:fill]), features=shape, attributes=attributes)]
-    rows.append(call("conv_bwd_data", total(backward[:end]), features=shape, attributes=attributes))
-    rows.append(call("conv_bwd_filter", total(backward[end:]), features=shape, attributes=attributes))
+    data, weight = split_backward([k for k in kernels[fill:] if not is_torch(k)])
+    rows = [call(name, total(part), features=shape, attributes=attributes)
+            for name, part in (("conv_fwd", kernels[:fill]), ("conv_bwd_data", data), ("conv_bwd_filter", weight))]
     return rows + [pointwise(k, row) for k in kernels[fill:] if is_torch(k)]
 
 
@@ -115,17 +135,49 @@ def per_block(kernel):
 def pointwise(kernel, row):
     """Elementwise kernels carry their number of elements, the others the shape of the operation."""
     covered = per_block(kernel)
+    elements = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
     if covered:
         blocks = kernel["grid"][0]
-        numel = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
-        if -(-numel // covered) != blocks:
-            numel = blocks * covered
+        numel = elements if -(-elements // covered) == blocks else blocks * covered
         return launch(kernel, dict(numel=numel))
-    if "numel" in row:
-        return launch(kernel, dict(numel=row["numel"]))
-    if "cols" in row:
+    if row["op"] == "cat":
+        # Two inputs of numel elements are read, and written one after the other.
+        return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
+    if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
+        # The step counts: a tensor of one element each.
+        return launch(kernel, dict(numel=kernel["grid"][0]))
+    if "::batch_norm_" in kernel["name"]:
+        return launch(kernel, dict(numel=row["batch"] * row["cin"] * row["hw"] ** 2))
+    if "numel" in row or row["op"] == "reduce":
+        return launch(kernel, dict(numel=elements))
+    if "cols" in row and row["op"] != "cast":
         return launch(kernel, dict(rows=row["rows"], cols=row["cols"]))
     return launch(kernel)
+
+
+def batch_norm(row):
+    """cuDNN's for fp32, PyTorch's own kernels for bf16."""
+    rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    shape = dict(n=row["batch"], c=row["cin"], h=row["hw"], w=row["hw"])
+    attributes = dict(type=row["dtype"], layout="nhwc" if row["channels_last"] else "nchw")
+    cudnn = [k for k in row["kernels"] if not is_torch(k)]
+    backward = next((i for i, k in enumerate(cudnn) if re.search("_bw_|_bwtr", k["name"])), len(cudnn))
+    # A memset before the backward kernel belongs to it.
+    while 0 < backward < len(cudnn) and cudnn[backward - 1]["name"].startswith("Memset"):
+        backward -= 1
+    for name, part in (("batch_norm_fwd_train", cudnn[:backward]), ("batch_norm_bwd", cudnn[backward:])):
+        if any("cudnn" in k["name"] for k in part):
+            rows.append(call(name, total(part), features=shape, attributes=attributes))
+    return rows
+
+
+def optimiser(row):
+    """A list of tensors: two of three are matrices; a kernel that is launched once takes them all."""
+    matrices = sum(1 for i in range(row["count"]) if i % 3)
+    elements = matrices * row["width"] ** 2 + (row["count"] - matrices) * row["width"]
+    names = [k["name"] for k in row["kernels"]]
+    whole = lambda k: "multi_tensor_apply" in k["name"] and names.count(k["name"]) == 1 and "std::plus" not in k["name"]
+    return [launch(k, dict(numel=elements)) if whole(k) else pointwise(k, row) for k in row["kernels"]]
 
 
 def rows_of(row):
@@ -135,6 +187,10 @@ def rows_of(row):
         return attention(row)
     if row["op"].startswith("conv2d"):
         return convolution(row)
+    if row["op"].startswith("batch_norm"):
+        return batch_norm(row)
+    if row["op"] == "optimiser":
+        return optimiser(row)
     return [pointwise(k, row) for k in row["kernels"]]
 
 

@@ -37,7 +37,7 @@ PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStre
     if (!event) return cudaErrorInvalidResourceHandle;
     rank::Stream& target = stream_of(stream);
     if (known->device != target.device) return cudaErrorInvalidResourceHandle;
-    reinterpret_cast<rank::Event*>(event)->marker = rank::record(target);
+    rank::record(target, *reinterpret_cast<rank::Event*>(event));
     return cudaSuccess;
   });
 }

@@ -70,7 +70,6 @@ void copy(const Copy& c, bool blocking, rank::Stream& stream) {
   query.name = operation_name(kind, host_is_pinned);
   const double moved = static_cast<double>(c.width) * static_cast<double>(c.rows);
   query.bytes = kind == rank::CopyKind::device_to_device ? 2 * moved : moved;
-  query.features = {{"bytes", moved}, {"rows", static_cast<double>(c.rows)}};
   rank::launch(stream, query);
   // A pageable source may change as soon as the call returns, so its rows are taken now.
   std::vector<std::byte> staged;
@@ -107,7 +106,6 @@ void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit
   KernelQuery query;
   query.name = "memset";
   query.bytes = static_cast<double>(width) * static_cast<double>(rows);
-  query.features = {{"bytes", query.bytes}};
   rank::launch(stream, query);
   rank::data::enqueue(stream, [=] {
     std::vector<std::byte> line(width <= rank::small_bytes ? width : 0);

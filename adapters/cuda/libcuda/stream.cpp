@@ -36,7 +36,7 @@ PHANTORA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, 
     rank::Stream& target = stream_of(stream);
     auto& recorded = *reinterpret_cast<rank::Event*>(event);
     if (recorded.device != target.device) return CUDA_ERROR_INVALID_HANDLE;
-    recorded.marker = rank::record(target);
+    rank::record(target, recorded);
     return CUDA_SUCCESS;
   });
 }

@@ -1,0 +1,453 @@
+#include "max_min.hpp"
+
+#include <phantora/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace phantora {
+namespace {
+
+// A link's initial capacity becomes at most 2^48 units, so that it may grow 16 times, and a sum of
+// 2^10 such loads still fits. A load is cut at 2^52: it can only be so great before the link that
+// it overloads is evaluated, which is next.
+constexpr int capacity_bits = 48;
+constexpr double max_load = 0x1p52;
+// Weights have 48 fractional bits.
+constexpr double weight_scale = 0x1p48;
+// Levels this close (relative) are taken for equal: far above the rounding of one division and the
+// quantisation of loads, far below anything that could be measured.
+constexpr double tie = 1e-12;
+// Levels this far apart (relative) are certainly in their true order.
+constexpr double certain = 1e-9;
+
+double to_double(Int128 value) noexcept {
+  const auto small = static_cast<std::int64_t>(value);
+  return small == value ? static_cast<double>(small) : static_cast<double>(value);
+}
+
+}  // namespace
+
+MaxMin::MaxMin(std::span<const Bandwidth> capacities)
+    : links_(capacities.size()),
+      flows_of_(capacities.size()),
+      capacities_(capacities.size()),
+      terms_(1),
+      queue_{capacities.size()} {
+  PHANTORA_EXPECTS(capacities.size() < FillingKey::cap_link, "fewer than 2^24 links");
+  for (std::uint32_t l = 0; l < links_.size(); ++l) {
+    const double capacity = capacities[l].bytes_per_second();
+    PHANTORA_EXPECTS(capacity > 0 && std::isfinite(capacity), "a capacity is positive and finite");
+    links_[l].scale = std::ldexp(1.0, capacity_bits - 1 - std::ilogb(capacity));
+    set_capacity(l, capacity);
+  }
+  settle();
+}
+
+MaxMin::~MaxMin() {
+  for (Slot slot = 0; slot < flows_.size(); ++slot) clear_uses(slot);
+}
+
+std::int64_t MaxMin::fixed_load(const Link& link, double rate, double amount) noexcept {
+  const double load = rate * amount * link.scale;
+  return static_cast<std::int64_t>(load < max_load ? load : max_load);
+}
+
+Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
+  const double weight = amount * shares * weight_scale;
+  return weight < 0x1p62 ? Int128{static_cast<std::int64_t>(weight)} : static_cast<Int128>(weight);
+}
+
+double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
+  return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
+         (to_double(weight) * link.scale);
+}
+
+/// Whether flows stop before the link saturates, with more to spare than rounding could explain.
+bool MaxMin::surely_open(const Link& link) noexcept {
+  return link.weight == 0 && link.residual > link.margin;
+}
+
+FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
+  return {terms.cap / terms.shares, FillingKey::cap_link};
+}
+
+double MaxMin::rate_at(const Terms& terms, FillingKey key) noexcept {
+  return key.link() == FillingKey::cap_link ? terms.cap
+                                            : std::min(terms.cap, key.level * terms.shares);
+}
+
+MaxMin::Terms& MaxMin::own_terms(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.terms == 0) {
+    if (free_terms_.empty()) {
+      flow.terms = static_cast<std::uint32_t>(terms_.size());
+      terms_.emplace_back();
+    } else {
+      flow.terms = free_terms_.back();
+      free_terms_.pop_back();
+    }
+  }
+  return terms_[flow.terms];
+}
+
+void MaxMin::clear_terms(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.terms == 0) return;
+  terms_[flow.terms] = Terms{};
+  free_terms_.push_back(flow.terms);
+  flow.terms = 0;
+}
+
+void MaxMin::clear_uses(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.count > Flow::inline_uses) delete[] flow.many;
+  flow.count = 0;
+}
+
+MaxMin::Slot MaxMin::create(std::span<const LinkUse> uses, double shares, double cap) {
+  Slot slot;
+  if (free_.empty()) {
+    slot = static_cast<Slot>(flows_.size());
+    PHANTORA_EXPECTS(slot < FillingKey::cap_link, "fewer than 2^24 live flows");
+    flows_.emplace_back();
+    keys_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  if (shares != 1 || cap != std::numeric_limits<double>::infinity()) {
+    Terms& terms = own_terms(slot);
+    terms.shares = shares;
+    terms.cap = cap;
+  }
+  redirect(slot, uses);
+  return slot;
+}
+
+void MaxMin::erase(Slot slot) {
+  clear_terms(slot);
+  clear_uses(slot);
+  flows_[slot] = Flow{};
+  free_.push_back(slot);
+}
+
+void MaxMin::redirect(Slot slot, std::span<const LinkUse> uses) {
+  clear_uses(slot);
+  Flow& flow = flows_[slot];
+  flow.count = static_cast<std::uint32_t>(uses.size()) & ((1U << 30) - 1);
+  if (flow.count > Flow::inline_uses) flow.many = new Use[flow.count];
+  for (std::uint32_t i = 0; i < flow.count; ++i) flow.uses()[i] = {uses[i].link.value, 0};
+  const double amount = uses.empty() ? 1 : uses.front().bytes_per_byte;
+  const bool uniform = std::all_of(uses.begin(), uses.end(),
+                                   [&](const LinkUse& u) { return u.bytes_per_byte == amount; });
+  if (uniform && amount == 1 && flow.terms == 0) return;
+  Terms& terms = own_terms(slot);
+  terms.amount = amount;
+  terms.amounts.reset();
+  if (uniform) return;
+  terms.amounts = std::make_unique<double[]>(flow.count);
+  for (std::uint32_t i = 0; i < flow.count; ++i) terms.amounts[i] = uses[i].bytes_per_byte;
+}
+
+std::vector<LinkUse> MaxMin::uses(Slot slot) const {
+  const Flow& flow = flows_[slot];
+  std::vector<LinkUse> uses;
+  for (std::uint32_t i = 0; i < flow.count; ++i)
+    uses.push_back({LinkId{flow.uses()[i].link}, terms(slot).amount_on(i)});
+  return uses;
+}
+
+void MaxMin::join_links(Slot slot) {
+  Flow& flow = flows_[slot];
+  const Terms& its = terms(slot);
+  flow.present = 1;
+  keys_[slot] = FillingKey{};
+  flow.rate = 0;
+  for (std::uint32_t i = 0; i < flow.count; ++i) {
+    Use& use = flow.uses()[i];
+    std::vector<Entry>& entries = flows_of_[use.link];
+    use.position = static_cast<std::uint32_t>(entries.size());
+    entries.push_back({slot, i});
+    links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
+    touch(use.link, Effect::lowers);
+  }
+}
+
+void MaxMin::leave_links(Slot slot) {
+  Flow& flow = flows_[slot];
+  const Terms& its = terms(slot);
+  const FillingKey key = keys_[slot];
+  for (std::uint32_t i = 0; i < flow.count; ++i) {
+    const Use use = flow.uses()[i];
+    Link& link = links_[use.link];
+    if (key.filling() || key.link() == use.link) {
+      link.weight -= fixed_weight(its.amount_on(i), its.shares);
+    } else {
+      link.residual += fixed_load(link, flow.rate, its.amount_on(i));
+    }
+    std::vector<Entry>& entries = flows_of_[use.link];
+    const Entry last = entries.back();
+    entries[use.position] = last;
+    flows_[last.flow].uses()[last.use].position = use.position;
+    entries.pop_back();
+    touch(use.link, Effect::raises);
+  }
+  flow.present = 0;
+  flow.rate = 0;
+  keys_[slot] = FillingKey{};
+}
+
+void MaxMin::insert(Slot slot) {
+  note_change(slot);
+  join_links(slot);
+}
+
+void MaxMin::remove(Slot slot) {
+  note_change(slot);
+  leave_links(slot);
+}
+
+void MaxMin::withdraw(Slot slot) { leave_links(slot); }
+
+void MaxMin::restore(Slot slot, FillingKey key) {
+  if (!flows_[slot].present) join_links(slot);
+  assign(slot, key, FillingKey::cap_link);
+}
+
+void MaxMin::set_cap(Slot slot, double cap) {
+  if (!flows_[slot].present) {
+    own_terms(slot).cap = cap;
+    return;
+  }
+  // As if it came anew: its level may go either way.
+  note_change(slot);
+  leave_links(slot);
+  own_terms(slot).cap = cap;
+  join_links(slot);
+}
+
+void MaxMin::set_capacity(std::uint32_t index, double capacity) {
+  Link& link = links_[index];
+  PHANTORA_EXPECTS(capacity >= 0 && capacity * link.scale < max_load,
+                   "a capacity is at most 16 times that which the link began with");
+  const auto fixed = [&](double c) { return static_cast<std::int64_t>(c * link.scale); };
+  link.residual += fixed(capacity) - fixed(capacities_[index]);
+  link.margin = fixed(capacity * (10 * certain));
+  capacities_[index] = capacity;
+  touch(index, Effect::lowers);
+}
+
+void MaxMin::note_change(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.changed) return;
+  flow.changed = 1;
+  changes_.push_back({slot, flow.rate, keys_[slot]});
+}
+
+/// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
+/// evaluated and needs no second look.
+void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
+  Flow& flow = flows_[slot];
+  const Terms& its = terms(slot);
+  const FillingKey old = keys_[slot];
+  const double rate = rate_at(its, key);
+  const bool filling = old.filling();
+  const Use* uses = flow.uses();
+  for (std::uint32_t i = 0; i < flow.count; ++i) {
+    const std::uint32_t index = uses[i].link;
+    const bool was_weight = filling || old.link() == index;
+    const bool is_weight = key.link() == index;
+    if (was_weight && is_weight) continue;
+    Link& link = links_[index];
+    const double amount = its.amount_on(i);
+    const std::int64_t change = (was_weight ? 0 : fixed_load(link, flow.rate, amount)) -
+                                (is_weight ? 0 : fixed_load(link, rate, amount));
+    link.residual += change;
+    if (was_weight != is_weight) {
+      const Int128 weight = fixed_weight(amount, its.shares);
+      link.weight += is_weight ? weight : -weight;
+    }
+    if (index == by) continue;
+    // A flow that stops elsewhere before this link saturates leaves more to the others.
+    touch(index, filling                    ? Effect::stops
+                 : was_weight || change > 0 ? Effect::raises
+                                            : Effect::lowers);
+  }
+  flow.rate = rate;
+  keys_[slot] = key;
+}
+
+/// Queues a link whose flows have changed, at a lower bound of its level.
+void MaxMin::touch(std::uint32_t index, Effect effect) {
+  Link& link = links_[index];
+  if (!link.touched) {
+    link.touched = true;
+    touched_.push_back(index);
+    link.floor = 0;
+  }
+  if (effect == Effect::lowers) link.floor = 0;
+  if (surely_open(link)) return;
+  if (effect == Effect::raises && queue_.queued(index)) return;
+  const double bound =
+      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
+  if (bound < queue_.level(index)) queue_.set(index, bound);
+}
+
+void MaxMin::drain_queue() {
+  while (queue_.least() != LinkQueue::not_queued) {
+    const double bound = queue_.least();
+    const std::uint32_t index = queue_.pop();
+    const Link& link = links_[index];
+    if (surely_open(link)) continue;
+    // It may have risen since it was queued.
+    const double now = link.weight == 0 ? 0.0 : level(link, link.residual, link.weight);
+    if (bound < now && queue_.least() < now) {
+      queue_.set(index, now);
+    } else {
+      evaluate(index);
+    }
+  }
+}
+
+/// Finds where the link saturates, given where others stop its flows, and stops the rest there.
+void MaxMin::evaluate(std::uint32_t index) {
+  Link& link = links_[index];
+  const std::vector<Entry>& entries = flows_of_[index];
+  std::int64_t residual = link.residual;
+  Int128 weight = link.weight;
+  own_.clear();
+  candidates_.clear();
+  // Stopping flows at lower levels elsewhere leaves more for the rest, so the level with every
+  // flow stopped where it is now is a lower bound; flows well below it stay where they are.
+  const double sure = weight == 0 ? -1.0 : level(link, residual, weight) * (1 - certain);
+  FillingKey before{0.0, 0};  // the greatest key among the flows that stop before
+  bool any_before = false;
+  touched_incidences_ += entries.size();
+  const auto stopped_at = [&](FillingKey key) {
+    any_before = true;
+    if (before < key) before = key;
+  };
+  for (const Entry entry : entries) {
+    const FillingKey key = keys_[entry.flow];
+    if (key.filling() || key.link() == index) {
+      const Terms& its = terms(entry.flow);
+      if (its.cap == std::numeric_limits<double>::infinity()) {
+        own_.push_back(entry.flow);
+        continue;
+      }
+      // But for its cap it would be ours.
+      const FillingKey limit = cap_key(its);
+      candidates_.push_back({limit, entry.flow, entry.use});
+      if (limit.level < sure) {
+        residual -= fixed_load(link, its.cap, its.amount_on(entry.use));
+        weight -= fixed_weight(its.amount_on(entry.use), its.shares);
+        stopped_at(limit);
+      }
+    } else if (key.level < sure) {
+      stopped_at(key);
+    } else {
+      const Terms& its = terms(entry.flow);
+      residual += fixed_load(link, flows_[entry.flow].rate, its.amount_on(entry.use));
+      weight += fixed_weight(its.amount_on(entry.use), its.shares);
+      candidates_.push_back({key, entry.flow, entry.use});
+    }
+  }
+  std::sort(candidates_.begin(), candidates_.end());
+  const auto saturation = [&] {
+    const double computed = level(link, residual, weight);
+    if (any_before && computed <= before.level * (1 + tie)) {
+      const std::uint64_t depth = std::min(before.depth() + 1, FillingKey::max_depth);
+      return FillingKey{before.level, depth << 24 | index};
+    }
+    return FillingKey{computed, index};
+  };
+  // Walk the candidates by key: each that stops before the link saturates keeps its own limit.
+  FillingKey key{};
+  std::size_t walked = 0;
+  while (walked < candidates_.size() && candidates_[walked].key.level < sure) ++walked;
+  for (; walked < candidates_.size(); ++walked) {
+    const Candidate& next = candidates_[walked];
+    if (weight != 0) {
+      key = saturation();
+      if (key < next.key) break;
+    }
+    const Terms& its = terms(next.flow);
+    const double rate = next.key.link() == FillingKey::cap_link ? its.cap : flows_[next.flow].rate;
+    residual -= fixed_load(link, rate, its.amount_on(next.use));
+    weight -= fixed_weight(its.amount_on(next.use), its.shares);
+    any_before = true;
+    before = next.key;
+  }
+  if (!own_.empty() || walked < candidates_.size()) {
+    key = saturation();
+    // Among equals the shallower comes first: a few units in the last place say so to the queue.
+    const double place =
+        std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
+    if (queue_.least() < place) {
+      // Others come first, and may change what we have seen.
+      link.floor = place;
+      queue_.set(index, place);
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < walked; ++i) {
+    const Candidate& it = candidates_[i];
+    if (keys_[it.flow] == it.key) continue;
+    note_change(it.flow);
+    assign(it.flow, it.key, index);
+  }
+  const auto stop = [&](Slot flow) {
+    if (keys_[flow] == key) return;
+    note_change(flow);
+    assign(flow, key, index);
+  };
+  for (const Slot flow : own_) stop(flow);
+  for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
+}
+
+const std::vector<MaxMin::Change>& MaxMin::solve() {
+  drain_queue();
+  std::size_t kept = 0;
+  for (const Change& change : changes_) {
+    Flow& flow = flows_[change.flow];
+    flow.changed = 0;
+    if (flow.rate != change.rate || !(keys_[change.flow] == change.key)) changes_[kept++] = change;
+  }
+  changes_.resize(kept);
+  return changes_;
+}
+
+void MaxMin::settle() {
+  for (const std::uint32_t l : touched_) {
+    links_[l].touched = false;
+    if (queue_.queued(l)) queue_.set(l, LinkQueue::not_queued);
+  }
+  for (const Change& change : changes_) flows_[change.flow].changed = 0;
+  touched_.clear();
+  changes_.clear();
+}
+
+double MaxMin::load(std::uint32_t index) const {
+  std::int64_t sum = 0;
+  for (const Entry entry : flows_of_[index])
+    sum +=
+        fixed_load(links_[index], flows_[entry.flow].rate, terms(entry.flow).amount_on(entry.use));
+  return static_cast<double>(sum) / links_[index].scale;
+}
+
+double MaxMin::weight(std::uint32_t index) const {
+  Int128 sum = 0;
+  for (const Entry entry : flows_of_[index])
+    sum += fixed_weight(terms(entry.flow).amount_on(entry.use), terms(entry.flow).shares);
+  return to_double(sum) / weight_scale;
+}
+
+std::vector<MaxMin::Slot> MaxMin::flows_on(std::uint32_t index) const {
+  std::vector<Slot> slots;
+  for (const Entry entry : flows_of_[index]) slots.push_back(entry.flow);
+  return slots;
+}
+
+}  // namespace phantora

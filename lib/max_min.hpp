@@ -1,0 +1,208 @@
+#pragma once
+
+#include "link_queue.hpp"
+
+#include <phantora/network_view.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace phantora {
+
+__extension__ typedef __int128 Int128;
+
+/// When a flow stopped growing in the progressive filling: the level (bytes per second per share),
+/// and what stopped it. Keys order the filling totally, see MaxMin.
+struct FillingKey {
+  double level = std::numeric_limits<double>::infinity();
+  /// Depth << 24 | link; the link is `cap_link` for a flow's own cap.
+  std::uint64_t order = std::numeric_limits<std::uint64_t>::max();
+
+  static constexpr std::uint32_t cap_link = (1U << 24) - 1;
+  static constexpr std::uint64_t max_depth = 0xFFFF;
+
+  [[nodiscard]] std::uint32_t link() const noexcept {
+    return static_cast<std::uint32_t>(order) & cap_link;
+  }
+  [[nodiscard]] std::uint64_t depth() const noexcept { return order >> 24; }
+  [[nodiscard]] bool filling() const noexcept {
+    return order == std::numeric_limits<std::uint64_t>::max();
+  }
+  friend bool operator==(const FillingKey&, const FillingKey&) = default;
+  friend bool operator<(const FillingKey& a, const FillingKey& b) noexcept {
+    return a.level < b.level || (a.level == b.level && a.order < b.order);
+  }
+};
+
+/// Weighted max-min fair rates, kept up to date while flows come and go.
+///
+/// The rates are those of progressive filling: all levels r(f) / shares(f) grow together; when a
+/// link saturates, its flows stop. A link l saturates at
+///
+///     level(l | F) = (capacity - load of the stopped flows F) / (weight of the others)
+///
+/// Exactness. Loads and weights are integers (fixed point), so their sums do not depend on the
+/// order of additions and may be adjusted in place. A saturation has a key (level, depth, link): a
+/// computed level that does not exceed, beyond rounding, that of every flow in F is taken to equal
+/// the greatest of them, with a depth one greater. So keys strictly grow along the filling, links
+/// saturate in one definite order, and the rates are a pure function of the flows present: bit for
+/// bit the same however that state was reached.
+///
+/// Incremental. A state is the result of that filling if and only if each link agrees with it:
+/// walking the link's flows by key, the link saturates at the first point where its own key comes
+/// before the next flow's, and exactly the flows beyond stop there. So after a change only the
+/// links whose flows changed are evaluated again, lowest level first, until all agree.
+class MaxMin {
+ public:
+  using Slot = std::uint32_t;
+
+  explicit MaxMin(std::span<const Bandwidth> capacities);
+  ~MaxMin();
+  MaxMin(const MaxMin&) = delete;
+  MaxMin& operator=(const MaxMin&) = delete;
+
+  /// Describes a flow, not yet present. Slots of erased flows are used again. Links are distinct.
+  Slot create(std::span<const LinkUse> uses, double shares, double cap);
+  void erase(Slot flow);
+  /// Gives an absent flow other links.
+  void redirect(Slot flow, std::span<const LinkUse> uses);
+
+  /// The flow takes part, its rate unknown until solve().
+  void insert(Slot flow);
+  void remove(Slot flow);
+  /// Undoes: puts the flow, present or not, back into a state that solve() once left.
+  void restore(Slot flow, FillingKey key);
+  /// Undoes: as remove(), where solve() is not to follow.
+  void withdraw(Slot flow);
+  /// Undoes set_cap(), where restore() is to follow if the flow's key has changed.
+  void restore_cap(Slot flow, double cap) { own_terms(flow).cap = cap; }
+
+  void set_cap(Slot flow, double cap);
+  void set_capacity(std::uint32_t link, double capacity);
+  [[nodiscard]] double capacity(std::uint32_t link) const noexcept { return capacities_[link]; }
+
+  struct Change {
+    Slot flow;
+    double rate;     ///< before
+    FillingKey key;  ///< before; filling if the flow was absent
+  };
+  /// Brings all rates up to date.
+  /// @return the flows whose key or rate differs from that at the last settle(), with what it was
+  /// then; valid until settle(), which must follow.
+  const std::vector<Change>& solve();
+  /// Declares the present state a solved one: after solve(), or after restore(), withdraw() and
+  /// set_capacity() have undone changes.
+  void settle();
+
+  [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
+  [[nodiscard]] double rate(Slot flow) const noexcept { return flows_[flow].rate; }
+  [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
+  [[nodiscard]] FillingKey key(Slot flow) const noexcept { return keys_[flow]; }
+  [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
+  /// Bytes per second on a link.
+  [[nodiscard]] double load(std::uint32_t link) const;
+  /// Sum of bytes_per_byte * shares of the flows on a link.
+  [[nodiscard]] double weight(std::uint32_t link) const;
+  [[nodiscard]] std::vector<Slot> flows_on(std::uint32_t link) const;
+
+  /// (flow, link) pairs looked at so far, and links whose load may have changed since
+  /// the last settle().
+  [[nodiscard]] std::uint64_t touched_incidences() const noexcept { return touched_incidences_; }
+  [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
+
+ private:
+  /// Where a flow stands on a link: flows_of_[link][position] is it.
+  struct Use {
+    std::uint32_t link;
+    std::uint32_t position;
+  };
+  /// What makes a flow other than the usual one of one share, no cap, a byte per byte.
+  struct Terms {
+    double shares = 1;
+    double cap = std::numeric_limits<double>::infinity();
+    double amount = 1;  ///< bytes per byte on every link, unless `amounts`
+    std::unique_ptr<double[]> amounts{};
+    [[nodiscard]] double amount_on(std::uint32_t i) const noexcept {
+      return amounts ? amounts[i] : amount;
+    }
+  };
+  /// One cache line.
+  struct alignas(64) Flow {
+    static constexpr std::uint32_t inline_uses = 6;
+    double rate = 0;
+    std::uint32_t count : 30 = 0;
+    std::uint32_t present : 1 = 0;
+    std::uint32_t changed : 1 = 0;
+    std::uint32_t terms = 0;  ///< in terms_; 0 is the usual
+    union {
+      Use few[inline_uses];
+      Use* many;
+    };
+    Flow() : few{} {}
+    [[nodiscard]] Use* uses() noexcept { return count > inline_uses ? many : few; }
+    [[nodiscard]] const Use* uses() const noexcept { return count > inline_uses ? many : few; }
+  };
+  static_assert(sizeof(Flow) == 64);
+  struct Entry {
+    Slot flow;
+    std::uint32_t use;
+  };
+  /// What an assignment touches of a link, in one cache line.
+  struct alignas(64) Link {
+    std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
+    double scale = 1;           ///< fixed-point units per byte per second: a power of two
+    Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
+    double floor = 0;           ///< a lower bound of its level while flows only stop
+    std::int64_t margin = 0;    ///< a residual above it is no rounding error
+    bool touched = false;
+  };
+  struct Candidate {
+    FillingKey key;
+    Slot flow;
+    std::uint32_t use;
+    bool operator<(const Candidate& other) const noexcept { return key < other.key; }
+  };
+
+  [[nodiscard]] static std::int64_t fixed_load(const Link& link, double rate,
+                                               double amount) noexcept;
+  [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
+  [[nodiscard]] static double level(const Link& link, std::int64_t residual,
+                                    Int128 weight) noexcept;
+  [[nodiscard]] static bool surely_open(const Link& link) noexcept;
+  [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
+  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept;
+  [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
+  Terms& own_terms(Slot flow);
+  void clear_terms(Slot flow);
+  void clear_uses(Slot flow);
+
+  void note_change(Slot flow);
+  void assign(Slot flow, FillingKey key, std::uint32_t by);
+  /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
+  enum class Effect : std::uint8_t { stops, raises, lowers };
+  void touch(std::uint32_t link, Effect effect);
+  void evaluate(std::uint32_t link);
+  void join_links(Slot flow);
+  void leave_links(Slot flow);
+  void drain_queue();
+
+  std::vector<Link> links_;
+  std::vector<std::vector<Entry>> flows_of_;  ///< of each link
+  std::vector<double> capacities_;            ///< of each link, bytes per second
+  std::vector<Flow> flows_;
+  std::vector<FillingKey> keys_;
+  std::vector<Slot> free_;
+  std::vector<Terms> terms_;  ///< the first is the usual
+  std::vector<std::uint32_t> free_terms_;
+  std::vector<Change> changes_;
+  LinkQueue queue_;
+  std::vector<std::uint32_t> touched_;
+  std::vector<Slot> own_;
+  std::vector<Candidate> candidates_;
+  std::uint64_t touched_incidences_ = 0;
+};
+
+}  // namespace phantora

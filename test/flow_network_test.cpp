@@ -1,0 +1,718 @@
+#include "../bench/peers/workload.hpp"
+
+#include <phantora/error.hpp>
+#include <phantora/flow_network.hpp>
+#include <phantora/topology.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+FlowNetwork network(std::vector<double> capacities) {
+  std::vector<Bandwidth> links;
+  for (const double c : capacities) links.emplace_back(c);
+  return FlowNetwork{NetworkView{std::move(links)}};
+}
+
+std::vector<LinkUse> on(std::initializer_list<std::uint32_t> links) {
+  std::vector<LinkUse> uses;
+  for (const std::uint32_t l : links) uses.push_back({LinkId{l}, 1.0});
+  return uses;
+}
+
+/// Starts flows at 0 and returns their rates.
+std::vector<double> rates(FlowNetwork net, const std::vector<FlowSpec>& specs) {
+  std::vector<FlowId> ids;
+  for (const FlowSpec& spec : specs) ids.push_back(net.start(spec));
+  net.advance_to(Time{});
+  std::vector<double> rates;
+  for (const FlowId id : ids) rates.push_back(net.rate(id).bytes_per_second());
+  return rates;
+}
+
+// ---- Textbook cases: rates -------------------------------------------------------------------
+
+TEST(FlowNetwork, EqualFlowsShareALinkEqually) {
+  // C / n = 100 / 4.
+  const FlowSpec flow{.size = 1_GB, .links = on({0})};
+  EXPECT_EQ(rates(network({100}), {flow, flow, flow, flow}), (std::vector<double>{25, 25, 25, 25}));
+}
+
+TEST(FlowNetwork, CappedFlowsLeaveTheRestToTheOthers) {
+  // 2 of 4 flows capped at C/8 = 10: the others get (80 - 20) / 2 = 30.
+  const FlowSpec open{.size = 1_GB, .links = on({0})};
+  FlowSpec capped = open;
+  capped.rate_cap = Bandwidth{10};
+  EXPECT_EQ(rates(network({80}), {open, capped, capped, open}),
+            (std::vector<double>{30, 10, 10, 30}));
+}
+
+TEST(FlowNetwork, AFlowIsHeldByItsTightestLink) {
+  // C1 = 10 carries A, B, C; C2 = 4 carries C, D: C = D = 2, A = B = (10 - 2) / 2 = 4.
+  const auto r = rates(network({10, 4}), {{.size = 1_GB, .links = on({0})},
+                                          {.size = 1_GB, .links = on({0})},
+                                          {.size = 1_GB, .links = on({0, 1})},
+                                          {.size = 1_GB, .links = on({1})}});
+  EXPECT_EQ(r, (std::vector<double>{4, 4, 2, 2}));
+}
+
+TEST(FlowNetwork, ParkingLotHalvesEveryone) {
+  // Three unit links, one flow over all and one local each: all 1/2.
+  const auto r = rates(network({1, 1, 1}), {{.size = 1_GB, .links = on({0, 1, 2})},
+                                            {.size = 1_GB, .links = on({0})},
+                                            {.size = 1_GB, .links = on({1})},
+                                            {.size = 1_GB, .links = on({2})}});
+  for (const double it : r) EXPECT_EQ(it, 0.5);
+}
+
+TEST(FlowNetwork, SharesWeighTheFlows) {
+  // Capacity 3 for shares 2 and 1: 2 and 1. Capacity 8 for shares 2, 1, 1: 4, 2, 2.
+  const auto flow = [](double shares) {
+    return FlowSpec{.size = 1_GB, .shares = shares, .links = on({0})};
+  };
+  EXPECT_EQ(rates(network({3}), {flow(2), flow(1)}), (std::vector<double>{2, 1}));
+  EXPECT_EQ(rates(network({8}), {flow(2), flow(1), flow(1)}), (std::vector<double>{4, 2, 2}));
+}
+
+TEST(FlowNetwork, ConsumptionWeighsTheLinkNotTheRate) {
+  // Capacity 3, a = 1 and 2: both rates are 3 / (1 + 2) = 1.
+  const auto r = rates(network({3}), {{.size = 1_GB, .links = on({0})},
+                                      {.size = 1_GB, .links = {{LinkId{0}, 2.0}}}});
+  EXPECT_EQ(r, (std::vector<double>{1, 1}));
+}
+
+TEST(FlowNetwork, AcknowledgementsOnTheReverseLinkCount) {
+  // Two opposite links of capacity 1; each flow puts 0.05 on its reverse link; two flows one way,
+  // one the other. Forward: 2 r + 0.05 r' = 1 and r' would be (1 - 0.1 r) alone; level by level,
+  // link 0 saturates first at 1 / 2.05, then r' = 1 - 2 * 0.05 / 2.05.
+  const auto flow = [](std::uint32_t there, std::uint32_t back) {
+    return FlowSpec{.size = 1_GB, .links = {{LinkId{there}, 1.0}, {LinkId{back}, 0.05}}};
+  };
+  const auto r = rates(network({1, 1}), {flow(0, 1), flow(0, 1), flow(1, 0)});
+  EXPECT_NEAR(r[0], 1 / 2.05, 1e-12);
+  EXPECT_EQ(r[0], r[1]);
+  EXPECT_EQ(r[0], r[2]);  // it shares link 0 too: it stops with the others there
+}
+
+TEST(FlowNetwork, RepeatedLinksAddUp) {
+  EXPECT_EQ(rates(network({10}), {{.size = 1_GB, .links = on({0, 0})}}), std::vector<double>{5});
+}
+
+// ---- Textbook cases: completion times --------------------------------------------------------
+
+TEST(FlowNetwork, ARoutedFlowTakesItsLatencyToo) {
+  TopologyBuilder builder;
+  const auto a = builder.add_gpu("a"), b = builder.add_gpu("b"), sw = builder.add_switch("sw");
+  for (const auto node : {a, b}) builder.add_duplex_link(node, sw, {400_Gbps, 500ns});
+  FlowNetwork net{std::move(builder).build().view()};
+  const FlowId f = net.start({.src = a, .dst = b, .size = 50'000'000_B});
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(f), Time{1ms + 2 * 500ns});  // 50 MB at 50 GB/s, plus two hops
+}
+
+TEST(FlowNetwork, ALateEqualFlowStretchesBothAlike) {
+  // S on C alone for S / 2C, then both at C / 2: each takes 1.5 S / C.
+  FlowNetwork net = network({1e9});
+  const FlowId a = net.start({.size = 1_GB, .links = on({0})});
+  const FlowId b = net.start({.size = 1_GB, .start = Time{500ms}, .links = on({0})});
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(a), Time{1500ms});
+  EXPECT_EQ(net.completion(b), Time{2s});
+}
+
+TEST(FlowNetwork, ShorterFlowsLeaveInOrder) {
+  // FCT_k = (sum of the k shortest + (n - k) s_k) / C.
+  FlowNetwork net = network({1e9});
+  std::vector<FlowId> ids;
+  for (int k = 1; k <= 4; ++k)
+    ids.push_back(net.start({.size = 1_GB * std::int64_t{k}, .links = on({0})}));
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(ids[0]), Time{4s});   // 1 + 3 * 1
+  EXPECT_EQ(net.completion(ids[1]), Time{7s});   // 1 + 2 + 2 * 2
+  EXPECT_EQ(net.completion(ids[2]), Time{9s});   // 1 + 2 + 3 + 1 * 3
+  EXPECT_EQ(net.completion(ids[3]), Time{10s});  // 1 + 2 + 3 + 4
+}
+
+TEST(FlowNetwork, ThreeFlowsBehindTwoSwitchesMatchTheHandComputation) {
+  // Hosts a1, a2, a3 at 20, 10, 9 Gb/s under a switch with 35 Gb/s up; a5, a6 at 10 and 5 Gb/s
+  // under one with 15 Gb/s up. 1 MB a1->a5 and a2->a6 at 0, a2->a3 at 1 ms: 800 us, 1600 us, and
+  // 600 us + (10/16) 1600 us (5/9) = 1155.556 us.
+  const double gb = 1e9 / 8;
+  FlowNetwork net = network({20 * gb, 10 * gb, 35 * gb, 15 * gb, 10 * gb, 5 * gb, 9 * gb});
+  const FlowId x = net.start({.size = 1_MB, .links = on({0, 2, 3, 4})});
+  const FlowId y = net.start({.size = 1_MB, .links = on({1, 2, 3, 5})});
+  const FlowId z = net.start({.size = 1_MB, .start = Time{1ms}, .links = on({1, 6})});
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(x), Time{800us});
+  EXPECT_EQ(net.completion(y), Time{1600us});
+  EXPECT_NEAR(to_seconds(*net.completion(z) - Time{1ms}), 600e-6 + 1000e-6 * 5 / 9, 2e-12);
+}
+
+TEST(FlowNetwork, IncastAndAllToAllTakeTheFormulas) {
+  // n -> 1: n S / C. All-to-all of S per pair on a star: (P - 1) S / B.
+  constexpr std::uint32_t p = 16;
+  FlowNetwork star = network(std::vector<double>(2 * p, 1e9));
+  std::vector<FlowId> ids;
+  for (std::uint32_t s = 0; s < p; ++s)
+    for (std::uint32_t d = 0; d < p; ++d)
+      if (s != d) ids.push_back(star.start({.size = 1_MB, .links = on({s, p + d})}));
+  star.advance_to(never);
+  for (const FlowId id : ids) EXPECT_EQ(star.completion(id), Time{(p - 1) * 1ms});
+  EXPECT_EQ(star.statistics().events, 2U);  // equal flows stay equal to the bit
+}
+
+TEST(FlowNetwork, ShiftPermutationsDoNotBlockOnAFatTree) {
+  // D-mod-K on a full fat tree: every shift i -> i + s runs at line rate (Zahavi).
+  for (const std::uint32_t shift : {1U, 7U, 8U, 64U, 100U, 513U, 1023U}) {
+    FlowNetwork net{workload::view<workload::FatTree>()};
+    std::vector<workload::Flow> flows;
+    for (std::uint32_t i = 0; i < workload::hosts; ++i)
+      flows.push_back({i, (i + shift) % workload::hosts, 50'000'000, 0});
+    std::vector<FlowId> ids;
+    for (FlowSpec& spec : workload::specs<workload::FatTree>(flows))
+      ids.push_back(net.start(std::move(spec)));
+    net.advance_to(never);
+    for (const FlowId id : ids) ASSERT_EQ(net.completion(id), Time{1ms}) << "shift " << shift;
+  }
+}
+
+TEST(FlowNetwork, ProcessorSharingIsInsensitiveToTheSizeLaw) {
+  // M/G/1-PS: E[time | size x] = x / (C (1 - rho)); at rho = 0.5 small and large flows alike are
+  // slowed twofold. Sizes of 1 MB (90 %) and 10 MB: mean service 1.9 ms.
+  std::mt19937_64 random{1};
+  std::exponential_distribution<double> gap{0.5 / 1.9e-3};
+  FlowNetwork net = network({1e9});
+  struct Sent {
+    FlowId id;
+    Time start;
+    bool large;
+  };
+  std::vector<Sent> flows;
+  Time t{};
+  for (int i = 0; i < 200'000; ++i) {
+    t += duration_from_seconds(gap(random));
+    const bool large = random() % 10 == 0;
+    flows.push_back(
+        {net.start({.size = large ? 10_MB : 1_MB, .start = t, .links = on({0})}), t, large});
+  }
+  net.advance_to(never);
+  double time[2] = {0, 0}, count[2] = {0, 0};
+  for (const Sent& it : flows) {
+    time[it.large] += to_seconds(*net.completion(it.id) - it.start);
+    count[it.large] += 1;
+  }
+  EXPECT_NEAR(time[0] / count[0], 2e-3, 0.02 * 2e-3);
+  EXPECT_NEAR(time[1] / count[1], 20e-3, 0.03 * 20e-3);
+}
+
+// ---- Random instances against a brute-force reference ----------------------------------------
+
+struct Instance {
+  std::vector<double> capacities;
+  std::vector<FlowSpec> flows;
+};
+
+Instance random_instance(std::uint64_t seed, std::size_t max_flows, std::size_t max_links) {
+  std::mt19937_64 random{seed};
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  // Half of the instances draw from few values, so that exact ties abound.
+  const bool ties = random() % 2 == 0;
+  const auto value = [&](double low, double high) {
+    if (ties) return std::vector<double>{1, 1, 2, 4}[below(4)];
+    return std::uniform_real_distribution<double>{low, high}(random);
+  };
+  Instance it;
+  const std::size_t links = 1 + below(max_links), flows = 1 + below(max_flows);
+  for (std::size_t l = 0; l < links; ++l) it.capacities.push_back(1e9 * value(0.5, 8));
+  for (std::size_t f = 0; f < flows; ++f) {
+    FlowSpec spec{.size = Bytes{static_cast<std::int64_t>(1 + below(ties ? 3 : 3000)) * 1000},
+                  .start = Time{Duration{static_cast<std::int64_t>(below(ties ? 4 : 4000)) *
+                                         (ties ? 1'000'000 : 1'000)}},
+                  .key = below(4)};
+    if (random() % 3 == 0) spec.shares = value(0.25, 32);
+    if (random() % 4 == 0) spec.rate_cap = Bandwidth{1e9 * value(0.01, 2)};
+    const std::size_t hops = 1 + below(std::min<std::size_t>(links, 8));
+    std::vector<std::uint32_t> all(links);
+    std::iota(all.begin(), all.end(), 0U);
+    std::shuffle(all.begin(), all.end(), random);
+    const bool weighted = random() % 3 == 0;
+    for (std::size_t h = 0; h < hops; ++h)
+      spec.links.push_back({LinkId{all[h]}, weighted ? value(0.05, 3) : 1.0});
+    it.flows.push_back(std::move(spec));
+  }
+  return it;
+}
+
+/// Progressive filling, one bottleneck at a time, in long double and from scratch.
+std::vector<long double> reference_rates(const std::vector<double>& capacities,
+                                         const std::vector<const FlowSpec*>& flows) {
+  std::vector<long double> rates(flows.size(), -1), left(capacities.begin(), capacities.end());
+  for (std::size_t fixed = 0; fixed < flows.size();) {
+    std::vector<long double> weight(capacities.size(), 0);
+    for (std::size_t f = 0; f < flows.size(); ++f)
+      if (rates[f] < 0)
+        for (const LinkUse& u : flows[f]->links)
+          weight[u.link.value] += static_cast<long double>(u.bytes_per_byte) * flows[f]->shares;
+    long double level = std::numeric_limits<long double>::infinity();
+    for (std::size_t l = 0; l < left.size(); ++l)
+      if (weight[l] > 0) level = std::min(level, std::max(0.0L, left[l]) / weight[l]);
+    for (std::size_t f = 0; f < flows.size(); ++f)
+      if (rates[f] < 0)
+        level = std::min(level, static_cast<long double>(flows[f]->rate_cap.bytes_per_second()) /
+                                    flows[f]->shares);
+    const long double reached = level * (1 + 1e-13L);
+    const auto stops = [&](const FlowSpec& f) {
+      return f.rate_cap.bytes_per_second() / static_cast<long double>(f.shares) <= reached ||
+             std::any_of(f.links.begin(), f.links.end(), [&](const LinkUse& u) {
+               return std::max(0.0L, left[u.link.value]) / weight[u.link.value] <= reached;
+             });
+    };
+    std::vector<std::size_t> now;
+    for (std::size_t f = 0; f < flows.size(); ++f)
+      if (rates[f] < 0 && stops(*flows[f])) now.push_back(f);
+    for (const std::size_t f : now) {
+      rates[f] = level * flows[f]->shares;
+      for (const LinkUse& u : flows[f]->links) left[u.link.value] -= rates[f] * u.bytes_per_byte;
+    }
+    fixed += now.size();
+  }
+  return rates;
+}
+
+/// Completion times in seconds, event by event.
+std::vector<long double> reference_completions(const Instance& it) {
+  constexpr long double infinity = std::numeric_limits<long double>::infinity();
+  const std::size_t n = it.flows.size();
+  std::vector<long double> left(n), end(n, -1);
+  std::vector<bool> started(n, false);
+  for (std::size_t f = 0; f < n; ++f) left[f] = static_cast<long double>(it.flows[f].size.count());
+  for (long double t = 0;;) {
+    std::vector<const FlowSpec*> active;
+    std::vector<std::size_t> index;
+    long double next = infinity;
+    for (std::size_t f = 0; f < n; ++f) {
+      if (started[f] && end[f] < 0) {
+        active.push_back(&it.flows[f]);
+        index.push_back(f);
+      } else if (!started[f]) {
+        next = std::min<long double>(next, to_seconds(it.flows[f].start.time_since_epoch()));
+      }
+    }
+    const auto rates = reference_rates(it.capacities, active);
+    for (std::size_t i = 0; i < index.size(); ++i)
+      next = std::min(next, t + left[index[i]] / rates[i]);
+    if (next == infinity) return end;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      left[index[i]] -= rates[i] * (next - t);
+      if (left[index[i]] <= 1e-7L) end[index[i]] = next;
+    }
+    t = next;
+    for (std::size_t f = 0; f < n; ++f)
+      if (!started[f] && to_seconds(it.flows[f].start.time_since_epoch()) <= t + 1e-16L)
+        started[f] = true;
+  }
+}
+
+TEST(FlowNetworkProperty, RatesMatchProgressiveFillingOnTenThousandInstances) {
+  for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    Instance it = random_instance(seed, seed % 10 == 0 ? 200 : 40, 50);
+    std::vector<const FlowSpec*> flows;
+    for (FlowSpec& f : it.flows) {
+      f.start = Time{};
+      flows.push_back(&f);
+    }
+    const auto expected = reference_rates(it.capacities, flows);
+    const auto actual = rates(network(it.capacities), it.flows);
+    std::vector<double> load(it.capacities.size(), 0);
+    for (std::size_t f = 0; f < actual.size(); ++f) {
+      ASSERT_NEAR(actual[f], static_cast<double>(expected[f]), 1e-9 * actual[f])
+          << "seed " << seed << " flow " << f;
+      for (const LinkUse& u : it.flows[f].links) load[u.link.value] += actual[f] * u.bytes_per_byte;
+    }
+    for (std::size_t l = 0; l < load.size(); ++l)
+      ASSERT_LE(load[l], it.capacities[l] * (1 + 1e-9)) << "seed " << seed << " link " << l;
+  }
+}
+
+TEST(FlowNetworkProperty, EveryFlowHasItsCapOrASaturatedLinkWhereNobodyIsFaster) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    Instance it = random_instance(seed, 100, 30);
+    FlowNetwork net = network(it.capacities);
+    std::vector<FlowId> ids;
+    for (FlowSpec& f : it.flows) {
+      f.start = Time{};
+      ids.push_back(net.start(f));
+    }
+    net.advance_to(Time{});
+    for (std::size_t f = 0; f < ids.size(); ++f) {
+      const double level = net.rate(ids[f]).bytes_per_second() / it.flows[f].shares;
+      const auto link = net.bottleneck(ids[f]);
+      if (!link) {
+        ASSERT_EQ(net.rate(ids[f]), it.flows[f].rate_cap);
+        continue;
+      }
+      const double capacity = it.capacities[link->value];
+      ASSERT_NEAR(net.load(*link).bytes_per_second(), capacity, 1e-9 * capacity);
+      for (std::size_t g = 0; g < ids.size(); ++g) {
+        const auto& links = it.flows[g].links;
+        if (std::any_of(links.begin(), links.end(),
+                        [&](const LinkUse& u) { return u.link == *link; })) {
+          ASSERT_LE(net.rate(ids[g]).bytes_per_second() / it.flows[g].shares, level * (1 + 1e-9))
+              << "seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+std::vector<Time> completions(FlowNetwork& net, const std::vector<FlowId>& ids) {
+  std::vector<Time> times;
+  for (const FlowId id : ids) times.push_back(net.completion(id).value_or(never));
+  return times;
+}
+
+std::vector<Time> run_in_order(const Instance& it) {
+  FlowNetwork net = network(it.capacities);
+  std::vector<FlowId> ids;
+  for (const FlowSpec& f : it.flows) ids.push_back(net.start(f));
+  net.advance_to(never);
+  return completions(net, ids);
+}
+
+TEST(FlowNetworkProperty, CompletionsMatchTheReference) {
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const Instance it = random_instance(seed, seed % 20 == 0 ? 120 : 25, 20);
+    const auto expected = reference_completions(it);
+    const auto actual = run_in_order(it);
+    for (std::size_t f = 0; f < actual.size(); ++f) {
+      ASSERT_NE(actual[f], never) << "seed " << seed;
+      const double t = to_seconds(actual[f].time_since_epoch());
+      ASSERT_NEAR(t, static_cast<double>(expected[f]), std::max(2e-9, 1e-6 * t))
+          << "seed " << seed << " flow " << f;
+    }
+  }
+}
+
+TEST(FlowNetworkProperty, TheOrderOfTellingDoesNotMatter) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Instance it = random_instance(seed, 60, 20);
+    const auto expected = run_in_order(it);
+    std::vector<std::size_t> order(it.flows.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::mt19937_64 random{seed};
+    std::shuffle(order.begin(), order.end(), random);
+    FlowNetwork net = network(it.capacities);
+    std::vector<FlowId> ids(order.size());
+    for (const std::size_t f : order) ids[f] = net.start(it.flows[f]);
+    net.advance_to(never);
+    ASSERT_EQ(completions(net, ids), expected) << "seed " << seed;
+  }
+}
+
+TEST(FlowNetworkProperty, StragglersDoNotMatter) {
+  // Every flow is told in random order, after the network has advanced to a random instant, and
+  // the next event is asked for each time.
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Instance it = random_instance(seed, 60, 20);
+    const auto expected = run_in_order(it);
+    std::mt19937_64 random{seed};
+    std::vector<std::size_t> order(it.flows.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), random);
+    FlowNetwork net = network(it.capacities);
+    std::vector<FlowId> ids(order.size());
+    for (const std::size_t f : order) {
+      ids[f] = net.start(it.flows[f]);
+      const Time next = net.next_event();
+      if (next != never && random() % 2 == 0) net.advance_to(next);
+      if (random() % 4 == 0)
+        net.advance_to(net.now() + Duration{static_cast<std::int64_t>(random() % 3'000'000)});
+    }
+    net.advance_to(never);
+    ASSERT_EQ(completions(net, ids), expected) << "seed " << seed;
+  }
+}
+
+/// Changes of all kinds told to a network, each at its own instant.
+struct Change {
+  enum Kind { start, cancel, cap, capacity } kind;
+  Time at;
+  std::size_t index;
+  double value;
+};
+
+std::vector<Change> random_changes(const Instance& it, std::uint64_t seed) {
+  std::mt19937_64 random{seed ^ 0xABCDEF};
+  std::vector<Change> changes;
+  for (std::size_t f = 0; f < it.flows.size(); ++f)
+    changes.push_back({Change::start, it.flows[f].start, f, 0});
+  // Distinct instants for changes of one thing: at equal ones the order of telling decides.
+  for (std::int64_t i = 0; i < 20; ++i) {
+    const Time at{Duration{static_cast<std::int64_t>(random() % 4000) * 1'000 + i}};
+    switch (random() % 3) {
+      case 0:
+        changes.push_back({Change::cancel, at, random() % it.flows.size(), 0});
+        break;
+      case 1:
+        changes.push_back({Change::cap, at, random() % it.flows.size(),
+                           1e9 * static_cast<double>(1 + random() % 8) / 4});
+        break;
+      default:
+        changes.push_back({Change::capacity, at, random() % it.capacities.size(),
+                           1e9 * static_cast<double>(1 + random() % 4)});
+    }
+  }
+  return changes;
+}
+
+void tell(FlowNetwork& net, const Instance& it, const Change& change, std::vector<FlowId>& ids) {
+  switch (change.kind) {
+    case Change::start:
+      ids[change.index] = net.start(it.flows[change.index]);
+      break;
+    case Change::cancel:
+      net.cancel(ids[change.index], change.at);
+      break;
+    case Change::cap:
+      net.set_rate_cap(ids[change.index], change.at, Bandwidth{change.value});
+      break;
+    case Change::capacity:
+      net.set_capacity(LinkId{static_cast<std::uint32_t>(change.index)}, change.at,
+                       Bandwidth{change.value});
+  }
+}
+
+TEST(FlowNetworkProperty, LateChangesOfEveryKindEqualTimelyOnes) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Instance it = random_instance(seed, 40, 12);
+    std::vector<Change> changes = random_changes(it, seed);
+    std::vector<FlowId> ids(it.flows.size());
+    FlowNetwork timely = network(it.capacities);
+    for (const Change& change : changes) tell(timely, it, change, ids);
+    timely.advance_to(never);
+    const auto expected = completions(timely, ids);
+
+    // The starts first (the others name their flows), then everything else, at random instants.
+    std::mt19937_64 random{seed};
+    const auto rest = changes.begin() + static_cast<std::ptrdiff_t>(it.flows.size());
+    std::shuffle(changes.begin(), rest, random);
+    std::shuffle(rest, changes.end(), random);
+    FlowNetwork late = network(it.capacities);
+    for (const Change& change : changes) {
+      tell(late, it, change, ids);
+      const Time next = late.next_event();
+      if (next != never && random() % 2 == 0) late.advance_to(next);
+    }
+    late.advance_to(never);
+    ASSERT_EQ(completions(late, ids), expected) << "seed " << seed;
+  }
+}
+
+TEST(FlowNetworkProperty, ScalingAllCapacitiesScalesAllTimes) {
+  for (std::uint64_t seed = 1; seed < 200; ++seed) {
+    Instance it = random_instance(seed, 40, 12);
+    for (FlowSpec& f : it.flows) f.start = Time{};
+    const auto slow = run_in_order(it);
+    for (double& c : it.capacities) c *= 2;
+    for (FlowSpec& f : it.flows) f.rate_cap = f.rate_cap * 2;
+    const auto fast = run_in_order(it);
+    for (std::size_t f = 0; f < slow.size(); ++f) {
+      // Rounded up to whole picoseconds once per event of the run.
+      const auto difference = slow[f].time_since_epoch() - 2 * fast[f].time_since_epoch();
+      ASSERT_LE(std::abs(difference.count()), 200) << "seed " << seed;
+    }
+  }
+}
+
+// ---- Checkpoints, commits, failures, observers ------------------------------------------------
+
+TEST(FlowNetwork, RollbackForgetsWhatWasToldSince) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Instance it = random_instance(seed, 40, 12);
+    const auto expected = run_in_order(it);
+    FlowNetwork net = network(it.capacities);
+    std::vector<FlowId> ids;
+    for (const FlowSpec& f : it.flows) ids.push_back(net.start(f));
+    net.advance_to(Time{1us});
+    const Checkpoint checkpoint = net.checkpoint();
+    for (FlowSpec f : it.flows) {
+      f.start = Time{2us};
+      net.start(std::move(f));
+    }
+    net.cancel(ids[0], Time{500ns});
+    net.advance_to(Time{3us});
+    net.rollback(checkpoint);
+    EXPECT_EQ(net.now(), Time{1us});
+    net.advance_to(never);
+    ASSERT_EQ(completions(net, ids), expected) << "seed " << seed;
+  }
+}
+
+TEST(FlowNetwork, CommittedTimeCannotChange) {
+  FlowNetwork net = network({1e9});
+  const FlowId a = net.start({.size = 1_MB, .links = on({0})});
+  net.advance_to(Time{2ms});
+  net.commit(Time{2ms});
+  EXPECT_EQ(net.completion(a), Time{1ms});
+  EXPECT_THROW(net.start({.size = 1_MB, .start = Time{1ms}, .links = on({0})}), CommitError);
+  EXPECT_THROW(net.set_capacity(LinkId{0}, Time{1ms}, Bandwidth{1}), CommitError);
+  EXPECT_NO_THROW(net.start({.size = 1_MB, .start = Time{2ms}, .links = on({0})}));
+  EXPECT_NO_THROW(net.cancel(a, Time{3ms}));  // long over: nothing to do
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(a), Time{1ms});
+  net.forget(a);
+}
+
+TEST(FlowNetwork, FlowsStallOnALinkThatIsDownAndResume) {
+  FlowNetwork net = network({1e9});
+  const FlowId a = net.start({.size = 2_MB, .links = on({0})});
+  net.set_capacity(LinkId{0}, Time{1ms}, Bandwidth{0});
+  net.set_capacity(LinkId{0}, Time{5ms}, Bandwidth{5e8});
+  net.advance_to(Time{3ms});
+  EXPECT_EQ(net.rate(a), Bandwidth{0});
+  EXPECT_EQ(net.bottleneck(a), LinkId{0});
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(a), Time{7ms});  // 1 MB, pause, 1 MB at half the speed
+}
+
+TEST(FlowNetwork, RoutedFlowsMoveOffAFailedSwitch) {
+  // a and b meet at two switches. The one that carries the flow fails half-way.
+  TopologyBuilder builder;
+  const auto a = builder.add_gpu("a"), b = builder.add_gpu("b");
+  for (const char* name : {"s1", "s2"}) {
+    const auto sw = builder.add_switch(name);
+    for (const auto node : {a, b}) builder.add_duplex_link(node, sw, {1_GBps, 1us});
+  }
+  const Topology topology = std::move(builder).build();
+  FlowNetwork net{topology.view()};
+  const FlowId f = net.start({.src = a, .dst = b, .size = 2_MB});
+  net.advance_to(Time{500us});
+  const auto before = net.links(f);
+  ASSERT_EQ(before.size(), 2U);
+  net.set_capacity(before[0].link, Time{250us}, Bandwidth{0});  // told late
+  net.advance_to(Time{600us});
+  EXPECT_NE(net.links(f), before);
+  EXPECT_EQ(net.rate(f), 1_GBps);
+  net.set_capacity(net.links(f)[0].link, Time{700us}, Bandwidth{0});
+  net.advance_to(Time{800us});
+  EXPECT_EQ(net.rate(f), Bandwidth{0});  // nowhere left to go
+  net.set_capacity(before[0].link, Time{900us}, 1_GBps);
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(f), Time{2ms + 200us + 2us});
+}
+
+class Recorder : public FlowObserver {
+ public:
+  void on_flow_start(FlowId, Time t) override { starts.push_back(t); }
+  void on_flow_finish(FlowId, Time t) override { finishes.push_back(t); }
+  void on_rate_change(FlowId f, Time t, Bandwidth r) override { rates.push_back({f, t, r}); }
+  void on_link_load(LinkId, Time t, Bandwidth r) override { loads.emplace_back(t, r); }
+  void on_rollback(Time t) override { rollbacks.push_back(t); }
+  struct Rate {
+    FlowId flow;
+    Time at;
+    Bandwidth rate;
+  };
+  std::vector<Time> starts, finishes, rollbacks;
+  std::vector<Rate> rates;
+  std::vector<std::pair<Time, Bandwidth>> loads;
+};
+
+TEST(FlowNetwork, ObserversSeeEveryChangeUntilTheyUnsubscribe) {
+  FlowNetwork net = network({1e9});
+  Recorder seen;
+  {
+    const Subscription subscription = net.subscribe(seen);
+    net.start({.size = 1_MB, .links = on({0})});
+    net.start({.size = 1_MB, .start = Time{500us}, .links = on({0})});
+    net.advance_to(Time{600us});
+    net.start({.size = 1_MB, .start = Time{550us}, .links = on({0})});
+    net.advance_to(Time{700us});
+  }
+  net.advance_to(never);
+  EXPECT_EQ(seen.starts, (std::vector<Time>{Time{}, Time{500us}, Time{550us}}));
+  EXPECT_TRUE(seen.rollbacks.empty());  // nothing had happened at or after 550 us
+  EXPECT_TRUE(seen.finishes.empty());
+  ASSERT_EQ(seen.rates.size(), 1U + 2U + 3U);
+  EXPECT_EQ(seen.rates.back().rate, Bandwidth{1e9 / 3});
+  for (const auto& [at, load] : seen.loads) EXPECT_NEAR(load.bytes_per_second(), 1e9, 1);
+}
+
+TEST(FlowNetwork, RefusesWhatItCannotSimulate) {
+  FlowNetwork net = network({1e9});
+  EXPECT_THROW(net.start({.size = 0_B, .links = on({0})}), std::logic_error);
+  EXPECT_THROW(net.start({.size = 1_B, .links = on({1})}), std::logic_error);
+  EXPECT_THROW(net.start({.size = 1_B, .shares = 0, .links = on({0})}), std::logic_error);
+  EXPECT_THROW(net.start({.size = 1_B, .links = {{LinkId{0}, 0.0}}}), std::logic_error);
+  EXPECT_THROW(net.start({.size = 1_B}), std::logic_error);  // no routes in this network
+}
+
+// ---- The peers' workloads ----------------------------------------------------------------------
+
+struct Golden {
+  double makespan_us, mean_us;
+};
+
+template <class Network>
+std::vector<Time> run_workload(std::string_view kind, std::uint32_t count, std::uint64_t lateness,
+                               const Golden& golden) {
+  const auto flows = workload::flows<Network>(kind, count);
+  const auto specs = workload::specs<Network>(flows);
+  const auto told = workload::told_at(flows, lateness);
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return told[a] < told[b]; });
+  FlowNetwork net{workload::view<Network>()};
+  std::vector<FlowId> ids(count);
+  for (const std::size_t f : order) {
+    const Time at{std::chrono::nanoseconds{told[f]}};
+    if (lateness > 0) net.advance_to(at);
+    ids[f] = net.start(specs[f]);
+    if (lateness > 0) (void)net.next_event();
+  }
+  net.advance_to(never);
+  const auto times = completions(net, ids);
+  double makespan = 0, sum = 0;
+  for (std::size_t f = 0; f < count; ++f) {
+    makespan = std::max(makespan, to_seconds(times[f].time_since_epoch()));
+    sum += to_seconds(times[f] - specs[f].start);
+  }
+  // Three independent codes agree on these to the nanosecond.
+  EXPECT_NEAR(makespan * 1e6, golden.makespan_us, 2e-3);
+  EXPECT_NEAR(sum / count * 1e6, golden.mean_us, 2e-3);
+  return times;
+}
+
+TEST(FlowNetworkGolden, PeersAgreeOnTheFatTree) {
+  run_workload<workload::FatTree>("open", 1000, 0, {1407.239260, 391.651616});
+  run_workload<workload::FatTree>("burst", 1000, 0, {1362.467580, 421.390516});
+}
+
+TEST(FlowNetworkGolden, PeersAgreeOnTheTree) {
+  run_workload<workload::Tree>("open", 1000, 0, {1384.424080, 329.528044});
+  run_workload<workload::Tree>("burst", 1000, 0, {1368.967580, 365.131135});
+  run_workload<workload::Tree>("open", 10'000, 0, {4751.260173, 880.772512});
+}
+
+TEST(FlowNetworkGolden, LatenessChangesNoBit) {
+  const Golden golden{1384.424080, 329.528044};
+  const auto expected = run_workload<workload::Tree>("open", 1000, 0, golden);
+  for (const std::uint64_t lateness : {10'000U, 100'000U, 1'000'000U})
+    EXPECT_EQ(run_workload<workload::Tree>("open", 1000, lateness, golden), expected);
+}
+
+}  // namespace
+}  // namespace phantora
