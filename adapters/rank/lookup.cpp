@@ -99,18 +99,18 @@ std::unique_ptr<Meaning> accumulate(const TemplateName& kernel) {
   if (!type) return nullptr;
   return meaning([type = *type](const Arguments& a) -> std::optional<Effect> {
     const auto count = a.get<std::size_t>(4), slice = a.get<std::size_t>(5),
-               before_stride = a.get<std::size_t>(6), outer = a.get<std::size_t>(7);
-    // An index addresses a slice of the target; its extent is not told, the allocation's end is.
+               outer = a.get<std::size_t>(7);
+    // The target's extent is not told; its allocation's end is.
     std::byte* const target = a.pointer(3);
     const auto allocation = allocation_of(target);
     if (!allocation) return std::nullopt;
-    const auto rest = allocation->size - static_cast<std::size_t>(target - allocation->base);
-    const std::size_t per_outer = before_stride == 0 ? rest : before_stride * size_of(type) * outer;
     Effect effect;
-    effect.operands = {{a.pointer(0), count * 8, true, false},
-                       {a.pointer(1), count * 8, true, false},
-                       {a.pointer(2), count * slice * outer * size_of(type), true, false},
-                       {target, std::min({rest, per_outer, small_bytes + 1}), true, true}};
+    effect.operands = {
+        {a.pointer(0), count * 8, true, false},
+        {a.pointer(1), count * 8, true, false},
+        {a.pointer(2), count * slice * outer * size_of(type), true, false},
+        {target, allocation->size - static_cast<std::size_t>(target - allocation->base), true,
+         true}};
     effect.bytes = static_cast<double>(count * slice * outer * 3 * size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count * slice * outer));
     return effect;
