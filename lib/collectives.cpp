@@ -80,7 +80,8 @@ namespace {
 
 /// Achieved over nominal ring bandwidth, by protocol.
 constexpr std::array<double, 3> ring_efficiency{1.135, 0.988, 1.041};
-/// The same between hosts: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s (NVIDIA/nccl#1221).
+/// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
+/// (NVIDIA/nccl#1221).
 constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
 /// Microseconds that a ring operation takes before data flows, by protocol: a part of its own, and
 /// a multiple of what NCCL counts for hops.
@@ -542,6 +543,7 @@ class Communicator::Impl {
         flow.links = scaled(ring(-1).uses, ring_traffic(op));
         break;
       default:
+        if (nodes_.size() > 1) bandwidth *= ring_efficiency_between_hosts;
         flow.links = nvls(op);
         break;
     }
