@@ -295,10 +295,17 @@ Cluster parse_preset(std::string_view spec) {
 }  // namespace
 
 const Host& Cluster::host_of(NodeId gpu) const {
-  for (const Host& host : hosts)
-    if (std::find(host.gpus.begin(), host.gpus.end(), gpu) != host.gpus.end()) return host;
-  PHANTORA_EXPECTS(false, "a GPU of this cluster");
-  return hosts.front();
+  const auto has = [&](const Host& host) {
+    return std::find(host.gpus.begin(), host.gpus.end(), gpu) != host.gpus.end();
+  };
+  // Generators number the GPUs host by host.
+  const auto after = std::upper_bound(
+      hosts.begin(), hosts.end(), gpu,
+      [](NodeId g, const Host& host) { return host.gpus.empty() || g < host.gpus.front(); });
+  if (after != hosts.begin() && has(*std::prev(after))) return *std::prev(after);
+  const auto found = std::find_if(hosts.begin(), hosts.end(), has);
+  PHANTORA_EXPECTS(found != hosts.end(), "a GPU of this cluster");
+  return *found;
 }
 
 Cluster parse_cluster_toml(std::string_view text, std::string_view source) {

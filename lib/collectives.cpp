@@ -1,5 +1,6 @@
 #include "gpu_interconnect.hpp"
 #include "nccl_tuning.hpp"
+#include "route_graph.hpp"
 #include "router.hpp"
 
 #include <phantora/collectives.hpp>
@@ -252,26 +253,20 @@ class Communicator::Impl {
   };
 
   void place(const Cluster& cluster) {
-    std::unordered_map<NodeId, std::pair<std::size_t, std::size_t>> where;
-    for (std::size_t h = 0; h < cluster.hosts.size(); ++h)
-      for (std::size_t g = 0; g < cluster.hosts[h].gpus.size(); ++g)
-        where.emplace(cluster.hosts[h].gpus[g], std::pair{h, g});
     std::unordered_map<NodeId, int> seen;
-    std::map<std::size_t, std::size_t> node_of_host;
+    std::unordered_map<const Host*, std::size_t> node_of_host;
     for (int r = 0; r < size(); ++r) {
       const NodeId gpu = ranks_[static_cast<std::size_t>(r)];
       PHANTORA_EXPECTS(seen.emplace(gpu, r).second, "the GPUs of the ranks are distinct");
-      const auto at = where.find(gpu);
-      PHANTORA_EXPECTS(cluster.hosts.empty() || at != where.end(),
-                       "the ranks are GPUs of the cluster");
-      const std::size_t host = at == where.end() ? 0 : at->second.first;
+      const Host* host = cluster.hosts.empty() ? nullptr : &cluster.host_of(gpu);
       const auto [node, added] = node_of_host.emplace(host, nodes_.size());
       if (added) nodes_.emplace_back();
       node_of_rank_.push_back(node->second);
       Node& it = nodes_[node->second];
       it.ranks.push_back(r);
-      if (at == where.end() || cluster.hosts[host].nics.empty()) continue;
-      const NodeId nic = cluster.hosts[host].nics[at->second.second];
+      if (!host || host->nics.empty()) continue;
+      const auto at = std::find(host->gpus.begin(), host->gpus.end(), gpu) - host->gpus.begin();
+      const NodeId nic = host->nics[static_cast<std::size_t>(at)];
       if (std::none_of(it.nics.begin(), it.nics.end(),
                        [&](const auto& known) { return known.first == nic; }))
         it.nics.emplace_back(nic, r);
@@ -325,12 +320,9 @@ class Communicator::Impl {
   /// GB/s of the NIC's port.
   [[nodiscard]] double nic_speed(NodeId nic) const {
     double speed = 0;
-    for (std::uint32_t l = 0; l < topology_.link_count(); ++l) {
-      const LinkId link{l};
-      if (topology_.source(link) == nic &&
-          topology_.kind(topology_.target(link)) == NodeKind::network_switch)
-        speed += topology_.bandwidth(link).bytes_per_second() / 1e9;
-    }
+    for (const RouteGraph::Arc arc : topology_.graph().routes->out(nic.value))
+      if (topology_.kind(NodeId{arc.to}) == NodeKind::network_switch)
+        speed += topology_.bandwidth(LinkId{arc.link}).bytes_per_second() / 1e9;
     return speed;
   }
 
