@@ -39,6 +39,10 @@ KernelCostModel builtin_cost_model(const GpuModel& gpu) {
   FittedModel fitted{gpu_model(measured_gpu), rows, gpu};
   Roofline roofline{gpu};
   if (gpu.key != measured_gpu) return first_of(std::move(fitted), std::move(roofline));
+  // A launch of which only the grid is known may have had any size: no exact hit can be told.
+  std::erase_if(rows, [](const Measurement& row) {
+    return row.query.features.empty() && row.query.bytes <= 0.0;
+  });
   return first_of(MeasuredTable{std::move(rows)}, std::move(fitted), std::move(roofline));
 }
 

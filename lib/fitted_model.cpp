@@ -41,6 +41,13 @@ double covariance(double squared_distance) {
   return signal_variance * std::exp(-std::sqrt(squared_distance));
 }
 
+/// What a query says if nothing is read off the launch's parameters.
+KernelQuery without_size(KernelQuery query) {
+  query.features.clear();
+  query.bytes = 0.0;
+  return query;
+}
+
 /// Indices of the least distances, least first; of equal ones the first.
 std::vector<Eigen::Index> nearest_of(const Eigen::ArrayXf& distance) {
   // The bits of a float >= 0 order as the float does: one integer per neighbour sorts by both.
@@ -76,12 +83,21 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     float inefficiency;
   };
   std::unordered_map<std::string, std::vector<Sample>> samples;
+  const auto learn = [&](KernelWork work, Duration duration) {
+    const double expected = body->measured.seconds(work);
+    auto& group = samples[work.group];
+    group.push_back(
+        {std::move(work), static_cast<float>(std::log(to_seconds(duration) / expected))});
+  };
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
-    const double expected = body->measured.seconds(work);
-    const auto inefficiency = static_cast<float>(std::log(to_seconds(row.duration) / expected));
-    auto& group = samples[work.group];
-    group.push_back({std::move(work), inefficiency});
+    // A launch of which only the grid will be known is compared with what such grids took, whatever
+    // their sizes were.
+    KernelWork guessed = describe(without_size(row.query));
+    if (guessed.group.ends_with("/grid") && guessed.group != work.group) {
+      learn(std::move(guessed), row.duration);
+    }
+    learn(std::move(work), row.duration);
   }
   for (const auto& [name, rows] : samples) {
     const auto count = static_cast<Eigen::Index>(rows.size());
@@ -99,8 +115,13 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
 }
 
 std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) const {
-  const KernelWork work = describe(query);
-  const auto found = body_->groups.find(work.group);
+  KernelWork work = describe(query);
+  auto found = body_->groups.find(work.group);
+  if (found == body_->groups.end()) {
+    // The kernel may have been measured without its size being known.
+    work = describe(without_size(query));
+    found = body_->groups.find(work.group);
+  }
   if (found == body_->groups.end()) return std::nullopt;
   const Group& group = found->second;
 

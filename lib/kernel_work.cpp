@@ -408,19 +408,29 @@ double element_size(const KernelSignature& signature) {
   return 4.0;
 }
 
-/// How often a row-wise kernel reads or writes each element.
+/// How often a kernel of PyTorch's reads or writes each of its elements; 0 = not known to us.
 double passes(std::string_view base) {
-  static constexpr std::array<std::pair<std::string_view, double>, 6> known{{
+  static constexpr std::array<std::pair<std::string_view, double>, 16> known{{
+      {"vectorized_layer_norm", 2.0},
       {"layer_norm_grad_input", 3.0},
+      {"GammaBetaBackward", 2.0},
       {"cunn_SoftMaxForwardReg", 2.0},
+      {"cunn_SoftMaxForwardSmem", 2.0},
       {"cunn_SoftMaxForward", 3.0},
       {"cunn_SoftMaxBackward", 3.0},
+      {"softmax_warp_forward", 2.0},
       {"softmax_warp_backward", 3.0},
+      {"nll_loss", 2.0},
       {"reduce_kernel", 1.0},
+      {"fused_dropout", 2.0},
+      {"batch_norm_collect_statistics", 1.0},
+      {"batch_norm_transform_input", 2.0},
+      {"batch_norm_backward_reduce", 2.0},
+      {"batch_norm_backward", 3.0},
   }};
   const auto found =
       std::ranges::find_if(known, [&](const auto& entry) { return base.starts_with(entry.first); });
-  return found != known.end() ? found->second : 2.0;
+  return found != known.end() ? found->second : 0.0;
 }
 
 /// Round trips to memory that a reduction makes one after the other.
@@ -455,27 +465,33 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     rows = blocks * query.block.y * (cols <= 128.0 ? 2.0 : 1.0);
   }
   const double numel = feature(query, "numel", rows * cols);
-  if (query.bytes > 0.0) {
-    work.bytes = query.bytes;
-  } else if (numel > 0.0) {
-    work.bytes = passes(signature.base) * numel * size;
+  const double times = passes(signature.base);
+  if (numel > 0.0 && times > 0.0) {
+    // Not the bytes that the query tells, so that told and untold launches compare.
+    work.bytes = times * numel * size;
+  } else if (query.bytes > 0.0 || numel > 0.0) {
+    work.bytes = query.bytes > 0.0 ? query.bytes : 2.0 * numel * size;
   } else {
     // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
     // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
     work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);
     work.exact = false;
   }
-  if (signature.base == "reduce_kernel") {
+  // A reduction's rows are its results: how they are spread shows in the grid.
+  const bool reduction = signature.base == "reduce_kernel";
+  if (reduction) {
     const double elements = numel > 0.0 ? numel : work.bytes / size;
     work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
   work.flops = query.flops;
   work.blocks = blocks;
   work.group = signature.base;
+  // Guessed bytes must not be compared with told ones.
+  if (!work.exact) work.group += "/grid";
   work.family = signature.identity;
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(blocks, 1.0),
-                      log_coordinate(cols, 1.0), log_coordinate(query.block.count(), 1.0),
-                      log_coordinate(size, 1.0)};
+                      log_coordinate(reduction ? 1.0 : cols, 1.0),
+                      log_coordinate(query.block.count(), 1.0), log_coordinate(size, 1.0)};
   return work;
 }
 

@@ -126,9 +126,15 @@ class Elementwise final : public Meaning {
     state = arguments.bytes(1).subspan(functor);
     if (form_ == Form::strided_converting) {
       if (!function_) return std::nullopt;  // the types lie behind a functor of unknown size
-      const std::size_t types = functor + function_->state_bytes;
       constexpr std::size_t host_pointer = 8;
-      if ((types + operands_ + 7) / 8 * 8 + host_pointer != size) return std::nullopt;
+      const auto fits = [&](std::size_t bytes) {
+        return (functor + bytes + operands_ + 7) / 8 * 8 + host_pointer == size;
+      };
+      // A functor without scalars is empty, or a lambda that has a pointer to its host twin.
+      const bool twin = function_->state_bytes == 1 && !fits(1);
+      const std::size_t functor_bytes = twin ? host_pointer : function_->state_bytes;
+      if (!fits(functor_bytes)) return std::nullopt;
+      const std::size_t types = functor + functor_bytes;
       for (std::size_t o = 0; o < operands_; ++o) {
         const auto type = element_type_of_scalar_type(arguments.get<std::uint8_t>(1, types + o));
         if (!type) return std::nullopt;

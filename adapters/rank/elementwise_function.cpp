@@ -1,5 +1,6 @@
 #include "rank/elementwise_function.hpp"
 
+#include "rank/arithmetic.hpp"
 #include "rank/kernel_name.hpp"
 
 #include <algorithm>
@@ -17,9 +18,6 @@ namespace {
 using Binary = Value (*)(ElementType compute, const Value& a, const Value& b);
 using Unary = Value (*)(ElementType compute, const Value& a);
 
-template <class C>
-constexpr bool floating = std::is_floating_point_v<C>;
-
 /// Lifts a generic lambda over float, double and std::int64_t to Values.
 template <class F>
 Value lift(ElementType type, F f, const Value& a) {
@@ -36,125 +34,48 @@ Value lift(ElementType type, F f, const Value& a, const Value& b) {
   });
 }
 
-// Integer arithmetic wraps, as on the device.
-template <class C>
-C add(C a, C b) {
-  if constexpr (floating<C>) {
-    return a + b;
-  } else {
-    return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  }
-}
-template <class C>
-C subtract(C a, C b) {
-  if constexpr (floating<C>) {
-    return a - b;
-  } else {
-    return static_cast<C>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-  }
-}
-template <class C>
-C multiply(C a, C b) {
-  if constexpr (floating<C>) {
-    return a * b;
-  } else {
-    return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  }
-}
-template <class C>
-C divide(C a, C b) {
-  if constexpr (floating<C>) {
-    return a / b;
-  } else {
-    // The device gives all ones for x / 0 and wraps for the least integer / -1.
-    if (b == 0) return -1;
-    if (b == -1) return subtract(C{0}, a);
-    return a / b;
-  }
-}
-template <class C>
-C modulo(C a, C b) {
-  if constexpr (floating<C>) {
-    return std::fmod(a, b);
-  } else {
-    if (b == 0) return a;
-    return b == -1 ? 0 : a % b;
-  }
-}
-template <class C>
-C remainder_of_floor(C a, C b) {
-  C r = modulo(a, b);
-  if (r != 0 && ((r < 0) != (b < 0))) r = add(r, b);
-  return r;
-}
-template <class C>
-C floor_divide(C a, C b) {
-  if constexpr (floating<C>) {
-    if (b == 0) return a / b;
-    const C r = std::fmod(a, b);
-    C q = (a - r) / b;
-    if (r != 0 && ((b < 0) != (r < 0))) q -= 1;
-    if (q == 0) return std::copysign(C{0}, a / b);
-    const C floor = std::floor(q);
-    return q - floor > C(0.5) ? floor + 1 : floor;
-  } else {
-    if (b == 0) return -1;
-    const C q = divide(a, b);
-    return modulo(a, b) != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
-  }
-}
-template <class C>
-C power(C a, C b) {
-  if constexpr (floating<C>) {
-    return std::pow(a, b);
-  } else {
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
-    C result = 1;
-    for (C base = a; b != 0; b >>= 1, base = multiply(base, base)) {
-      if ((b & 1) != 0) result = multiply(result, base);
-    }
-    return result;
-  }
-}
-template <class C>
-C maximum(C a, C b) {  // propagates NaN
-  return a != a || a > b ? a : b;
-}
-template <class C>
-C minimum(C a, C b) {
-  return a != a || a < b ? a : b;
-}
-template <class C>
-C sign(C a) {
-  return static_cast<C>((a > 0) - (a < 0));
-}
-
 // --- Functions of two arguments, by the name of the functor, or of the function whose lambda it is
 
+Value divide_truncating(ElementType type, const Value& a, const Value& b) {
+  const Value quotient = arithmetic::divide(type, a, b);
+  return quotient.floating ? Value{std::trunc(quotient.real)} : quotient;
+}
+Value logical_and(ElementType, const Value& a, const Value& b) {
+  return a.to_bool() && b.to_bool();
+}
+Value logical_or(ElementType, const Value& a, const Value& b) { return a.to_bool() || b.to_bool(); }
+Value logical_xor(ElementType, const Value& a, const Value& b) {
+  return a.to_bool() != b.to_bool();
+}
+Value squared_difference(ElementType type, const Value& a, const Value& b) {
+  const Value difference = arithmetic::subtract(type, a, b);
+  return arithmetic::multiply(type, difference, difference);
+}
+Value sigmoid_backward(ElementType, const Value& gradient, const Value& y) {
+  return gradient.to_real() * (1.0 - y.to_real()) * y.to_real();
+}
+Value tanh_backward(ElementType, const Value& gradient, const Value& y) {
+  return gradient.to_real() * (1.0 - y.to_real() * y.to_real());
+}
+
 const std::unordered_map<std::string_view, Binary>& binary_functions() {
-#define PHANTORA_BINARY(expression)                             \
-  [](ElementType type, const Value& x, const Value& y) {        \
-    return lift(                                                \
-        type, [](auto a, auto b) { return expression; }, x, y); \
-  }
   static const auto* const table = new std::unordered_map<std::string_view, Binary>{
-      {"MulFunctor", PHANTORA_BINARY(multiply(a, b))},
-      {"DivFunctor", PHANTORA_BINARY(divide(a, b))},
-      {"div_trunc_kernel_cuda", PHANTORA_BINARY(divide(a, b))},
-      {"div_floor_kernel_cuda", PHANTORA_BINARY(floor_divide(a, b))},
-      {"fmod_kernel_cuda", PHANTORA_BINARY(modulo(a, b))},
-      {"remainder_kernel_cuda", PHANTORA_BINARY(remainder_of_floor(a, b))},
-      {"maximum_kernel_cuda", PHANTORA_BINARY(maximum(a, b))},
-      {"minimum_kernel_cuda", PHANTORA_BINARY(minimum(a, b))},
-      {"logical_and_kernel_cuda", PHANTORA_BINARY(a != 0 && b != 0)},
-      {"logical_or_kernel_cuda", PHANTORA_BINARY(a != 0 || b != 0)},
-      {"logical_xor_kernel_cuda", PHANTORA_BINARY((a != 0) != (b != 0))},
-      {"pow_tensor_tensor_kernel", PHANTORA_BINARY(power(a, b))},
-      {"mse_kernel_cuda", PHANTORA_BINARY(multiply(subtract(a, b), subtract(a, b)))},
-      {"sigmoid_backward_kernel_cuda", PHANTORA_BINARY(a * (static_cast<decltype(b)>(1) - b) * b)},
-      {"tanh_backward_kernel_cuda", PHANTORA_BINARY(a * (static_cast<decltype(b)>(1) - b * b))},
+      {"MulFunctor", arithmetic::multiply},
+      {"DivFunctor", arithmetic::divide},
+      {"div_trunc_kernel_cuda", divide_truncating},
+      {"div_floor_kernel_cuda", arithmetic::floor_divide},
+      {"fmod_kernel_cuda", arithmetic::modulo},
+      {"remainder_kernel_cuda", arithmetic::remainder},
+      {"maximum_kernel_cuda", arithmetic::maximum},
+      {"minimum_kernel_cuda", arithmetic::minimum},
+      {"logical_and_kernel_cuda", logical_and},
+      {"logical_or_kernel_cuda", logical_or},
+      {"logical_xor_kernel_cuda", logical_xor},
+      {"pow_tensor_tensor_kernel", arithmetic::power},
+      {"mse_kernel_cuda", squared_difference},
+      {"sigmoid_backward_kernel_cuda", sigmoid_backward},
+      {"tanh_backward_kernel_cuda", tanh_backward},
   };
-#undef PHANTORA_BINARY
   return *table;
 }
 
@@ -247,19 +168,15 @@ const std::unordered_map<std::string_view, double (*)(double)>& real_functions()
   return *table;
 }
 
+Value logical_not(ElementType, const Value& a) { return !a.to_bool(); }
+
 const std::unordered_map<std::string_view, Unary>& unary_functions() {
-#define PHANTORA_UNARY(expression)                   \
-  [](ElementType type, const Value& x) {             \
-    return lift(                                     \
-        type, [](auto a) { return expression; }, x); \
-  }
   static const auto* const table = new std::unordered_map<std::string_view, Unary>{
-      {"neg_kernel_cuda", PHANTORA_UNARY(subtract(static_cast<decltype(a)>(0), a))},
-      {"AbsFunctor", PHANTORA_UNARY(a < 0 ? subtract(static_cast<decltype(a)>(0), a) : a)},
-      {"sign_kernel_cuda", PHANTORA_UNARY(sign(a))},
-      {"logical_not_kernel_cuda", PHANTORA_UNARY(a == 0)},
+      {"neg_kernel_cuda", arithmetic::negate},
+      {"AbsFunctor", arithmetic::absolute},
+      {"sign_kernel_cuda", arithmetic::sign},
+      {"logical_not_kernel_cuda", logical_not},
   };
-#undef PHANTORA_UNARY
   return *table;
 }
 
@@ -450,10 +367,7 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     return f;
   }
   const auto add_scaled = [compute](const Value& a, const Value& b, const Value& alpha) {
-    return lift(
-        compute, [](auto x, auto y) { return add(x, y); }, a,
-        lift(
-            compute, [](auto x, auto y) { return multiply(x, y); }, alpha, b));
+    return arithmetic::add(compute, a, arithmetic::multiply(compute, alpha, b));
   };
   if (functor.key == "CUDAFunctor_add") {
     f.arguments = {*type, *type};
@@ -576,29 +490,64 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
       if (number <= 3) {
         const double exponent = number == 1 ? 2 : number == 2 ? 3 : -2;
         return made(host_pointer_bytes, [compute, exponent](const Value* v, const std::byte*) {
-          return lift(
-              compute,
-              [exponent](auto a) {
-                const auto square = multiply(a, a);
-                if (exponent == 2) return square;
-                if (exponent == 3) return multiply(square, a);
-                return divide(static_cast<decltype(a)>(1), square);
-              },
-              v[0]);
+          const Value square = arithmetic::multiply(compute, v[0], v[0]);
+          if (exponent == 2) return square;
+          if (exponent == 3) return arithmetic::multiply(compute, square, v[0]);
+          return arithmetic::divide(compute, Value{1}, square);
         });
       }
       return made(closure_bytes({size_of(*exponent_type)}),
                   [compute, e = *exponent_type](const Value* v, const std::byte* state) {
-                    return lift(
-                        compute, [](auto a, auto b) { return power(a, b); }, v[0], load(e, state));
+                    return arithmetic::power(compute, v[0], load(e, state));
                   });
     }
     if (key == "pow_scalar_tensor_impl") {
-      return made(
-          closure_bytes({size_of(type)}), [type, compute](const Value* v, const std::byte* state) {
-            return lift(
-                compute, [](auto a, auto b) { return power(a, b); }, load(type, state), v[0]);
-          });
+      return made(closure_bytes({size_of(type)}),
+                  [type, compute](const Value* v, const std::byte* state) {
+                    return arithmetic::power(compute, load(type, state), v[0]);
+                  });
+    }
+    if (key == "div_trunc_kernel_cuda" && is_floating(type)) {
+      // A divisor from the host is captured as its reciprocal.
+      return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
+        const Value quotient = arithmetic::multiply(compute, v[0], load(compute, state));
+        return Value{std::trunc(quotient.real)};
+      });
+    }
+    if (key == "div_floor_kernel_cuda" && is_floating(type)) {
+      // Captures: the divisor and its reciprocal.
+      return made(closure_bytes({scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    return arithmetic::floor_divide(compute, v[0], load(compute, state));
+                  });
+    }
+    if (key == "leaky_relu_kernel") {
+      return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
+        return v[0].to_real() > 0 ? v[0]
+                                  : arithmetic::multiply(compute, v[0], load(compute, state));
+      });
+    }
+    if (key == "elu_kernel") {
+      // Captures: factors of negative and positive values, and of the exponent.
+      return made(closure_bytes({scalar, scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    State scalars{state};
+                    const double negative = scalars.next(compute).to_real(),
+                                 positive = scalars.next(compute).to_real(),
+                                 inner = scalars.next(compute).to_real();
+                    const double x = v[0].to_real();
+                    return Value{x > 0 ? x * positive : std::expm1(x * inner) * negative};
+                  });
+    }
+    if (key == "softplus_kernel") {
+      return made(closure_bytes({scalar, scalar}),
+                  [compute](const Value* v, const std::byte* state) {
+                    State scalars{state};
+                    const double beta = scalars.next(compute).to_real(),
+                                 threshold = scalars.next(compute).to_real();
+                    const double x = v[0].to_real();
+                    return Value{x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta};
+                  });
     }
     if (key == "GeluCUDAKernelImpl") {
       // The first dispatch is for the tanh approximation.
@@ -644,14 +593,7 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     }
     if (key == "lerp_scalar_kernel") {
       return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
-        const Value weight = load(compute, state);
-        return in_compute_type(compute, [&](auto zero) {
-          using C = decltype(zero);
-          const C a = v[0].as<C>(), b = v[1].as<C>(), w = weight.as<C>();
-          // at::native::lerp: from the nearer end.
-          return Value{std::fabs(static_cast<double>(w)) < 0.5 ? a + w * (b - a)
-                                                               : b - (b - a) * (C{1} - w)};
-        });
+        return arithmetic::lerp(compute, v[0], v[1], load(compute, state));
       });
     }
     if (key == "smooth_l1_kernel_cuda") {
@@ -698,23 +640,19 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
       });
     }
     if (key == "lerp_tensor_kernel") {
-      return made(1, [](const Value* v, const std::byte*) {
-        const double a = v[0].to_real(), b = v[1].to_real(), w = v[2].to_real();
-        return Value{std::fabs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (1 - w)};
+      return made(1, [compute](const Value* v, const std::byte*) {
+        return arithmetic::lerp(compute, v[0], v[1], v[2]);
       });
     }
     if (key == "addcmul_cuda_kernel" || key == "addcdiv_cuda_kernel") {
       const bool quotient = key == "addcdiv_cuda_kernel";
-      return made(closure_bytes({scalar}),
-                  [compute, quotient](const Value* v, const std::byte* state) {
-                    const Value alpha = load(compute, state);
-                    return in_compute_type(compute, [&](auto zero) {
-                      using C = decltype(zero);
-                      const C b = v[1].as<C>(), c = v[2].as<C>(), scale = alpha.as<C>();
-                      return Value{add(v[0].as<C>(), quotient ? multiply(scale, divide(b, c))
-                                                              : multiply(scale, multiply(b, c)))};
-                    });
-                  });
+      return made(
+          closure_bytes({scalar}), [compute, quotient](const Value* v, const std::byte* state) {
+            const Value alpha = load(compute, state);
+            const Value product = quotient ? arithmetic::divide(compute, v[1], v[2])
+                                           : arithmetic::multiply(compute, v[1], v[2]);
+            return arithmetic::add(compute, v[0], arithmetic::multiply(compute, alpha, product));
+          });
     }
   }
   return std::nullopt;

@@ -8,7 +8,7 @@ namespace phantora::rank {
 
 Image::Image(const Operand& operand)
     : bytes_(operand.extent), states_(operand.extent, State::unknown) {
-  if (!operand.read) return;
+  if (!operand.read || operand.extent == 0) return;
   static_assert(sizeof(State) == 1);
   std::vector<std::uint8_t> mask(operand.extent);
   any_known_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
@@ -48,6 +48,11 @@ void Image::move(std::size_t offset, const Image& source, std::size_t source_off
   }
 }
 
+void Image::forget(std::size_t offset, std::size_t size) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size, State::stored_unknown);
+}
+
 void Image::commit(std::byte* address) const {
   for (std::size_t first = 0; first < states_.size();) {
     std::size_t last = first + 1;
@@ -55,7 +60,7 @@ void Image::commit(std::byte* address) const {
     if (states_[first] == State::stored_known) {
       write(address + first, bytes_.data() + first, last - first);
     } else if (states_[first] == State::stored_unknown) {
-      forget(address + first, last - first);
+      rank::forget(address + first, last - first);
     }
     first = last;
   }
@@ -70,13 +75,20 @@ void apply(const Effect& effect) {
     }
   };
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
-                                 [](const Operand& o) { return o.extent <= small_bytes; });
-  if (!effect.compute || !small) return forget_all();
+                                 [&](const Operand& o) { return o.extent <= effect.limit; });
+  if (!effect.compute || (!small && !effect.independent)) return forget_all();
   std::vector<Image> images;
   images.reserve(effect.operands.size());
   bool reads = false, knows = false;
   for (const Operand& operand : effect.operands) {
-    if (operand.address != nullptr && !is_device_address(operand.address)) return forget_all();
+    if (operand.extent > effect.limit) {
+      if (operand.written && is_device_address(operand.address)) {
+        forget(operand.address, operand.extent);
+      }
+      images.emplace_back();
+      continue;
+    }
+    if (operand.extent > 0 && !is_device_address(operand.address)) return forget_all();
     images.emplace_back(operand);
     reads = reads || operand.read;
     knows = knows || images.back().any_known();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/device_memory.hpp"
 #include "rank/element_type.hpp"
 #include "rank/kernel_launch.hpp"
 #include "rank/kernel_name.hpp"
@@ -63,6 +64,9 @@ class Image {
   void store(std::size_t offset, ElementType type, const std::optional<Value>& value);
   /// Copies `size` bytes from another image, known or not.
   void move(std::size_t offset, const Image& source, std::size_t source_offset, std::size_t size);
+  /// Makes bytes, or the whole operand, unknown.
+  void forget(std::size_t offset, std::size_t size);
+  void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] bool any_known() const noexcept { return any_known_; }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Writes what was stored back to device memory.
@@ -84,6 +88,12 @@ struct Effect {
   double bytes = 0;               ///< device memory read + written
   double flops = 0;               ///< 0 = not counted
   std::vector<Feature> features;  ///< for the cost model; same names in same order for a kernel
+  /// The operands are tensors that have nothing to do with each other: large ones do not keep the
+  /// small ones from being computed. Their images are empty.
+  bool independent = false;
+  /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
+  /// makes several bytes of output.
+  std::size_t limit = small_bytes;
   /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
   std::function<void(std::span<Image>)> compute;
 };
@@ -122,5 +132,14 @@ std::unique_ptr<Meaning> meaning(F f) {
 // The families, one file each.
 std::unique_ptr<Meaning> read_elementwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_reduction(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_multi_tensor(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_range(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_indexing(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_selection(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_described(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -31,8 +31,8 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise,
-    read_reduction,
+    read_elementwise, read_reduction, read_multi_tensor, read_range, read_concatenation,
+    read_indexing,    read_selection, read_scan,         read_sort,  read_random,
 };
 
 /// The first file's fat binary of each module, kept: kernels of one module are launched together.

@@ -60,6 +60,11 @@ bool simulated() noexcept {
 
 int device_count() { return static_cast<int>(devices().size()); }
 
+int physical_device_count() {
+  Connection* connection = Connection::get();
+  return connection == nullptr ? 0 : static_cast<int>(connection->welcome().gpus);
+}
+
 const GpuModel& gpu() {
   static const GpuModel model = [] {
     Connection* connection = Connection::get();

@@ -26,6 +26,9 @@ const std::string& host_name();
 int current_device() noexcept;
 void set_current_device(int device) noexcept;
 
+/// GPUs of this process's simulated host, whatever CUDA_VISIBLE_DEVICES says.
+int physical_device_count();
+
 /// Host-wide index of a visible device: CUDA_VISIBLE_DEVICES undone.
 int physical_device(int device);
 

@@ -3,6 +3,8 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
 add_library(phantora_small_data OBJECT
+  arithmetic.cpp
+  concatenation.cpp
   copies.cpp
   data_queue.cpp
   device_memory.cpp
@@ -10,10 +12,17 @@ add_library(phantora_small_data OBJECT
   elementwise.cpp
   elementwise_function.cpp
   fat_binary.cpp
+  indexing.cpp
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
+  multi_tensor.cpp
+  random.cpp
+  range.cpp
   reduction.cpp
+  scan.cpp
+  selection.cpp
+  sort.cpp
   sparse_bytes.cpp
 )
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)

@@ -80,7 +80,7 @@ def is_torch(kernel):
 
 
 def attention(row):
-    shape = dict(b=row["batch"], h=row["heads"], h_kv=row["heads"], s_q=row["seq"], s_kv=row["seq"],
+    shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"], s_kv=row["seq"],
                  d=row["head_dim"], d_v=row["head_dim"])
     attributes = dict(type="bf16", causal=str(int(row["causal"])))
     mine = [k for k in row["kernels"] if not is_torch(k)]
@@ -132,6 +132,15 @@ def per_block(kernel):
     return int(match[1]) * int(match[2]) if match else 0
 
 
+def reduction(row, elements):
+    """Rows are results, columns what each is reduced from."""
+    kind = row.get("kind", row["op"])
+    inputs = {"sum0": row.get("rows"), "sum01": row.get("rows"), "mean_last": 256}.get(kind)
+    if inputs is None:
+        inputs = row["cols"] if kind.endswith("1") else elements
+    return dict(numel=elements, rows=elements // inputs, cols=inputs)
+
+
 def pointwise(kernel, row):
     """Elementwise kernels carry their number of elements, the others the shape of the operation."""
     covered = per_block(kernel)
@@ -148,7 +157,14 @@ def pointwise(kernel, row):
         return launch(kernel, dict(numel=kernel["grid"][0]))
     if "::batch_norm_" in kernel["name"]:
         return launch(kernel, dict(numel=row["batch"] * row["cin"] * row["hw"] ** 2))
-    if "numel" in row or row["op"] == "reduce":
+    if "::reduce_kernel<" in kernel["name"] and elements:
+        return launch(kernel, reduction(row, elements))
+    if "vectorized_gather_kernel" in kernel["name"] and "dim" in row:
+        # Rows of the table are read and written, by an index of 8 bytes each.
+        return launch(kernel, bytes=row["rows"] * (2 * row["dim"] * SIZE[row["dtype"]] + 8))
+    if "CatArrayBatchedCopy" in kernel["name"] and row.get("kind") == "rotary":
+        return launch(kernel, bytes=2 * elements * SIZE["bf16"])
+    if "numel" in row:
         return launch(kernel, dict(numel=elements))
     if "cols" in row and row["op"] != "cast":
         return launch(kernel, dict(rows=row["rows"], cols=row["cols"]))

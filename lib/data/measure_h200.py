@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import torch
+import torch.nn.attention
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
@@ -239,6 +240,95 @@ def optimiser():
         yield dict(op="optimiser", kind=kind, dtype=dtype, count=count, width=width), make
 
 
+def attention():
+    """cuDNN's, in the layout of a projection's output, with fewer key heads, and the others for comparison."""
+    for _ in range(420):
+        d, s, group = draw.choice((64, 64, 80, 96, 128, 128)), pick(7, 13.3), draw.choice((1, 1, 2, 4, 8))
+        if draw.random() < 0.7:
+            s = max(128, s // 128 * 128)
+        h, b = draw.choice((8, 12, 16, 20, 24, 32, 40, 64)), pick(0, 6)
+        kv = h // group if h % group == 0 else h
+        causal, backend = draw.random() < 0.6, draw.choice(("CUDNN", "CUDNN", "CUDNN", "FLASH"))
+        if b * h * s * d > 1.5e8 or b * h * s * s > 8e9:
+            continue
+
+        def make(b=b, h=h, kv=kv, s=s, d=d, causal=causal, backend=backend):
+            q, k, v = (tensor(b, s, n, d).transpose(1, 2).requires_grad_(True) for n in (h, kv, kv))
+            g = tensor(b, s, h, d).transpose(1, 2)
+            kind = getattr(torch.nn.attention.SDPBackend, backend + "_ATTENTION")
+
+            def run():
+                with torch.nn.attention.sdpa_kernel(kind):
+                    F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=h != kv).backward(g)
+            return run
+        yield dict(op="sdpa_fwd_bwd", backend=backend.lower(), batch=b, heads=h, kv_heads=kv, seq=s, head_dim=d, causal=causal), make
+
+
+def strided():
+    kinds = ("permute", "permute", "permute", "slice", "slice", "expand", "add_permuted", "mul_cast_row", "chunk")
+    for _ in range(260):
+        rows, cols = pick(4, 15), pick(7, 13, 64)
+        kind, dtype = draw.choice(kinds), draw.choice(("bf16", "fp32"))
+        if rows * cols > 3e8:
+            continue
+
+        def make(rows=rows, cols=cols, kind=kind, dtype=dtype):
+            x, y = tensor(rows, cols, dtype=dtype), tensor(rows, 3 * cols, dtype=dtype)
+            q = tensor(4, -(-rows // 4), cols // 64, 64, dtype=dtype)
+            low, row = tensor(rows, cols), tensor(cols, dtype="fp32")
+            return {"permute": lambda: q.transpose(1, 2).contiguous(), "slice": lambda: y[:, cols:2 * cols].contiguous(),
+                    "expand": lambda: x[:, None, :].expand(-1, 2, -1).reshape(-1, cols),
+                    "add_permuted": lambda: q.transpose(1, 2) + 1.0, "mul_cast_row": lambda: low * row,
+                    "chunk": lambda: y.view(rows, 3, cols).transpose(0, 1).contiguous()}[kind]
+        yield dict(op="cast", kind=kind, dtype=dtype, rows=rows, cols=cols), make
+
+
+def network_convolution():
+    """Channels as networks have them."""
+    widths = (32, 64, 64, 96, 128, 128, 192, 256, 256, 384, 512, 512, 768, 1024, 1024, 2048)
+    for _ in range(500):
+        n, c, k = draw.choice((8, 16, 32, 64, 96, 128, 192, 256)), draw.choice(widths), draw.choice(widths)
+        hw, r, stride = draw.choice((7, 14, 28, 56, 112)), draw.choice((1, 1, 3)), draw.choice((1, 1, 1, 2))
+        dtype, last = draw.choice(("bf16", "bf16", "bf16", "tf32")), draw.random() < 0.35
+        if n * hw * hw * max(c, k) > 3e8 or n * hw * hw * c * k * r * r / stride**2 > 8e11:
+            continue
+
+        def make(n=n, c=c, k=k, hw=hw, r=r, stride=stride, dtype=dtype, last=last):
+            layout = torch.channels_last if last else torch.contiguous_format
+            kind = "fp32" if dtype == "tf32" else dtype
+            x = tensor(n, c, hw, hw, dtype=kind).to(memory_format=layout).requires_grad_(True)
+            w = tensor(k, c, r, r, dtype=kind).to(memory_format=layout).requires_grad_(True)
+
+            def run():
+                y = F.conv2d(x, w, stride=stride, padding=r // 2)
+                y.backward(torch.ones_like(y))
+            return run
+        yield dict(op="conv2d_fwd_bwd", dtype=dtype, batch=n, cin=c, cout=k, hw=hw, k=r, stride=stride,
+                   channels_last=last), make
+
+
+def bias_gemm():
+    for _ in range(200):
+        m, n, k = pick(7, 15, 64), pick(6, 14, 64), pick(6, 13.5, 64)
+        if 2.0 * m * n * k > 2e12:
+            continue
+
+        def make(m=m, n=n, k=k):
+            x, w, b = tensor(m, k), tensor(n, k), tensor(n)
+            return lambda: F.linear(x, w, b)
+        yield dict(op="linear_bias", dtype="bf16", m=m, n=n, k=k), make
+    for _ in range(150):
+        b, m, n, k, layout = pick(1, 8), pick(4, 11, 8), pick(4, 11, 8), pick(4, 11, 8), draw.choice(("NN", "NT", "TN"))
+        if 2.0 * b * m * n * k > 1e12:
+            continue
+
+        def make(b=b, m=m, n=n, k=k, layout=layout):
+            x = tensor(*((b, m, k) if layout[0] == "N" else (b, k, m)))
+            y = tensor(*((b, k, n) if layout[1] == "N" else (b, n, k)))
+            return lambda: torch.bmm(x if layout[0] == "N" else x.mT, y if layout[1] == "N" else y.mT)
+        yield dict(op="bmm", dtype="bf16", layout=layout, batch=b, m=m, n=n, k=k), make
+
+
 def flush(cases, out):
     runs = []
     for case, make in cases:
@@ -282,7 +372,8 @@ def flush(cases, out):
 def main(path, seconds=240.0):
     torch.backends.cuda.matmul.allow_tf32 = False
     start, done, total = time.time(), 0, 0
-    families = [list(f()) for f in (batch_norm, convolution, gemm, reduction, casting, pointwise, rowwise, losses, pooling, optimiser)]
+    families = [list(f()) for f in (batch_norm, convolution, gemm, reduction, casting, pointwise, rowwise, losses, pooling, optimiser,
+                                      attention, strided, network_convolution, bias_gemm)]
     # Each family is spread evenly over the run.
     queue = sorted(((i + draw.random()) / len(f), j, i) for j, f in enumerate(families) for i in range(len(f)))
     cases = [families[j][i] for _, j, i in queue]

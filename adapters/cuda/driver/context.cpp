@@ -38,9 +38,11 @@ void deactivate(int device) {
   }
 }
 
-PciAddress pci_address(int device) {
+PciAddress pci_address(int device) { return physical_pci_address(rank::physical_device(device)); }
+
+PciAddress physical_pci_address(int physical_device) {
   // One bus per GPU, in order of the physical index, as on an HGX board.
-  return {.domain = 0, .bus = 0x10 * (rank::physical_device(device) + 1) + 0xb, .device = 0};
+  return {.domain = 0, .bus = 0x10 * (physical_device + 1) + 0xb, .device = 0};
 }
 
 std::string to_string(const PciAddress& address) {
@@ -67,8 +69,12 @@ int device_at(const std::string& text) {
 }
 
 std::array<unsigned char, 16> uuid(int device) {
+  return physical_uuid(rank::physical_device(device));
+}
+
+std::array<unsigned char, 16> physical_uuid(int physical_device) {
   // FNV-1a of host name and index, once per half with another start.
-  const std::string name = rank::host_name() + '/' + std::to_string(rank::physical_device(device));
+  const std::string name = rank::host_name() + '/' + std::to_string(physical_device);
   std::array<unsigned char, 16> bytes{};
   for (std::size_t half = 0; half < 2; ++half) {
     std::uint64_t hash = 0xcbf29ce484222325u + half;

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <phantora/collectives.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace phantora {
+
+/// One of the ways in which NCCL lays its channels over a communicator.
+struct ChannelGraph {
+  int channels = 0;
+  double intra = 0;  ///< GB/s per channel inside a host
+  double inter = 0;  ///< GB/s per channel between hosts
+  [[nodiscard]] double speed(int nodes) const { return nodes <= 2 ? intra : inter; }
+};
+
+/// What NCCL knows of a communicator when it tunes.
+struct TuningShape {
+  int ranks = 1;
+  int nodes = 1;
+  int compute_capability = 90;
+  double nvlink = 0;  ///< GB/s of one GPU's NVLinks together, as NCCL counts; 0 without NVSwitch
+  double nic = 0;     ///< GB/s of one NIC, at most that of its PCIe slot
+  double pcie = 0;    ///< GB/s of a GPU's PCIe slot
+  int nics = 0;       ///< that the GPUs of one node can use
+  bool nvls = false;  ///< multicast is there and not switched off
+  bool amd_host = false;
+};
+
+enum class TunedOp : std::uint8_t { broadcast, reduce, all_gather, reduce_scatter, all_reduce };
+
+/// NCCL's tuning model: for every operation, algorithm and protocol a latency and a bandwidth.
+///
+/// Reproduces what NCCL 2.28.9 logs, to the printed digit, on one host (test/nccl_tuning_test.cpp).
+class NcclTuning {
+ public:
+  static constexpr std::size_t ops = 5, algorithms = 7, protocols = 3;
+
+  struct Cell {
+    double latency_us = 0;
+    double bandwidth = 0;  ///< GB/s of the operation's bytes; 0: not to be used
+  };
+  struct Choice {
+    Algorithm algorithm = Algorithm::ring;
+    Protocol protocol = Protocol::simple;
+    double time_us = 0;
+  };
+  /// Which of the algorithms and protocols the user allows.
+  struct Allowed {
+    std::array<bool, algorithms> algorithm{true, true, true, true, true, true, true};
+    std::array<bool, protocols> protocol{true, true, true};
+  };
+
+  explicit NcclTuning(const TuningShape& shape);
+
+  [[nodiscard]] const Cell& cell(TunedOp op, Algorithm algorithm, Protocol protocol) const {
+    return table_[static_cast<std::size_t>(op)][static_cast<std::size_t>(algorithm)]
+                 [static_cast<std::size_t>(protocol)];
+  }
+  /// NCCL's own estimate for `bytes`; negative if the cell is not to be used.
+  [[nodiscard]] double time_us(TunedOp op, Algorithm algorithm, Protocol protocol,
+                               std::int64_t bytes) const;
+  /// The cell of least time among those allowed.
+  [[nodiscard]] Choice choose(TunedOp op, std::int64_t bytes, const Allowed& allowed) const;
+  /// Thread blocks that an operation of `bytes` uses, at most `limit`.
+  [[nodiscard]] int channels_for(TunedOp op, Algorithm algorithm, Protocol protocol,
+                                 std::int64_t bytes, int limit) const;
+
+  [[nodiscard]] const ChannelGraph& ring() const noexcept { return ring_; }
+  [[nodiscard]] const ChannelGraph& tree() const noexcept { return tree_; }
+  [[nodiscard]] const ChannelGraph& nvls() const noexcept { return nvls_; }
+  /// Channels of ring and tree operations.
+  [[nodiscard]] int channels() const noexcept { return channels_; }
+  [[nodiscard]] int nvls_channels() const noexcept;
+  [[nodiscard]] const TuningShape& shape() const noexcept { return shape_; }
+
+  /// Steps of a ring operation on one rank.
+  [[nodiscard]] static int steps(TunedOp op, int ranks) noexcept;
+
+ private:
+  void search_graphs();
+  void fill();
+
+  TuningShape shape_;
+  ChannelGraph ring_, tree_, nvls_;
+  int channels_ = 0;
+  std::array<std::array<std::array<Cell, protocols>, algorithms>, ops> table_{};
+};
+
+}  // namespace phantora
