@@ -1,0 +1,15 @@
+#pragma once
+
+#include <phantora/kernel_cost_model.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace phantora::channel {
+
+/// A kernel query as it crosses the channel.
+std::string to_text(const KernelQuery& query);
+/// @throws ConfigError if `text` was not made by to_text().
+KernelQuery query_from_text(std::string_view text);
+
+}  // namespace phantora::channel

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+/// What rank processes and the engine share: the layout of shared memory and of the messages on
+/// their socket. Both ends are built together; `version` guards against a mixed installation.
+///
+/// Rank to engine: Records in the ring, in the order in which the rank's threads append them, and
+/// a Doorbell on the socket when the engine has to look (a blocking call, a ring half full, a clock
+/// that passed `doorbell_at`). Engine to rank: a Reply in the thread's slot, woken by futex, and
+/// Deliveries (results of small-data collectives, host functions to run) on the socket.
+namespace phantora::channel {
+
+inline constexpr std::uint32_t version = 1;
+
+/// Set by the launcher for each rank: the abstract socket's name.
+inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
+/// The index of the simulated host on which the process runs.
+inline constexpr const char* host_variable = "PHANTORA_HOST";
+/// Set by a process once it is connected, for its children: they are not ranks.
+inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
+/// "measured", "off" or "fixed:NS", and the scale of measured time.
+inline constexpr const char* host_time_variable = "PHANTORA_HOST_TIME";
+inline constexpr const char* host_scale_variable = "PHANTORA_HOST_SCALE";
+
+/// "REALTIME_NS:MONOTONIC_NS": the real clocks at virtual time zero.
+inline constexpr const char* epoch_variable = "PHANTORA_EPOCH";
+
+inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max();
+
+enum class Op : std::uint16_t {
+  define_query,        ///< a = query id; payload = its text (query_text.hpp)
+  create_stream,       ///< stream, device
+  launch,              ///< stream, a = query id
+  record,              ///< stream, a = marker
+  wait,                ///< stream, a = marker
+  drop_marker,         ///< a = marker: nobody will ask about it any more
+  host_function,       ///< stream, a = function ticket
+  host_function_done,  ///< a = function ticket
+  collective,          ///< stream; payload = CollectiveRecord per operation of one group
+  operand,             ///< a = ticket; payload = the bytes of a small operand
+  leave_communicator,  ///< a = communicator
+  counter,             ///< a = amount; payload = name
+  // Blocking: answered in the thread's slot.
+  synchronize,  ///< a = marker
+  query,        ///< a = marker; reply.value = done
+  elapsed,  ///< a = start marker, b = end marker; reply.value = picoseconds, or no_time if either
+            ///< is not done
+  join_communicator,   ///< a = ranks, b = rank, payload = 128-byte id; reply.value = communicator
+  split_communicator,  ///< a = parent, b = color, c = key; reply.value = communicator or 0
+};
+
+/// One entry of the ring; `payload_bytes` bytes follow it, padded to a multiple of its size.
+struct Record {
+  Op op{};
+  std::uint16_t device = 0;
+  std::uint32_t thread = 0;   ///< index of the thread's slot; no_thread for a background one
+  std::int64_t clock_ps = 0;  ///< the issuing thread's clock
+  std::uint64_t stream = 0;
+  std::uint64_t a = 0, b = 0, c = 0;
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t reserved2 = 0;
+};
+static_assert(sizeof(Record) == 64 && std::is_trivially_copyable_v<Record>);
+inline constexpr std::uint32_t no_thread = 0xffffffff;
+
+struct CollectiveRecord {
+  std::uint64_t communicator = 0;
+  std::uint64_t ticket = 0;    ///< of this rank's operand and result; 0: no data is carried
+  std::uint64_t count = 0;     ///< elements, as the NCCL call gives it
+  std::uint8_t op = 0;         ///< rank::Collective
+  std::uint8_t type = 0;       ///< ncclDataType_t
+  std::uint8_t reduction = 0;  ///< rank::Reduction
+  std::uint8_t reserved = 0;
+  std::int32_t peer = 0;
+  double premul = 1.0;
+};
+static_assert(std::is_trivially_copyable_v<CollectiveRecord>);
+
+enum class ThreadState : std::uint32_t {
+  unused,
+  running,
+  waiting,     ///< for another thread of its process (condition variable, semaphore)
+  sleeping,    ///< for a time that it chose: it uses no turn
+  blocked,     ///< in the engine
+  background,  ///< asks, but has no part in time
+};
+
+struct Reply {
+  std::int64_t clock_ps = 0;  ///< completion time, or the time of the answer
+  std::int64_t value = 0;
+  std::int32_t ranks = 0, rank = 0;  ///< of a communicator that was split off
+  std::uint64_t deliveries = 0;      ///< data messages sent to this process before this answer
+};
+
+struct ThreadSlot {
+  std::atomic<std::int64_t> clock_ps{0};
+  std::atomic<ThreadState> state{ThreadState::unused};
+  std::atomic<std::uint32_t> reply_sequence{0};  ///< futex: incremented by each reply
+  std::int32_t tid = 0;
+  Reply reply{};
+};
+
+inline constexpr std::size_t max_threads = 256;
+inline constexpr std::size_t max_gpus_per_host = 64;
+inline constexpr std::size_t ring_bytes = std::size_t{1} << 20;
+
+struct RankShared {
+  std::uint32_t layout_version = version;
+  /// A running thread whose clock reaches this rings the doorbell.
+  std::atomic<std::int64_t> doorbell_at{no_time};
+  std::atomic<std::uint32_t> thread_count{0};
+  std::array<ThreadSlot, max_threads> threads{};
+  /// Byte counts since the start; position = count % ring_bytes. One reader, writers take turns.
+  std::atomic<std::uint64_t> written{0};
+  std::atomic<std::uint64_t> consumed{0};
+  std::atomic<std::uint32_t> space_sequence{0};  ///< futex: incremented when space was freed
+  /// Bytes that this process holds of each GPU of its host: given back when it is gone.
+  std::array<std::atomic<std::uint64_t>, max_gpus_per_host> held{};
+  alignas(64) std::array<std::byte, ring_bytes> ring{};
+};
+
+/// The memory ledger of one host's GPUs.
+struct HostShared {
+  struct Gpu {
+    std::atomic<std::uint64_t> used{0}, peak{0};
+  };
+  std::array<Gpu, max_gpus_per_host> gpus{};
+};
+
+// --- Socket messages (SOCK_STREAM) ---
+
+/// First message of a connection, from the rank.
+struct Hello {
+  std::uint32_t layout_version = version;
+  std::int32_t pid = 0;
+  std::int32_t rank = -1;  ///< RANK, or -1
+  std::int32_t host = 0;
+};
+
+/// The engine's answer; carries two file descriptors: RankShared and HostShared. It comes when the
+/// process may run (limit on runnable ranks).
+struct Welcome {
+  std::uint32_t layout_version = version;
+  std::int32_t process = 0;      ///< index of this process in the engine
+  std::int32_t gpus = 0;         ///< per host
+  std::uint64_t gpu_memory = 0;  ///< bytes of each GPU
+  /// Where the clock of the rank's former process stopped, for a rank that runs several in turn.
+  std::int64_t start_ps = 0;
+  std::array<char, 64> gpu_model{};
+  std::array<char, 64> host_name{};
+};
+
+/// Rank to engine, after Hello: look at the ring.
+inline constexpr char doorbell = '!';
+
+/// Engine to rank, after Welcome; `bytes` bytes follow.
+struct Delivery {
+  enum class Kind : std::uint32_t {
+    result,             ///< of the small collective `ticket`
+    run_host_function,  ///< `ticket`
+    end,                ///< the run has failed elsewhere: exit quietly
+  } kind{};
+  std::uint32_t bytes = 0;
+  std::uint64_t ticket = 0;
+};
+
+}  // namespace phantora::channel

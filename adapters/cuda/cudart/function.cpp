@@ -1,0 +1,166 @@
+#include "cuda/cudart/entry.hpp"
+#include "cuda/cudart/kernels.hpp"
+#include "cuda/driver/device_attributes.hpp"
+
+#include <vector>
+
+#include <vector_types.h>
+
+using namespace phantora::cudart;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+
+namespace {
+
+struct CallConfiguration {
+  dim3 grid, block;
+  std::size_t shared_bytes;
+  cudaStream_t stream;
+};
+/// What kernel<<<...>>> pushes before it calls the kernel's host stub, which pops it.
+thread_local std::vector<CallConfiguration> pushed;
+
+}  // namespace
+
+PHANTORA_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
+                                                     std::size_t shared_bytes,
+                                                     cudaStream_t stream) {
+  const rank::ApiCall call{Api::get_last_error};
+  try {
+    pushed.push_back({grid, block, shared_bytes, stream});
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return 1;  // the stub is then not called
+  }
+}
+
+PHANTORA_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block,
+                                                       std::size_t* shared_bytes, void* stream) {
+  const rank::ApiCall call{Api::get_last_error};
+  if (pushed.empty()) return remember(cudaErrorMissingConfiguration);
+  const CallConfiguration& top = pushed.back();
+  *grid = top.grid;
+  *block = top.block;
+  *shared_bytes = top.shared_bytes;
+  *static_cast<cudaStream_t*>(stream) = top.stream;
+  pushed.pop_back();
+  return cudaSuccess;
+}
+
+PHANTORA_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
+                                                  const void* stub) {
+  return device_entry(Api::function_attributes, [&] {
+    const Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    const rank::KernelResources& kernel = rank::resources(*function);
+    const phantora::GpuModel& gpu = rank::gpu();
+    *attributes = {};
+    attributes->sharedSizeBytes = kernel.static_shared;
+    attributes->constSizeBytes = kernel.constant;
+    attributes->localSizeBytes = kernel.local;
+    attributes->maxThreadsPerBlock = kernel.max_threads;
+    attributes->numRegs = kernel.registers;
+    attributes->binaryVersion = gpu.capability_major * 10 + gpu.capability_minor;
+    attributes->ptxVersion = attributes->binaryVersion;
+    attributes->maxDynamicSharedSizeBytes = function->max_dynamic_shared.load();
+    attributes->preferredShmemCarveout = -1;  // cudaSharedmemCarveoutDefault
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute,
+                                                 int value) {
+  return device_entry(Api::function_attributes, [&] {
+    Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+      const int most =
+          driver::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, rank::current_device())
+              .value_or(0) -
+          static_cast<int>(rank::resources(*function).static_shared);
+      if (value < 0 || value > most) return cudaErrorInvalidValue;
+      function->max_dynamic_shared = value;
+    }
+    return cudaSuccess;  // the others are hints that change no result
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* stub, cudaFuncCache) {
+  return device_entry(Api::function_attributes, [&] {
+    return function_of(stub) ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* stub) {
+  return device_entry(Api::function_attributes, [&] {
+    const Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    *name = function->mangled;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, const void* stub, int threads, std::size_t dynamic_shared, unsigned) {
+  return device_entry(Api::occupancy, [&] {
+    const Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    if (threads <= 0) return cudaErrorInvalidValue;
+    *blocks = driver::blocks_per_sm(*function, threads, dynamic_shared);
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* blocks, const void* stub, int threads, std::size_t dynamic_shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, threads,
+                                                                dynamic_shared, 0);
+}
+
+PHANTORA_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
+                                                                      const void* stub, int blocks,
+                                                                      int) {
+  return device_entry(Api::occupancy, [&] {
+    const Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    if (blocks <= 0) return cudaErrorInvalidValue;
+    const int device = rank::current_device();
+    const int per_sm =
+        driver::attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device).value_or(0);
+    const int reserved =
+        driver::attribute(cudaDevAttrReservedSharedMemoryPerBlock, device).value_or(0);
+    const int left =
+        per_sm / blocks - reserved - static_cast<int>(rank::resources(*function).static_shared);
+    *bytes = left > 0 ? static_cast<std::size_t>(left) / 128 * 128 : 0;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* stub,
+                                                           const cudaLaunchConfig_t* config) {
+  return device_entry(Api::occupancy, [&] {
+    const Function* const function = function_of(stub);
+    if (!function) return cudaErrorInvalidDeviceFunction;
+    unsigned size = 1;
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+      if (config->attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
+      const auto& dim = config->attrs[i].val.clusterDim;
+      size = dim.x * dim.y * dim.z;
+    }
+    const auto threads =
+        static_cast<int>(config->blockDim.x * config->blockDim.y * config->blockDim.z);
+    const int blocks =
+        driver::blocks_per_sm(*function, threads, config->dynamicSmemBytes) * rank::gpu().sm_count;
+    *clusters = blocks / static_cast<int>(size ? size : 1);
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* stub,
+                                                                 const cudaLaunchConfig_t*) {
+  return device_entry(Api::occupancy, [&] {
+    if (!function_of(stub)) return cudaErrorInvalidDeviceFunction;
+    *size = 8;  // the portable cluster size (CUDA C++ Programming Guide, Thread Block Clusters)
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,153 @@
+#include "cuda/cudart/entry.hpp"
+#include "cuda/driver/host_memory.hpp"
+#include "rank/device_memory.hpp"
+#include "rank/timeline.hpp"
+
+using namespace phantora::cudart;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+
+namespace {
+
+cudaError_t allocate_host(void** address, std::size_t bytes, driver::HostMemoryKind kind,
+                          unsigned flags) {
+  return device_entry(Api::malloc, [&] {
+    if (!address) return cudaErrorInvalidValue;
+    *address = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    *address = driver::allocate_host(bytes, kind, flags);
+    return *address ? cudaSuccess : cudaErrorMemoryAllocation;
+  });
+}
+
+}  // namespace
+
+PHANTORA_EXPORT cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+  return device_entry(Api::malloc, [&] {
+    if (!address) return cudaErrorInvalidValue;
+    *address = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    *address = rank::allocate(rank::current_device(), bytes);
+    return *address ? cudaSuccess : cudaErrorMemoryAllocation;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMallocPitch(void** address, std::size_t* pitch, std::size_t width,
+                                            std::size_t height) {
+  constexpr std::size_t alignment = 512;  // cudaDeviceProp::textureAlignment
+  *pitch = (width + alignment - 1) / alignment * alignment;
+  return cudaMalloc(address, *pitch * height);
+}
+
+PHANTORA_EXPORT cudaError_t cudaFree(void* address) {
+  return device_entry(Api::free, [&] {
+    if (!address) return cudaSuccess;
+    const auto allocation = rank::allocation_of(address);
+    if (!allocation) {
+      return driver::free_host(address) ? cudaSuccess : cudaErrorInvalidValue;  // managed memory
+    }
+    // The driver waits for all work of the device before it unmaps memory.
+    rank::synchronize_device(allocation->device);
+    return rank::deallocate(address) ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return device_entry(Api::mem_get_info, [&] {
+    const rank::MemoryInfo info = rank::memory_info(rank::current_device());
+    *free = info.free;
+    *total = info.total;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned flags) {
+  return allocate_host(address, bytes, driver::HostMemoryKind::allocated, flags);
+}
+
+PHANTORA_EXPORT cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
+  return allocate_host(address, bytes, driver::HostMemoryKind::allocated, cudaHostAllocDefault);
+}
+
+PHANTORA_EXPORT cudaError_t cudaMallocManaged(void** address, std::size_t bytes, unsigned flags) {
+  return allocate_host(address, bytes, driver::HostMemoryKind::managed, flags);
+}
+
+PHANTORA_EXPORT cudaError_t cudaFreeHost(void* address) {
+  return device_entry(Api::free, [&] {
+    if (!address) return cudaSuccess;
+    rank::synchronize_device(rank::current_device());
+    return driver::free_host(address) ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaHostRegister(void* address, std::size_t bytes, unsigned flags) {
+  return device_entry(Api::malloc, [&] {
+    if (!address || !bytes) return cudaErrorInvalidValue;
+    return driver::register_host(address, bytes, flags) ? cudaSuccess
+                                                        : cudaErrorHostMemoryAlreadyRegistered;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaHostUnregister(void* address) {
+  return device_entry(Api::free, [&] {
+    return driver::unregister_host(address) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaHostGetDevicePointer(void** device_address, void* address,
+                                                     unsigned) {
+  return device_entry(Api::pointer_attributes, [&] {
+    if (!driver::pinned(address)) return cudaErrorInvalidValue;
+    *device_address = address;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaHostGetFlags(unsigned* flags, void* address) {
+  return device_entry(Api::pointer_attributes, [&] {
+    const auto memory = driver::host_memory_of(address);
+    if (!memory) return cudaErrorInvalidValue;
+    *flags = memory->flags | cudaHostAllocMapped;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                                     const void* address) {
+  return device_entry(Api::pointer_attributes, [&] {
+    if (!attributes) return cudaErrorInvalidValue;
+    *attributes = {};
+    void* const pointer = const_cast<void*>(address);
+    if (const auto allocation = rank::allocation_of(address)) {
+      attributes->type = cudaMemoryTypeDevice;
+      attributes->device = allocation->device;
+      attributes->devicePointer = pointer;
+    } else if (const auto memory = driver::host_memory_of(address)) {
+      const bool managed = memory->kind == driver::HostMemoryKind::managed;
+      attributes->type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
+      attributes->device = memory->device;
+      attributes->devicePointer = pointer;
+      attributes->hostPointer = pointer;
+    } else {
+      attributes->type = cudaMemoryTypeUnregistered;
+      attributes->device = cudaInvalidDeviceId;
+      attributes->hostPointer = pointer;
+    }
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise,
+                                          cudaMemLocation) {
+  return device_entry(Api::pointer_attributes, [] { return cudaSuccess; });  // a hint
+}
+
+// Memory and events of other processes are not simulated: PyTorch then shares by copying.
+
+PHANTORA_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {
+  return entry(Api::pointer_attributes, [] {
+    rank::unsupported("cudaIpcGetMemHandle");
+    return cudaErrorNotSupported;
+  });
+}

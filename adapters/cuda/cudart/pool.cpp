@@ -1,0 +1,190 @@
+#include "cuda/driver/pool.hpp"
+
+#include "cuda/cudart/entry.hpp"
+
+#include <cstdint>
+
+using namespace phantora::cudart;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+using driver::Pool;
+
+namespace {
+
+Pool& pool_of(cudaMemPool_t handle) { return *reinterpret_cast<Pool*>(handle); }
+cudaMemPool_t handle_of(Pool& pool) { return reinterpret_cast<cudaMemPool_t>(&pool); }
+
+/// Device of a location; -1 if it is none of this host's GPUs.
+int device_of(const cudaMemLocation* location) {
+  if (!location || location->type != cudaMemLocationTypeDevice) return -1;
+  return valid_device(location->id) ? location->id : -1;
+}
+
+}  // namespace
+
+PHANTORA_EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
+    *pool = handle_of(driver::default_pool(device));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
+    *pool = handle_of(driver::current_pool(device));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
+    if (!pool || pool_of(pool).device != device) return cudaErrorInvalidValue;
+    driver::set_current_pool(device, pool_of(pool));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
+                                                     cudaMemAllocationType) {
+  return entry(Api::get_device, [&] {
+    const int device = device_of(location);
+    if (device < 0) return cudaErrorNotSupported;
+    *pool = handle_of(driver::default_pool(device));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* props) {
+  return device_entry(Api::malloc, [&] {
+    if (!pool || !props) return cudaErrorInvalidValue;
+    if (props->handleTypes != cudaMemHandleTypeNone) return cudaErrorNotSupported;
+    const int device = device_of(&props->location);
+    if (device < 0) return cudaErrorNotSupported;
+    *pool = handle_of(driver::create_pool(device));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  return entry(Api::free, [&] {
+    if (!pool || &pool_of(pool) == &driver::default_pool(pool_of(pool).device)) {
+      return cudaErrorInvalidValue;
+    }
+    driver::destroy_pool(pool_of(pool));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t) {
+  return entry(Api::free, [&] { return pool ? cudaSuccess : cudaErrorInvalidValue; });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
+                                                    void* value) {
+  return entry(Api::get_device, [&] {
+    if (!handle || !value) return cudaErrorInvalidValue;
+    const Pool pool = driver::snapshot(pool_of(handle));
+    auto& flag = *static_cast<int*>(value);
+    auto& bytes = *static_cast<std::uint64_t*>(value);
+    switch (attribute) {
+      case cudaMemPoolReuseFollowEventDependencies:
+        flag = pool.reuse_follow_event_dependencies;
+        return cudaSuccess;
+      case cudaMemPoolReuseAllowOpportunistic:
+        flag = pool.reuse_allow_opportunistic;
+        return cudaSuccess;
+      case cudaMemPoolReuseAllowInternalDependencies:
+        flag = pool.reuse_allow_internal_dependencies;
+        return cudaSuccess;
+      case cudaMemPoolAttrReleaseThreshold:
+        bytes = pool.release_threshold;
+        return cudaSuccess;
+      case cudaMemPoolAttrReservedMemCurrent:
+      case cudaMemPoolAttrUsedMemCurrent:
+        bytes = pool.used;
+        return cudaSuccess;
+      case cudaMemPoolAttrReservedMemHigh:
+        bytes = pool.reserved_high;
+        return cudaSuccess;
+      case cudaMemPoolAttrUsedMemHigh:
+        bytes = pool.used_high;
+        return cudaSuccess;
+      default:
+        return cudaErrorInvalidValue;
+    }
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
+                                                    void* value) {
+  return entry(Api::get_device, [&] {
+    if (!handle || !value) return cudaErrorInvalidValue;
+    Pool& pool = pool_of(handle);
+    const auto flag = static_cast<std::uint64_t>(*static_cast<int*>(value));
+    switch (attribute) {
+      case cudaMemPoolReuseFollowEventDependencies:
+        driver::update(
+            pool,
+            [](Pool& p, std::uint64_t v) {
+              p.reuse_follow_event_dependencies = static_cast<int>(v);
+            },
+            flag);
+        return cudaSuccess;
+      case cudaMemPoolReuseAllowOpportunistic:
+        driver::update(
+            pool,
+            [](Pool& p, std::uint64_t v) { p.reuse_allow_opportunistic = static_cast<int>(v); },
+            flag);
+        return cudaSuccess;
+      case cudaMemPoolReuseAllowInternalDependencies:
+        driver::update(
+            pool,
+            [](Pool& p, std::uint64_t v) {
+              p.reuse_allow_internal_dependencies = static_cast<int>(v);
+            },
+            flag);
+        return cudaSuccess;
+      case cudaMemPoolAttrReleaseThreshold:
+        driver::update(
+            pool, [](Pool& p, std::uint64_t v) { p.release_threshold = v; },
+            *static_cast<std::uint64_t*>(value));
+        return cudaSuccess;
+      case cudaMemPoolAttrReservedMemHigh:  // only a reset to 0, which means the present value
+      case cudaMemPoolAttrUsedMemHigh:
+        if (*static_cast<std::uint64_t*>(value) != 0) return cudaErrorInvalidValue;
+        if (attribute == cudaMemPoolAttrUsedMemHigh) {
+          driver::update(
+              pool, [](Pool& p, std::uint64_t) { p.used_high = p.used; }, 0);
+        } else {
+          driver::update(
+              pool, [](Pool& p, std::uint64_t) { p.reserved_high = p.used; }, 0);
+        }
+        return cudaSuccess;
+      default:
+        return cudaErrorInvalidValue;
+    }
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* list,
+                                                 std::size_t count) {
+  return entry(Api::get_device, [&] {
+    if (!pool) return cudaErrorInvalidValue;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (device_of(&list[i].location) < 0) return cudaErrorInvalidDevice;
+    }
+    return cudaSuccess;  // every GPU of a host reaches every other's memory
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
+                                                 cudaMemLocation* location) {
+  return entry(Api::get_device, [&] {
+    if (!pool || device_of(location) < 0) return cudaErrorInvalidValue;
+    *flags = cudaMemAccessFlagsProtReadWrite;
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,137 @@
+#include "cuda/cudart/stream_argument.hpp"
+#include "rank/timeline.hpp"
+
+#include <memory>
+
+using namespace phantora::cudart;
+namespace rank = phantora::rank;
+
+PHANTORA_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return device_entry(Api::synchronize, [&] {
+    rank::synchronize(stream_of(stream));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return device_entry(Api::stream_query, [&] {
+    return rank::done(stream_of(stream)) ? cudaSuccess : cudaErrorNotReady;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return device_entry(Api::stream_wait_event, [&] {
+    if (!event) return cudaErrorInvalidResourceHandle;
+    // An event that was never recorded is complete.
+    const rank::Marker marker = reinterpret_cast<rank::Event*>(event)->marker.load();
+    if (marker) rank::wait(stream_of(stream), marker);
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                                     unsigned) {
+  const auto* known = reinterpret_cast<rank::Event*>(event);
+  const bool timing = known && !(known->flags & cudaEventDisableTiming);
+  return device_entry(timing ? Api::event_record_timing : Api::event_record, [&] {
+    if (!event) return cudaErrorInvalidResourceHandle;
+    rank::Stream& target = stream_of(stream);
+    if (known->device != target.device) return cudaErrorInvalidResourceHandle;
+    rank::record(target, *reinterpret_cast<rank::Event*>(event));
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  return device_entry(Api::get_device, [&] {
+    *device = stream_of(stream).device;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+  return device_entry(Api::get_device, [&] {
+    *flags = stream_of(stream).flags;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  return device_entry(Api::get_device, [&] {
+    *id = stream_of(stream).id;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  return device_entry(Api::get_device, [&] {
+    *priority = stream_of(stream).priority;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream,
+                                                  cudaStreamCallback_t callback, void* data,
+                                                  unsigned) {
+  return device_entry(Api::launch, [&] {
+    if (!callback) return cudaErrorInvalidValue;
+    struct Call {
+      cudaStream_t stream;
+      cudaStreamCallback_t callback;
+      void* data;
+    };
+    auto call = std::make_unique<Call>(Call{stream, callback, data});
+    rank::host_function(
+        stream_of(stream),
+        [](void* argument) {
+          const std::unique_ptr<Call> made{static_cast<Call*>(argument)};
+          made->callback(made->stream, cudaSuccess, made->data);
+        },
+        call.get());
+    call.release();  // the stream's now
+    return cudaSuccess;
+  });
+}
+
+// Capture is not simulated yet: no stream is ever capturing, and beginning says so.
+
+PHANTORA_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  return device_entry(Api::is_capturing, [&] {
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
+                                                     unsigned long long* id, cudaGraph_t* graph,
+                                                     const cudaGraphNode_t** dependencies,
+                                                     const cudaGraphEdgeData** edges,
+                                                     std::size_t* count) {
+  return device_entry(Api::is_capturing, [&] {
+    *status = cudaStreamCaptureStatusNone;
+    if (id) *id = 0;
+    if (graph) *graph = nullptr;
+    if (dependencies) *dependencies = nullptr;
+    if (edges) *edges = nullptr;
+    if (count) *count = 0;
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  return device_entry(Api::is_capturing, [] {
+    rank::unsupported("cudaStreamBeginCapture");
+    return cudaErrorNotSupported;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  return device_entry(Api::is_capturing, [&] {
+    if (graph) *graph = nullptr;
+    return cudaErrorIllegalState;  // no capture was begun
+  });
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "rank/kernel_launch.hpp"
+
+#include <cstddef>
+
+namespace phantora::driver {
+
+/// A copy of `rows` rows of `width` bytes; a plain copy is one row.
+struct Copy {
+  void* destination = nullptr;
+  std::size_t destination_pitch = 0;
+  const void* source = nullptr;
+  std::size_t source_pitch = 0;
+  std::size_t width = 0;
+  std::size_t rows = 1;
+};
+
+/// Which way a copy goes, by where its addresses lie.
+rank::CopyKind kind_of(const void* destination, const void* source);
+
+/// Copies in `stream`. With `blocking`, returns when done if host memory takes part, as cudaMemcpy
+/// does; a copy between devices stays asynchronous.
+void copy(const Copy& copy, bool blocking, rank::Stream& stream);
+
+/// Sets `rows` rows of `width` bytes to the `unit`-byte pattern `value`.
+void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit, std::size_t width,
+          std::size_t rows, rank::Stream& stream);
+
+}  // namespace phantora::driver

@@ -1,0 +1,86 @@
+#include "cuda/driver/device_attributes.hpp"
+
+#include "cuda/driver/context.hpp"
+#include "rank/process.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <cuda.h>
+
+namespace phantora::driver {
+namespace {
+
+struct Attribute {
+  int number, value;
+};
+
+constexpr std::array h200{
+#define PHANTORA_ATTRIBUTE(number, value) Attribute{number, value},
+#include "cuda/driver/device_attributes.inc"
+#undef PHANTORA_ATTRIBUTE
+};
+
+/// Limits that differ by compute capability: CUDA C++ Programming Guide 13.0, table "Technical
+/// Specifications per Compute Capability".
+struct Limits {
+  int major, minor;
+  int threads_per_sm, blocks_per_sm, shared_per_sm, shared_per_block_optin;
+};
+constexpr std::array limits{
+    Limits{8, 0, 2048, 32, 164 * 1024, 163 * 1024},  Limits{8, 6, 1536, 16, 100 * 1024, 99 * 1024},
+    Limits{8, 9, 1536, 24, 100 * 1024, 99 * 1024},   Limits{9, 0, 2048, 32, 228 * 1024, 227 * 1024},
+    Limits{10, 0, 2048, 32, 228 * 1024, 227 * 1024},
+};
+
+}  // namespace
+
+std::optional<int> attribute(int number, int device) {
+  const GpuModel& gpu = rank::gpu();
+  const auto limit = std::find_if(limits.begin(), limits.end(), [&](const Limits& l) {
+    return l.major == gpu.capability_major && l.minor == gpu.capability_minor;
+  });
+  switch (number) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return gpu.sm_count;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      return static_cast<int>(gpu.clock_hz / 1e3);
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return static_cast<int>(gpu.l2.count());
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return gpu.capability_major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return gpu.capability_minor;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      return pci_address(device).bus;
+    case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+      return pci_address(device).device;
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+      return pci_address(device).domain;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      return gpu.capability_major >= 9 ? 1 : 0;
+    // Memory that other processes or devices map is not simulated.
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+      return 0;
+    default:
+      break;
+  }
+  if (limit != limits.end()) {
+    if (number == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) return limit->threads_per_sm;
+    if (number == CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR) return limit->blocks_per_sm;
+    if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) {
+      return limit->shared_per_sm;
+    }
+    if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) {
+      return limit->shared_per_block_optin;
+    }
+  }
+  const auto found = std::find_if(h200.begin(), h200.end(),
+                                  [&](const Attribute& a) { return a.number == number; });
+  if (found == h200.end()) return std::nullopt;
+  return found->value;
+}
+
+}  // namespace phantora::driver

@@ -1,0 +1,69 @@
+#include "cuda/driver/function.hpp"
+
+#include "cuda/driver/device_attributes.hpp"
+#include "rank/process.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include <cuda.h>
+
+namespace phantora::driver {
+namespace {
+
+int limit(CUdevice_attribute attribute) {
+  return driver::attribute(attribute, rank::current_device()).value_or(0);
+}
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
+                    rank::Stream& stream) {
+  const auto& [grid, block, shared] = shape;
+  // The same limits for every compute capability since 3.0 (CUDA C++ Programming Guide).
+  const bool in_range = grid.x >= 1 && grid.x <= INT_MAX && grid.y >= 1 && grid.y <= 65535 &&
+                        grid.z >= 1 && grid.z <= 65535 && block.x >= 1 && block.x <= 1024 &&
+                        block.y >= 1 && block.y <= 1024 && block.z >= 1 && block.z <= 64 &&
+                        block.count() <= 1024;
+  if (!in_range) return LaunchStatus::bad_configuration;
+  if (stream.device != rank::current_device()) return LaunchStatus::wrong_device;
+  if (shared > static_cast<std::size_t>(function.max_dynamic_shared.load())) {
+    return LaunchStatus::too_much_shared;
+  }
+  if (block.count() > rank::resources(function).max_threads) return LaunchStatus::out_of_resources;
+  rank::launch_kernel(function, shape, arguments, stream);
+  return LaunchStatus::launched;
+}
+
+int blocks_per_sm(const Function& function, int threads, std::size_t dynamic_shared) {
+  const rank::KernelResources& kernel = rank::resources(function);
+  if (threads < 1 || threads > kernel.max_threads) return 0;
+  const auto warps = round_up(static_cast<std::size_t>(threads), 32) / 32;
+  std::size_t blocks =
+      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
+  blocks = std::min(
+      blocks, static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)) /
+                  (warps * 32));
+  // Registers are handed out to warps in units of 256, warps to the SM's 4 schedulers; shared
+  // memory in units of 128 bytes plus what the driver reserves for each block (cuda_occupancy.h).
+  if (kernel.registers > 0) {
+    const auto per_warp = round_up(static_cast<std::size_t>(kernel.registers) * 32, 256);
+    const auto registers =
+        static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR));
+    const auto warps_per_scheduler = registers / 4 / per_warp;
+    blocks = std::min(blocks, warps_per_scheduler * 4 / warps);
+  }
+  const auto reserved =
+      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK));
+  const auto shared = round_up(kernel.static_shared + dynamic_shared + reserved, 128);
+  blocks = std::min(blocks, static_cast<std::size_t>(
+                                limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)) /
+                                shared);
+  return static_cast<int>(blocks);
+}
+
+}  // namespace phantora::driver

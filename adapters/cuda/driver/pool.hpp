@@ -1,0 +1,39 @@
+#pragma once
+
+#include "rank/timeline.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace phantora::driver {
+
+/// A memory pool of stream-ordered allocation. Its address is the program's cudaMemPool_t.
+///
+/// @note Approximation: a pool keeps no freed memory back, so that what is reserved equals what is
+/// used, whatever the release threshold says; the threshold is only remembered.
+struct Pool {
+  int device = 0;
+  int reuse_follow_event_dependencies = 1, reuse_allow_opportunistic = 1,
+      reuse_allow_internal_dependencies = 1;
+  std::uint64_t release_threshold = 0;
+  std::uint64_t used = 0, used_high = 0, reserved_high = 0;
+};
+
+/// The pool that `device` was made with.
+Pool& default_pool(int device);
+/// The pool that allocations on `device` take from.
+Pool& current_pool(int device);
+void set_current_pool(int device, Pool& pool);
+Pool& create_pool(int device);
+void destroy_pool(Pool& pool);
+
+/// Memory from `pool`; nullptr if the GPU has not enough left.
+void* allocate(Pool& pool, std::size_t bytes);
+/// Frees in the order of `stream`. False if `address` is no live allocation.
+bool free_in_order(void* address, rank::Stream& stream);
+
+/// Read and change a pool under the lock that allocations take.
+Pool snapshot(const Pool& pool);
+void update(Pool& pool, void (*change)(Pool&, std::uint64_t), std::uint64_t value);
+
+}  // namespace phantora::driver

@@ -1,0 +1,233 @@
+#include "cuda/libcuda/entry.hpp"
+#include "rank/timeline.hpp"
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+using namespace phantora::libcuda;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+
+namespace {
+
+/// A context of a device. All contexts of a device share its one simulated state, so that a second
+/// one is a second name for the primary.
+struct Context {
+  int device = 0;
+  unsigned flags = 0;
+  int retained = 0;
+};
+
+struct Contexts {
+  std::mutex mutex{};
+  std::map<int, Context> primary{};
+  std::deque<Context> created{};
+};
+Contexts& contexts() {
+  static auto* const instance = new Contexts;
+  return *instance;
+}
+
+/// The calling thread's stack; what the runtime made current lies under its bottom.
+thread_local std::vector<Context*> stack;
+
+Context& primary_of(int device) {
+  const std::scoped_lock lock{contexts().mutex};
+  Context& context = contexts().primary[device];
+  context.device = device;
+  return context;
+}
+
+/// Null as long as neither the driver API nor the runtime has made a context current.
+Context* current() {
+  if (!stack.empty() && stack.back()->device == rank::current_device()) return stack.back();
+  const int device = rank::current_device();
+  return driver::active(device) ? &primary_of(device) : nullptr;
+}
+
+CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
+Context* context_of(CUcontext handle) { return reinterpret_cast<Context*>(handle); }
+
+}  // namespace
+
+PHANTORA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return entry(Api::get_device, [&] {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!driver::activate(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    Context& primary = primary_of(device);
+    ++primary.retained;
+    *context = handle(&primary);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {  // _v2
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    Context& primary = primary_of(device);
+    if (primary.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    --primary.retained;  // the runtime keeps it alive, as it does in a real process
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {  // _v2
+  return entry(Api::synchronize, [&] {
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    driver::deactivate(device);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {  // _v2
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    primary_of(device).flags = flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return entry(Api::get_device, [&] {
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    *flags = primary_of(device).flags;
+    *active = driver::active(device);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxCreate(CUcontext* context, CUctxCreateParams*, unsigned flags,
+                                     CUdevice device) {  // _v4
+  return entry(Api::set_device, [&] {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!driver::activate(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const std::scoped_lock lock{contexts().mutex};
+    Context& made = contexts().created.emplace_back(Context{device, flags, 1});
+    stack.push_back(&made);
+    rank::set_current_device(device);
+    *context = handle(&made);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
+  return cuCtxCreate(context, nullptr, flags, device);
+}
+
+PHANTORA_EXPORT CUresult cuCtxDestroy(CUcontext context) {  // _v2
+  return entry(Api::set_device, [&] {
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    std::erase(stack, context_of(context));
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+  return entry(Api::set_device, [&] {
+    if (!stack.empty()) stack.pop_back();
+    if (context) {
+      stack.push_back(context_of(context));
+      rank::set_current_device(context_of(context)->device);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
+  return entry(Api::get_device, [&] {
+    *context = handle(current());
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxPushCurrent(CUcontext context) {  // _v2
+  return entry(Api::set_device, [&] {
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (Context* const below = current(); stack.empty() && below) stack.push_back(below);
+    stack.push_back(context_of(context));
+    rank::set_current_device(context_of(context)->device);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxPopCurrent(CUcontext* context) {  // _v2
+  return entry(Api::set_device, [&] {
+    Context* const top = current();
+    if (!top) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context) *context = handle(top);
+    if (!stack.empty()) stack.pop_back();
+    if (!stack.empty()) rank::set_current_device(stack.back()->device);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
+  return entry(Api::get_device, [&] {
+    const Context* const context = current();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context->device;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  return entry(Api::get_device, [&] {
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context_of(context)->device;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
+  return entry(Api::get_device, [&] {
+    const Context* const context = current();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    *flags = context->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
+  return entry(Api::get_device, [&] {
+    const Context* const asked = context ? context_of(context) : current();
+    if (!asked) return CUDA_ERROR_INVALID_CONTEXT;
+    *id = reinterpret_cast<unsigned long long>(asked);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+  return entry(Api::get_device, [&] {
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxSynchronize() {
+  return device_entry(Api::synchronize, [] {
+    rank::synchronize_device(rank::current_device());
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return device_entry(Api::get_device, [&] {
+    if (least) *least = 0;
+    if (greatest) *greatest = driver::greatest_priority;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache) {
+  return device_entry(Api::set_device, [] { return CUDA_SUCCESS; });  // a hint
+}
+
+PHANTORA_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
+  return device_entry(Api::set_device, [&] {
+    return peer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;  // GPUs of a host reach one another
+  });
+}

@@ -1,0 +1,120 @@
+#include "cuda/driver/copy.hpp"
+
+#include "cuda/driver/pool.hpp"
+#include "cuda/libcuda/entry.hpp"
+#include "rank/device_memory.hpp"
+
+using namespace phantora::libcuda;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+
+namespace {
+
+CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes, bool blocking,
+              CUstream stream, Api api) {
+  return device_entry(api, [&] {
+    if (bytes == 0) return CUDA_SUCCESS;
+    if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+    driver::copy({.destination = pointer(destination), .source = pointer(source), .width = bytes},
+                 blocking, stream_of(stream));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult set(CUdeviceptr destination, unsigned value, std::size_t unit, std::size_t count,
+             CUstream stream) {
+  return device_entry(Api::memset_async, [&] {
+    if (!rank::is_device_address(pointer(destination))) return CUDA_ERROR_INVALID_VALUE;
+    if (destination % unit != 0) return CUDA_ERROR_INVALID_VALUE;
+    driver::fill(pointer(destination), unit * count, value, unit, unit * count, 1,
+                 stream_of(stream));
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace
+
+PHANTORA_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes) {
+  return copy(destination, source, bytes, true, nullptr, Api::memcpy_d2h_pageable);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source,
+                                       std::size_t bytes, CUstream stream) {
+  return copy(destination, source, bytes, false, stream, Api::memcpy_async_d2d);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyHtoD(CUdeviceptr destination, const void* source,
+                                      std::size_t bytes) {  // _v2
+  return copy(destination, address(source), bytes, true, nullptr, Api::memcpy_async_h2d_pageable);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source,
+                                           std::size_t bytes, CUstream stream) {  // _v2
+  return copy(destination, address(source), bytes, false, stream, Api::memcpy_async_h2d_pageable);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyDtoH(void* destination, CUdeviceptr source,
+                                      std::size_t bytes) {  // _v2
+  return copy(address(destination), source, bytes, true, nullptr, Api::memcpy_d2h_pageable);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, std::size_t bytes,
+                                           CUstream stream) {  // _v2
+  return copy(address(destination), source, bytes, false, stream, Api::memcpy_async_d2h_pinned);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr source,
+                                      std::size_t bytes) {  // _v2
+  return copy(destination, source, bytes, false, nullptr, Api::memcpy_async_d2d);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source,
+                                           std::size_t bytes, CUstream stream) {  // _v2
+  return copy(destination, source, bytes, false, stream, Api::memcpy_async_d2d);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD8(CUdeviceptr destination, unsigned char value,
+                                    std::size_t count) {  // _v2
+  return set(destination, value, 1, count, nullptr);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
+                                         std::size_t count, CUstream stream) {
+  return set(destination, value, 1, count, stream);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD16(CUdeviceptr destination, unsigned short value,
+                                     std::size_t count) {  // _v2
+  return set(destination, value, 2, count, nullptr);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD16Async(CUdeviceptr destination, unsigned short value,
+                                          std::size_t count, CUstream stream) {
+  return set(destination, value, 2, count, stream);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD32(CUdeviceptr destination, unsigned value,
+                                     std::size_t count) {  // _v2
+  return set(destination, value, 4, count, nullptr);
+}
+
+PHANTORA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr destination, unsigned value,
+                                          std::size_t count, CUstream stream) {
+  return set(destination, value, 4, count, stream);
+}
+
+PHANTORA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes, CUstream stream) {
+  return device_entry(Api::malloc, [&] {
+    if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    *memory = address(driver::allocate(driver::current_pool(stream_of(stream).device), bytes));
+    return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  return device_entry(Api::free, [&] {
+    if (!memory) return CUDA_ERROR_INVALID_VALUE;
+    return driver::free_in_order(pointer(memory), stream_of(stream)) ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_INVALID_VALUE;
+  });
+}

@@ -1,0 +1,276 @@
+#include "cuda/driver/device_attributes.hpp"
+#include "cuda/driver/function.hpp"
+#include "cuda/driver/image.hpp"
+#include "cuda/libcuda/entry.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+using namespace phantora::libcuda;
+namespace driver = phantora::driver;
+namespace rank = phantora::rank;
+using driver::Function;
+
+namespace {
+
+/// An image that the program loaded; its address is the CUmodule and the CUlibrary. Never freed:
+/// launches that are still queued refer to its kernels.
+struct LoadedModule {
+  std::vector<std::byte> image{};
+  rank::Module module{};
+  std::mutex mutex{};
+  std::map<std::string, Function> functions{};
+};
+
+LoadedModule* module_of(void* handle) { return static_cast<LoadedModule*>(handle); }
+Function* function_of(void* handle) { return static_cast<Function*>(handle); }
+
+CUresult load(void** handle, std::vector<std::byte> image) {
+  if (image.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  auto* const loaded = new LoadedModule;
+  loaded->image = std::move(image);
+  loaded->module.image = loaded->image.data();
+  *handle = loaded;
+  return CUDA_SUCCESS;
+}
+
+CUresult load(void** handle, const void* image) {
+  if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
+  return load(handle, driver::copy_image(image));
+}
+
+CUresult load_file(void** handle, const char* name) {
+  if (!handle || !name) return CUDA_ERROR_INVALID_VALUE;
+  std::ifstream file{name, std::ios::binary};
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string bytes{std::istreambuf_iterator<char>{file}, {}};
+  return load(handle, driver::copy_image(bytes.c_str()));
+}
+
+CUresult find(void** function, void* module, const char* name) {
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
+  LoadedModule& loaded = *module_of(module);
+  const std::scoped_lock lock{loaded.mutex};
+  const auto [entry, added] = loaded.functions.try_emplace(name);
+  if (added) {
+    entry->second.module = &loaded.module;
+    entry->second.mangled = entry->first.c_str();
+  }
+  *function = &entry->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(int* value, CUfunction_attribute attribute, void* handle) {
+  if (!handle) return CUDA_ERROR_INVALID_HANDLE;
+  const Function& function = *function_of(handle);
+  const rank::KernelResources& kernel = rank::resources(function);
+  const int capability = rank::gpu().capability_major * 10 + rank::gpu().capability_minor;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = kernel.max_threads;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(kernel.static_shared);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = static_cast<int>(kernel.constant);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(kernel.local);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = kernel.registers;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = capability;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = function.max_dynamic_shared.load();
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = -1;
+      return CUDA_SUCCESS;
+    default:
+      *value = 0;
+      return attribute < CU_FUNC_ATTRIBUTE_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult set_attribute(void* handle, CUfunction_attribute attribute, int value) {
+  if (!handle) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    const int most = driver::attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                                       rank::current_device())
+                         .value_or(0);
+    if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
+    function_of(handle)->max_dynamic_shared = value;
+  }
+  return CUDA_SUCCESS;  // the others are hints
+}
+
+unsigned cluster_size(const CUlaunchConfig& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const auto& size = config.attrs[i].value.clusterDim;
+      return size.x * size.y * size.z;
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+PHANTORA_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return device_entry(Api::library_setup,
+                      [&] { return load(reinterpret_cast<void**>(module), image); });
+}
+
+PHANTORA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
+                                            CUjit_option*, void**) {
+  return cuModuleLoadData(module, image);
+}
+
+PHANTORA_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+  return cuModuleLoadData(module, image);
+}
+
+PHANTORA_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* name) {
+  return device_entry(Api::library_setup,
+                      [&] { return load_file(reinterpret_cast<void**>(module), name); });
+}
+
+PHANTORA_EXPORT CUresult cuModuleUnload(CUmodule module) {
+  return device_entry(Api::library_setup,
+                      [&] { return module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
+}
+
+PHANTORA_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module,
+                                             const char* name) {
+  return device_entry(Api::function_attributes,
+                      [&] { return find(reinterpret_cast<void**>(function), module, name); });
+}
+
+PHANTORA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  return entry(Api::get_device, [&] {
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*,
+                                           void**, unsigned, CUlibraryOption*, void**, unsigned) {
+  return device_entry(Api::library_setup,
+                      [&] { return load(reinterpret_cast<void**>(library), code); });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* name, CUjit_option*,
+                                               void**, unsigned, CUlibraryOption*, void**,
+                                               unsigned) {
+  return device_entry(Api::library_setup,
+                      [&] { return load_file(reinterpret_cast<void**>(library), name); });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
+  return device_entry(Api::library_setup,
+                      [&] { return library ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return device_entry(Api::function_attributes,
+                      [&] { return find(reinterpret_cast<void**>(kernel), library, name); });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  return device_entry(Api::function_attributes, [&] {
+    if (!library) return CUDA_ERROR_INVALID_HANDLE;
+    *module = reinterpret_cast<CUmodule>(library);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  return device_entry(Api::function_attributes, [&] {
+    if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
+    *function = reinterpret_cast<CUfunction>(kernel);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute,
+                                              CUkernel kernel, CUdevice) {
+  return device_entry(Api::function_attributes,
+                      [&] { return get_attribute(value, attribute, kernel); });
+}
+
+PHANTORA_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,
+                                              CUkernel kernel, CUdevice) {
+  return device_entry(Api::function_attributes,
+                      [&] { return set_attribute(kernel, attribute, value); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
+                                            CUfunction function) {
+  return device_entry(Api::function_attributes,
+                      [&] { return get_attribute(value, attribute, function); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
+                                            int value) {
+  return device_entry(Api::function_attributes,
+                      [&] { return set_attribute(function, attribute, value); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
+  return device_entry(Api::function_attributes,
+                      [&] { return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
+}
+
+PHANTORA_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
+  return device_entry(Api::function_attributes, [&] {
+    if (!function) return CUDA_ERROR_INVALID_HANDLE;
+    *name = function_of(function)->mangled;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuFuncLoad(CUfunction function) {
+  return device_entry(Api::function_attributes,
+                      [&] { return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
+}
+
+PHANTORA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, CUfunction function, int threads, std::size_t dynamic_shared, unsigned) {
+  return device_entry(Api::occupancy, [&] {
+    if (!function) return CUDA_ERROR_INVALID_HANDLE;
+    *blocks = driver::blocks_per_sm(*function_of(function), threads, dynamic_shared);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                     CUfunction function,
+                                                                     int threads,
+                                                                     std::size_t dynamic_shared) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads,
+                                                              dynamic_shared, 0);
+}
+
+PHANTORA_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
+                                                      const CUlaunchConfig* config) {
+  return device_entry(Api::occupancy, [&] {
+    if (!function || !config) return CUDA_ERROR_INVALID_VALUE;
+    const auto threads =
+        static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
+    const int blocks =
+        driver::blocks_per_sm(*function_of(function), threads, config->sharedMemBytes);
+    const auto size = static_cast<int>(cluster_size(*config));
+    *clusters = blocks * rank::gpu().sm_count / (size > 0 ? size : 1);
+    return CUDA_SUCCESS;
+  });
+}

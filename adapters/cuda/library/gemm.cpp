@@ -1,0 +1,205 @@
+#include "cuda/library/gemm.hpp"
+
+#include "rank/data_queue.hpp"
+#include "rank/device_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace phantora::library {
+namespace {
+
+using rank::ElementType;
+
+/// A column-major matrix that was read from the device.
+struct Values {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<double> at{};  ///< at[row + column * rows]
+};
+
+/// Bytes from a matrix's first to its last element.
+std::size_t extent(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::size_t element) {
+  if (rows <= 0 || columns <= 0) return 0;
+  return static_cast<std::size_t>(ld * (columns - 1) + rows) * element;
+}
+
+/// Work that fits the rule of small data: each operand's bytes and a bounded number of products, so
+/// that a real small product never takes a noticeable time.
+bool small(const Gemm& g) {
+  const auto elements = std::max({g.m * g.k, g.k * g.n, g.m * g.n}) * g.batch;
+  const auto bytes = static_cast<std::size_t>(elements) * size_of(g.d.type);
+  return bytes <= rank::small_bytes && g.m * g.n * g.k * g.batch <= (std::int64_t{1} << 22);
+}
+
+/// The matrix at `address`, `rows` x `columns` in memory; nullopt if any byte is unknown.
+std::optional<Values> read(const void* address, const Matrix& matrix, ElementType type,
+                           std::int64_t rows, std::int64_t columns) {
+  const std::size_t element = rank::size_of(type);
+  Values values{rows, columns, std::vector<double>(static_cast<std::size_t>(rows * columns))};
+  std::vector<std::byte> column(static_cast<std::size_t>(rows) * element);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const auto* source =
+        static_cast<const std::byte*>(address) + static_cast<std::size_t>(j * matrix.ld) * element;
+    if (!rank::known(source, column.size())) return std::nullopt;
+    rank::read(column.data(), source, column.size());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      values.at[static_cast<std::size_t>(i + j * rows)] =
+          rank::load(type, column.data() + static_cast<std::size_t>(i) * element).to_real();
+    }
+  }
+  return values;
+}
+
+/// alpha or beta; nullopt if it lies in unknown device memory or is complex.
+std::optional<double> scalar(const void* address, cudaDataType type, bool on_device) {
+  const auto element = real_type(type);
+  if (!address || !element) return std::nullopt;
+  std::byte bytes[8];
+  const std::size_t size = rank::size_of(*element);
+  if (on_device && rank::is_device_address(address)) {
+    if (!rank::known(address, size)) return std::nullopt;
+    rank::read(bytes, address, size);
+  } else {
+    std::memcpy(bytes, address, size);
+  }
+  return rank::load(*element, bytes).to_real();
+}
+
+/// alpha and beta as far as they are known when the call is made: host scalars are read at once,
+/// since the program may change them as soon as the call returns.
+struct Scalars {
+  std::optional<double> alpha{}, beta{};
+};
+
+/// Computes one product of the batch. False if an operand is unknown.
+bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const void* b_address,
+             const void* c_address, void* d_address) {
+  const auto a_type = real_type(g.a.type), b_type = real_type(g.b.type),
+             d_type = real_type(g.d.type);
+  if (!a_type || !b_type || !d_type || !scalars.alpha || !scalars.beta) return false;
+  const auto a = g.transpose_a ? read(a_address, g.a, *a_type, g.k, g.m)
+                               : read(a_address, g.a, *a_type, g.m, g.k);
+  const auto b = g.transpose_b ? read(b_address, g.b, *b_type, g.n, g.k)
+                               : read(b_address, g.b, *b_type, g.k, g.n);
+  if (!a || !b) return false;
+  std::optional<Values> c;
+  if (*scalars.beta != 0) {  // with beta = 0, C need not hold numbers
+    c = read(c_address, g.c, *real_type(g.c.type), g.m, g.n);
+    if (!c) return false;
+  }
+  std::vector<double> bias(static_cast<std::size_t>(g.m), 0.0);
+  if (g.bias) {
+    const auto type = real_type(g.bias_type);
+    if (!type) return false;
+    const auto values = read(g.bias, {g.bias, g.bias_type, g.m, 0}, *type, g.m, 1);
+    if (!values) return false;
+    bias = values->at;
+  }
+  const std::size_t element = rank::size_of(*d_type);
+  std::vector<std::byte> column(static_cast<std::size_t>(g.m) * element);
+  for (std::int64_t j = 0; j < g.n; ++j) {
+    for (std::int64_t i = 0; i < g.m; ++i) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < g.k; ++l) {
+        const auto left = static_cast<std::size_t>(g.transpose_a ? l + i * g.k : i + l * g.m);
+        const auto right = static_cast<std::size_t>(g.transpose_b ? j + l * g.n : l + j * g.k);
+        sum += a->at[left] * b->at[right];
+      }
+      double value = *scalars.alpha * sum + bias[static_cast<std::size_t>(i)];
+      if (c) value += *scalars.beta * c->at[static_cast<std::size_t>(i + j * g.m)];
+      rank::store(*d_type, value, column.data() + static_cast<std::size_t>(i) * element);
+    }
+    rank::write(static_cast<std::byte*>(d_address) + static_cast<std::size_t>(j * g.d.ld) * element,
+                column.data(), column.size());
+  }
+  return true;
+}
+
+KernelQuery describe(const Gemm& g, bool reads_c) {
+  const auto count = [](std::int64_t value) { return static_cast<double>(value); };
+  const auto align = [](const Matrix& matrix) {
+    return alignment_of(matrix.data, static_cast<std::uint64_t>(matrix.ld) * size_of(matrix.type));
+  };
+  KernelQuery query;
+  query.name = "gemm";
+  query.features = {{"m", count(g.m)},         {"n", count(g.n)},       {"k", count(g.k)},
+                    {"batch", count(g.batch)}, {"lda", count(g.a.ld)},  {"ldb", count(g.b.ld)},
+                    {"ldc", count(g.d.ld)},    {"a_align", align(g.a)}, {"b_align", align(g.b)},
+                    {"c_align", align(g.d)}};
+  query.attributes = {{"a_type", name_of(g.a.type)},
+                      {"b_type", name_of(g.b.type)},
+                      {"c_type", name_of(g.d.type)},
+                      {"compute", g.compute},
+                      {"transa", g.transpose_a ? "T" : "N"},
+                      {"transb", g.transpose_b ? "T" : "N"},
+                      {"epilogue", g.epilogue}};
+  query.flops = 2 * count(g.m) * count(g.n) * count(g.k) * count(g.batch);
+  const auto bytes = [&](std::int64_t elements, cudaDataType type) {
+    return count(elements) * static_cast<double>(size_of(type)) * count(g.batch);
+  };
+  query.bytes = bytes(g.m * g.k, g.a.type) + bytes(g.k * g.n, g.b.type) +
+                bytes(g.m * g.n, g.d.type) * (reads_c ? 2 : 1);
+  return query;
+}
+
+const void* offset(const Matrix& matrix, std::int64_t index) {
+  return static_cast<const std::byte*>(matrix.data) +
+         static_cast<std::size_t>(index * matrix.stride) * size_of(matrix.type);
+}
+
+/// Device array of pointers; empty if it is not known.
+std::vector<const void*> pointers(const void* const* array, std::int64_t count) {
+  std::vector<const void*> values(static_cast<std::size_t>(count));
+  const std::size_t bytes = values.size() * sizeof(void*);
+  if (!rank::is_device_address(array)) {
+    std::memcpy(values.data(), array, bytes);
+  } else if (rank::known(array, bytes)) {
+    rank::read(values.data(), array, bytes);
+  } else {
+    values.clear();
+  }
+  return values;
+}
+
+/// What runs in stream order: the products, or else making the output unknown.
+void run(const Gemm& g, Scalars scalars) {
+  if (g.scalars_on_device) {
+    scalars = {scalar(g.alpha, g.scale_type, true), scalar(g.beta, g.scale_type, true)};
+  }
+  std::vector<const void*> a_list, b_list, d_list;
+  if (g.d_array) {
+    a_list = pointers(g.a_array, g.batch);
+    b_list = pointers(g.b_array, g.batch);
+    d_list = pointers(const_cast<const void* const*>(g.d_array), g.batch);
+    if (d_list.empty()) return;  // nobody can know what was written
+  }
+  const bool executable =
+      g.plain && small(g) && (!g.d_array || !(a_list.empty() || b_list.empty()));
+  for (std::int64_t i = 0; i < g.batch; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    void* const d = const_cast<void*>(g.d_array ? d_list[at] : offset(g.d, i));
+    if (executable) {
+      const void* const a = g.d_array ? a_list[at] : offset(g.a, i);
+      const void* const b = g.d_array ? b_list[at] : offset(g.b, i);
+      const void* const c = g.d_array ? d : offset(g.c, i);
+      if (execute(g, scalars, a, b, c, d)) continue;
+    }
+    rank::forget(d, extent(g.m, g.n, g.d.ld, size_of(g.d.type)));
+  }
+}
+
+}  // namespace
+
+void gemm(rank::Stream& stream, const Gemm& g) {
+  if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
+  Scalars scalars;
+  if (!g.scalars_on_device) {
+    scalars = {scalar(g.alpha, g.scale_type, false), scalar(g.beta, g.scale_type, false)};
+  }
+  rank::launch(stream, describe(g, scalars.beta != 0.0));
+  rank::data::enqueue(stream, [g, scalars] { run(g, scalars); });
+}
+
+}  // namespace phantora::library

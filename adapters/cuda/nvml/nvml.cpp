@@ -1,0 +1,284 @@
+// NVML, as far as programs ask it which GPUs there are. It numbers the host's GPUs and does not
+// know CUDA_VISIBLE_DEVICES. A CUDA toolkit may come without nvml.h, so that the few types of its
+// documented ABI that are needed are declared here.
+#include "cuda/driver/context.hpp"
+#include "rank/process.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <cuda.h>
+
+using namespace phantora;
+
+#define PHANTORA_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+enum Status : int {  // nvmlReturn_t
+  success = 0,
+  uninitialized = 1,
+  invalid_argument = 2,
+  not_supported = 3,
+  not_found = 6,
+  insufficient_size = 7,
+  driver_not_loaded = 9,
+  unknown = 999
+};
+
+/// An nvmlDevice_t is one more than the physical index, so that none is null.
+using Device = void*;
+int index_of(Device device) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(device)) - 1;
+}
+Device device_of(int index) { return reinterpret_cast<Device>(std::intptr_t{index} + 1); }
+
+struct PciInfo {  // nvmlPciInfo_t
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+struct Memory {  // nvmlMemory_t
+  unsigned long long total, free, used;
+};
+struct MemoryV2 {  // nvmlMemory_v2_t
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+
+/// Runs `body` where a GPU is simulated; no exception leaves.
+template <class Body>
+Status entry(Body&& body) noexcept {
+  try {
+    if (!rank::simulated()) return driver_not_loaded;
+    return body();
+  } catch (...) {
+    return unknown;
+  }
+}
+
+/// The same for a function of one device, whose physical index `body` gets.
+template <class Body>
+Status device_entry(Device device, Body&& body) noexcept {
+  return entry([&] {
+    const int index = index_of(device);
+    if (index < 0 || index >= rank::physical_device_count()) return invalid_argument;
+    return body(index);
+  });
+}
+
+Status copy_text(const std::string& text, char* out, unsigned length) {
+  if (!out) return invalid_argument;
+  if (length <= text.size()) return insufficient_size;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return success;
+}
+
+std::string uuid_text(int index) {
+  const auto bytes = driver::physical_uuid(index);
+  std::string text = "GPU-";
+  char hex[3];
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::snprintf(hex, sizeof hex, "%02x", bytes[i]);
+    text += hex;
+  }
+  return text;
+}
+
+/// The visible device of a physical index, which the memory ledger is kept by; -1 if it is hidden
+/// from this process.
+int visible(int index) {
+  for (int device = 0; device < rank::device_count(); ++device) {
+    if (rank::physical_device(device) == index) return device;
+  }
+  return -1;
+}
+
+Status memory_of(int index, Memory& out) {
+  const int device = visible(index);
+  if (device < 0) return not_supported;
+  const rank::MemoryInfo info = rank::memory_info(device);
+  out = {info.total, info.free, info.total - info.free};
+  return success;
+}
+
+}  // namespace
+
+PHANTORA_EXPORT Status nvmlInit_v2() {
+  return entry([] { return success; });
+}
+PHANTORA_EXPORT Status nvmlInit() { return nvmlInit_v2(); }
+PHANTORA_EXPORT Status nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+PHANTORA_EXPORT Status nvmlShutdown() { return success; }
+
+PHANTORA_EXPORT const char* nvmlErrorString(Status status) {
+  switch (status) {
+    case success:
+      return "Success";
+    case uninitialized:
+      return "Uninitialized";
+    case invalid_argument:
+      return "Invalid Argument";
+    case not_supported:
+      return "Not Supported";
+    case not_found:
+      return "Not Found";
+    case insufficient_size:
+      return "Insufficient Size";
+    case driver_not_loaded:
+      return "Driver Not Loaded";
+    default:
+      return "Unknown Error";
+  }
+}
+
+PHANTORA_EXPORT Status nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return entry([&] {
+    *version = CUDA_VERSION;
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlSystemGetCudaDriverVersion(int* version) {
+  return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+PHANTORA_EXPORT Status nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  // The first driver that supports CUDA 13.0 (its release notes, table 3).
+  return entry([&] { return copy_text("580.65.06", text, length); });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetCount_v2(unsigned* count) {
+  return entry([&] {
+    *count = static_cast<unsigned>(rank::physical_device_count());
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGetCount_v2(count); }
+
+PHANTORA_EXPORT Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  return entry([&] {
+    if (index >= static_cast<unsigned>(rank::physical_device_count())) return invalid_argument;
+    *device = device_of(static_cast<int>(index));
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetHandleByIndex(unsigned index, Device* device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  return entry([&] {
+    for (int index = 0; index < rank::physical_device_count(); ++index) {
+      if (uuid_text(index) == uuid) {
+        *device = device_of(index);
+        return success;
+      }
+    }
+    return not_found;
+  });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* device) {
+  return entry([&] {
+    unsigned domain = 0, bus = 0, slot = 0;
+    if (!text || std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3) return invalid_argument;
+    for (int index = 0; index < rank::physical_device_count(); ++index) {
+      const driver::PciAddress address = driver::physical_pci_address(index);
+      if (static_cast<unsigned>(address.bus) == bus &&
+          static_cast<unsigned>(address.domain) == domain &&
+          static_cast<unsigned>(address.device) == slot) {
+        *device = device_of(index);
+        return success;
+      }
+    }
+    return not_found;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetHandleByPciBusId(const char* text, Device* device) {
+  return nvmlDeviceGetHandleByPciBusId_v2(text, device);
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetName(Device device, char* text, unsigned length) {
+  return device_entry(device, [&](int) { return copy_text(rank::gpu().name, text, length); });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetUUID(Device device, char* text, unsigned length) {
+  return device_entry(device, [&](int index) { return copy_text(uuid_text(index), text, length); });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetIndex(Device device, unsigned* out) {
+  return device_entry(device, [&](int index) {
+    *out = static_cast<unsigned>(index);
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetMinorNumber(Device device, unsigned* out) {
+  return nvmlDeviceGetIndex(device, out);
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
+  return device_entry(device, [&](int index) {
+    const driver::PciAddress address = driver::physical_pci_address(index);
+    *info = {};
+    info->domain = static_cast<unsigned>(address.domain);
+    info->bus = static_cast<unsigned>(address.bus);
+    info->device = static_cast<unsigned>(address.device);
+    std::snprintf(info->bus_id, sizeof info->bus_id, "%08X:%02X:%02X.0", info->domain, info->bus,
+                  info->device);
+    std::snprintf(info->bus_id_legacy, sizeof info->bus_id_legacy, "%04X:%02X:%02X.0",
+                  info->domain & 0xffffu, info->bus & 0xffu, info->device & 0xffu);
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetPciInfo_v2(Device device, PciInfo* info) {
+  return nvmlDeviceGetPciInfo_v3(device, info);
+}
+PHANTORA_EXPORT Status nvmlDeviceGetPciInfo(Device device, PciInfo* info) {
+  return nvmlDeviceGetPciInfo_v3(device, info);
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  return device_entry(device, [&](int index) { return memory_of(index, *memory); });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
+  return device_entry(device, [&](int index) {
+    Memory plain{};
+    const Status status = memory_of(index, plain);
+    memory->total = plain.total;
+    memory->reserved = 0;
+    memory->free = plain.free;
+    memory->used = plain.used;
+    return status;
+  });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
+  return device_entry(device, [&](int) {
+    *major = rank::gpu().capability_major;
+    *minor = rank::gpu().capability_minor;
+    return success;
+  });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
+  return device_entry(device, [&](int) {
+    *current = *pending = 0;  // NVML_DEVICE_MIG_DISABLE
+    return success;
+  });
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
+                                                               void*) {
+  return device_entry(device, [&](int) {
+    *count = 0;  // other processes of the simulated host are not listed
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count,
+                                                            void* list) {
+  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, list);
+}

@@ -1,0 +1,76 @@
+// What a rank sees of its machine: the simulated host's name, and our libraries in place of
+// NVIDIA's.
+
+#include "libc/real.hpp"
+#include "rank/host_thread.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+using namespace phantora::libc;
+
+namespace {
+
+constinit Real<void* (*)(const char*, int)> real_dlopen{"dlopen"};
+constinit Real<int (*)(utsname*)> real_uname{"uname"};
+constinit Real<int (*)(char*, std::size_t)> real_gethostname{"gethostname"};
+
+/// The SONAMEs of the libraries that stand in for NVIDIA's: opening any file of such a name, at
+/// whatever path, opens ours.
+constexpr std::array<const char*, 14> replaced = {
+    "libcudart.so.13",      "libcublas.so.13",   "libcublasLt.so.13",  "libcudnn.so.9",
+    "libcufft.so.12",       "libcusparse.so.12", "libcusparseLt.so.0", "libcusolver.so.12",
+    "libcurand.so.10",      "libcupti.so.13",    "libcufile.so.0",     "libnccl.so.2",
+    "libnvshmem_host.so.3", "libcuda.so.1"};
+
+const char* redirected(const char* file) {
+  if (file == nullptr || std::getenv("PHANTORA_SOCKET") == nullptr) return file;
+  std::string_view name = file;
+  name.remove_prefix(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
+  if (name == "libcuda.so") return "libcuda.so.1";
+  if (name == "libnvidia-ml.so" || name == "libnvidia-ml.so.1") return "libnvidia-ml.so.1";
+  const auto* const found = std::find(replaced.begin(), replaced.end(), name);
+  return found == replaced.end() ? file : *found;
+}
+
+/// Set by the launcher for every process of a simulated host.
+const char* simulated_host_name() { return std::getenv("PHANTORA_HOST_NAME"); }
+
+}  // namespace
+
+extern "C" {
+
+/// A tail call, so that the C library still sees the caller's return address: it decides whose
+/// RPATH applies.
+__attribute__((optimize("O2"))) void* dlopen(const char* file, int mode) {
+  return real_dlopen.get()(redirected(file), mode);
+}
+
+int gethostname(char* name, std::size_t length) {
+  const char* simulated = simulated_host_name();
+  if (simulated == nullptr) return real_gethostname(name, length);
+  const std::size_t needed = std::strlen(simulated) + 1;
+  std::memcpy(name, simulated, std::min(needed, length));
+  if (needed <= length) return 0;
+  errno = ENAMETOOLONG;
+  return -1;
+}
+
+int uname(utsname* out) {
+  const int result = real_uname(out);
+  if (const char* simulated = simulated_host_name(); result == 0 && simulated != nullptr) {
+    const std::size_t length = std::min(std::strlen(simulated), sizeof out->nodename - 1);
+    std::memcpy(out->nodename, simulated, length);
+    out->nodename[length] = '\0';
+  }
+  return result;
+}
+
+}  // extern "C"

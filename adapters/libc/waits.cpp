@@ -1,0 +1,200 @@
+// Waiting for other threads: time is handed over from who wakes to who sleeps (design section 4,
+// rules 1 and 6). Waits stay real, their absolute deadlines translated.
+
+#include "libc/deadline.hpp"
+#include "libc/real.hpp"
+
+#include <cerrno>
+#include <cstdarg>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace phantora::libc;
+namespace rank = phantora::rank;
+
+namespace {
+
+constinit Real<int (*)(pthread_cond_t*, pthread_mutex_t*)> real_cond_wait{"pthread_cond_wait",
+                                                                          "GLIBC_2.3.2"};
+constinit Real<int (*)(pthread_cond_t*, pthread_mutex_t*, const timespec*)> real_cond_timedwait{
+    "pthread_cond_timedwait", "GLIBC_2.3.2"};
+constinit Real<int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)>
+    real_cond_clockwait{"pthread_cond_clockwait"};
+constinit Real<int (*)(pthread_cond_t*)> real_cond_signal{"pthread_cond_signal", "GLIBC_2.3.2"};
+constinit Real<int (*)(pthread_cond_t*)> real_cond_broadcast{"pthread_cond_broadcast",
+                                                             "GLIBC_2.3.2"};
+constinit Real<int (*)(sem_t*)> real_sem_wait{"sem_wait"};
+constinit Real<int (*)(sem_t*)> real_sem_trywait{"sem_trywait"};
+constinit Real<int (*)(sem_t*, const timespec*)> real_sem_timedwait{"sem_timedwait"};
+constinit Real<int (*)(sem_t*, clockid_t, const timespec*)> real_sem_clockwait{"sem_clockwait"};
+constinit Real<int (*)(sem_t*)> real_sem_post{"sem_post"};
+constinit Real<int (*)(pthread_mutex_t*, const timespec*)> real_mutex_timedlock{
+    "pthread_mutex_timedlock"};
+constinit Real<int (*)(pthread_mutex_t*, clockid_t, const timespec*)> real_mutex_clocklock{
+    "pthread_mutex_clocklock"};
+constinit Real<int (*)(pthread_t, void**)> real_join{"pthread_join"};
+constinit Real<long (*)(long, ...)> real_syscall{"syscall"};
+
+constexpr std::int64_t no_timeout = phantora::channel::no_time;
+
+/// The clock of pthread_cond_timedwait: glibc keeps it in bit 1 of the flags of a condition
+/// variable (nptl/pthreadP.h, COND_CLOCK_MONOTONIC_MASK = 2, in __wrefs).
+clockid_t clock_of(const pthread_cond_t* condition) {
+  return (condition->__data.__wrefs & 2U) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+/// Runs a wait on `object` as the calling thread's sleep. `timed_out` is the result that means so.
+template <class Wait>
+int sleep_on(const void* object, const Deadline* deadline, Wait wait) {
+  rank::wait_begins(object);
+  const int result = wait();
+  const bool timed_out =
+      deadline != nullptr && (result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT));
+  const int saved = errno;
+  rank::wait_ends(timed_out ? deadline->virtual_ps() : no_timeout);
+  errno = saved;
+  return result;
+}
+
+/// A timed wait on a condition variable.
+///
+/// A thread without a part in time (a watchdog, say) sleeps by the real clock or by the virtual
+/// one, whichever comes first: it looks again every 20 ms. Being woken without cause is allowed
+/// here.
+template <class Wait>
+int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& until, Wait wait) {
+  const Deadline deadline{clock, until};
+  if (rank::this_thread().issues) {
+    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+  }
+  constexpr std::int64_t look_again_ns = 20'000'000;
+  const timespec soon = to_timespec(to_ns(real_now(clock)) + look_again_ns);
+  if (to_ns(*deadline.real()) <= to_ns(soon)) {
+    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+  }
+  const int result = sleep_on(condition, nullptr, [&] { return wait(&soon); });
+  return result == ETIMEDOUT ? 0 : result;
+}
+
+}  // namespace
+
+extern "C" {
+
+int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  if (!rank::in_virtual_time()) return real_cond_wait(condition, mutex);
+  return sleep_on(condition, nullptr, [&] { return real_cond_wait(condition, mutex); });
+}
+
+int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                           const timespec* until) {
+  if (!rank::in_virtual_time()) return real_cond_timedwait(condition, mutex, until);
+  return timed_sleep(condition, clock_of(condition), *until, [&](const timespec* real) {
+    return real_cond_timedwait(condition, mutex, real);
+  });
+}
+
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                           const timespec* until) {
+  if (!rank::in_virtual_time()) return real_cond_clockwait(condition, mutex, clock, until);
+  return timed_sleep(condition, clock, *until, [&](const timespec* real) {
+    return real_cond_clockwait(condition, mutex, clock, real);
+  });
+}
+
+int pthread_cond_signal(pthread_cond_t* condition) {
+  if (rank::in_virtual_time()) rank::wakes(condition);
+  return real_cond_signal(condition);
+}
+
+int pthread_cond_broadcast(pthread_cond_t* condition) {
+  if (rank::in_virtual_time()) rank::wakes(condition);
+  return real_cond_broadcast(condition);
+}
+
+int sem_wait(sem_t* semaphore) {
+  if (!rank::in_virtual_time()) return real_sem_wait(semaphore);
+  if (real_sem_trywait(semaphore) == 0) return 0;
+  return sleep_on(semaphore, nullptr, [&] { return real_sem_wait(semaphore); });
+}
+
+int sem_timedwait(sem_t* semaphore, const timespec* until) {
+  if (!rank::in_virtual_time()) return real_sem_timedwait(semaphore, until);
+  if (real_sem_trywait(semaphore) == 0) return 0;
+  const Deadline deadline{CLOCK_REALTIME, *until};
+  return sleep_on(semaphore, &deadline,
+                  [&] { return real_sem_timedwait(semaphore, deadline.real()); });
+}
+
+int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
+  if (!rank::in_virtual_time()) return real_sem_clockwait(semaphore, clock, until);
+  if (real_sem_trywait(semaphore) == 0) return 0;
+  const Deadline deadline{clock, *until};
+  return sleep_on(semaphore, &deadline,
+                  [&] { return real_sem_clockwait(semaphore, clock, deadline.real()); });
+}
+
+int sem_post(sem_t* semaphore) {
+  if (rank::in_virtual_time()) rank::wakes(semaphore);
+  return real_sem_post(semaphore);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) {
+  if (!rank::in_virtual_time()) return real_mutex_timedlock(mutex, until);
+  return real_mutex_timedlock(mutex, Deadline{CLOCK_REALTIME, *until}.real());
+}
+
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  if (!rank::in_virtual_time()) return real_mutex_clocklock(mutex, clock, until);
+  return real_mutex_clocklock(mutex, clock, Deadline{clock, *until}.real());
+}
+
+int pthread_join(pthread_t thread, void** result) {
+  if (!rank::in_virtual_time()) return real_join(thread, result);
+  // The end of a thread wakes nobody by name: `object` only says that this thread sleeps.
+  return sleep_on(&real_join, nullptr, [&] { return real_join(thread, result); });
+}
+
+/// libstdc++ waits on futures and atomics by this call, with absolute deadlines.
+long syscall(long number, ...) {
+  std::va_list list;
+  va_start(list, number);
+  const long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long),
+             d = va_arg(list, long), e = va_arg(list, long), f = va_arg(list, long);
+  va_end(list);
+  if (number != SYS_futex || !rank::in_virtual_time()) {
+    return real_syscall(number, a, b, c, d, e, f);
+  }
+  const auto* word = reinterpret_cast<const void*>(a);
+  const auto* timeout = reinterpret_cast<const timespec*>(d);
+  const auto operation = static_cast<int>(b);
+  switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET:
+      rank::wakes(word);
+      break;
+    case FUTEX_WAIT:
+      return sleep_on(word, nullptr,
+                      [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
+    case FUTEX_WAIT_BITSET: {
+      if (timeout == nullptr) {
+        return sleep_on(word, nullptr,
+                        [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
+      }
+      const clockid_t clock =
+          (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+      const Deadline deadline{clock, *timeout};
+      return sleep_on(word, &deadline, [&] {
+        return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));
+      });
+    }
+    default:
+      break;
+  }
+  return real_syscall(number, a, b, c, d, e, f);
+}
+
+}  // extern "C"

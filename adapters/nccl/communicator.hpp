@@ -1,0 +1,42 @@
+#pragma once
+
+#include "rank/api_call.hpp"
+#include "rank/timeline.hpp"
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include <nccl.h>
+
+/// What the NCCL entry points share. ncclComm_t points to a ncclComm.
+struct ncclComm {
+  std::uint64_t handle = 0;
+  int ranks = 0, rank = 0, device = 0;
+  std::atomic<ncclResult_t> state{ncclSuccess};
+};
+
+namespace phantora::nccl {
+
+#define PHANTORA_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// Keeps the text for ncclGetLastError; returns `result`.
+ncclResult_t fail(ncclResult_t result, std::string why) noexcept;
+
+/// Runs `body`, charged as `api`; no exception leaves.
+ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noexcept;
+
+/// Operations and initialisations between ncclGroupStart and the outermost ncclGroupEnd wait here.
+/// Outside of a group they are carried out at once.
+ncclResult_t submit(rank::CollectiveCall call);
+ncclResult_t submit(std::function<ncclResult_t()> initialisation);
+
+/// A dynamic ncclRedOp_t's scalar, or what a built-in one means.
+struct Operator {
+  rank::Reduction reduction{};
+  double premul = 1.0;
+};
+/// @throws std::invalid_argument for an operator that does not exist.
+Operator operator_of(ncclRedOp_t op);
+
+}  // namespace phantora::nccl

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+/// The simulated GPUs' address space: one reserved range per device, backed page by page where
+/// small data is written (design section 4, rule 7). Thread-safe.
+namespace phantora::rank {
+
+/// Data of up to this many bytes is real: copies, collectives and kernels on it are executed.
+inline constexpr std::size_t small_bytes = 64 * 1024;
+
+/// cudaMalloc: nullptr when the device's capacity (process.hpp's ledger) is exceeded. Accounts
+/// memory in the granularity of the real driver (2 MiB; below 1 MiB sub-allocated from shared 2 MiB
+/// blocks), addresses 512-byte aligned.
+void* allocate(int device, std::size_t bytes);
+/// False when `address` is not the start of a live allocation.
+bool deallocate(void* address);
+
+struct Allocation {
+  int device = 0;
+  std::byte* base = nullptr;
+  std::size_t size = 0;
+};
+/// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
+std::optional<Allocation> allocation_of(const void* address);
+/// Whether `address` lies in any device's reserved range: cheap, no lock.
+bool is_device_address(const void* address) noexcept;
+
+/// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB. Data can
+/// be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none is
+/// left.
+void* reserve_addresses(int device, std::size_t bytes);
+/// False when `address` is not the start of a reserved range.
+bool release_addresses(void* address);
+
+/// Copies device memory out. Bytes that are unknown (never written, or written by work that was not
+/// executed) come out as zeros and are counted ("unknown_reads").
+/// @return whether every byte was known.
+bool read(void* host_destination, const void* device_source, std::size_t bytes);
+/// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
+/// @return whether any byte was known.
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes);
+/// Whether every byte is known; reads nothing and counts nothing.
+bool known(const void* device_address, std::size_t bytes);
+/// Makes `bytes` at `device_destination` known.
+void write(void* device_destination, const void* host_source, std::size_t bytes);
+void fill(void* device_destination, int value, std::size_t bytes);
+/// Device to device; known bytes stay known, unknown ones become unknown.
+void copy(void* destination, const void* source, std::size_t bytes);
+/// Work that was not executed wrote here: the bytes become unknown.
+void forget(void* device_address, std::size_t bytes);
+
+}  // namespace phantora::rank

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+/// Element types of device tensors, and values of any of them.
+namespace phantora::rank {
+
+enum class ElementType : std::uint8_t {
+  boolean,
+  uint8,
+  int8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64
+};
+
+std::size_t size_of(ElementType type) noexcept;
+bool is_floating(ElementType type) noexcept;
+/// The type that PyTorch computes in: float32 for 16-bit floats, else the type itself.
+ElementType compute_type(ElementType type) noexcept;
+/// From a C++ type as demangled: "float", "c10::BFloat16", "unsigned char", "long".
+std::optional<ElementType> element_type_named(std::string_view name);
+/// From c10::ScalarType's number (torch/headeronly/core/ScalarType.h).
+std::optional<ElementType> element_type_of_scalar_type(std::uint8_t number);
+/// An unsigned type of `bytes`, for data that is moved and not computed with.
+std::optional<ElementType> opaque_type(std::size_t bytes);
+
+/// A number: exact for every element type (uint64 keeps its bits).
+struct Value {
+  double real = 0;
+  std::int64_t integer = 0;
+  bool floating = false;
+
+  Value() = default;
+  Value(double v) : real{v}, floating{true} {}  // NOLINT(google-explicit-constructor)
+  Value(float v) : real{v}, floating{true} {}   // NOLINT(google-explicit-constructor)
+  Value(std::int64_t v) : integer{v} {}         // NOLINT(google-explicit-constructor)
+  Value(int v) : integer{v} {}                  // NOLINT(google-explicit-constructor)
+  Value(bool v) : integer{v} {}                 // NOLINT(google-explicit-constructor)
+
+  /// As a device converts: truncating towards zero and saturating from floating to integer.
+  [[nodiscard]] std::int64_t to_integer() const noexcept;
+  [[nodiscard]] double to_real() const noexcept {
+    return floating ? real : static_cast<double>(integer);
+  }
+  [[nodiscard]] bool to_bool() const noexcept { return floating ? real != 0 : integer != 0; }
+  /// As C: float, double or std::int64_t.
+  template <class C>
+  [[nodiscard]] C as() const noexcept;
+};
+template <>
+inline float Value::as<float>() const noexcept {
+  return floating ? static_cast<float>(real) : static_cast<float>(integer);
+}
+template <>
+inline double Value::as<double>() const noexcept {
+  return to_real();
+}
+template <>
+inline std::int64_t Value::as<std::int64_t>() const noexcept {
+  return to_integer();
+}
+
+Value load(ElementType type, const std::byte* source) noexcept;
+/// Converts to `type` as static_cast does on the device.
+void store(ElementType type, Value value, std::byte* destination) noexcept;
+/// `value` after a conversion to `type`.
+Value converted(ElementType type, Value value) noexcept;
+
+/// Calls `f` with a zero of the C++ type that `type` is computed in.
+template <class F>
+auto in_compute_type(ElementType type, F f) {
+  switch (compute_type(type)) {
+    case ElementType::float32:
+      return f(float{});
+    case ElementType::float64:
+      return f(double{});
+    default:
+      return f(std::int64_t{});
+  }
+}
+
+}  // namespace phantora::rank

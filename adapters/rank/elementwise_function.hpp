@@ -1,0 +1,37 @@
+#pragma once
+
+#include "rank/element_type.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace phantora::rank {
+
+/// The function that an elementwise kernel applies, read from its functor's name.
+struct ElementwiseFunction {
+  std::vector<ElementType> arguments;
+  ElementType result{};
+  std::size_t state_bytes = 1;  ///< size of the functor: an empty class has one byte
+  /// @param values  one for each argument, known.
+  /// @param state   the functor's bytes: its scalars.
+  std::function<Value(const Value* values, const std::byte* state)> evaluate;
+  /// For functions that choose between arguments ("where"): the index of the argument that decides,
+  /// and whose value may make others irrelevant. -1 = every argument matters.
+  int condition = -1;
+  /// With a condition: the argument that is not used when the condition is this value.
+  int unused_if_true = -1, unused_if_false = -1;
+};
+
+/// @param functor  e.g. "at::native::CUDAFunctor_add<float>" or a lambda's full name.
+/// @return nullopt for functors whose meaning is not known here.
+std::optional<ElementwiseFunction> elementwise_function(std::string_view functor);
+
+/// Types of a functor's arguments and result as far as its name tells, also when its meaning is not
+/// known: for sizes. Empty when they cannot be told.
+std::vector<ElementType> functor_types(std::string_view functor);
+
+}  // namespace phantora::rank

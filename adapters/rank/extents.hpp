@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace phantora::rank {
+
+/// Free extents of an address range: best fit, neighbours coalesced. Not thread-safe.
+class FreeExtents {
+ public:
+  /// Takes the smallest free extent that holds `size` bytes; the lowest of equals.
+  std::optional<std::uint64_t> take(std::uint64_t size) {
+    const auto best = by_size_.lower_bound({size, 0});
+    if (best == by_size_.end()) return std::nullopt;
+    const auto [extent, base] = *best;
+    by_size_.erase(best);
+    by_base_.erase(base);
+    if (extent > size) insert(base + size, extent - size);
+    return base;
+  }
+
+  /// Gives [base, base + size) back. @return the free extent that it is part of now.
+  std::pair<std::uint64_t, std::uint64_t> give(std::uint64_t base, std::uint64_t size) {
+    const auto next = by_base_.lower_bound(base);
+    if (next != by_base_.end() && next->first == base + size) {
+      size += next->second;
+      remove(next);
+    }
+    const auto after = by_base_.lower_bound(base);
+    if (after != by_base_.begin()) {
+      const auto previous = std::prev(after);
+      if (previous->first + previous->second == base) {
+        base = previous->first;
+        size += previous->second;
+        remove(previous);
+      }
+    }
+    insert(base, size);
+    return {base, size};
+  }
+
+  /// Takes [base, base + size), which must be a free extent as give() returned it.
+  void take_exactly(std::uint64_t base) { remove(by_base_.find(base)); }
+
+ private:
+  void insert(std::uint64_t base, std::uint64_t size) {
+    by_base_.emplace(base, size);
+    by_size_.emplace(size, base);
+  }
+  void remove(std::map<std::uint64_t, std::uint64_t>::iterator extent) {
+    by_size_.erase({extent->second, extent->first});
+    by_base_.erase(extent);
+  }
+  std::map<std::uint64_t, std::uint64_t> by_base_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;
+};
+
+}  // namespace phantora::rank

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "channel/wire.hpp"
+
+#include <phantora/virtual_clock.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+/// Virtual time of the threads of this process (design section 4, rules 1, 2 and 6).
+namespace phantora::rank {
+
+/// What the calling thread is to the simulation.
+struct HostThread {
+  VirtualClock clock;
+  /// Issues GPU work: it is a logical process, and its clock moves. The main thread is one from the
+  /// start; others become one with their first call that issues work.
+  bool issues = false;
+  int api_depth = 0;                    ///< nested ApiCalls
+  channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
+  std::uint32_t index = channel::no_thread;
+  const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
+  std::int64_t read_once_ps = 0;    ///< a wait timed out: the next reading shows its deadline
+};
+
+/// Whether this process lives in virtual time: a rank of `phantora run`, and not forked from one.
+bool in_virtual_time() noexcept;
+
+/// The calling thread's record; made at first use. Only where in_virtual_time().
+HostThread& this_thread() noexcept;
+
+/// Makes the calling thread a logical process.
+void become_issuer(HostThread& thread) noexcept;
+/// Shows the thread's clock to the engine and to the other threads.
+void publish(HostThread& thread) noexcept;
+
+/// Virtual time as the calling thread reads it: its own clock if it issues work, else the rank's
+/// latest.
+Time virtual_now() noexcept;
+
+/// What the launcher chose.
+enum class HostTime : std::uint8_t { measured, fixed, off };
+struct HostTimePolicy {
+  HostTime kind = HostTime::measured;
+  Duration per_call{};  ///< of `fixed`
+  double scale = 1.0;
+};
+const HostTimePolicy& host_time_policy() noexcept;
+
+/// Instants of the real clocks that correspond to virtual time zero, in nanoseconds.
+struct Epoch {
+  std::int64_t realtime_ns = 0, monotonic_ns = 0;
+};
+const Epoch& epoch() noexcept;
+
+// --- Hand-over of time between threads, driven by the libc hooks ---
+
+/// The calling thread starts to sleep on `object` (a condition variable, semaphore or futex).
+void wait_begins(const void* object) noexcept;
+/// It woke. @param timed_out_at  the deadline if it did by timeout, else no_time.
+void wait_ends(std::int64_t timed_out_at_ps) noexcept;
+/// The calling thread is about to wake sleepers on `object`: they go on no earlier than it.
+void wakes(const void* object) noexcept;
+/// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
+/// so that nobody waits for it meanwhile.
+void sleeps_until(Time deadline) noexcept;
+
+/// While one exists, the calling thread sleeps: it needs no turn to run.
+class Sleeping {
+ public:
+  Sleeping() noexcept;
+  ~Sleeping();
+  Sleeping(const Sleeping&) = delete;
+  Sleeping& operator=(const Sleeping&) = delete;
+};
+
+}  // namespace phantora::rank

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "rank/kernel_effect.hpp"
+#include "rank/tensor_info.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace phantora::rank {
+
+/// What a cub kernel reads from: a pointer, or one of thrust's iterators around a pointer or a
+/// number, read from its type's name.
+struct InputIterator {
+  enum class Source : std::uint8_t { memory, counting, constant };
+  Source source = Source::memory;
+  std::size_t element = 0;          ///< bytes in memory
+  std::optional<ElementType> type;  ///< of the elements in memory; nullopt: only moved
+  bool to_flag = false;             ///< yields 1 where the element is not zero, else 0
+
+  static std::optional<InputIterator> named(std::string_view text) {
+    InputIterator iterator;
+    if (text.ends_with('*')) {
+      std::string_view type = text.substr(0, text.size() - 1);
+      if (type.ends_with(" const")) type.remove_suffix(std::string_view{" const"}.size());
+      iterator.element = moved_bytes(type);
+      iterator.type = element_type_named(type);
+      return iterator.element == 0 ? std::nullopt : std::optional{iterator};
+    }
+    const TemplateName name = template_name(text);
+    const std::string_view kind = unqualified(name.name);
+    if (name.arguments.empty()) return std::nullopt;
+    if (kind == "counting_iterator" || kind == "constant_iterator") {
+      iterator.source = kind == "counting_iterator" ? Source::counting : Source::constant;
+      iterator.type = element_type_named(name.arguments[0]);
+      if (!iterator.type) return std::nullopt;
+      iterator.element = size_of(*iterator.type);
+      return iterator;
+    }
+    if (kind != "transform_iterator" || name.arguments.size() < 2) return std::nullopt;
+    const std::string_view function = unqualified(template_name(name.arguments[0]).name);
+    const auto inner = named(name.arguments[1]);
+    constexpr std::string_view flags[] = {"NonZeroOp", "CountMaskOp", "LoadBoolOp",
+                                          "MapNumberOfTrueValues"};
+    for (const std::string_view flag : flags) {
+      if (inner && function == flag && inner->source == Source::memory) {
+        iterator = *inner;
+        iterator.to_flag = true;
+        return iterator;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Bytes read for `count` elements.
+  [[nodiscard]] std::size_t extent(std::size_t count) const {
+    return source == Source::memory ? count * element : 0;
+  }
+  /// Element `index`; `parameter` holds the iterator: its pointer, or its number.
+  [[nodiscard]] std::optional<Value> load(const Image& image, std::size_t index,
+                                          std::int64_t number) const {
+    if (source == Source::counting) return Value{number + static_cast<std::int64_t>(index)};
+    if (source == Source::constant) return Value{number};
+    const auto kind = type ? type : opaque_type(element);
+    if (!kind) return std::nullopt;
+    auto value = image.load(index * element, *kind);
+    if (value && to_flag) value = Value{value->to_bool() ? 1 : 0};
+    return value;
+  }
+};
+
+}  // namespace phantora::rank

@@ -1,0 +1,104 @@
+#include "rank/kernel_effect.hpp"
+
+#include "rank/device_memory.hpp"
+
+#include <algorithm>
+
+namespace phantora::rank {
+
+Image::Image(const Operand& operand)
+    : bytes_(operand.extent), states_(operand.extent, State::unknown) {
+  if (!operand.read || operand.extent == 0) return;
+  static_assert(sizeof(State) == 1);
+  std::vector<std::uint8_t> mask(operand.extent);
+  any_known_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) states_[i] = State::known;
+  }
+}
+
+bool Image::known(std::size_t offset, std::size_t size) const {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return false;
+  for (std::size_t i = offset; i < offset + size; ++i) {
+    if (states_[i] != State::known && states_[i] != State::stored_known) return false;
+  }
+  return true;
+}
+
+std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
+  if (!known(offset, size_of(type))) return std::nullopt;
+  return rank::load(type, bytes_.data() + offset);
+}
+
+void Image::store(std::size_t offset, ElementType type, const std::optional<Value>& value) {
+  const std::size_t size = size_of(type);
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  if (value) rank::store(type, *value, bytes_.data() + offset);
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size,
+              value ? State::stored_known : State::stored_unknown);
+}
+
+void Image::move(std::size_t offset, const Image& source, std::size_t source_offset,
+                 std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    if (offset + i >= bytes_.size()) return;
+    const bool is_known = source.known(source_offset + i, 1);
+    if (is_known) bytes_[offset + i] = source.bytes_[source_offset + i];
+    states_[offset + i] = is_known ? State::stored_known : State::stored_unknown;
+  }
+}
+
+void Image::forget(std::size_t offset, std::size_t size) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size, State::stored_unknown);
+}
+
+void Image::commit(std::byte* address) const {
+  for (std::size_t first = 0; first < states_.size();) {
+    std::size_t last = first + 1;
+    while (last < states_.size() && states_[last] == states_[first]) ++last;
+    if (states_[first] == State::stored_known) {
+      write(address + first, bytes_.data() + first, last - first);
+    } else if (states_[first] == State::stored_unknown) {
+      rank::forget(address + first, last - first);
+    }
+    first = last;
+  }
+}
+
+void apply(const Effect& effect) {
+  const auto forget_all = [&] {
+    for (const Operand& operand : effect.operands) {
+      if (operand.written && is_device_address(operand.address)) {
+        forget(operand.address, operand.extent);
+      }
+    }
+  };
+  const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
+                                 [&](const Operand& o) { return o.extent <= effect.limit; });
+  if (!effect.compute || (!small && !effect.independent)) return forget_all();
+  std::vector<Image> images;
+  images.reserve(effect.operands.size());
+  bool reads = false, knows = false;
+  for (const Operand& operand : effect.operands) {
+    if (operand.extent > effect.limit) {
+      if (operand.written && is_device_address(operand.address)) {
+        forget(operand.address, operand.extent);
+      }
+      images.emplace_back();
+      continue;
+    }
+    if (operand.extent > 0 && !is_device_address(operand.address)) return forget_all();
+    images.emplace_back(operand);
+    reads = reads || operand.read;
+    knows = knows || images.back().any_known();
+  }
+  // Nothing known to compute from: true of nearly all small kernels in a training step.
+  if (reads && !knows) return forget_all();
+  effect.compute(images);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    if (effect.operands[i].written) images[i].commit(effect.operands[i].address);
+  }
+}
+
+}  // namespace phantora::rank

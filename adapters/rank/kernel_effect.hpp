@@ -1,0 +1,147 @@
+#pragma once
+
+#include "rank/device_memory.hpp"
+#include "rank/element_type.hpp"
+#include "rank/kernel_launch.hpp"
+#include "rank/kernel_name.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// What a launch of a kernel does to device memory.
+namespace phantora::rank {
+
+/// A launch's parameters and shape.
+struct Arguments {
+  void* const* parameters = nullptr;
+  std::span<const std::uint32_t> sizes;  ///< bytes of each parameter
+  LaunchShape shape;
+
+  [[nodiscard]] std::span<const std::byte> bytes(std::size_t parameter) const {
+    if (parameter >= sizes.size()) return {};
+    return {static_cast<const std::byte*>(parameters[parameter]), sizes[parameter]};
+  }
+  /// The T at `offset` bytes into a parameter; zero where the parameter ends before.
+  template <class T>
+  [[nodiscard]] T get(std::size_t parameter, std::size_t offset = 0) const {
+    T value{};
+    const auto all = bytes(parameter);
+    if (offset <= all.size() && sizeof(T) <= all.size() - offset) {
+      std::memcpy(&value, all.data() + offset, sizeof value);
+    }
+    return value;
+  }
+  [[nodiscard]] std::byte* pointer(std::size_t parameter, std::size_t offset = 0) const {
+    return get<std::byte*>(parameter, offset);
+  }
+};
+
+/// Device memory that a kernel touches.
+struct Operand {
+  std::byte* address = nullptr;
+  std::size_t extent = 0;  ///< bytes from `address` within which it reads or writes
+  bool read = false;
+  bool written = false;
+};
+
+/// An operand's bytes while its kernel is executed. Writes take effect when the kernel is done.
+class Image {
+ public:
+  Image() = default;
+  explicit Image(const Operand& operand);
+
+  /// The element at `offset` bytes; nullopt when it is not known, or not in the operand.
+  [[nodiscard]] std::optional<Value> load(std::size_t offset, ElementType type) const;
+  /// nullopt makes the element unknown.
+  void store(std::size_t offset, ElementType type, const std::optional<Value>& value);
+  /// Copies `size` bytes from another image, known or not.
+  void move(std::size_t offset, const Image& source, std::size_t source_offset, std::size_t size);
+  /// Makes bytes, or the whole operand, unknown.
+  void forget(std::size_t offset, std::size_t size);
+  void forget() { forget(0, bytes_.size()); }
+  [[nodiscard]] bool any_known() const noexcept { return any_known_; }
+  [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
+  /// Writes what was stored back to device memory.
+  void commit(std::byte* address) const;
+
+ private:
+  enum class State : std::uint8_t { unknown, known, stored_unknown, stored_known };
+  [[nodiscard]] bool known(std::size_t offset, std::size_t size) const;
+  std::vector<std::byte> bytes_;
+  std::vector<State> states_;
+  bool any_known_ = false;
+};
+
+using Feature = std::pair<const char*, double>;
+
+/// The effect of one launch.
+struct Effect {
+  std::vector<Operand> operands;
+  double bytes = 0;               ///< device memory read + written
+  double flops = 0;               ///< 0 = not counted
+  std::vector<Feature> features;  ///< for the cost model; same names in same order for a kernel
+  /// The operands are tensors that have nothing to do with each other: large ones do not keep the
+  /// small ones from being computed. Their images are empty.
+  bool independent = false;
+  /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
+  /// makes several bytes of output.
+  std::size_t limit = small_bytes;
+  /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
+  std::function<void(std::span<Image>)> compute;
+};
+
+/// Makes it happen: executes the kernel if its operands are small, else makes what it writes
+/// unknown.
+void apply(const Effect& effect);
+
+/// What a kernel means, read once from its name.
+class Meaning {
+ public:
+  virtual ~Meaning() = default;
+  /// nullopt when the parameters are not as the meaning expects them: the kernel is then treated as
+  /// an unknown one.
+  [[nodiscard]] virtual std::optional<Effect> effect(const Arguments& arguments) const = 0;
+};
+
+/// A family's reader: nullptr when the kernel is not of the family. The signature's text outlives
+/// the meaning.
+using Reader = std::unique_ptr<Meaning> (*)(const Signature& signature,
+                                            const KernelResources& resources);
+
+/// A meaning from a function, for families without state.
+template <class F>
+std::unique_ptr<Meaning> meaning(F f) {
+  struct Function final : Meaning {
+    explicit Function(F g) : function{std::move(g)} {}
+    [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
+      return function(arguments);
+    }
+    F function;
+  };
+  return std::make_unique<Function>(std::move(f));
+}
+
+// The families, one file each.
+std::unique_ptr<Meaning> read_elementwise(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_reduction(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_multi_tensor(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_range(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_indexing(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_selection(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
+
+}  // namespace phantora::rank

@@ -1,0 +1,155 @@
+#include "rank/kernel_launch.hpp"
+
+#include "rank/data_queue.hpp"
+#include "rank/device_memory.hpp"
+#include "rank/fat_binary.hpp"
+#include "rank/kernel_effect.hpp"
+#include "rank/kernel_name.hpp"
+#include "rank/process.hpp"
+
+#include <phantora/gpu_model.hpp>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+namespace phantora::rank {
+
+namespace {
+
+/// Identity of a query among those of one kernel.
+struct QueryKey {
+  KernelQuery::Dim3 grid, block;
+  std::size_t shared_bytes = 0;
+  double bytes = 0, flops = 0;
+  std::vector<double> features;
+  auto operator<=>(const QueryKey&) const = default;
+};
+
+constexpr Reader readers[] = {
+    read_elementwise, read_reduction, read_multi_tensor, read_range, read_concatenation,
+    read_indexing,    read_selection, read_scan,         read_sort,  read_random,
+    read_rowwise,     read_attention, read_lookup,
+};
+
+/// The first file's fat binary of each module, kept: kernels of one module are launched together.
+FatBinary& fat_binary(const Module& module) {
+  static auto* const all = new std::unordered_map<const Module*, FatBinary>;
+  return all->try_emplace(&module, module.image).first->second;
+}
+
+std::mutex& reading_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+struct KernelReading {
+  std::string name;
+  Signature parts;
+  KernelResources kernel_resources;
+  std::unique_ptr<Meaning> meaning;
+  mutable std::mutex mutex;
+  mutable std::map<QueryKey, QueryId> queries;
+};
+
+namespace {
+
+/// "float const*" is read only; "float*" and "void*" may be written; others are not pointers, or
+/// hold some.
+bool may_be_written(std::string_view parameter_type) {
+  return !parameter_type.ends_with("const*") && !parameter_type.ends_with("const*&");
+}
+
+/// What an unknown kernel may write: from each device address in its parameters to the end of the
+/// allocation, except through pointers to const.
+Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) {
+  Effect effect;
+  for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
+    const bool whole_pointer = arguments.sizes[p] == sizeof(void*);
+    if (whole_pointer && p < reading.parts.parameters.size() &&
+        !may_be_written(reading.parts.parameters[p])) {
+      continue;
+    }
+    for (std::size_t offset = 0; offset + sizeof(void*) <= arguments.sizes[p];
+         offset += sizeof(void*)) {
+      std::byte* const address = arguments.pointer(p, offset);
+      const auto allocation = allocation_of(address);
+      if (!allocation) continue;
+      const auto before = static_cast<std::size_t>(address - allocation->base);
+      effect.operands.push_back({address, allocation->size - before, false, true});
+    }
+  }
+  return effect;
+}
+
+const KernelReading& reading_of(const Kernel& kernel) {
+  if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
+  const std::scoped_lock lock{reading_mutex()};
+  if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
+  auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
+  reading->name = demangled(kernel.mangled);
+  reading->parts = signature(reading->name);
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
+  if (kernel.module != nullptr) {
+    if (auto found = fat_binary(*kernel.module).find(kernel.mangled, architecture)) {
+      reading->kernel_resources = std::move(*found);
+    } else {
+      warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +
+                                    ": its parameters and registers are unknown");
+    }
+  }
+  for (const Reader read : readers) {
+    reading->meaning = read(reading->parts, reading->kernel_resources);
+    if (reading->meaning) break;
+  }
+  const_cast<Kernel&>(kernel).reading.store(reading, std::memory_order_release);
+  return *reading;
+}
+
+QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const Effect& effect) {
+  QueryKey key{shape.grid, shape.block, shape.shared_bytes, effect.bytes, effect.flops, {}};
+  key.features.reserve(effect.features.size());
+  for (const auto& [name, value] : effect.features) key.features.push_back(value);
+  const std::scoped_lock lock{reading.mutex};
+  if (const auto found = reading.queries.find(key); found != reading.queries.end()) {
+    return found->second;
+  }
+  KernelQuery query;
+  query.name = reading.name;
+  query.grid = shape.grid;
+  query.block = shape.block;
+  query.shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
+  query.bytes = effect.bytes;
+  query.flops = effect.flops;
+  for (const auto& [name, value] : effect.features) query.features.emplace(name, value);
+  const QueryId id = intern(query);
+  reading.queries.emplace(std::move(key), id);
+  return id;
+}
+
+}  // namespace
+
+const KernelResources& resources(const Kernel& kernel) {
+  return reading_of(kernel).kernel_resources;
+}
+
+void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
+  const KernelReading& reading = reading_of(kernel);
+  const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape};
+  std::optional<Effect> effect;
+  if (reading.meaning) effect = reading.meaning->effect(arguments);
+  if (!effect) {
+    effect = unknown_effect(reading, arguments);
+    count("unread_kernels");
+  }
+  launch(stream, query_of(reading, shape, *effect));
+  data::enqueue(stream, [effect = std::move(*effect)] { apply(effect); });
+}
+
+}  // namespace phantora::rank

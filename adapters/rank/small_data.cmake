@@ -1,0 +1,34 @@
+# Device memory and the small data that is real in it. An object library, so that tests can link it
+# with stand-ins for process.hpp and timeline.hpp.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
+add_library(phantora_small_data OBJECT
+  arithmetic.cpp
+  attention.cpp
+  concatenation.cpp
+  copies.cpp
+  data_queue.cpp
+  device_memory.cpp
+  element_type.cpp
+  elementwise.cpp
+  elementwise_function.cpp
+  fat_binary.cpp
+  indexing.cpp
+  kernel_effect.cpp
+  kernel_launch.cpp
+  kernel_name.cpp
+  lookup.cpp
+  multi_tensor.cpp
+  random.cpp
+  range.cpp
+  reduction.cpp
+  rowwise.cpp
+  scan.cpp
+  selection.cpp
+  sort.cpp
+  sparse_bytes.cpp
+)
+target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
+target_link_libraries(phantora_small_data PUBLIC phantora::phantora PkgConfig::zstd
+                      PRIVATE phantora_options)
+target_link_libraries(phantora_rank PRIVATE phantora_small_data)

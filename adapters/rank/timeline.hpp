@@ -1,0 +1,113 @@
+#pragma once
+
+#include "channel/collective_types.hpp"
+
+#include <phantora/kernel_cost_model.hpp>
+#include <phantora/units.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+/// The rank's side of the simulated GPU's timeline: asynchronous calls append to a queue in shared
+/// memory and return; blocking calls ask the engine and move the calling thread's clock.
+namespace phantora::rank {
+
+/// A CUDA stream. Objects live until the process ends, so that a stale handle never dangles.
+struct Stream {
+  std::uint64_t id = 0;  ///< unique within the process; never 0
+  int device = 0;
+  unsigned flags = 0;  ///< as in cudaStreamCreateWithFlags; 0 = blocking (synchronises with legacy)
+  int priority = 0;
+};
+
+/// An instant in a stream: what one record call or one synchronisation point refers to. 0 = none.
+using Marker = std::uint64_t;
+
+/// A CUDA event: the marker of its latest record.
+struct Event {
+  int device = 0;
+  unsigned flags = 0;  ///< as in cudaEventCreateWithFlags
+  std::atomic<Marker> marker{0};
+};
+
+/// The legacy default stream of `device`, and new streams. Thread-safe.
+Stream& legacy_stream(int device);
+/// The calling thread's default stream of `device` (cudaStreamPerThread).
+Stream& per_thread_stream(int device);
+Stream& create_stream(int device, unsigned flags, int priority);
+void destroy_stream(Stream& stream);
+
+/// Appends a kernel, a library operation or a copy ("memcpy_*", "memset"). Never blocks.
+void launch(Stream& stream, const KernelQuery& query);
+/// The same for a query that was interned before: what hot paths use.
+using QueryId = std::uint32_t;
+QueryId intern(const KernelQuery& query);
+void launch(Stream& stream, QueryId query);
+
+/// Records a new marker at the stream's end.
+Marker record(Stream& stream);
+/// The same into `event`, whose former marker is forgotten.
+void record(Stream& stream, Event& event);
+/// Nobody will ask about `marker` again (its event was destroyed). 0 is allowed.
+void forget_marker(Marker marker);
+/// Work appended to `stream` from now on starts no earlier than `marker`'s completion.
+void wait(Stream& stream, Marker marker);
+
+/// Block the calling thread until completion; its clock becomes max(own, completion).
+void synchronize(Marker marker);
+void synchronize(Stream& stream);
+void synchronize_device(int device);
+
+/// Done at the calling thread's present clock? Never moves the clock to the completion.
+bool done(Marker marker);
+bool done(Stream& stream);
+
+/// Completion times of two finished markers, later - earlier; nullopt when either is not done.
+std::optional<Duration> elapsed(Marker start, Marker end);
+
+/// Runs `function(argument)` on a thread of its own when the stream reaches it; the stream goes on
+/// after it returned.
+void host_function(Stream& stream, void (*function)(void*), void* argument);
+
+// --- Communicators and collectives (used by the NCCL hook) ---
+
+using channel::Collective;
+using channel::DataType;
+using channel::Reduction;
+using channel::size_of;
+
+/// One NCCL operation of one rank. `count` is in elements, as the NCCL call gives it.
+struct CollectiveCall {
+  Collective op{};
+  std::uint64_t communicator = 0;  ///< handle from join_communicator
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+  DataType type{};
+  Reduction reduction{};
+  double premul = 1.0;  ///< scalar of premul_sum
+  int peer = 0;         ///< root, or peer of send/recv
+  Stream* stream = nullptr;
+};
+
+/// Joins (blocking, as ncclCommInitRank) the communicator named by the 128-byte `unique_id`.
+/// @return the communicator's handle within this process.
+std::uint64_t join_communicator(std::span<const std::byte, 128> unique_id, int ranks, int rank,
+                                int device);
+/// ncclCommSplit: blocking, collective over `parent`; 0 when `color` is negative (NOCOLOR).
+std::uint64_t split_communicator(std::uint64_t parent, int color, int key);
+void leave_communicator(std::uint64_t communicator);
+struct CommunicatorInfo {
+  int ranks = 0, rank = 0, device = 0;
+};
+CommunicatorInfo communicator_info(std::uint64_t communicator);
+/// Fills an id that no other call in the job returns.
+void make_unique_id(std::span<std::byte, 128> out);
+
+/// Appends the operations of one group (one call outside of ncclGroupStart/End).
+void enqueue_collectives(std::span<const CollectiveCall> group);
+
+}  // namespace phantora::rank

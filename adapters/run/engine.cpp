@@ -1,0 +1,959 @@
+#include "run/engine.hpp"
+
+#include "channel/query_text.hpp"
+#include "run/process_tree.hpp"
+
+#include <phantora/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include <linux/futex.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace phantora::run {
+namespace {
+
+using channel::Op;
+using channel::Record;
+using channel::Reply;
+using channel::ThreadState;
+using Clock = std::chrono::steady_clock;
+
+Time time_of(std::int64_t ps) { return Time{Duration{ps}}; }
+std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
+
+/// Ids that ranks choose are unique within their process; these are within the run.
+std::uint64_t global(ProcessIndex process, std::uint64_t id) {
+  return (static_cast<std::uint64_t>(process) << 40U) | id;
+}
+
+/// Anonymous memory that goes with its last user.
+template <class T>
+std::pair<T*, int> shared_memory(const char* name) {
+  const int descriptor = memfd_create(name, MFD_CLOEXEC);
+  if (descriptor < 0 || ftruncate(descriptor, sizeof(T)) != 0) {
+    throw Error{std::string{"cannot make shared memory: "} + std::strerror(errno)};
+  }
+  void* address = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) {
+    throw Error{std::string{"cannot map shared memory: "} + std::strerror(errno)};
+  }
+  return {new (address) T, descriptor};
+}
+
+void wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+CollectiveOp collective_op(channel::Collective op) {
+  switch (op) {
+    case channel::Collective::all_reduce:
+      return CollectiveOp::all_reduce;
+    case channel::Collective::all_gather:
+      return CollectiveOp::all_gather;
+    case channel::Collective::reduce_scatter:
+      return CollectiveOp::reduce_scatter;
+    case channel::Collective::broadcast:
+      return CollectiveOp::broadcast;
+    case channel::Collective::reduce:
+      return CollectiveOp::reduce;
+    case channel::Collective::all_to_all:
+      return CollectiveOp::all_to_all;
+    case channel::Collective::gather:
+      return CollectiveOp::gather;
+    case channel::Collective::scatter:
+      return CollectiveOp::scatter;
+    case channel::Collective::send:
+    case channel::Collective::recv:
+      break;
+  }
+  throw Error{"the channel carried an unknown collective"};
+}
+
+/// Bytes as Communicator::plan counts them.
+Bytes total_bytes(const channel::CollectiveRecord& record, int ranks) {
+  const auto one =
+      static_cast<std::int64_t>(record.count) *
+      static_cast<std::int64_t>(channel::size_of(static_cast<channel::DataType>(record.type)));
+  switch (static_cast<channel::Collective>(record.op)) {
+    case channel::Collective::all_gather:
+    case channel::Collective::reduce_scatter:
+    case channel::Collective::all_to_all:
+    case channel::Collective::gather:
+    case channel::Collective::scatter:
+      return Bytes{one * ranks};
+    default:
+      return Bytes{one};
+  }
+}
+
+/// Handles that ranks hold: which communicator, and who they are in it.
+std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
+  return ((communicator + 1) << 20U) | rank;
+}
+
+/// "rank 3", "ranks 0, 2, 4-15".
+std::string rank_list(const std::set<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  const char* separator = " ";
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    auto last = first, next = std::next(first);
+    while (next != ranks.end() && *next == *last + 1) last = next++;
+    if (*last - *first < 2) last = first;
+    text.append(separator).append(std::to_string(*first));
+    if (last != first) text.append("-").append(std::to_string(*last));
+    separator = ", ";
+    first = std::next(last);
+  }
+  return text;
+}
+
+}  // namespace
+
+struct Engine::Join {
+  struct Waiting {
+    ProcessIndex process = 0;
+    std::uint32_t thread = 0;
+    int rank = 0;
+    GpuIndex gpu = 0;
+    std::int64_t clock_ps = 0;
+  };
+  int ranks = 0;
+  std::vector<Waiting> waiting{};
+};
+
+struct Engine::Split {
+  struct Waiting {
+    ProcessIndex process = 0;
+    std::uint32_t thread = 0;
+    int rank = 0;
+    std::int64_t color = 0, key = 0;
+    std::int64_t clock_ps = 0;
+  };
+  std::vector<Waiting> waiting{};
+};
+
+Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options)
+    : cluster_{cluster}, gpu_{gpu}, session_{session}, options_{std::move(options)} {
+  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  options_.socket_name.copy(address.sun_path + 1, sizeof address.sun_path - 2);
+  const auto length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + options_.socket_name.size());
+  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(listener_, 1024) != 0) {
+    throw Error{std::string{"cannot listen for ranks: "} + std::strerror(errno)};
+  }
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  watch(listener_);
+  for (std::size_t host = 0; host < cluster_.hosts.size(); ++host) {
+    const auto [memory, descriptor] = shared_memory<channel::HostShared>("phantora-host");
+    hosts_.push_back(memory);
+    host_descriptors_.push_back(descriptor);
+  }
+  last_progress_ = last_sample_ = Clock::now();
+}
+
+Engine::~Engine() {
+  for (Process& process : processes_) disconnect(process);
+  for (const int descriptor : host_descriptors_) close(descriptor);
+  for (channel::HostShared* host : hosts_) munmap(host, sizeof *host);
+  close(listener_);
+  close(epoll_);
+}
+
+void Engine::watch(int descriptor) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void Engine::expect(int rank, pid_t pid, bool alone) {
+  expected_[rank] = {.pid = pid};
+  if (alone) started_[rank] = pid;
+}
+void Engine::rank_ended(int rank) {
+  expected_.erase(rank);
+  started_.erase(rank);
+  ended_ranks_.insert(rank);
+}
+
+int Engine::rank_of(ProcessIndex process) const { return processes_.at(process).hello.rank; }
+
+std::uint64_t Engine::peak_memory(GpuIndex gpu) const {
+  const Host& host = cluster_.host_of(cluster_.gpus.at(gpu));
+  const auto index = static_cast<std::size_t>(&host - cluster_.hosts.data());
+  const auto slot = std::find(host.gpus.begin(), host.gpus.end(), cluster_.gpus[gpu]);
+  return hosts_.at(index)->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin())).peak.load();
+}
+
+// --- Messages ---
+
+void Engine::step(std::chrono::milliseconds patience) {
+  std::array<epoll_event, 64> events{};
+  const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                               static_cast<int>(patience.count()));
+  for (int i = 0; i < ready; ++i) {
+    const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
+    if (descriptor == listener_) accept_process();
+    for (Process& process : processes_) {
+      if (process.socket == descriptor && !process.ended) receive(process);
+    }
+  }
+  progress();
+  look_for_stall();
+}
+
+void Engine::accept_process() {
+  while (true) {
+    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) return;
+    Process& process = processes_.emplace_back();
+    process.index = static_cast<ProcessIndex>(processes_.size() - 1);
+    process.socket = socket;
+    watch(socket);
+  }
+}
+
+void Engine::receive(Process& process) {
+  if (process.hello.pid == 0) {
+    channel::Hello hello{};
+    const ssize_t got = recv(process.socket, &hello, sizeof hello, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got != static_cast<ssize_t>(sizeof hello) || hello.layout_version != channel::version ||
+        hello.host < 0 || static_cast<std::size_t>(hello.host) >= cluster_.hosts.size()) {
+      disconnect(process);
+      return;
+    }
+    process.hello = hello;
+    last_progress_ = Clock::now();
+    return;  // it is greeted when its turn comes
+  }
+  std::array<char, 4096> bells{};
+  while (true) {
+    const ssize_t got = recv(process.socket, bells.data(), bells.size(), 0);
+    if (got > 0) continue;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    drain(process);
+    disconnect(process);
+    return;
+  }
+  flush(process);
+}
+
+bool Engine::greet(Process& process) {
+  const auto [memory, descriptor] = shared_memory<channel::RankShared>("phantora-rank");
+  process.shared = memory;
+  const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
+  channel::Welcome welcome{
+      .process = static_cast<std::int32_t>(process.index),
+      .gpus = static_cast<std::int32_t>(host.gpus.size()),
+      .gpu_memory = static_cast<std::uint64_t>(gpu_.memory.count()),
+  };
+  if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
+    welcome.start_ps = ps_of(known->second.bound);
+  }
+  gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
+  host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
+  const std::array<int, 2> descriptors = {
+      descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)]};
+  iovec part{&welcome, sizeof welcome};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptors);
+  std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
+  const ssize_t sent = sendmsg(process.socket, &message, MSG_NOSIGNAL);
+  close(descriptor);
+  process.welcomed = true;
+  expected_.erase(process.hello.rank);
+  if (sent != static_cast<ssize_t>(sizeof welcome)) {
+    disconnect(process);
+    return false;
+  }
+  return true;
+}
+
+void Engine::disconnect(Process& process) {
+  if (process.socket >= 0) close(process.socket);
+  process.socket = -1;
+  process.ended = true;
+  process.threads.clear();
+  if (process.shared != nullptr) {
+    const auto host = static_cast<std::size_t>(process.hello.host);
+    for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
+      hosts_[host]->gpus[gpu].used -= process.shared->held[gpu].exchange(0);
+    }
+    // Started through a script, the rank may run another program after this one.
+    const auto rank = started_.find(process.hello.rank);
+    if (rank != started_.end() && rank->second != process.hello.pid) {
+      Time stopped{};
+      for (std::uint32_t i = 0; i < process.shared->thread_count.load(); ++i) {
+        stopped = std::max(stopped, time_of(process.shared->threads[i].clock_ps.load()));
+      }
+      expected_[rank->first] = {.pid = rank->second, .bound = stopped};
+    }
+    munmap(process.shared, sizeof *process.shared);
+  }
+  process.shared = nullptr;
+  last_progress_ = Clock::now();
+}
+
+void Engine::send(Process& process, const channel::Delivery& delivery,
+                  std::span<const std::byte> data) {
+  if (process.ended) return;
+  const auto head = std::as_bytes(std::span{&delivery, 1});
+  process.outgoing.insert(process.outgoing.end(), head.begin(), head.end());
+  process.outgoing.insert(process.outgoing.end(), data.begin(), data.end());
+  ++process.deliveries;
+  flush(process);
+}
+
+void Engine::flush(Process& process) {
+  while (!process.outgoing.empty() && !process.ended) {
+    const ssize_t sent = ::send(process.socket, process.outgoing.data(), process.outgoing.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;  // full, or gone: the socket tells
+    process.outgoing.erase(process.outgoing.begin(), process.outgoing.begin() + sent);
+  }
+}
+
+// --- Records ---
+
+void Engine::drain(Process& process) {
+  if (process.shared == nullptr) return;
+  channel::RankShared& shared = *process.shared;
+  const std::uint64_t written = shared.written.load(std::memory_order_acquire);
+  std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
+  if (at == written) return;
+  last_progress_ = process.heard = Clock::now();
+  std::vector<std::byte> payload;
+  const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
+    const std::uint64_t offset = position % channel::ring_bytes;
+    const std::size_t first = std::min<std::size_t>(into.size(), channel::ring_bytes - offset);
+    std::memcpy(into.data(), shared.ring.data() + offset, first);
+    std::memcpy(into.data() + first, shared.ring.data(), into.size() - first);
+  };
+  while (at != written) {
+    Record record{};
+    take(at, std::as_writable_bytes(std::span{&record, 1}));
+    payload.resize(record.payload_bytes);
+    take(at + sizeof record, payload);
+    at += sizeof record + (payload.size() + sizeof record - 1) / sizeof record * sizeof record;
+    handle(process, record, payload);
+    shared.consumed.store(at, std::memory_order_release);
+  }
+  shared.space_sequence.fetch_add(1, std::memory_order_release);
+  wake(shared.space_sequence);
+}
+
+void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
+  const Time clock = time_of(record.clock_ps);
+  const StreamId stream{global(process.index, record.stream)};
+  const MarkerId marker{global(process.index, record.a)};
+  const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
+  const auto gpu_index = [&] {
+    const NodeId node = host.gpus.at(record.device);
+    const auto found = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
+    return static_cast<GpuIndex>(found - cluster_.gpus.begin());
+  };
+  switch (record.op) {
+    case Op::define_query: {
+      const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
+      PHANTORA_EXPECTS(record.a == process.queries.size(), "query ids are consecutive");
+      process.queries.push_back(session_.add_query(channel::query_from_text(text)));
+      return;
+    }
+    case Op::create_stream:
+      session_.add_stream(stream, gpu_index(), process.index);
+      return;
+    case Op::launch:
+      session_.launch(stream, clock, process.queries.at(record.a));
+      return;
+    case Op::record:
+      session_.record(stream, clock, marker);
+      return;
+    case Op::wait:
+      session_.wait(stream, clock, marker);
+      return;
+    case Op::drop_marker:
+      session_.drop(marker);
+      return;
+    case Op::host_function:
+      session_.host_function(stream, clock, global(process.index, record.a));
+      return;
+    case Op::host_function_done:
+      session_.host_function_done(global(process.index, record.a), Time{});
+      return;
+    case Op::collective:
+      handle_collective(process, record, payload);
+      return;
+    case Op::operand:
+      for (const Delivered& result : small_data_.operand(process.index, record.a, payload)) {
+        deliver(result);
+      }
+      return;
+    case Op::leave_communicator:
+      return;
+    case Op::counter:
+      counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
+      return;
+    case Op::synchronize:
+      process.threads[record.thread].blocked = true;
+      session_.synchronize(process.index, record.thread, clock, marker);
+      return;
+    case Op::query: {
+      const auto& slot = process.shared->threads.at(record.thread);
+      if (slot.state.load() == ThreadState::background) {
+        const auto completed = session_.completion(marker);
+        reply(process, record.thread,
+              {.clock_ps = record.clock_ps, .value = completed && *completed <= clock ? 1 : 0});
+        return;
+      }
+      process.threads[record.thread].blocked = true;
+      session_.query(process.index, record.thread, clock, marker);
+      return;
+    }
+    case Op::elapsed: {
+      const auto start = session_.completion(marker);
+      const auto end = session_.completion(MarkerId{global(process.index, record.b)});
+      reply(process, record.thread,
+            {.clock_ps = record.clock_ps,
+             .value = start && end ? (*end - *start).count() : channel::no_time});
+      return;
+    }
+    case Op::join_communicator: {
+      process.threads[record.thread].blocked = true;
+      handle_join(process, record, payload);
+      return;
+    }
+    case Op::split_communicator:
+      process.threads[record.thread].blocked = true;
+      handle_split(process, record);
+      return;
+  }
+  throw Error{"the channel carried an unknown record"};
+}
+
+void Engine::handle_collective(Process& process, const Record& record,
+                               std::span<const std::byte> payload) {
+  const Time clock = time_of(record.clock_ps);
+  const StreamId stream{global(process.index, record.stream)};
+  std::vector<channel::CollectiveRecord> calls(payload.size() / sizeof(channel::CollectiveRecord));
+  std::memcpy(calls.data(), payload.data(), calls.size() * sizeof(channel::CollectiveRecord));
+
+  const std::uint64_t handle = calls.front().communicator;
+  CommunicatorEntry& communicator = communicators_.at((handle >> 20U) - 1);
+  const int rank = static_cast<int>(handle & 0xfffffU);
+  const int ranks = static_cast<int>(communicator.members.size());
+  std::vector<SendRecv> messages;
+  Tagged message_tag{.process = process.index, .tickets = {}};
+  for (const channel::CollectiveRecord& call : calls) {
+    const auto op = static_cast<channel::Collective>(call.op);
+    const bool message = op == channel::Collective::send || op == channel::Collective::recv;
+    const bool sends = op == channel::Collective::send;
+    if (message) {
+      communicator.calls.message(
+          sends ? rank : call.peer, sends ? call.peer : rank, sends,
+          {.name = sends ? "send" : "recv", .size = total_bytes(call, ranks), .at = clock});
+    } else {
+      communicator.calls.collective(
+          rank,
+          {.name = std::string{to_string(collective_op(op))},
+           .size = total_bytes(call, ranks),
+           .root = call.peer,
+           .at = clock},
+          [&](int member) {
+            return name_of(communicator.members[static_cast<std::size_t>(member)].process);
+          });
+    }
+    if (call.ticket != 0) {
+      const auto key = std::tuple{handle >> 20U, rank, message ? static_cast<int>(op) : -1,
+                                  message ? call.peer : -1};
+      small_data_.call({.process = process.index,
+                        .ticket = call.ticket,
+                        .communicator = handle >> 20U,
+                        .rank = rank,
+                        .ranks = ranks,
+                        .op = op,
+                        .type = static_cast<channel::DataType>(call.type),
+                        .reduction = static_cast<channel::Reduction>(call.reduction),
+                        .premul = call.premul,
+                        .peer = call.peer,
+                        .count = call.count},
+                       small_calls_[key]++);
+    }
+    if (message) {
+      messages.push_back({.src_rank = sends ? rank : call.peer,
+                          .dst_rank = sends ? call.peer : rank,
+                          .size = total_bytes(call, ranks)});
+      if (call.ticket != 0 && !sends) message_tag.tickets.push_back(call.ticket);
+      continue;
+    }
+    const std::uint64_t tag = ++last_tag_;
+    if (call.ticket != 0) {
+      tags_.emplace(tag, Tagged{.process = process.index, .tickets = {call.ticket}});
+    }
+    session_.collective(stream, clock, communicator.id, rank, collective_op(op),
+                        total_bytes(call, ranks), call.peer, tag);
+  }
+  if (!messages.empty()) {
+    const std::uint64_t tag = ++last_tag_;
+    if (!message_tag.tickets.empty()) tags_.emplace(tag, std::move(message_tag));
+    session_.send_recv(stream, clock, communicator.id, rank, messages, tag);
+  }
+}
+
+std::uint64_t Engine::add_communicator(std::vector<Member> members) {
+  std::vector<GpuIndex> gpus;
+  for (const Member& member : members) gpus.push_back(member.gpu);
+  OpenCalls calls{members.size()};
+  communicators_.push_back(
+      {session_.add_communicator(std::move(gpus)), std::move(members), std::move(calls)});
+  return communicators_.size() - 1;
+}
+
+void Engine::handle_join(Process& process, const Record& record,
+                         std::span<const std::byte> payload) {
+  std::vector<std::byte> id{payload.begin(), payload.end()};
+  Join& join = joins_[id];
+  join.ranks = static_cast<int>(record.a);
+  const NodeId node =
+      cluster_.hosts[static_cast<std::size_t>(process.hello.host)].gpus.at(record.device);
+  const auto gpu = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
+  join.waiting.push_back({.process = process.index,
+                          .thread = record.thread,
+                          .rank = static_cast<int>(record.b),
+                          .gpu = static_cast<GpuIndex>(gpu - cluster_.gpus.begin()),
+                          .clock_ps = record.clock_ps});
+  if (static_cast<int>(join.waiting.size()) < join.ranks) return;
+  std::vector<Join::Waiting> all = std::move(join.waiting);
+  joins_.erase(id);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::vector<Member> members;
+  std::int64_t latest = 0;
+  for (const Join::Waiting& one : all) {
+    members.push_back({one.process, one.gpu});
+    latest = std::max(latest, one.clock_ps);
+  }
+  const std::uint64_t communicator = add_communicator(std::move(members));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    hold(processes_[all[r].process], all[r].thread,
+         {.clock_ps = latest, .value = static_cast<std::int64_t>(handle_of(communicator, r))});
+  }
+}
+
+void Engine::handle_split(Process& process, const Record& record) {
+  const std::uint64_t parent = (record.a >> 20U) - 1;
+  const int rank = static_cast<int>(record.a & 0xfffffU);
+  const auto call = std::pair{parent, split_calls_[{parent, rank}]++};
+  Split& split = splits_[call];
+  split.waiting.push_back({.process = process.index,
+                           .thread = record.thread,
+                           .rank = rank,
+                           .color = static_cast<std::int64_t>(record.b),
+                           .key = static_cast<std::int64_t>(record.c),
+                           .clock_ps = record.clock_ps});
+  const std::vector<Member> parents = communicators_.at(parent).members;
+  if (split.waiting.size() < parents.size()) return;
+  std::vector<Split::Waiting> all = std::move(split.waiting);
+  splits_.erase(call);
+  std::int64_t latest = 0;
+  for (const Split::Waiting& one : all) latest = std::max(latest, one.clock_ps);
+  // ncclCommSplit: members of a colour in the order of their keys, then of their old ranks.
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.color, a.key, a.rank) < std::tie(b.color, b.key, b.rank);
+  });
+  for (auto first = all.begin(); first != all.end();) {
+    const auto last =
+        std::find_if(first, all.end(), [&](const auto& one) { return one.color != first->color; });
+    std::uint64_t communicator = 0;
+    if (first->color >= 0) {
+      std::vector<Member> members;
+      for (auto one = first; one != last; ++one) {
+        members.push_back(parents[static_cast<std::size_t>(one->rank)]);
+      }
+      communicator = add_communicator(std::move(members));
+    }
+    for (auto one = first; one != last; ++one) {
+      const auto rank_now = static_cast<std::size_t>(one - first);
+      Reply answer{.clock_ps = latest};
+      if (one->color >= 0) {
+        answer.value = static_cast<std::int64_t>(handle_of(communicator, rank_now));
+        answer.ranks = static_cast<std::int32_t>(last - first);
+        answer.rank = static_cast<std::int32_t>(rank_now);
+      }
+      hold(processes_[one->process], one->thread, answer);
+    }
+    first = last;
+  }
+}
+
+// --- Time ---
+
+Time Engine::bound(const Process& process) const {
+  if (process.ended) return never;
+  if (!process.welcomed) return Time{};
+  Time running = never, waiting = Time{};
+  bool any_running = false, any_waiting = false, any_blocked = false;
+  const std::uint32_t count = process.shared->thread_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    if (const auto known = process.threads.find(i); known != process.threads.end()) {
+      if (known->second.held) {
+        any_running = true;
+        running = std::min(running, time_of(known->second.held->clock_ps));
+        continue;
+      }
+      if (known->second.blocked) {
+        any_blocked = true;
+        continue;
+      }
+    }
+    const ThreadState state = slot.state.load(std::memory_order_acquire);
+    const Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
+    if (state == ThreadState::running || state == ThreadState::sleeping) {
+      any_running = true;
+      running = std::min(running, clock);
+    } else if (state == ThreadState::waiting) {
+      any_waiting = true;
+      waiting = std::max(waiting, clock);
+    }
+  }
+  if (any_running) return running;
+  if (any_blocked) return never;
+  // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
+  return any_waiting ? waiting : Time{};
+}
+
+void Engine::progress() {
+  while (true) {
+    std::vector<Time> bounds;
+    // A clock is read before the ring: whatever its thread issued earlier is then in the ring.
+    for (Process& process : processes_) {
+      bounds.push_back(bound(process));
+      drain(process);
+    }
+    for (const auto& [rank, expected] : expected_) bounds.push_back(expected.bound);
+    const std::vector<Answer> answers = session_.advance(bounds);
+    for (const Answer& answer : answers) {
+      hold(processes_[answer.process], answer.thread,
+           {.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0});
+    }
+    for (const auto& [ticket, at] : session_.due_host_functions()) {
+      send(processes_[ticket >> 40U],
+           {.kind = channel::Delivery::Kind::run_host_function,
+            .bytes = 0,
+            .ticket = ticket & ((std::uint64_t{1} << 40U) - 1)},
+           {});
+      (void)at;
+    }
+    for (const std::uint64_t tag : session_.finished_collectives()) {
+      const auto found = tags_.find(tag);
+      if (found == tags_.end()) continue;
+      Process& process = processes_[found->second.process];
+      for (const std::uint64_t ticket : found->second.tickets) {
+        if (process.delivered.erase(ticket) == 0) process.undelivered.insert(ticket);
+      }
+      tags_.erase(found);
+    }
+    release_held();
+    if (!answers.empty()) {
+      last_progress_ = Clock::now();
+      continue;
+    }
+    // Nothing more is safe. Ask to be told when a clock passes what we wait for, then look again
+    // in case it did so meanwhile.
+    const Time awaited = session_.awaited();
+    bool again = false;
+    for (Process& process : processes_) {
+      if (process.shared == nullptr) continue;
+      process.shared->doorbell_at.store(awaited == never ? channel::no_time : ps_of(awaited));
+      const bool written = process.shared->written.load() != process.shared->consumed.load();
+      again = again || written || bound(process) != bounds[process.index];
+    }
+    if (!again) return;
+  }
+}
+
+void Engine::hold(Process& process, std::uint32_t thread, Reply answer) {
+  process.threads[thread].held = answer;
+}
+
+int Engine::running() const {
+  int count = 0;
+  for (const Process& process : processes_) {
+    if (process.ended || !process.welcomed || process.idle) continue;
+    bool runs = false;
+    const std::uint32_t threads = process.shared->thread_count.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      const auto known = process.threads.find(i);
+      const bool blocked =
+          known != process.threads.end() && (known->second.blocked || known->second.held);
+      const ThreadState state = process.shared->threads[i].state.load(std::memory_order_acquire);
+      runs = runs || (!blocked && state == ThreadState::running);
+    }
+    // Before its first call that issues work, it runs.
+    count += runs || threads == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+/// Lets as many go on as may run, least clock first. A process that runs anyway pays nothing for
+/// another of its threads.
+void Engine::release_held() {
+  while (true) {
+    Process* next = nullptr;
+    std::uint32_t thread = 0;
+    std::int64_t least = channel::no_time;
+    for (Process& process : processes_) {
+      if (process.ended) continue;
+      if (!process.welcomed && process.hello.pid != 0 && least > 0) {
+        next = &process;
+        least = 0;
+        thread = channel::no_thread;
+      }
+      if (!process.undelivered.empty()) continue;
+      for (const auto& [index, state] : process.threads) {
+        if (state.held && state.held->clock_ps < least) {
+          next = &process;
+          thread = index;
+          least = state.held->clock_ps;
+        }
+      }
+    }
+    if (next == nullptr || running() >= options_.runnable) return;
+    next->idle = false;
+    if (thread == channel::no_thread) {
+      greet(*next);
+    } else {
+      const Reply answer = *next->threads[thread].held;
+      reply(*next, thread, answer);
+    }
+  }
+}
+
+void Engine::reply(Process& process, std::uint32_t thread, const Reply& answer) {
+  process.threads.erase(thread);
+  if (process.ended) return;
+  channel::ThreadSlot& slot = process.shared->threads.at(thread);
+  slot.reply = answer;
+  slot.reply.deliveries = process.deliveries;
+  if (slot.state.load() != ThreadState::background) {
+    slot.clock_ps.store(std::max(slot.clock_ps.load(), answer.clock_ps));
+  }
+  slot.reply_sequence.fetch_add(1, std::memory_order_release);
+  wake(slot.reply_sequence);
+}
+
+void Engine::deliver(const Delivered& delivered) {
+  Process& process = processes_[delivered.process];
+  send(process,
+       {.kind = channel::Delivery::Kind::result,
+        .bytes = static_cast<std::uint32_t>(delivered.bytes.size()),
+        .ticket = delivered.ticket},
+       delivered.bytes);
+  if (process.undelivered.erase(delivered.ticket) == 0) process.delivered.insert(delivered.ticket);
+}
+
+void Engine::finish() {
+  for (Process& process : processes_) drain(process);
+  const std::vector<Time> bounds(processes_.size(), never);
+  while (!session_.advance(bounds).empty()) {
+  }
+}
+
+// --- When nothing moves ---
+
+void Engine::look_for_stall() {
+  using namespace std::chrono_literals;
+  const auto now = Clock::now();
+  if (now - last_progress_ < 100ms || now - last_sample_ < 100ms) return;
+  last_sample_ = now;
+  const bool idle = sample_idleness();
+  release_held();  // whoever sleeps with a turn has just lost it
+  if (!idle) {
+    quiet_samples_ = 0;
+    return;
+  }
+  const bool someone_waits =
+      std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
+        return std::any_of(process.threads.begin(), process.threads.end(), [](const auto& entry) {
+          return entry.second.blocked && !entry.second.held;
+        });
+      });
+  if (!someone_waits) return;
+  // Two samples in which no thread of an unblocked rank ran: it waits for something that we cannot
+  // see, perhaps for a rank that waits for it.
+  if (++quiet_samples_ < 2) return;
+  quiet_samples_ = 0;
+  if (const auto answer = session_.force()) {
+    ++counters_.forced_answers;
+    hold(processes_[answer->process], answer->thread,
+         {.clock_ps = ps_of(answer->clock), .value = answer->done ? 1 : 0});
+    last_progress_ = now;
+    progress();
+    return;
+  }
+  // A rank that has failed is heard of before its fellows are said to wait for it.
+  if (now - last_progress_ < 1s) return;
+  const bool all_blocked =
+      expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+        return p.ended || bound(p) == never;
+      });
+  if (all_blocked || waits_for_the_dead() || now - last_progress_ > options_.stall_timeout) {
+    diagnose_stall();
+  }
+}
+
+/// Whether no thread that could change anything has run since the last sample. Also notes which
+/// processes hold a turn without using it.
+bool Engine::sample_idleness() {
+  // What a process's pollers (watchdog, heartbeat) need in a tenth of a second is less than this.
+  constexpr std::uint64_t pollers_ns = 3'000'000;
+  bool idle = true;
+  const ProcessTimes times;
+  for (Process& process : processes_) {
+    if (process.ended || process.hello.pid == 0) continue;
+    const std::uint64_t cpu = times.of_tree(process.hello.pid);
+    const bool ran = cpu > process.cpu_ns + pollers_ns;
+    process.cpu_ns = cpu;
+    const bool holds_turn = process.welcomed && bound(process) != never;
+    process.idle = holds_turn && !ran;
+    if (holds_turn && ran) idle = false;
+  }
+  for (auto& [rank, expected] : expected_) {
+    const std::uint64_t cpu = times.of_tree(expected.pid);
+    if (cpu > expected.cpu_ns + pollers_ns) idle = false;
+    expected.cpu_ns = cpu;
+  }
+  return idle;
+}
+
+/// Whether a blocked process waits for a call that an ended process can no longer make.
+bool Engine::waits_for_the_dead() const {
+  using namespace std::chrono_literals;
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto member = [&](int rank) -> const Process& {
+      return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
+    };
+    for (const OpenCalls::Open& open : communicator.calls.all()) {
+      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
+                                        [&](int rank) { return member(rank).ended; });
+      if (!hopeless) continue;
+      for (const int rank : open.waiting) {
+        const Process& waiting = member(rank);
+        if (!waiting.ended && bound(waiting) == never && Clock::now() - waiting.heard > 1s) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+std::string Engine::name_of(ProcessIndex process) const {
+  const channel::Hello& hello = processes_[process].hello;
+  return hello.rank >= 0 ? "rank " + std::to_string(hello.rank)
+                         : "process " + std::to_string(hello.pid);
+}
+
+std::string Engine::names_of(const std::vector<ProcessIndex>& processes) const {
+  std::set<int> ranks;
+  for (const ProcessIndex process : processes) ranks.insert(processes_[process].hello.rank);
+  return rank_list(ranks);
+}
+
+std::string Engine::state_of(ProcessIndex index) const {
+  const Process& process = processes_[index];
+  if (process.ended) return "has ended";
+  if (bound(process) == never) return "waits for something else";
+  return "is elsewhere: it sleeps, computes, or waits for a lock, a file or a socket";
+}
+
+void Engine::diagnose_stall() const {
+  // Of each communicator: later calls wait for earlier ones.
+  constexpr std::size_t shown = 3;
+  std::string text = "the run is stalled: ranks wait for what does not come.";
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto members = [&](const std::vector<int>& ranks) {
+      std::vector<ProcessIndex> processes;
+      for (const int rank : ranks) {
+        processes.push_back(communicator.members[static_cast<std::size_t>(rank)].process);
+      }
+      return processes;
+    };
+    std::vector<ProcessIndex> all;
+    for (const Member& member : communicator.members) all.push_back(member.process);
+    const std::vector<OpenCalls::Open> open = communicator.calls.all();
+    for (std::size_t i = 0; i < std::min(shown, open.size()); ++i) {
+      text += "\n  " + open[i].what + " on the communicator of " + names_of(all) + ": " +
+              names_of(members(open[i].waiting)) +
+              (open[i].waiting.size() == 1 ? " waits" : " wait") + " since " +
+              std::to_string(to_seconds(open[i].since.time_since_epoch())) + " s";
+      for (const ProcessIndex missing : members(open[i].missing)) {
+        text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
+      }
+    }
+  }
+  const auto callers = [&](const auto& waiting) {
+    std::vector<ProcessIndex> processes;
+    for (const auto& one : waiting) processes.push_back(one.process);
+    return names_of(processes) + (processes.size() == 1 ? " waits" : " wait");
+  };
+  for (const auto& [id, join] : joins_) {
+    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) +
+            " ranks: " + callers(join.waiting) + "; nobody has called it as rank";
+    const char* separator = " ";
+    for (int rank = 0; rank < join.ranks; ++rank) {
+      if (std::any_of(join.waiting.begin(), join.waiting.end(),
+                      [&](const Join::Waiting& one) { return one.rank == rank; })) {
+        continue;
+      }
+      text += separator + std::to_string(rank);
+      separator = ", ";
+    }
+  }
+  for (const auto& [call, split] : splits_) {
+    text += "\n  ncclCommSplit: " + callers(split.waiting);
+    const std::vector<Member>& members = communicators_.at(call.first).members;
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      if (std::any_of(split.waiting.begin(), split.waiting.end(), [&](const Split::Waiting& one) {
+            return one.rank == static_cast<int>(rank);
+          })) {
+        continue;
+      }
+      const ProcessIndex missing = members[rank].process;
+      text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
+    }
+  }
+  std::set<int> others;
+  for (const auto& [rank, expected] : expected_) others.insert(rank);
+  if (!others.empty()) text += "\n  " + rank_list(others) + ": started, no GPU in use";
+  if (!ended_ranks_.empty()) text += "\n  " + rank_list(ended_ranks_) + ": ended";
+  throw StallError{text +
+                   "\n  Every rank of a communicator has to call the same operations in the "
+                   "same order."};
+}
+
+}  // namespace phantora::run

@@ -1,0 +1,475 @@
+#include "run/launcher.hpp"
+
+#include "channel/wire.hpp"
+#include "run/engine.hpp"
+#include "run/process_tree.hpp"
+#include "run/report.hpp"
+
+#include <phantora/builtin_cost_model.hpp>
+#include <phantora/cluster.hpp>
+#include <phantora/error.hpp>
+#include <phantora/trace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace phantora::run {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// Exit statuses of our own, as sysexits.h has them.
+constexpr int unavailable = 69, software = 70;
+
+/// "141GiB", "80e9", "1024MB".
+Bytes parse_size(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  static const std::map<std::string, double> units = {
+      {"", 1},     {"B", 1},      {"KB", 1e3},        {"MB", 1e6},
+      {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  const auto unit = units.find(end);
+  if (end == text.c_str() || unit == units.end() || !(value > 0)) {
+    throw ConfigError{"--gpu-memory " + text + ": expected a size such as 80GB or 24GiB"};
+  }
+  return Bytes{static_cast<std::int64_t>(value * unit->second)};
+}
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+int free_port() {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  int port = 29500;  // torchrun's default
+  if (bind(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+      getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
+    port = ntohs(address.sin_port);
+  }
+  close(descriptor);
+  return port;
+}
+
+/// The hooks lie beside the program: bin/phantora and lib/phantora/.
+fs::path hook_directory() {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path hooks = self.parent_path().parent_path() / "lib" / "phantora";
+  if (!fs::exists(hooks / "libphantora_libc.so")) {
+    throw ConfigError{"the hooks are missing: expected them in " + hooks.string()};
+  }
+  return hooks;
+}
+
+std::string preload_list(const fs::path& hooks) {
+  std::vector<std::string> libraries;
+  for (const auto& entry : fs::directory_iterator{hooks}) {
+    const std::string name = entry.path().filename();
+    // The compiler library stays real where there is one, and libphantora_rank comes with the rest.
+    if (name.starts_with("libphantora_") || name.starts_with("libnvrtc")) continue;
+    libraries.push_back(entry.path());
+  }
+  std::sort(libraries.begin(), libraries.end());
+  std::string list = hooks / "libphantora_libc.so";
+  for (const std::string& library : libraries) list += ":" + library;
+  if (const char* already = std::getenv("LD_PRELOAD")) list += std::string{":"} + already;
+  return list;
+}
+
+std::int64_t now_ns(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+/// What the clocks show at virtual time zero. Where runs must repeat exactly, so does this: the
+/// start of 2026, so that differences of readings round alike.
+std::string epoch(const LaunchOptions& options) {
+  if (options.host_time != "measured") return "1767225600000000000:0";
+  return fmt::format("{}:{}", now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC));
+}
+
+std::string base_name(const std::string& path) { return fs::path{path}.filename(); }
+
+/// Where execvp will find `program`, said before 16 ranks say it.
+/// @throws CommandError if nothing can be run by this name.
+void check_program(const std::string& program) {
+  std::vector<fs::path> candidates;
+  if (program.find('/') != program.npos) {
+    candidates.emplace_back(program);
+  } else {
+    const char* variable = std::getenv("PATH");
+    std::istringstream folders{variable != nullptr ? variable : "/bin:/usr/bin"};
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path{folder.empty() ? "." : folder} / program);
+    }
+  }
+  bool found = false;
+  for (const fs::path& candidate : candidates) {
+    std::error_code error;
+    if (!fs::exists(candidate, error)) continue;
+    found = true;
+    if (!fs::is_directory(candidate, error) && access(candidate.c_str(), X_OK) == 0) return;
+  }
+  if (found) throw CommandError{"cannot run " + program + ": it is not executable", 126};
+  std::string text = "cannot run " + program + ": there is no such program";
+  text += candidates.size() == 1 && program.find('/') != program.npos ? "" : " in PATH";
+  if (base_name(program).starts_with("python")) {
+    text += "; examples/setup.sh makes a Python environment with PyTorch in build/venv";
+  }
+  throw CommandError{text, 127};
+}
+
+/// @throws ConfigError if `path` cannot be written.
+void check_writable(const std::string& what, const std::string& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::path{path}.has_parent_path() ? fs::path{path}.parent_path() : ".";
+  const fs::path probe = fs::exists(path, error) ? fs::path{path} : folder;
+  if (fs::is_directory(path, error)) {
+    throw ConfigError{"cannot write the " + what + " " + path + ": it is a folder"};
+  }
+  if (access(probe.c_str(), W_OK) != 0) {
+    throw ConfigError{"cannot write the " + what + " " + path + ": " + std::strerror(errno)};
+  }
+}
+
+/// Removes what an earlier run wrote there, so that a run that fails leaves nothing to mistake for
+/// its own.
+void remove_old(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) fs::remove(path, error);
+}
+
+/// One process to start: a rank, or with `per host` the launcher of a host's ranks.
+struct Start {
+  int first_rank = 0;
+  int ranks = 1;
+  std::map<std::string, std::string> environment;
+};
+
+std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster, bool per_host,
+                               const std::string& socket_name) {
+  const fs::path hooks = hook_directory();
+  const std::string port = std::to_string(free_port());
+  std::map<std::string, std::string> common = {
+      {"WORLD_SIZE", std::to_string(cluster.gpus.size())},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", port},
+      {"LD_PRELOAD", preload_list(hooks)},
+      {"TRITON_LIBCUDA_PATH", hooks.string()},
+      {channel::socket_variable, socket_name},
+      {channel::host_time_variable, options.host_time},
+      {channel::host_scale_variable, fmt::format("{}", options.host_scale)},
+      {channel::epoch_variable, epoch(options)},
+  };
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  common["LD_LIBRARY_PATH"] = hooks.string() + (path != nullptr ? std::string{":"} + path : "");
+  // As torchrun does: ranks must not each start a thread per core.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
+
+  std::vector<Start> starts;
+  int rank = 0;
+  for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
+    const Host& host = cluster.hosts[h];
+    const int local = static_cast<int>(host.gpus.size());
+    auto environment = common;
+    environment[channel::host_variable] = std::to_string(h);
+    environment["PHANTORA_HOST_NAME"] = host.name;
+    environment["GROUP_RANK"] = std::to_string(h);
+    environment["LOCAL_WORLD_SIZE"] = std::to_string(local);
+    if (per_host) {
+      environment.erase("WORLD_SIZE");
+      environment["PET_NNODES"] = std::to_string(cluster.hosts.size());
+      environment["PET_NPROC_PER_NODE"] = std::to_string(local);
+      environment["PET_NODE_RANK"] = std::to_string(h);
+      environment["PET_MASTER_ADDR"] = "127.0.0.1";
+      environment["PET_MASTER_PORT"] = port;
+      environment["PET_RDZV_BACKEND"] = "static";
+      starts.push_back({rank, local, environment});
+      rank += local;
+      continue;
+    }
+    for (int i = 0; i < local; ++i, ++rank) {
+      environment["RANK"] = std::to_string(rank);
+      environment["LOCAL_RANK"] = std::to_string(i);
+      starts.push_back({rank, 1, environment});
+    }
+  }
+  return starts;
+}
+
+pid_t start_process(const Start& start, const std::vector<std::string>& command,
+                    const sigset_t& original_mask) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw Error{std::string{"cannot start a rank: "} + std::strerror(errno)};
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigprocmask(SIG_SETMASK, &original_mask, nullptr);
+  // As mpirun does: the first rank reads the input. A terminal's belongs to the foreground group,
+  // which the ranks are not in.
+  if (start.first_rank != 0 || isatty(STDIN_FILENO) != 0) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+  }
+  for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
+  execvp(arguments[0], arguments.data());
+  std::fprintf(stderr, "phantora: cannot run %s: %s\n", arguments[0], std::strerror(errno));
+  _exit(127);
+}
+
+std::string name_of(const Start& start) {
+  if (start.ranks == 1) return fmt::format("rank {}", start.first_rank);
+  return fmt::format("the launcher of ranks {}-{}", start.first_rank,
+                     start.first_rank + start.ranks - 1);
+}
+
+std::string describe_status(int status) {
+  if (WIFSIGNALED(status)) {
+    std::string text = fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                                   sigdescr_np(WTERMSIG(status)));
+    // Linux's own way to free memory.
+    if (WTERMSIG(status) == SIGKILL) {
+      text += ", by you or because this machine's memory ran out (then try --runnable 1)";
+    }
+    return text;
+  }
+  return fmt::format("exited with status {}", WEXITSTATUS(status));
+}
+int shell_status(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// The engine's process: starts the ranks and serves them until they have ended.
+class Supervisor {
+ public:
+  explicit Supervisor(const LaunchOptions& options)
+      : options_{options}, cluster_{parse_cluster(options.cluster)}, gpu_{cluster_gpu()} {}
+
+  int run() {
+    // Signals arrive as messages, between two steps of the engine.
+    sigset_t caught;
+    sigemptyset(&caught);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&caught, signal);
+    sigprocmask(SIG_BLOCK, &caught, &original_mask_);
+    signals_ = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    const auto began = steady_clock::now();
+    const std::string base = base_name(options_.command.front());
+    const bool per_host = options_.per == "host" ||
+                          (options_.per.empty() && (base == "torchrun" || base == "accelerate"));
+    const std::string socket_name = fmt::format("phantora-{}-{}", getpid(), now_ns(CLOCK_REALTIME));
+    Session session{cluster_, gpu_, builtin_cost_model(gpu_), {}, nccl_variables()};
+    Engine engine{cluster_,
+                  gpu_,
+                  session,
+                  {.socket_name = socket_name,
+                   .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
+                   .stall_timeout = std::chrono::seconds{options_.stall_timeout_s}}};
+    engine.watch(signals_);
+    StepObserver observed;
+    session.subscribe(observed);
+    std::optional<TraceWriter> trace;
+    remove_old(options_.report);
+    remove_old(options_.trace);
+    if (!options_.trace.empty()) {
+      trace.emplace(options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); });
+      session.subscribe(*trace);
+    }
+
+    int status = 0;
+    try {
+      for (const Start& start : plan_starts(options_, cluster_, per_host, socket_name)) {
+        const pid_t child = start_process(start, options_.command, original_mask_);
+        started_.emplace(child, start);
+        for (int i = 0; i < start.ranks; ++i) {
+          engine.expect(start.first_rank + i, child, start.ranks == 1);
+        }
+      }
+      status = serve(engine);
+      kill_descendants();
+      engine.finish();
+    } catch (const std::exception& problem) {
+      kill_descendants();
+      std::cerr << "phantora: " << problem.what() << std::endl;
+      remove_old(options_.trace);
+      return software;
+    }
+    if (interrupted_ != 0) {
+      remove_old(options_.trace);
+      return status;
+    }
+    const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
+    if (trace) trace->close();
+    RunFacts facts{.cluster = options_.cluster,
+                   .command = options_.command,
+                   .host_time = options_.host_time,
+                   .host_scale = options_.host_scale,
+                   .sync = options_.sync,
+                   .status = status};
+    if (options_.host_time == "measured") facts.wall_seconds = wall;
+    const Report report{facts, cluster_, gpu_, session, engine, observed};
+    report.print(std::cout, wall);
+    if (!options_.report.empty()) report.write(options_.report);
+    return status;
+  }
+
+ private:
+  GpuModel cluster_gpu() const {
+    GpuModel gpu = gpu_model(cluster_.gpu_model);
+    if (cluster_.gpu_memory) gpu.memory = *cluster_.gpu_memory;
+    if (options_.gpu_memory) gpu.memory = parse_size(*options_.gpu_memory);
+    return gpu;
+  }
+
+  /// NCCL's own variables steer the simulated NCCL.
+  static NcclVariables nccl_variables() {
+    NcclVariables variables;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      const std::size_t equals = text.find('=');
+      if (text.starts_with("NCCL_")) variables[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    return variables;
+  }
+
+  /// Until every process has ended, or the first failure has been given time to spread.
+  int serve(Engine& engine) {
+    int status = 0;
+    std::optional<steady_clock::time_point> deadline;
+    while (!started_.empty()) {
+      try {
+        engine.step(milliseconds{50});
+      } catch (const StallError&) {
+        if (status != 0) return status;  // it follows from the failure that was told
+        throw;
+      }
+      drain_signals();
+      int child_status = 0;
+      for (pid_t child = 0; (child = waitpid(-1, &child_status, WNOHANG)) > 0;) {
+        const auto found = started_.find(child);
+        if (found == started_.end()) continue;  // an orphan of a rank
+        const Start start = found->second;
+        started_.erase(found);
+        for (int i = 0; i < start.ranks; ++i) engine.rank_ended(start.first_rank + i);
+        if (child_status == 0 || status != 0 || interrupted_) continue;
+        status = shell_status(child_status);
+        std::cerr << fmt::format("phantora: {} {}; ending the run\n", name_of(start),
+                                 describe_status(child_status));
+        // The others may be about to say why they fail too.
+        deadline = steady_clock::now() + milliseconds{1500};
+      }
+      if (interrupted_) {
+        std::cerr << "phantora: interrupted; stopping the ranks\n";
+        return 128 + interrupted_;
+      }
+      if (deadline && steady_clock::now() > *deadline) break;
+    }
+    return status;
+  }
+
+  void drain_signals() {
+    signalfd_siginfo info{};
+    while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo != SIGCHLD) interrupted_ = static_cast<int>(info.ssi_signo);
+    }
+  }
+
+  const LaunchOptions& options_;
+  Cluster cluster_;
+  GpuModel gpu_;
+  sigset_t original_mask_{};
+  int signals_ = -1;
+  int interrupted_ = 0;
+  std::map<pid_t, Start> started_{};
+};
+
+pid_t supervisor = 0;
+/// The second signal does not wait for the engine to come to it.
+void forward(int signal) {
+  static volatile std::sig_atomic_t forwarded = 0;
+  if (supervisor > 0) kill(supervisor, forwarded != 0 ? SIGKILL : signal);
+  forwarded = 1;
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  if (options.sync != "conservative") {
+    throw ConfigError{"--sync " + options.sync + ": only conservative is implemented"};
+  }
+  // Bad input is said before anything is started.
+  (void)parse_cluster(options.cluster);
+  (void)hook_directory();
+  if (options.gpu_memory) (void)parse_size(*options.gpu_memory);
+  check_writable("report", options.report);
+  check_writable("trace", options.trace);
+  check_program(options.command.front());
+
+  // Two processes watch over each other: whichever is killed, the other one cleans up. Both are
+  // subreapers, so that what ranks leave behind comes to them.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::fflush(nullptr);
+  const pid_t outer = getpid();
+  supervisor = fork();
+  if (supervisor < 0) throw Error{std::string{"cannot fork: "} + std::strerror(errno)};
+  if (supervisor == 0) {
+    setpgid(0, 0);  // Ctrl-C reaches the ranks through us, once
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != outer) _exit(software);
+    int status = software;
+    try {
+      status = Supervisor{options}.run();
+    } catch (const std::exception& problem) {
+      std::cerr << "phantora: " << problem.what() << std::endl;
+    }
+    std::fflush(nullptr);
+    std::cout.flush();
+    _exit(status);
+  }
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, forward);
+  int status = 0;
+  while (waitpid(supervisor, &status, 0) < 0 && errno == EINTR) {
+  }
+  kill_descendants();
+  if (WIFSIGNALED(status)) {
+    std::cerr << "phantora: the engine " << describe_status(status) << "; the run was ended\n";
+  }
+  return shell_status(status);
+}
+
+}  // namespace phantora::run

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <phantora/error.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace phantora::run {
+
+struct LaunchOptions {
+  std::string cluster;
+  std::optional<std::string> gpu_memory{};
+  std::string report{};
+  std::string trace{};
+  std::string host_time = "measured";
+  double host_scale = 1.0;
+  std::string sync = "conservative";
+  std::string per{};  ///< "gpu", "host", or empty: by the command
+  int runnable = 0;   ///< 0: as many as there are cores
+  int stall_timeout_s = 60;
+  std::vector<std::string> command{};
+};
+
+/// COMMAND cannot be started. `status` is what a shell would return.
+class CommandError : public Error {
+ public:
+  CommandError(const std::string& what, int shell_status) : Error{what}, status{shell_status} {}
+  int status;
+};
+
+/// `phantora run`: starts the ranks, serves them, reports. Returns the exit status.
+int launch(const LaunchOptions& options);
+
+}  // namespace phantora::run

@@ -1,0 +1,58 @@
+#include "run/launcher.hpp"
+
+#include <phantora/error.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+#include <iostream>
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs the real program on a GPU cluster that you do not have."};
+  app.name("phantora");
+  app.require_subcommand(1);
+
+  phantora::run::LaunchOptions options;
+  CLI::App* run = app.add_subcommand("run", "run a program on a simulated cluster");
+  run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8")->required();
+  run->add_option("--gpu-memory", options.gpu_memory, "memory of each GPU, as in 80GB");
+  run->add_option("--report", options.report, "write a JSON report");
+  run->add_option("--trace", options.trace, "write a trace for Perfetto");
+  run->add_option("--host-time", options.host_time, "measured, fixed:NS or off")
+      ->check([](const std::string& text) {
+        const bool known = text == "measured" || text == "off" ||
+                           (text.starts_with("fixed:") && text.size() > 6 &&
+                            text.find_first_not_of("0123456789", 6) == std::string::npos);
+        return known ? "" : "expected measured, fixed:NS or off, not " + text;
+      });
+  run->add_option("--host-scale", options.host_scale, "simulated per measured host time")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  run->add_option("--sync", options.sync, "conservative")->capture_default_str();
+  run->add_option("--per", options.per, "start COMMAND once per gpu or once per host")
+      ->check(CLI::IsMember({"gpu", "host"}));
+  run->add_option("--runnable", options.runnable, "ranks that may run at once (default: the cores)")
+      ->check(CLI::PositiveNumber);
+  run->add_option("--stall-timeout", options.stall_timeout_s,
+                  "seconds without progress after which a run is ended")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  run->add_option("command", options.command, "-- COMMAND...")->required();
+  run->positionals_at_end();
+
+  try {
+    app.parse(argc, argv);
+    return phantora::run::launch(options);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem);
+  } catch (const phantora::ConfigError& problem) {
+    std::cerr << "phantora: " << problem.what() << '\n';
+    return 2;
+  } catch (const phantora::run::CommandError& problem) {
+    std::cerr << "phantora: " << problem.what() << '\n';
+    return problem.status;
+  } catch (const std::exception& problem) {
+    std::cerr << "phantora: " << problem.what() << '\n';
+    return 70;
+  }
+}

@@ -1,0 +1,184 @@
+#include "run/report.hpp"
+
+#include <phantora/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace phantora::run {
+namespace {
+
+constexpr std::array sources = {CostSource::measured, CostSource::fitted, CostSource::roofline,
+                                CostSource::unknown};
+
+std::string duration_text(Duration d) {
+  const double s = to_seconds(d);
+  if (s >= 1) return fmt::format("{:.3f} s", s);
+  if (s >= 1e-3) return fmt::format("{:.3f} ms", s * 1e3);
+  return fmt::format("{:.1f} us", s * 1e6);
+}
+
+double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+/// "median (least .. greatest)" over the GPUs.
+template <class T, class Text>
+std::string spread(std::vector<T> values, Text text) {
+  if (values.empty()) return "-";
+  std::sort(values.begin(), values.end());
+  const T median = values[values.size() / 2];
+  if (values.front() == values.back()) return text(median);
+  return fmt::format("{} ({} .. {})", text(median), text(values.front()), text(values.back()));
+}
+
+}  // namespace
+
+void StepObserver::on_span(const Span& span) {
+  makespan_ = std::max(makespan_, span.end);
+  if (span.kind == Span::Kind::communication) return;
+  work_[span.gpu][span.stream].push_back({span.identity, span.start});
+  auto found = kernels_.find(span.name);
+  if (found == kernels_.end())
+    found = kernels_.emplace(std::string{span.name}, KernelTotal{}).first;
+  ++found->second.count;
+  found->second.total += span.end - span.start;
+  found->second.source = span.source;
+}
+
+Steps StepObserver::steps(GpuIndex gpu) const {
+  const auto streams = work_.find(gpu);
+  if (streams == work_.end()) return {};
+  const auto busiest = std::max_element(
+      streams->second.begin(), streams->second.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  return find_steps(busiest->second);
+}
+
+Report::Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, const Session& session,
+               const Engine& engine, const StepObserver& observed)
+    : facts_{std::move(facts)},
+      model_{gpu},
+      makespan_{observed.makespan()},
+      counters_{engine.counters()},
+      kernels_{observed.kernels()} {
+  for (GpuIndex i = 0; i < cluster.gpus.size(); ++i) {
+    gpus_.push_back({.rank = static_cast<int>(i),
+                     .host = cluster.host_of(cluster.gpus[i]).name,
+                     .steps = observed.steps(i),
+                     .use = session.use(i),
+                     .peak_memory = engine.peak_memory(i)});
+  }
+}
+
+void Report::print(std::ostream& out, double wall_seconds) const {
+  const auto line = [&](std::string_view name, const std::string& value) {
+    out << fmt::format("  {:<24}{}\n", name, value);
+  };
+  std::vector<Duration> step, busy, exposed;
+  std::vector<std::uint64_t> peak;
+  std::vector<Duration> by_source(sources.size());
+  for (const Gpu& gpu : gpus_) {
+    if (gpu.steps.count() > 0) step.push_back(gpu.steps.median());
+    busy.push_back(gpu.use.busy);
+    exposed.push_back(gpu.use.exposed);
+    peak.push_back(gpu.peak_memory);
+    for (std::size_t i = 0; i < sources.size(); ++i) by_source[i] += gpu.use.by_source[i];
+  }
+  const auto share = [&](Duration part) {
+    const double whole = to_seconds(makespan_.time_since_epoch());
+    return fmt::format("{} ({:.1f} %)", duration_text(part),
+                       whole > 0 ? 100 * to_seconds(part) / whole : 0.0);
+  };
+  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, model_.name, gpus_.size());
+  if (step.empty()) {
+    line("step time", "no repeating work found");
+  } else {
+    line("step time",
+         fmt::format("{}, {} steps of {} kernels and copies", spread(step, duration_text),
+                     gpus_.front().steps.count(), gpus_.front().steps.items));
+  }
+  line("simulated time", duration_text(makespan_.time_since_epoch()));
+  line("GPU busy", spread(busy, share));
+  line("exposed communication", spread(exposed, share));
+  line("peak memory",
+       spread(peak, [](std::uint64_t b) { return fmt::format("{:.2f} GiB", gib(b)); }) +
+           fmt::format(" of {:.2f} GiB", gib(static_cast<std::uint64_t>(model_.memory.count()))));
+  const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
+  std::string text;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (total == Duration{} || (sources[i] == CostSource::unknown && by_source[i] == Duration{})) {
+      continue;
+    }
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", to_string(sources[i]),
+                        100 * to_seconds(by_source[i]) / to_seconds(total));
+  }
+  line("kernel time by source", text.empty() ? "no kernels" : text);
+  line("forced answers", std::to_string(counters_.forced_answers));
+  for (const auto& [name, n] : counters_.named) line(name, std::to_string(n));
+  line("simulation took", fmt::format("{:.1f} s", wall_seconds));
+  out.flush();
+}
+
+void Report::write(const std::string& path) const {
+  using Json = nlohmann::ordered_json;
+  const auto seconds = [](Duration d) { return to_seconds(d); };
+  Json json;
+  json["phantora"] = "0.1.0";
+  json["cluster"] = facts_.cluster;
+  json["gpu"] = model_.name;
+  json["command"] = facts_.command;
+  json["status"] = facts_.status;
+  json["host_time"] = facts_.host_time;
+  json["host_scale"] = facts_.host_scale;
+  json["sync"] = facts_.sync;
+  json["simulated_s"] = seconds(makespan_.time_since_epoch());
+  json["gpu_memory_bytes"] = model_.memory.count();
+  for (const Gpu& gpu : gpus_) {
+    Json entry;
+    entry["rank"] = gpu.rank;
+    entry["host"] = gpu.host;
+    entry["step_s"] = gpu.steps.count() > 0 ? Json(seconds(gpu.steps.median())) : Json(nullptr);
+    entry["steps"] = gpu.steps.count();
+    entry["kernels_per_step"] = gpu.steps.items;
+    Json starts = Json::array();
+    for (const Time start : gpu.steps.starts) starts.push_back(seconds(start.time_since_epoch()));
+    entry["step_starts_s"] = std::move(starts);
+    entry["busy_s"] = seconds(gpu.use.busy);
+    entry["communication_s"] = seconds(gpu.use.communication);
+    entry["exposed_communication_s"] = seconds(gpu.use.exposed);
+    entry["kernels"] = gpu.use.kernels;
+    for (const CostSource source : sources) {
+      entry["kernel_s_by_source"][std::string{to_string(source)}] =
+          seconds(gpu.use.by_source[static_cast<std::size_t>(source)]);
+    }
+    entry["peak_memory_bytes"] = gpu.peak_memory;
+    json["ranks"].push_back(std::move(entry));
+  }
+  // Longest first; equal ones by name.
+  std::vector<const decltype(kernels_)::value_type*> ordered;
+  for (const auto& entry : kernels_) ordered.push_back(&entry);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto* a, const auto* b) { return a->second.total > b->second.total; });
+  json["kernels"] = Json::array();
+  for (const auto* entry : ordered) {
+    json["kernels"].push_back({{"name", entry->first},
+                               {"count", entry->second.count},
+                               {"total_s", seconds(entry->second.total)},
+                               {"source", to_string(entry->second.source)}});
+  }
+  json["forced_answers"] = counters_.forced_answers;
+  json["counters"] = Json::object();
+  for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
+  if (facts_.wall_seconds) json["wall_s"] = *facts_.wall_seconds;
+  std::ofstream file{path};
+  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  if (!file) throw Error{"cannot write the report " + path};
+}
+
+}  // namespace phantora::run

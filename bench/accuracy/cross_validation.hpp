@@ -1,0 +1,135 @@
+#pragma once
+
+#include <phantora/fitted_model.hpp>
+#include <phantora/kernel_data.hpp>
+#include <phantora/kernel_work.hpp>
+#include <phantora/roofline.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// How well kernels are predicted that the model has not seen.
+namespace phantora::accuracy {
+
+/// How the kernels are dealt to the folds, each of which is predicted from the others.
+enum class Holdout {
+  random,        ///< each kernel on its own: what interpolation between measured shapes costs
+  neighbourhood  ///< all kernels of a cell of shape space together: no near neighbour is left
+};
+
+struct Prediction {
+  std::string family;   ///< for the table: "gemm bf16", "elementwise", ...
+  std::string group;    ///< as in KernelWork
+  double measured = 0;  ///< seconds
+  double predicted = 0;
+  double stddev = 0;
+};
+
+struct Error {
+  std::size_t count = 0;
+  double mean = 0, median = 0, p90 = 0;  ///< of |predicted / measured - 1|
+  double total = 0;                      ///< sum predicted / sum measured
+};
+
+/// FNV-1a: the folds must be the same with every standard library.
+inline std::uint64_t stable_hash(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 1099511628211ULL;
+  }
+  return hash;
+}
+
+inline std::string family_of(const KernelQuery& query) {
+  const std::string group = describe(query).group;
+  if (group.starts_with("gemm")) {
+    const auto type = query.attributes.find("a_type");
+    const auto compute = query.attributes.find("compute");
+    std::string name = type->second == "fp32" ? compute->second : type->second;
+    return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
+  }
+  if (group.starts_with("conv_")) return "convolution";
+  if (group.starts_with("batch_norm_")) return "batch norm";
+  if (group.starts_with("sdpa_") || group.starts_with("flash_") || group.starts_with("fmha_")) {
+    return "attention";
+  }
+  if (group.ends_with("elementwise_kernel")) return "elementwise";
+  if (group.starts_with("memcpy_") || group == "memset") return "copy";
+  if (group == "multi_tensor_apply_kernel") return "multi-tensor";
+  return "reduction, normalisation, other";
+}
+
+inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& rows,
+                                              const GpuModel& gpu, Holdout holdout) {
+  constexpr std::size_t folds = 5;
+  std::vector<std::size_t> fold;
+  for (const Measurement& row : rows) {
+    const KernelWork work = describe(row.query);
+    std::string cell = work.group;
+    if (holdout == Holdout::random) {
+      cell += work.family + std::to_string(row.query.grid.count()) +
+              std::to_string(row.duration.count());
+      for (const auto& [key, value] : row.query.features) cell += key + std::to_string(value);
+    } else {
+      // Half a length scale: a factor of e in each of m, n, k of a GEMM.
+      for (const float x : work.coordinates) {
+        cell += ' ';
+        cell += std::to_string(std::lround(x * 2.0F));
+      }
+    }
+    fold.push_back(stable_hash(cell) % folds);
+  }
+  std::vector<Prediction> predictions;
+  const Roofline roofline{gpu};
+  for (std::size_t held = 0; held < folds; ++held) {
+    std::vector<Measurement> known;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (fold[i] != held) known.push_back(rows[i]);
+    }
+    const FittedModel model{gpu, known, gpu};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (fold[i] != held) continue;
+      auto estimate = model.estimate(rows[i].query);
+      if (!estimate) estimate = roofline.estimate(rows[i].query);
+      predictions.push_back({family_of(rows[i].query), describe(rows[i].query).group,
+                             to_seconds(rows[i].duration), to_seconds(estimate->duration),
+                             to_seconds(estimate->stddev)});
+    }
+  }
+  return predictions;
+}
+
+inline Error error_of(const std::vector<Prediction>& predictions) {
+  std::vector<double> errors;
+  double measured = 0;
+  double predicted = 0;
+  for (const Prediction& p : predictions) {
+    errors.push_back(std::abs(p.predicted / p.measured - 1.0));
+    measured += p.measured;
+    predicted += p.predicted;
+  }
+  std::ranges::sort(errors);
+  Error error{.count = errors.size(), .total = predicted / measured};
+  for (const double e : errors) error.mean += e / static_cast<double>(errors.size());
+  error.median = errors[errors.size() / 2];
+  error.p90 = errors[errors.size() * 9 / 10];
+  return error;
+}
+
+inline std::map<std::string, Error> errors_by(std::string Prediction::*key,
+                                              const std::vector<Prediction>& predictions) {
+  std::map<std::string, std::vector<Prediction>> families;
+  for (const Prediction& p : predictions) families[p.*key].push_back(p);
+  std::map<std::string, Error> errors;
+  for (const auto& [family, members] : families) errors.emplace(family, error_of(members));
+  return errors;
+}
+
+}  // namespace phantora::accuracy

@@ -1,0 +1,109 @@
+// Prints how well the H200's kernels are predicted when they are held out of the fit.
+//
+// Usage: kernel_cv [--detailed] [STEP.tsv...], where a step is a file of kernel data whose feature
+// `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
+#include "cross_validation.hpp"
+
+#include <phantora/builtin_cost_model.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <string_view>
+
+namespace {
+
+using namespace phantora;
+using namespace phantora::accuracy;
+
+void print(const char* title, const std::vector<Prediction>& predictions,
+           std::string Prediction::*key = &Prediction::family) {
+  std::printf("\n%s\n%-50s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
+              "p90", "total");
+  for (const auto& [family, e] : errors_by(key, predictions)) {
+    std::printf("%-50.50s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
+                100 * e.median, 100 * e.p90, e.total);
+  }
+}
+
+/// Predicts each kernel of a step, in the format of the kernel data with the feature "count".
+void replay(const std::filesystem::path& path, const KernelCostModel& model, bool each) {
+  struct Share {
+    double measured = 0, predicted = 0;
+  };
+  std::map<std::string, Share> shares;
+  std::map<std::string_view, double> sources;
+  for (Measurement& row : read_measurements(path)) {
+    const double count = row.query.features.extract("count").mapped();
+    const auto estimate = model.estimate(row.query);
+    const double measured = count * to_seconds(row.duration);
+    const double predicted = count * to_seconds(estimate->duration);
+    for (const std::string& family : {family_of(row.query), std::string{"whole step"}}) {
+      shares[family].measured += measured;
+      shares[family].predicted += predicted;
+    }
+    sources[to_string(estimate->source)] += predicted;
+    if (each) {
+      std::printf("%8.1f %8.1f %6.3f %5.0f %s %.130s\n", 1e6 * measured, 1e6 * predicted,
+                  predicted / measured, count, to_string(estimate->source).data(),
+                  row.query.name.c_str());
+    }
+  }
+  std::printf("\n%s, us\n%-34s %10s %10s %7s\n", path.filename().c_str(), "family", "measured",
+              "predicted", "ratio");
+  for (const auto& [family, s] : shares) {
+    std::printf("%-34s %10.1f %10.1f %7.3f\n", family.c_str(), 1e6 * s.measured, 1e6 * s.predicted,
+                s.predicted / s.measured);
+  }
+  for (const auto& [source, seconds] : sources) {
+    std::printf("%s: %.1f us\n", std::string{source}.c_str(), 1e6 * seconds);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const GpuModel gpu = gpu_model("h200");
+  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  std::vector<Prediction> bound;
+  const Roofline roofline{gpu};
+  for (const Measurement& row : rows) {
+    const auto e = roofline.estimate(row.query);
+    bound.push_back({family_of(row.query), describe(row.query).group, to_seconds(row.duration),
+                     to_seconds(e->duration), to_seconds(e->stddev)});
+  }
+  const auto held_out = cross_validate(rows, gpu, Holdout::random);
+  print("Fitted, every fifth kernel held out at random", held_out);
+  print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
+  print("Roofline alone", bound);
+  const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
+  bool detailed = false;
+  for (const std::string_view argument : arguments) {
+    if (argument == "--detailed") {
+      detailed = true;
+      print("Fitted, at random, by group", held_out, &Prediction::group);
+      print("Roofline alone, by group", bound, &Prediction::group);
+    } else {
+      replay(argument, builtin_cost_model(gpu), detailed);
+    }
+  }
+
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const KernelCostModel model = builtin_cost_model(gpu);
+  const auto loaded = Clock::now();
+  const FittedModel fitted{gpu, rows, gpu};
+  const auto begin = Clock::now();
+  double sum = 0;
+  for (const Measurement& row : rows) sum += to_seconds(fitted.estimate(row.query)->duration);
+  const auto end = Clock::now();
+  const auto us = [](auto span) { return std::chrono::duration<double, std::micro>(span).count(); };
+  std::printf("\nLoaded in %.0f ms; %.1f us per fitted estimate (sum %.3f s)\n",
+              us(loaded - start) / 1e3, us(end - begin) / static_cast<double>(rows.size()), sum);
+  return EXIT_SUCCESS;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "kernel_cv: %s\n", error.what());
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Everything a fresh Debian 12 machine needs: packages, a Python venv with the stock PyTorch wheel,
+# and the release build. Does nothing twice. Sourced by quickstart.sh and test/run.sh.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/build/venv
+
+packages=(g++ cmake ninja-build pkg-config python3 python3-venv ca-certificates
+  libboost-graph-dev libeigen3-dev libfmt-dev libgtest-dev libbenchmark-dev
+  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libzstd-dev)
+
+say() { printf '\n== %s\n' "$*"; }
+
+install_packages() {
+  local missing=() package
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "installing ${missing[*]}"
+  local as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# The stamp is a copy of the requirements that the venv satisfies.
+make_venv() {
+  local wanted=$root/examples/pytorch/requirements.txt
+  cmp -s "$wanted" "$venv/requirements.installed" && return 0
+  say "making the Python environment in build/venv (the torch wheel is 0.5 GB)"
+  mkdir -p "$root/build"
+  [ -x "$venv/bin/python" ] || /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"
+  cp "$wanted" "$venv/requirements.installed"
+}
+
+build_release() {
+  [ ! -x "$root/cmake/fetch_cuda_headers.sh" ] || "$root/cmake/fetch_cuda_headers.sh"
+  say "building (build/release)"
+  (cd "$root" && cmake --preset release >build/configure.log 2>&1) || { cat "$root/build/configure.log"; return 1; }
+  cmake --build "$root/build/release" "$@"
+}
+
+setup() {
+  install_packages
+  make_venv
+  build_release
+}

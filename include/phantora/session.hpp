@@ -1,0 +1,161 @@
+#pragma once
+
+#include <phantora/cluster.hpp>
+#include <phantora/collectives.hpp>
+#include <phantora/gpu_model.hpp>
+#include <phantora/ids.hpp>
+#include <phantora/kernel_cost_model.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace phantora {
+
+/// Keys that the caller chooses; unique within a session.
+using MarkerId = Id<struct MarkerTag, std::uint64_t>;
+/// Index of a GPU in Cluster::gpus.
+using GpuIndex = std::uint32_t;
+/// Index of a process (logical processes of one rank share it), counted from 0.
+using ProcessIndex = std::uint32_t;
+/// A kernel that add_query() has put a price on.
+using QueryIndex = std::uint32_t;
+
+/// A stretch of time on a stream.
+struct Span {
+  enum class Kind : std::uint8_t { compute, copy, communication };
+  GpuIndex gpu = 0;
+  ProcessIndex process = 0;
+  StreamId stream{};
+  Kind kind{};
+  CostSource source{};      ///< of a compute or copy span
+  std::string_view name{};  ///< valid during the call
+  /// Equal for equal work: same kernel and launch, or same collective and size.
+  std::uint64_t identity = 0;
+  Time start{};
+  Time end{};
+};
+
+/// Watches a Session. Told in time order per stream.
+class SessionObserver {
+ public:
+  SessionObserver() = default;
+  SessionObserver(const SessionObserver&) = default;
+  SessionObserver& operator=(const SessionObserver&) = default;
+  virtual ~SessionObserver() = default;
+  virtual void on_span(const Span&) {}
+};
+
+/// How a GPU's streams behave in time. Defaults are measured on an H200 (lib/README.md, "Device").
+struct DeviceTiming {
+  /// From the end of a launch call to the start of the kernel on an idle stream.
+  Duration launch_latency{1'500'000};
+  /// Between two kernels of a stream whose second was queued in time.
+  Duration kernel_gap{1'250'000};
+  /// A kernel's slow-down while a collective runs on its GPU: limited by arithmetic, by memory.
+  double compute_slowdown = 1.32;
+  double memory_slowdown = 1.16;
+  /// A collective's slow-down while a kernel of either kind runs on one of its GPUs.
+  double collective_slowdown_by_compute = 1.40;
+  double collective_slowdown_by_memory = 1.60;
+};
+
+/// What one GPU did. Unions of spans, so that overlapping work counts once.
+struct GpuUse {
+  Duration busy{};           ///< anything ran
+  Duration communication{};  ///< a collective ran
+  Duration exposed{};        ///< a collective ran and no kernel did
+  std::vector<Duration> by_source = std::vector<Duration>(4);  ///< kernel time by CostSource
+  std::uint64_t kernels = 0;
+};
+
+/// A blocking call that may return.
+struct Answer {
+  ProcessIndex process = 0;
+  std::uint32_t thread = 0;
+  Time clock{};      ///< what the thread's clock becomes
+  bool done = true;  ///< of a query
+};
+
+/// The simulation of live ranks: streams of GPUs, collectives over the network, and the
+/// conservative rule that decides which blocking call may return.
+///
+/// The caller appends work as it is issued, says how far each process is (advance), and gets the
+/// answers that are safe. Deterministic: results depend on issue times and program order, not on
+/// when calls of different processes arrive. Not thread-safe.
+class Session {
+ public:
+  Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
+          DeviceTiming timing = {}, NcclVariables nccl = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  void subscribe(SessionObserver& observer);
+
+  /// Prices a kernel once. @throws CostError if no model answers.
+  QueryIndex add_query(const KernelQuery& query);
+  /// Streams of one process are in-order queues of one GPU.
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+
+  void launch(StreamId stream, Time issued, QueryIndex query);
+  void record(StreamId stream, Time issued, MarkerId marker);
+  void wait(StreamId stream, Time issued, MarkerId marker);
+  /// The stream stops here until host_function_done(ticket).
+  void host_function(StreamId stream, Time issued, std::uint64_t ticket);
+  void host_function_done(std::uint64_t ticket, Time finished);
+  /// Host functions whose turn has come since the last call, with their instants.
+  std::vector<std::pair<std::uint64_t, Time>> due_host_functions();
+
+  /// @param gpus  of each rank.
+  CommunicatorId add_communicator(std::vector<GpuIndex> gpus);
+  /// One rank's part of the communicator's next collective.
+  void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                  CollectiveOp op, Bytes total, int root, std::uint64_t tag = 0);
+  /// One rank's group of sends and receives, which run together.
+  /// @param group  src_rank or dst_rank of each is `rank`.
+  void send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                 std::span<const SendRecv> group, std::uint64_t tag = 0);
+  /// The tags of the calls to the two above that have completed since the last call of this.
+  std::vector<std::uint64_t> finished_collectives();
+
+  /// Thread `thread` of `process` blocks until `marker` has completed.
+  void synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker);
+  /// It asks whether `marker` has completed at `clock`.
+  void query(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker);
+  /// When a marker completed, as far as is known now.
+  [[nodiscard]] std::optional<Time> completion(MarkerId marker) const;
+  /// Nobody will name `marker` again in a blocking call.
+  void drop(MarkerId marker);
+
+  /// Simulates as far as is safe and returns the calls that may return.
+  ///
+  /// @param bounds  per process, the least clock of its running threads; `never` if none runs.
+  ///   Nothing will be issued before its process's bound.
+  std::vector<Answer> advance(std::span<const Time> bounds);
+  /// The least bound with which advance() would do more: what the caller has to wait for. `never`
+  /// if nothing is under way.
+  [[nodiscard]] Time awaited() const;
+  /// The blocked call that would return first if no other process issued anything, answered
+  /// although that is not known to be safe. Nothing if no answer can be found.
+  std::optional<Answer> force();
+
+  /// The instant up to which everything is simulated.
+  [[nodiscard]] Time now() const noexcept;
+  [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
+  /// Collectives that some ranks have reached and others have not: one line each, naming the
+  /// communicator, the operation, who waits since when and who is missing.
+  [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phantora

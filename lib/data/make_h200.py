@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Writes h200.tsv, the kernel times that the built-in model for the H200 is fitted on.
+
+Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
+
+The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz beside this file, which
+measure_h200.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
+
+Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
+times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
+convolution, an attention, with all the kernels that the call launched) and one per kernel that
+PyTorch launches itself. README.md, one folder up, lists the keys.
+"""
+import gzip
+import json
+import re
+import sys
+
+SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
+TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp8": "fp8_e4m3"}
+COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp8": "fp32"}
+COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Pageable": "memcpy_h2d_pageable",
+          "DtoH (Device -> Pinned": "memcpy_d2h_pinned", "DtoH (Device -> Pageable": "memcpy_d2h_pageable"}
+
+
+# Between two kernels on a stream, when the host is ahead: mean of the 1,639 such gaps in a trace of
+# two GPT-2 steps on an H200. The same figure as launch_gap in builtin_cost_model.hpp.
+LAUNCH_GAP_US = 1.4
+
+
+def total(kernels):
+    """Time that a library call occupies its stream: its kernels, and the gaps between them."""
+    return sum(k["us"] for k in kernels) + LAUNCH_GAP_US * max(0, len(kernels) - 1)
+
+
+def call(name, us, bytes=0, features=None, attributes=None):
+    """A row for a library call."""
+    return dict(name=name, us=us, bytes=bytes, features=features or {}, attributes=attributes or {})
+
+
+def launch(kernel, features=None, attributes=None, bytes=0):
+    """A row for a single kernel, copy or memset."""
+    name = kernel["name"]
+    if kernel["grid"] is None:
+        operation = "memset" if name.startswith("Memset") else next(v for k, v in COPIES.items() if k in name)
+        return call(operation, kernel["us"], kernel["bytes"])
+    return dict(name=name, grid=kernel["grid"], block=kernel["block"], shared=kernel["smem"], us=kernel["us"],
+                bytes=bytes, features=features or {}, attributes=attributes or {})
+
+
+def alignment(size):
+    """The largest power of two, at most 16, that divides `size`."""
+    return min(16, size & -size)
+
+
+def gemm(row):
+    """torch.mm on row-major A[m,k], B[k,n] is cuBLAS's column-major C'[n,m] = B' A'."""
+    dtype = row["dtype"]
+    # F.linear and _scaled_mm take the weight as [n,k]: B is a transposed view.
+    a_layout, b_layout = row.get("layout", "NT" if row["op"] in ("linear_bias", "scaled_mm") else "NN")
+    m, n, k = row["n"], row["m"], row["k"]
+    lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
+    c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    compute = COMPUTE[dtype]
+    if TYPE[dtype] == "fp32":
+        # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
+        names = " ".join(k["name"] for k in row["kernels"])
+        compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
+    features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
+                    a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
+                    c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
+    attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
+                      transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
+    return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
+
+
+def is_torch(kernel):
+    """Whether PyTorch launched the kernel itself, rather than cuDNN."""
+    return re.search(r"\bat::|at_cuda_detail|pytorch_flash|fmha_cutlass", kernel["name"]) is not None
+
+
+def attention(row):
+    shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"], s_kv=row["seq"],
+                 d=row["head_dim"], d_v=row["head_dim"])
+    attributes = dict(type="bf16", causal=str(int(row["causal"])))
+    mine = [k for k in row["kernels"] if not is_torch(k)]
+    rows = [launch(k, shape, attributes) if re.search("flash|fmha", k["name"]) else pointwise(k, row)
+            for k in row["kernels"] if is_torch(k)]
+    forward = next((i + 1 for i, k in enumerate(mine) if "_fprop_" in k["name"]), 0)
+    if forward:
+        rows.append(call("sdpa_fwd", total(mine[:forward]), features=shape, attributes=attributes))
+    if any("_bprop_" in k["name"] for k in mine):
+        rows.append(call("sdpa_bwd", total(mine[forward:]), features=shape, attributes=attributes))
+    return rows
+
+
+def split_backward(kernels):
+    """The kernels of backward data and of backward filter, which follow one another.
+
+    Backward data ends with its matrix multiply and what reduces or re-orders the result of that.
+    """
+    multiply = re.compile(r"nvjet|cutlass|xmma|dgrad")
+    end = next(i for i, k in enumerate(kernels) if multiply.search(k["name"]) and "helper" not in k["name"]) + 1
+    while end < len(kernels) and re.search(r"nhwcToNchw|splitKreduce|ReduceSplitK|dgrad", kernels[end]["name"]):
+        end += 1
+    return kernels[:end], kernels[end:]
+
+
+def convolution(row):
+    """PyTorch runs forward, ones_like (a fill), backward data, backward filter, then adds the gradients."""
+    p = row["k"] // 2 if row["k"] < 16 else 0
+    shape = dict(n=row["batch"], c=row["cin"], h=row["hw"], w=row["hw"], k=row["cout"], r=row["k"], s=row["k"],
+                 stride_h=row["stride"], stride_w=row["stride"], pad_h=p, pad_w=p, dilation_h=1, dilation_w=1, groups=1)
+    attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
+                      layout="nhwc" if row["channels_last"] else "nchw")
+    kernels = row["kernels"]
+    fill = next(i for i, k in enumerate(kernels) if "FillFunctor" in k["name"])
+    data, weight = split_backward([k for k in kernels[fill:] if not is_torch(k)])
+    rows = [call(name, total(part), features=shape, attributes=attributes)
+            for name, part in (("conv_fwd", kernels[:fill]), ("conv_bwd_data", data), ("conv_bwd_filter", weight))]
+    return rows + [pointwise(k, row) for k in kernels[fill:] if is_torch(k)]
+
+
+def per_block(kernel):
+    """Elements that one block of an elementwise kernel covers; 0 for other kernels."""
+    threads = kernel["block"][0] if kernel["block"] else 0
+    if "::vectorized_elementwise_kernel<" in kernel["name"]:
+        return threads * 8
+    if "::unrolled_elementwise_kernel<" in kernel["name"]:
+        return threads * 4
+    match = re.search(r"::elementwise_kernel<(\d+), (\d+)", kernel["name"])
+    return int(match[1]) * int(match[2]) if match else 0
+
+
+def reduction(row, elements):
+    """Rows are results, columns what each is reduced from."""
+    kind = row.get("kind", row["op"])
+    inputs = {"sum0": row.get("rows"), "sum01": row.get("rows"), "mean_last": 256}.get(kind)
+    if inputs is None:
+        inputs = row["cols"] if kind.endswith("1") else elements
+    return dict(numel=elements, rows=elements // inputs, cols=inputs)
+
+
+def pointwise(kernel, row):
+    """Elementwise kernels carry their number of elements, the others the shape of the operation."""
+    covered = per_block(kernel)
+    elements = row.get("numel") or row.get("rows", 0) * row.get("cols", 0)
+    if covered:
+        blocks = kernel["grid"][0]
+        numel = elements if -(-elements // covered) == blocks else blocks * covered
+        return launch(kernel, dict(numel=numel))
+    if row["op"] == "cat":
+        # Two inputs of numel elements are read, and written one after the other.
+        return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
+    if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
+        # The step counts: a tensor of one element each.
+        return launch(kernel, dict(numel=kernel["grid"][0]))
+    if "::batch_norm_" in kernel["name"]:
+        return launch(kernel, dict(numel=row["batch"] * row["cin"] * row["hw"] ** 2))
+    if "::reduce_kernel<" in kernel["name"] and elements:
+        return launch(kernel, reduction(row, elements))
+    if "vectorized_gather_kernel" in kernel["name"] and "dim" in row:
+        # Rows of the table are read and written, by an index of 8 bytes each.
+        return launch(kernel, bytes=row["rows"] * (2 * row["dim"] * SIZE[row["dtype"]] + 8))
+    if "CatArrayBatchedCopy" in kernel["name"] and row.get("kind") == "rotary":
+        return launch(kernel, bytes=2 * elements * SIZE["bf16"])
+    if "numel" in row:
+        return launch(kernel, dict(numel=elements))
+    if "cols" in row and row["op"] != "cast":
+        return launch(kernel, dict(rows=row["rows"], cols=row["cols"]))
+    return launch(kernel)
+
+
+def batch_norm(row):
+    """cuDNN's for fp32, PyTorch's own kernels for bf16."""
+    rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    shape = dict(n=row["batch"], c=row["cin"], h=row["hw"], w=row["hw"])
+    attributes = dict(type=row["dtype"], layout="nhwc" if row["channels_last"] else "nchw")
+    cudnn = [k for k in row["kernels"] if not is_torch(k)]
+    backward = next((i for i, k in enumerate(cudnn) if re.search("_bw_|_bwtr", k["name"])), len(cudnn))
+    # A memset before the backward kernel belongs to it.
+    while 0 < backward < len(cudnn) and cudnn[backward - 1]["name"].startswith("Memset"):
+        backward -= 1
+    for name, part in (("batch_norm_fwd_train", cudnn[:backward]), ("batch_norm_bwd", cudnn[backward:])):
+        if any("cudnn" in k["name"] for k in part):
+            rows.append(call(name, total(part), features=shape, attributes=attributes))
+    return rows
+
+
+def optimiser(row):
+    """A list of tensors: two of three are matrices; a kernel that is launched once takes them all."""
+    matrices = sum(1 for i in range(row["count"]) if i % 3)
+    elements = matrices * row["width"] ** 2 + (row["count"] - matrices) * row["width"]
+    names = [k["name"] for k in row["kernels"]]
+    whole = lambda k: "multi_tensor_apply" in k["name"] and names.count(k["name"]) == 1 and "std::plus" not in k["name"]
+    return [launch(k, dict(numel=elements)) if whole(k) else pointwise(k, row) for k in row["kernels"]]
+
+
+def rows_of(row):
+    if row["op"] in ("mm", "bmm", "linear_bias", "scaled_mm"):
+        return gemm(row)
+    if row["op"].startswith("sdpa"):
+        return attention(row)
+    if row["op"].startswith("conv2d"):
+        return convolution(row)
+    if row["op"].startswith("batch_norm"):
+        return batch_norm(row)
+    if row["op"] == "optimiser":
+        return optimiser(row)
+    return [pointwise(k, row) for k in row["kernels"]]
+
+
+def text(row):
+    dim = lambda d: "x".join(map(str, d)) if d else "-"
+    pairs = lambda d: ";".join(f"{k}={v}" for k, v in d.items()) or "-"
+    return "\t".join([row["name"], dim(row.get("grid")), dim(row.get("block")), str(row.get("shared", 0)),
+                      str(row["bytes"]), f"{row['us']:.3f}", pairs(row["features"]), pairs(row["attributes"])])
+
+
+def main(out, *sweeps):
+    lines = {}
+    for sweep in sweeps:
+        for line in gzip.open(sweep, "rt"):
+            row = json.loads(line)
+            for made in rows_of(row) if row.get("kernels") else []:
+                # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
+                fields = text(made).split("\t")
+                lines.setdefault(tuple(fields[:5] + fields[6:]), []).append(made["us"])
+    with open(out, "w") as file:
+        file.write("# Kernel times on one NVIDIA H200, made by make_h200.py.\n")
+        file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\n")
+        for key, us in sorted(lines.items()):
+            file.write("\t".join([*key[:5], f"{sum(us) / len(us):.3f}", *key[5:]]) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

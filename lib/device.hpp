@@ -1,0 +1,130 @@
+#pragma once
+
+#include <phantora/session.hpp>
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <vector>
+
+/// One GPU's streams in time. Private to Session.
+namespace phantora::detail {
+
+class Device;
+
+/// A kernel with its price, as a device runs it.
+struct PricedKernel {
+  std::string name;
+  Duration duration{};
+  CostSource source{};
+  enum class Limit : std::uint8_t { arithmetic, memory, copy_engine } limit{};
+  /// Share of the GPU's SMs that it can fill, in (0, 1].
+  double demand = 1.0;
+  std::uint64_t identity = 0;  ///< Span::identity
+};
+
+struct StreamOp {
+  enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function } kind{};
+  Time issued{};
+  std::uint64_t argument = 0;  ///< query, marker, collective part or ticket
+};
+
+/// An in-order queue. The head is either in progress or waits for its start.
+struct StreamQueue {
+  StreamId id{};
+  ProcessIndex process = 0;
+  Device* device = nullptr;
+  std::deque<StreamOp> ops{};
+  Time end{};                 ///< of the last operation that completed
+  bool after_kernel = false;  ///< that operation occupied the GPU: the next one has a gap
+  enum class State : std::uint8_t {
+    idle,
+    running,
+    in_collective,
+    waiting,
+    in_host_function
+  } state{};
+  // While running: `remaining` ps of full-speed work at `segment_start`, moved only when the
+  // rate's bits change, so that the completion does not depend on who looked when.
+  const PricedKernel* kernel = nullptr;
+  Time start{};
+  Time segment_start{};
+  double remaining = 0;
+  double rate = 0;
+  Time completion = never;
+};
+
+/// What a device tells the session.
+class DeviceEvents {
+ public:
+  DeviceEvents() = default;
+  DeviceEvents(const DeviceEvents&) = delete;
+  DeviceEvents& operator=(const DeviceEvents&) = delete;
+  virtual ~DeviceEvents() = default;
+  virtual const PricedKernel& kernel(QueryIndex query) = 0;
+  virtual void marker_completed(MarkerId marker, Time at) = 0;
+  /// The marker's completion, or nothing: then `stream` is woken (Device::wake) when it comes.
+  virtual std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& stream) = 0;
+  virtual void collective_reached(std::uint64_t part, StreamQueue& stream, Time at) = 0;
+  virtual void host_function_reached(std::uint64_t ticket, StreamQueue& stream, Time at) = 0;
+  virtual void span(const Span& span) = 0;
+};
+
+/// Kernels of different streams share the SMs: each runs at full speed while their demands fit, and
+/// at demand's share otherwise; a running collective slows them further.
+class Device {
+ public:
+  Device(GpuIndex index, const DeviceTiming& timing, DeviceEvents& events)
+      : index_{index}, timing_{timing}, events_{events} {}
+
+  StreamQueue& add_stream(StreamId id, ProcessIndex process);
+  void append(StreamQueue& stream, StreamOp op);
+
+  /// The next instant at which something here changes by itself; `never` if nothing does.
+  [[nodiscard]] Time next_event() const;
+  /// Handles everything that happens at `now` (== next_event()).
+  void process(Time now);
+
+  /// The marker that `stream`'s head waits for completed at `at`.
+  void wake(StreamQueue& stream, Time at);
+  /// The collective at `stream`'s head starts to move data, or ends, at `at`.
+  void collective_started(Time at);
+  void collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
+                           Time reached, Time at, bool moved_data);
+  void host_function_finished(StreamQueue& stream, Time at);
+
+  /// True while something beyond this GPU's own streams influences it: then its time must not run
+  /// ahead of the global one.
+  [[nodiscard]] bool coupled() const noexcept { return pending_collectives_ + foreign_waits_ > 0; }
+  void add_foreign_wait(int change) noexcept { foreign_waits_ += change; }
+
+  /// The factor by which kernels that run here now slow a collective (>= 1).
+  [[nodiscard]] double collective_slowdown() const;
+  [[nodiscard]] GpuIndex index() const noexcept { return index_; }
+  [[nodiscard]] const GpuUse& use() const noexcept { return use_; }
+  [[nodiscard]] const std::set<ProcessIndex>& processes() const noexcept { return processes_; }
+
+ private:
+  [[nodiscard]] Time head_start(const StreamQueue& stream) const;
+  [[nodiscard]] Time next_of(const StreamQueue& stream) const;
+  void start_head(StreamQueue& stream, Time now);
+  void complete_kernel(StreamQueue& stream, Time now);
+  void update_rates(Time now);
+  void count(int& counter, int change, Time now);
+
+  GpuIndex index_;
+  const DeviceTiming& timing_;
+  DeviceEvents& events_;
+  std::deque<StreamQueue> streams_{};
+  std::vector<StreamQueue*> active_{};  ///< running kernels, by stream
+  std::set<ProcessIndex> processes_{};
+  int pending_collectives_ = 0;  ///< reached by a stream and not finished
+  int moving_collectives_ = 0;
+  int foreign_waits_ = 0;
+  int running_kernels_ = 0, running_copies_ = 0;
+  Time processed_to_{};
+  Time counted_to_{};
+  GpuUse use_{};
+};
+
+}  // namespace phantora::detail

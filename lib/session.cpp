@@ -1,0 +1,735 @@
+#include "device.hpp"
+
+#include <phantora/error.hpp>
+#include <phantora/flow_network.hpp>
+#include <phantora/session.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+namespace phantora {
+namespace {
+
+using detail::Device;
+using detail::PricedKernel;
+using detail::StreamOp;
+using detail::StreamQueue;
+
+/// One rank's presence in a collective or in a group of sends and receives.
+struct Part {
+  std::uint64_t operation = 0;  ///< collective instance
+  StreamQueue* stream = nullptr;
+  int rank = 0;
+  std::uint64_t tag = 0;
+  Time reached = never;
+};
+
+/// A collective, or one message of a send/recv group, from the first rank that reaches it.
+struct Operation {
+  std::uint64_t id = 0;
+  CommunicatorId communicator{};
+  /// The same in every run, whichever rank's call arrives first: it chooses routes and breaks ties.
+  std::uint64_t key = 0;
+  std::string name;
+  std::vector<std::uint64_t> parts{};  ///< those that exist so far
+  std::size_t expected = 0;            ///< how many there will be
+  std::size_t reached = 0;
+  Time last_reached{};
+  std::uint64_t identity = 0;  ///< equal for equal work
+  CollectivePlan plan{};
+  bool started = false;
+  std::size_t unfinished_flows = 0;
+  Time finish{};  ///< latest completion of its flows so far
+  struct MovingFlow {
+    FlowId id{};
+    Bandwidth alone{};  ///< its rate where nothing else shares its links
+  };
+  std::vector<MovingFlow> flows{};
+  double slowdown = 1.0;
+};
+
+/// A rank's send/recv group: done when all its messages are.
+struct Group {
+  StreamQueue* stream = nullptr;
+  std::uint64_t tag = 0;
+  Time reached = never;
+  std::vector<std::uint64_t> messages{};
+  std::size_t unfinished = 0;
+  bool moving = false;
+  Time finish{};
+};
+
+struct MarkerState {
+  Device* device = nullptr;  ///< where it was recorded
+  std::optional<Time> completed{};
+  std::vector<StreamQueue*> waiting{};
+  int waits = 0;  ///< appended and not yet reached by their streams
+  bool dropped = false;
+  [[nodiscard]] bool forgettable() const { return dropped && completed && waits == 0; }
+};
+
+struct CommunicatorState {
+  std::vector<GpuIndex> gpus;
+  Communicator communicator;
+  std::uint64_t key = 0;                        ///< of its GPUs, and of how many it has had before
+  std::vector<std::uint64_t> joined;            ///< per rank: collectives called so far
+  std::map<std::uint64_t, std::uint64_t> open;  ///< call number -> operation
+  /// (src, dst) -> messages whose other side has not called yet, oldest first.
+  struct Channel {
+    std::deque<std::uint64_t> sends, receives;
+    std::uint64_t messages = 0;
+  };
+  std::map<std::pair<int, int>, Channel> channels;
+};
+
+struct Request {
+  ProcessIndex process = 0;
+  std::uint32_t thread = 0;
+  Time clock{};
+  MarkerId marker{};
+  bool query = false;
+};
+
+// splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) over a running key.
+std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
+  key = (key ^ value) + 0x9e3779b97f4a7c15ULL;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+  return key ^ (key >> 31);
+}
+
+// Which unit a library operation occupies. Everything else is bound by memory.
+PricedKernel::Limit limit_of(const KernelQuery& query) {
+  const std::string_view name = query.name;
+  if (name.starts_with("memcpy")) return PricedKernel::Limit::copy_engine;
+  for (const std::string_view arithmetic : {"gemm", "conv_", "sdpa_", "rnn_"}) {
+    if (name.starts_with(arithmetic)) return PricedKernel::Limit::arithmetic;
+  }
+  for (const std::string_view attention : {"flash_fwd", "flash_bwd", "fmha_"}) {
+    if (name.find(attention) != name.npos) return PricedKernel::Limit::arithmetic;
+  }
+  return PricedKernel::Limit::memory;
+}
+
+// The share of the SMs that a launch can fill: blocks over resident blocks, as limited by threads
+// (2048 per SM on every GPU we model). A library operation fills the GPU.
+double demand_of(const KernelQuery& query, int sm_count) {
+  const double threads = query.block.count();
+  const double blocks = query.grid.count();
+  if (threads <= 1 && blocks <= 1) return 1.0;
+  const double resident = std::max(1.0, std::floor(2048.0 / threads)) * sm_count;
+  return std::clamp(blocks / resident, 1.0 / (16.0 * sm_count), 1.0);
+}
+
+}  // namespace
+
+class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
+ public:
+  Impl(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs, DeviceTiming timing,
+       NcclVariables nccl)
+      : cluster_{cluster},
+        gpu_{gpu},
+        costs_{std::move(costs)},
+        timing_{timing},
+        nccl_{std::move(nccl)},
+        view_{cluster_.topology.view()},
+        network_{view_},
+        network_events_{network_.subscribe(*this)} {
+    for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i) devices_.emplace_back(i, timing_, *this);
+  }
+
+  // --- Appending ---
+
+  QueryIndex add_query(const KernelQuery& query) {
+    const auto estimate = costs_.estimate(query);
+    if (!estimate) throw CostError{"no cost model answers for kernel " + query.name};
+    kernels_.push_back({.name = query.name,
+                        .duration = std::max(estimate->duration, Duration{1}),
+                        .source = estimate->source,
+                        .limit = limit_of(query),
+                        .demand = demand_of(query, gpu_.sm_count),
+                        .identity = kernels_.size()});
+    return static_cast<QueryIndex>(kernels_.size() - 1);
+  }
+
+  void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process) {
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no such GPU");
+    streams_.emplace(id, &devices_[gpu].add_stream(id, process));
+  }
+
+  void append(StreamId id, StreamOp op) {
+    StreamQueue& queue = stream(id);
+    if (op.kind == StreamOp::Kind::marker) {
+      markers_[MarkerId{op.argument}].device = queue.device;
+    } else if (op.kind == StreamOp::Kind::wait) {
+      ++markers_[MarkerId{op.argument}].waits;
+    }
+    queue.device->append(queue, op);
+  }
+
+  void host_function_done(std::uint64_t ticket, Time finished) {
+    const auto found = host_functions_.find(ticket);
+    PHANTORA_EXPECTS(found != host_functions_.end(), "no host function runs under this ticket");
+    StreamQueue* queue = found->second;
+    host_functions_.erase(found);
+    queue->device->host_function_finished(*queue, std::max(finished, queue->end));
+  }
+
+  CommunicatorId add_communicator(std::vector<GpuIndex> gpus) {
+    std::vector<NodeId> nodes;
+    for (const GpuIndex gpu : gpus) nodes.push_back(cluster_.gpus.at(gpu));
+    const std::size_t ranks = gpus.size();
+    std::uint64_t key = generations_[gpus]++;
+    for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
+    communicators_.push_back({std::move(gpus),
+                              Communicator{cluster_, std::move(nodes), nccl_},
+                              key,
+                              std::vector<std::uint64_t>(ranks),
+                              {},
+                              {}});
+    return CommunicatorId{communicators_.size() - 1};
+  }
+
+  void collective(StreamId id, Time issued, CommunicatorId communicator, int rank, CollectiveOp op,
+                  Bytes total, int root, std::uint64_t tag) {
+    CommunicatorState& state = communicators_.at(communicator.value);
+    const std::uint64_t call = state.joined.at(static_cast<std::size_t>(rank))++;
+    auto [open, first] = state.open.try_emplace(call, 0);
+    if (first) {
+      Operation& operation = new_operation(communicator, std::string{to_string(op)});
+      operation.key = mixed(state.key, call);
+      operation.expected = state.gpus.size();
+      operation.identity = ~mixed(mixed(state.key, static_cast<std::uint64_t>(op)),
+                                  static_cast<std::uint64_t>(total.count()));
+      if (total.count() > 0) operation.plan = state.communicator.plan(op, total, root);
+      open->second = operation.id;
+    }
+    Operation& operation = operations_.at(open->second);
+    if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
+    append_part(id, issued, operation, rank, tag);
+  }
+
+  void send_recv(StreamId id, Time issued, CommunicatorId communicator, int rank,
+                 std::span<const SendRecv> group, std::uint64_t tag) {
+    CommunicatorState& state = communicators_.at(communicator.value);
+    const std::uint64_t group_id = ++last_part_;
+    Group& mine = groups_[group_id];
+    mine.stream = &stream(id);
+    mine.tag = tag;
+    for (const SendRecv& message : group) {
+      CommunicatorState::Channel& channel = state.channels[{message.src_rank, message.dst_rank}];
+      for (const bool sends : {true, false}) {
+        if ((sends ? message.src_rank : message.dst_rank) != rank) continue;
+        auto& theirs = sends ? channel.receives : channel.sends;
+        auto& ours = sends ? channel.sends : channel.receives;
+        std::uint64_t operation_id = 0;
+        if (theirs.empty()) {
+          Operation& operation = new_operation(communicator, "send_recv");
+          operation.key =
+              mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
+                          static_cast<std::uint64_t>(message.dst_rank)),
+                    channel.messages++);
+          operation.expected = 2;
+          if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
+            operation.plan = state.communicator.plan(std::span{&message, 1});
+          }
+          operation_id = operation.id;
+          ours.push_back(operation_id);
+        } else {
+          operation_id = theirs.front();
+          theirs.pop_front();
+        }
+        operations_.at(operation_id).parts.push_back(group_id);
+        mine.messages.push_back(operation_id);
+      }
+    }
+    mine.unfinished = mine.messages.size();
+    append(id, {StreamOp::Kind::collective, issued, group_id});
+  }
+
+  // --- Blocking calls ---
+
+  void request(const Request& request) { requests_.push_back(request); }
+
+  [[nodiscard]] std::optional<Time> completion(MarkerId marker) const {
+    const auto found = markers_.find(marker);
+    return found == markers_.end() ? std::nullopt : found->second.completed;
+  }
+
+  void drop(MarkerId marker) {
+    const auto found = markers_.find(marker);
+    if (found == markers_.end()) return;
+    found->second.dropped = true;
+    if (found->second.forgettable()) markers_.erase(found);
+  }
+
+  std::vector<Answer> advance(std::span<const Time> bounds) {
+    bounds_.assign(bounds.begin(), bounds.end());
+    // A thread that asks about a marker goes on at its own clock.
+    for (const Request& request : requests_) {
+      if (request.process >= bounds_.size()) bounds_.resize(request.process + 1, never);
+      if (request.query) {
+        bounds_[request.process] = std::min(bounds_[request.process], request.clock);
+      }
+    }
+    Time horizon = never;
+    for (const Time bound : bounds_) horizon = std::min(horizon, bound);
+
+    std::vector<Answer> answers = answer_locally();
+    if (!answers.empty()) return answers;
+    while (true) {
+      const Time next = next_event();
+      if (next > horizon || next == never) break;
+      process(next);
+      answers = collect([](const Request&) { return false; });
+      if (!answers.empty()) return answers;
+    }
+    if (horizon != never) simulated_to_ = std::max(simulated_to_, horizon);
+    return collect([&](const Request& request) { return request.clock <= horizon; });
+  }
+
+  std::optional<Answer> force() {
+    if (requests_.empty()) return std::nullopt;
+    std::vector<Answer> answers;
+    while (answers.empty()) {
+      const Time next = next_event();
+      if (next == never) return std::nullopt;
+      // A query that would be answered before this event is the smallest answer.
+      const auto query = std::min_element(
+          requests_.begin(), requests_.end(), [](const Request& a, const Request& b) {
+            return std::tuple{!a.query, a.clock, a.process, a.thread} <
+                   std::tuple{!b.query, b.clock, b.process, b.thread};
+          });
+      if (query->query && query->clock < next) {
+        const Answer answer{query->process, query->thread, query->clock, false};
+        requests_.erase(query);
+        return answer;
+      }
+      process(next);
+      answers = collect([](const Request&) { return false; });
+    }
+    for (std::size_t i = 1; i < answers.size(); ++i) forced_extra_.push_back(answers[i]);
+    return answers.front();
+  }
+
+  [[nodiscard]] Time now() const noexcept { return simulated_to_; }
+  [[nodiscard]] Time awaited() const {
+    Time least = next_event();
+    for (const Request& request : requests_) {
+      if (request.query) least = std::min(least, request.clock);
+    }
+    return least;
+  }
+  [[nodiscard]] const GpuUse& use(GpuIndex gpu) const { return devices_.at(gpu).use(); }
+  void subscribe(SessionObserver& observer) { observers_.push_back(&observer); }
+  std::vector<std::uint64_t> finished_collectives() { return std::exchange(finished_tags_, {}); }
+  std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
+    return std::exchange(due_host_functions_, {});
+  }
+  [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
+
+ private:
+  StreamQueue& stream(StreamId id) {
+    const auto found = streams_.find(id);
+    PHANTORA_EXPECTS(found != streams_.end(), "unknown stream");
+    return *found->second;
+  }
+
+  Operation& new_operation(CommunicatorId communicator, std::string name) {
+    const std::uint64_t id = ++last_operation_;
+    Operation& operation = operations_[id];
+    operation.id = id;
+    operation.communicator = communicator;
+    operation.name = std::move(name);
+    return operation;
+  }
+
+  void append_part(StreamId id, Time issued, Operation& operation, int rank, std::uint64_t tag) {
+    const std::uint64_t part_id = ++last_part_;
+    Part& part = parts_[part_id];
+    part.operation = operation.id;
+    part.stream = &stream(id);
+    part.rank = rank;
+    part.tag = tag;
+    operation.parts.push_back(part_id);
+    append(id, {StreamOp::Kind::collective, issued, part_id});
+  }
+
+  // --- What devices tell ---
+
+  const PricedKernel& kernel(QueryIndex query) override { return kernels_.at(query); }
+
+  void marker_completed(MarkerId marker, Time at) override {
+    MarkerState& state = markers_[marker];
+    state.completed = at;
+    for (StreamQueue* waiting : std::exchange(state.waiting, {})) {
+      if (waiting->device != state.device) waiting->device->add_foreign_wait(-1);
+      waiting->device->wake(*waiting, at);
+      --state.waits;
+    }
+    if (state.forgettable()) markers_.erase(marker);
+  }
+
+  std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& waiting) override {
+    MarkerState& state = markers_.at(marker);
+    if (state.completed) {
+      const Time at = *state.completed;
+      --state.waits;
+      if (state.forgettable()) markers_.erase(marker);
+      return at;
+    }
+    state.waiting.push_back(&waiting);
+    if (waiting.device != state.device) waiting.device->add_foreign_wait(+1);
+    return std::nullopt;
+  }
+
+  void collective_reached(std::uint64_t part, StreamQueue&, Time at) override {
+    // The rest of the cluster may not have got here: the network acts on it in global order.
+    reached_.emplace(at, part);
+  }
+
+  void host_function_reached(std::uint64_t ticket, StreamQueue& queue, Time at) override {
+    host_functions_[ticket] = &queue;
+    due_host_functions_.emplace_back(ticket, at);
+  }
+
+  void span(const Span& span) override {
+    for (SessionObserver* observer : observers_) observer->on_span(span);
+  }
+
+  void on_flow_finish(FlowId flow, Time completion) override {
+    finished_flows_.emplace_back(flow, completion);
+  }
+
+  // --- Simulation ---
+
+  [[nodiscard]] Time next_event() const {
+    Time next = network_.next_event();
+    for (const Device& device : devices_) next = std::min(next, device.next_event());
+    if (!reached_.empty()) next = std::min(next, reached_.begin()->first);
+    if (!finishing_.empty()) next = std::min(next, finishing_.begin()->first);
+    return next;
+  }
+
+  /// Everything that happens at `now`, which is next_event().
+  void process(Time now) {
+    simulated_to_ = std::max(simulated_to_, now);
+    for (Device& device : devices_) {
+      if (device.next_event() <= now) device.process(now);
+    }
+    while (!reached_.empty() && reached_.begin()->first <= now) {
+      const auto [at, part] = *reached_.begin();
+      reached_.erase(reached_.begin());
+      part_reached(part, at);
+    }
+    if (network_.next_event() <= now) advance_network(now);
+    while (!finishing_.empty() && finishing_.begin()->first <= now) {
+      const auto [at, operation] = *finishing_.begin();
+      finishing_.erase(finishing_.begin());
+      finish(operation, at);
+    }
+    update_slowdowns(now);
+  }
+
+  void part_reached(std::uint64_t id, Time at) {
+    if (const auto group = groups_.find(id); group != groups_.end()) {
+      group->second.reached = at;
+      if (group->second.messages.empty()) finish_group(id, at);
+      for (const std::uint64_t message : std::vector{group->second.messages}) {
+        operation_reached(operations_.at(message), at);
+      }
+      return;
+    }
+    Part& part = parts_.at(id);
+    part.reached = at;
+    operation_reached(operations_.at(part.operation), at);
+  }
+
+  void operation_reached(Operation& operation, Time at) {
+    ++operation.reached;
+    operation.last_reached = std::max(operation.last_reached, at);
+    if (operation.reached == operation.expected) start(operation, operation.last_reached);
+  }
+
+  void start(Operation& operation, Time at) {
+    operation.started = true;
+    operation.finish = at + operation.plan.latency;
+    for (FlowSpec& spec : operation.plan.flows) {
+      spec.start = at + operation.plan.latency;
+      spec.key = operation.key;
+      double alone = spec.rate_cap.bytes_per_second();
+      for (const LinkUse& use : spec.links) {
+        alone = std::min(
+            alone, view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
+      }
+      const FlowId flow = network_.start(spec);
+      flow_owner_[flow] = operation.id;
+      operation.flows.push_back({flow, Bandwidth{alone}});
+    }
+    operation.unfinished_flows = operation.flows.size();
+    operation.plan.flows.clear();
+    moving_.push_back(operation.id);
+    for (const std::uint64_t part : operation.parts) {
+      const auto group = groups_.find(part);
+      if (group == groups_.end()) {
+        parts_.at(part).stream->device->collective_started(at);
+      } else if (!group->second.moving) {
+        group->second.moving = true;
+        group->second.stream->device->collective_started(at);
+      }
+    }
+    if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
+  }
+
+  void advance_network(Time now) {
+    network_.advance_to(now);
+    for (const auto& [flow, completion] : std::exchange(finished_flows_, {})) {
+      const auto owner = flow_owner_.find(flow);
+      Operation& operation = operations_.at(owner->second);
+      flow_owner_.erase(owner);
+      operation.finish = std::max(operation.finish, completion);
+      if (--operation.unfinished_flows == 0) finishing_.emplace(operation.finish, operation.id);
+    }
+    network_.commit(now);
+  }
+
+  void finish(std::uint64_t id, Time at) {
+    Operation& operation = operations_.at(id);
+    for (const std::uint64_t part : operation.parts) {
+      const auto group = groups_.find(part);
+      if (group == groups_.end()) {
+        const Part& done = parts_.at(part);
+        done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
+                                                 done.reached, at, true);
+        finished_tags_.push_back(done.tag);
+        parts_.erase(part);
+      } else if (--group->second.unfinished == 0) {
+        finish_group(part, at);
+      }
+    }
+    std::erase(moving_, id);
+    operations_.erase(id);
+  }
+
+  void finish_group(std::uint64_t id, Time at) {
+    const Group& group = groups_.at(id);
+    group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
+                                              group.reached, at, group.moving);
+    finished_tags_.push_back(group.tag);
+    groups_.erase(id);
+  }
+
+  /// Kernels on any of its GPUs slow a collective: its flows' caps follow.
+  void update_slowdowns(Time now) {
+    for (const std::uint64_t id : moving_) {
+      Operation& operation = operations_.at(id);
+      double slowdown = 1.0;
+      for (const std::uint64_t part : operation.parts) {
+        const auto group = groups_.find(part);
+        const StreamQueue* queue =
+            group == groups_.end() ? parts_.at(part).stream : group->second.stream;
+        slowdown = std::max(slowdown, queue->device->collective_slowdown());
+      }
+      if (slowdown == operation.slowdown) continue;
+      operation.slowdown = slowdown;
+      for (const Operation::MovingFlow& flow : operation.flows) {
+        if (!flow_owner_.contains(flow.id)) continue;
+        network_.set_rate_cap(flow.id, now, flow.alone / slowdown);
+      }
+    }
+  }
+
+  // --- Answers ---
+
+  /// Devices that nothing outside influences run ahead as far as their own processes allow.
+  std::vector<Answer> answer_locally() {
+    for (const Request& request : requests_) {
+      const auto marker = markers_.find(request.marker);
+      if (marker == markers_.end() || marker->second.completed) continue;
+      Device* device = marker->second.device;
+      if (device == nullptr) continue;
+      const Time bound = local_bound(*device);
+      while (!device->coupled()) {
+        const Time next = device->next_event();
+        if (next > bound || next == never) break;
+        device->process(next);
+        if (!request.query && completion(request.marker)) break;
+      }
+    }
+    return collect([&](const Request& request) {
+      const auto marker = markers_.find(request.marker);
+      if (marker == markers_.end() || marker->second.device == nullptr) return true;
+      const Device& device = *marker->second.device;
+      return !device.coupled() && request.clock <= local_bound(device);
+    });
+  }
+
+  [[nodiscard]] Time local_bound(const Device& device) const {
+    Time bound = never;
+    for (const ProcessIndex process : device.processes()) {
+      if (process < bounds_.size()) bound = std::min(bound, bounds_[process]);
+    }
+    return bound;
+  }
+
+  /// Takes out the requests that can be answered: those whose marker is known, and queries about
+  /// the rest whose device `settled` up to their clock.
+  template <class Settled>
+  std::vector<Answer> collect(Settled settled) {
+    std::vector<Answer> answers = std::exchange(forced_extra_, {});
+    std::erase_if(requests_, [&](const Request& request) {
+      const auto marker = markers_.find(request.marker);
+      // Nobody recorded it, or it was dropped after completion: CUDA calls that done.
+      const bool known = marker == markers_.end() || marker->second.completed.has_value();
+      const Time completed = known && marker != markers_.end() ? *marker->second.completed : Time{};
+      if (known && completed <= request.clock) {
+        answers.push_back({request.process, request.thread, request.clock, true});
+        return true;
+      }
+      if (request.query) {
+        if (!known && !settled(request)) return false;
+        answers.push_back({request.process, request.thread, request.clock, false});
+        return true;
+      }
+      if (!known) return false;
+      answers.push_back({request.process, request.thread, completed, true});
+      return true;
+    });
+    return answers;
+  }
+
+  Cluster cluster_;
+  GpuModel gpu_;
+  KernelCostModel costs_;
+  DeviceTiming timing_;
+  NcclVariables nccl_;
+  NetworkView view_;
+  FlowNetwork network_;
+  Subscription network_events_;
+  std::deque<Device> devices_{};
+  std::deque<PricedKernel> kernels_{};
+  std::unordered_map<StreamId, StreamQueue*> streams_{};
+  std::unordered_map<MarkerId, MarkerState> markers_{};
+  std::unordered_map<std::uint64_t, StreamQueue*> host_functions_{};
+  std::vector<std::pair<std::uint64_t, Time>> due_host_functions_{};
+  std::deque<CommunicatorState> communicators_{};
+  std::map<std::vector<GpuIndex>, std::uint64_t> generations_{};
+  std::unordered_map<std::uint64_t, Operation> operations_{};
+  std::unordered_map<std::uint64_t, Part> parts_{};
+  std::unordered_map<std::uint64_t, Group> groups_{};
+  std::uint64_t last_operation_ = 0, last_part_ = 0;
+  std::vector<std::uint64_t> moving_{};
+  std::set<std::pair<Time, std::uint64_t>> reached_{};
+  std::set<std::pair<Time, std::uint64_t>> finishing_{};
+  std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
+  std::vector<std::pair<FlowId, Time>> finished_flows_{};
+  std::vector<std::uint64_t> finished_tags_{};
+  std::vector<Request> requests_{};
+  std::vector<Answer> forced_extra_{};
+  std::vector<Time> bounds_{};
+  Time simulated_to_{};
+  std::vector<SessionObserver*> observers_{};
+};
+
+std::vector<std::string> Session::Impl::incomplete_collectives() const {
+  std::vector<std::string> lines;
+  std::map<std::uint64_t, const Operation*> ordered;
+  for (const auto& [id, operation] : operations_) {
+    if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);
+  }
+  for (const auto& [id, operation] : ordered) {
+    const CommunicatorState& state = communicators_.at(operation->communicator.value);
+    std::vector<bool> here(state.gpus.size(), false);
+    Time since = never;
+    for (const std::uint64_t part_id : operation->parts) {
+      const auto part = parts_.find(part_id);
+      if (part == parts_.end() || part->second.reached == never) continue;
+      here.at(static_cast<std::size_t>(part->second.rank)) = true;
+      since = std::min(since, part->second.reached);
+    }
+    std::string waiting, missing;
+    for (std::size_t rank = 0; rank < here.size(); ++rank) {
+      std::string& list = here[rank] ? waiting : missing;
+      if (!list.empty()) list += ", ";
+      list += std::to_string(rank);
+    }
+    std::string line =
+        operation->name + " on a communicator of " + std::to_string(state.gpus.size()) + " ranks";
+    if (operation->expected == state.gpus.size() && since != never) {
+      line += ": ranks " + waiting + " wait since " +
+              std::to_string(to_seconds(since.time_since_epoch())) + " s, missing: " + missing;
+    } else {
+      line += ": one side has called, the other has not";
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Session::Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
+                 DeviceTiming timing, NcclVariables nccl)
+    : impl_{std::make_unique<Impl>(cluster, gpu, std::move(costs), timing, std::move(nccl))} {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+void Session::subscribe(SessionObserver& observer) { impl_->subscribe(observer); }
+QueryIndex Session::add_query(const KernelQuery& query) { return impl_->add_query(query); }
+void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
+  impl_->add_stream(stream, gpu, process);
+}
+void Session::launch(StreamId stream, Time issued, QueryIndex query) {
+  impl_->append(stream, {StreamOp::Kind::kernel, issued, query});
+}
+void Session::record(StreamId stream, Time issued, MarkerId marker) {
+  impl_->append(stream, {StreamOp::Kind::marker, issued, marker.value});
+}
+void Session::wait(StreamId stream, Time issued, MarkerId marker) {
+  impl_->append(stream, {StreamOp::Kind::wait, issued, marker.value});
+}
+void Session::host_function(StreamId stream, Time issued, std::uint64_t ticket) {
+  impl_->append(stream, {StreamOp::Kind::host_function, issued, ticket});
+}
+void Session::host_function_done(std::uint64_t ticket, Time finished) {
+  impl_->host_function_done(ticket, finished);
+}
+std::vector<std::uint64_t> Session::finished_collectives() { return impl_->finished_collectives(); }
+std::vector<std::pair<std::uint64_t, Time>> Session::due_host_functions() {
+  return impl_->due_host_functions();
+}
+CommunicatorId Session::add_communicator(std::vector<GpuIndex> gpus) {
+  return impl_->add_communicator(std::move(gpus));
+}
+void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                         CollectiveOp op, Bytes total, int root, std::uint64_t tag) {
+  impl_->collective(stream, issued, communicator, rank, op, total, root, tag);
+}
+void Session::send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                        std::span<const SendRecv> group, std::uint64_t tag) {
+  impl_->send_recv(stream, issued, communicator, rank, group, tag);
+}
+void Session::synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker) {
+  impl_->request({process, thread, clock, marker, false});
+}
+void Session::query(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker) {
+  impl_->request({process, thread, clock, marker, true});
+}
+std::optional<Time> Session::completion(MarkerId marker) const { return impl_->completion(marker); }
+void Session::drop(MarkerId marker) { impl_->drop(marker); }
+std::vector<Answer> Session::advance(std::span<const Time> bounds) {
+  return impl_->advance(bounds);
+}
+std::optional<Answer> Session::force() { return impl_->force(); }
+Time Session::now() const noexcept { return impl_->now(); }
+Time Session::awaited() const { return impl_->awaited(); }
+const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }
+std::vector<std::string> Session::incomplete_collectives() const {
+  return impl_->incomplete_collectives();
+}
+
+}  // namespace phantora

@@ -1,0 +1,216 @@
+#include "rank/device_memory.hpp"
+
+#include "rank/kernel_launch.hpp"
+#include "rank/sparse_bytes.hpp"
+#include "rank_fakes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace phantora::rank {
+namespace {
+
+constexpr std::size_t MiB = 1024 * 1024;
+
+std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
+
+TEST(DeviceMemory, AccountsBlocksOfTwoMiB) {
+  const std::size_t before = fakes::process().used;
+  void* a = allocate(0, 100);
+  void* b = allocate(0, 513);
+  EXPECT_EQ(fakes::process().used - before, 2 * MiB);  // both share a block
+  EXPECT_EQ(bytes_at(b) - bytes_at(a), 512);           // 100 rounded to the alignment
+  void* c = allocate(0, 1 * MiB);
+  EXPECT_EQ(fakes::process().used - before, 4 * MiB);
+  void* d = allocate(0, 2 * MiB + 1);
+  EXPECT_EQ(fakes::process().used - before, 8 * MiB);
+  for (void* p : {a, b, c, d}) EXPECT_TRUE(deallocate(p));
+  EXPECT_EQ(fakes::process().used, before);
+  EXPECT_FALSE(deallocate(a));
+  int on_host = 0;
+  EXPECT_FALSE(deallocate(&on_host));
+  EXPECT_FALSE(is_device_address(&on_host));
+}
+
+TEST(DeviceMemory, RefusesMoreThanTheCapacity) {
+  auto& process = fakes::process();
+  process.capacity = process.used + 4 * MiB;
+  void* a = allocate(0, 3 * MiB);
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(allocate(0, 1), nullptr);
+  EXPECT_TRUE(deallocate(a));
+  void* b = allocate(0, 1);
+  EXPECT_NE(b, nullptr);
+  deallocate(b);
+  process.capacity = std::size_t{1} << 40;
+}
+
+TEST(DeviceMemory, FindsTheAllocationOfAnAddress) {
+  void* a = allocate(1, 3 * MiB);
+  const auto found = allocation_of(bytes_at(a) + 3 * MiB - 1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->device, 1);
+  EXPECT_EQ(found->base, a);
+  EXPECT_EQ(found->size, 3 * MiB);
+  EXPECT_FALSE(allocation_of(bytes_at(a) + 3 * MiB));
+  deallocate(a);
+  EXPECT_FALSE(allocation_of(a));
+}
+
+TEST(DeviceMemory, ManyAllocationsNeverOverlapAndAllIsGivenBack) {
+  const std::size_t before = fakes::process().used;
+  std::mt19937 random{7};
+  std::map<std::byte*, std::size_t> live;
+  for (int step = 0; step < 4000; ++step) {
+    if (live.size() > 60 || (!live.empty() && random() % 2 == 0)) {
+      auto victim = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+      ASSERT_TRUE(deallocate(victim->first));
+      live.erase(victim);
+    } else {
+      const std::size_t size = 1 + random() % (random() % 2 == 0 ? 6 * MiB : MiB);
+      auto* p = bytes_at(allocate(0, size));
+      ASSERT_NE(p, nullptr);
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % 512, 0u);
+      const auto next = live.lower_bound(p);
+      if (next != live.end()) {
+        ASSERT_LE(p + size, next->first);
+      }
+      if (next != live.begin()) {
+        const auto previous = std::prev(next);
+        ASSERT_LE(previous->first + previous->second, p);
+      }
+      live.emplace(p, size);
+    }
+  }
+  for (const auto& [p, size] : live) EXPECT_TRUE(deallocate(p));
+  EXPECT_EQ(fakes::process().used, before);
+}
+
+TEST(DeviceMemory, UnknownBytesReadAsZerosAndAreCounted) {
+  auto* p = bytes_at(allocate(0, 10000));
+  const int value = 42;
+  write(p + 4094, &value, sizeof value);  // crosses a page
+  int back = 7;
+  EXPECT_TRUE(read(&back, p + 4094, sizeof back));
+  EXPECT_EQ(back, 42);
+  auto& unknown = fakes::process().counters["unknown_reads"];
+  const auto before = unknown;
+  std::vector<unsigned char> all(10000, 0xff);
+  EXPECT_FALSE(read(all.data(), p, all.size()));
+  EXPECT_EQ(unknown, before + 1);
+  EXPECT_EQ(all[0], 0);
+  EXPECT_EQ(all[4094], 42);
+  deallocate(p);
+  auto* again = bytes_at(allocate(0, 10000));
+  ASSERT_EQ(again, p);
+  EXPECT_FALSE(read(&back, again + 4094, sizeof back));
+  EXPECT_EQ(back, 0);  // never what the freed allocation held
+  deallocate(again);
+}
+
+TEST(DeviceMemory, AddressRangesHoldDataWithoutMemory) {
+  const std::size_t before = fakes::process().used;
+  auto* p = bytes_at(reserve_addresses(0, 3 * MiB));
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(fakes::process().used, before);
+  EXPECT_EQ(allocation_of(p + 5)->size, 4 * MiB);
+  fill(p + 5, 9, 1);
+  EXPECT_TRUE(known(p + 5, 1));
+  EXPECT_TRUE(release_addresses(p));
+  EXPECT_FALSE(known(p + 5, 1));
+  EXPECT_FALSE(release_addresses(p));
+}
+
+// Against a plain array of optional bytes, over a range of a few pages and two regions.
+TEST(SparseBytes, AgreesWithAPlainArray) {
+  constexpr std::size_t size = 3 * 4096;
+  constexpr std::uint64_t base = 2 * MiB - 6000;
+  std::mt19937 random{3};
+  SparseBytes sparse;
+  std::vector<std::optional<std::byte>> plain(size);
+  for (int step = 0; step < 3000; ++step) {
+    const std::size_t first = random() % size;
+    const std::size_t count =
+        1 + random() % std::min<std::size_t>(size - first, 1 + random() % 9000);
+    const auto value = static_cast<std::byte>(random());
+    switch (random() % 4) {
+      case 0: {
+        std::vector<std::byte> bytes(count);
+        for (auto& b : bytes) b = static_cast<std::byte>(random());
+        sparse.write(base + first, bytes.data(), count);
+        std::copy(bytes.begin(), bytes.end(), plain.begin() + static_cast<std::ptrdiff_t>(first));
+        break;
+      }
+      case 1:
+        sparse.fill(base + first, value, count);
+        std::fill_n(plain.begin() + static_cast<std::ptrdiff_t>(first), count, value);
+        break;
+      case 2:
+        sparse.forget(base + first, count);
+        std::fill_n(plain.begin() + static_cast<std::ptrdiff_t>(first), count, std::nullopt);
+        break;
+      default: {
+        const std::size_t to = random() % (size - count + 1);
+        sparse.copy(base + to, sparse, base + first, count);
+        const std::vector<std::optional<std::byte>> moved(
+            plain.begin() + static_cast<std::ptrdiff_t>(first),
+            plain.begin() + static_cast<std::ptrdiff_t>(first + count));
+        std::copy(moved.begin(), moved.end(), plain.begin() + static_cast<std::ptrdiff_t>(to));
+      }
+    }
+    std::vector<std::byte> back(count, std::byte{0xff});
+    const bool all = sparse.read(base + first, back.data(), count);
+    bool expected_all = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(back[i], plain[first + i].value_or(std::byte{0}));
+      expected_all = expected_all && plain[first + i].has_value();
+    }
+    ASSERT_EQ(all, expected_all);
+    ASSERT_EQ(sparse.known(base + first, count), expected_all);
+  }
+  sparse.forget(0, std::uint64_t{1} << 45);  // visits what is stored, not 32 TiB of pages
+  EXPECT_EQ(sparse.stored_pages(), 0u);
+}
+
+TEST(Copies, SmallDataIsRealAndLargeIsUnknown) {
+  Stream& stream = legacy_stream(0);
+  auto* p = bytes_at(allocate(0, 4 * small_bytes));
+  std::vector<int> host(small_bytes / sizeof(int));
+  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<int>(i * i);
+  auto& launched = fakes::process().launched;
+  copy_async(p, host.data(), small_bytes, CopyKind::host_to_device, false, false, stream);
+  EXPECT_EQ(launched.back().name, "memcpy_h2d_pageable");
+  EXPECT_EQ(launched.back().bytes, 65536.0);
+  copy_async(p + small_bytes, p, small_bytes, CopyKind::device_to_device, false, false, stream);
+  EXPECT_EQ(launched.back().name, "memcpy_d2d");
+  std::vector<int> back(host.size());
+  const auto synchronizations = fakes::process().synchronizations;
+  copy_async(back.data(), p + small_bytes, small_bytes, CopyKind::device_to_host, false, false,
+             stream);
+  EXPECT_EQ(fakes::process().synchronizations, synchronizations + 1);  // pageable: waits
+  EXPECT_EQ(back, host);
+  const std::vector<char> large(small_bytes + 1, 1);
+  copy_async(p, large.data(), large.size(), CopyKind::host_to_device, true, false, stream);
+  EXPECT_EQ(launched.back().name, "memcpy_h2d_pinned");
+  EXPECT_FALSE(known(p, 1));
+  EXPECT_FALSE(known(p + small_bytes, 1));
+  EXPECT_TRUE(known(p + small_bytes + 1, 1));
+  fill_async(p, 3, 16, stream);
+  EXPECT_EQ(launched.back().name, "memset");
+  copy_async(back.data(), p, 16, CopyKind::device_to_host, true, true, stream);
+  EXPECT_EQ(back[0], 0x03030303);
+  auto* other = bytes_at(allocate(1, 16));
+  copy_async(other, p, 16, CopyKind::device_to_device, false, false, stream);
+  EXPECT_EQ(launched.back().name, "memcpy_p2p");
+  EXPECT_TRUE(known(other, 16));
+  deallocate(other);
+  deallocate(p);
+}
+
+}  // namespace
+}  // namespace phantora::rank

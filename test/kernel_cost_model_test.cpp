@@ -1,0 +1,351 @@
+#include <phantora/builtin_cost_model.hpp>
+#include <phantora/error.hpp>
+#include <phantora/fitted_model.hpp>
+#include <phantora/gpu_model.hpp>
+#include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernel_signature.hpp>
+#include <phantora/kernel_work.hpp>
+#include <phantora/measured_table.hpp>
+#include <phantora/roofline.hpp>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+KernelQuery gemm(double m, double n, double k, double c_align = 16) {
+  return {.name = "gemm",
+          .features = {{"m", m}, {"n", n}, {"k", k}, {"batch", 1}, {"c_align", c_align}},
+          .attributes = {{"a_type", "bf16"},
+                         {"b_type", "bf16"},
+                         {"c_type", "bf16"},
+                         {"compute", "fp32"},
+                         {"transa", "N"},
+                         {"transb", "N"},
+                         {"epilogue", "none"}}};
+}
+
+/// Any query that an adapter could make, and many that none would.
+KernelQuery random_query(std::mt19937& random) {
+  static const std::vector<std::string> names{
+      "gemm",
+      "conv_fwd",
+      "conv_bwd_data",
+      "conv_bwd_filter",
+      "sdpa_fwd",
+      "sdpa_bwd",
+      "batch_norm_fwd_train",
+      "batch_norm_bwd",
+      "batch_norm_fwd_infer",
+      "memcpy_h2d_pinned",
+      "memcpy_d2h_pageable",
+      "memcpy_d2d",
+      "memcpy_p2p",
+      "memset",
+      "",
+      "k",
+      "<(",
+      "void at::native::vectorized_elementwise_kernel<4, f<float>, std::array<char*, 3ul> >(int)",
+      "void at::native::elementwise_kernel<128, 4, g>(int)",
+      "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, f> >(f)",
+      "void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, "
+      "F<float, 2> >(int)",
+      "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>, false, "
+      "true>(p)",
+      "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(P::AttentionKernel<a, b, true, 64, 64, "
+      "64>::Params)",
+      "triton_poi_fused_add_0"};
+  static const std::vector<std::string> features{
+      "m", "n", "k",   "batch", "c",     "h",    "w",    "r",    "s",     "stride_h", "groups",
+      "b", "d", "s_q", "s_kv",  "numel", "rows", "cols", "h_kv", "pad_h", "a_align"};
+  static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
+  const auto size = [&](double bits) {
+    return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
+  };
+  KernelQuery query{.name = names[random() % names.size()]};
+  query.grid = {1 + static_cast<std::uint32_t>(random() % 100000),
+                1 + static_cast<std::uint32_t>(random() % 64), 1};
+  query.block = {1 + static_cast<std::uint32_t>(random() % 1024), 1, 1};
+  if (random() % 2 == 0) query.bytes = size(36.0);
+  for (const std::string& feature : features) {
+    if (random() % 2 == 0) query.features[feature] = random() % 16 == 0 ? 0.0 : size(8.0);
+  }
+  for (const char* attribute : {"type", "a_type", "c_type", "compute", "layout", "causal"}) {
+    if (random() % 2 == 0) query.attributes[attribute] = types[random() % types.size()];
+  }
+  return query;
+}
+
+TEST(GpuModel, UnknownNamesAreRefusedWithTheKnownOnes) {
+  try {
+    gpu_model("h300");
+    FAIL() << "expected ConfigError";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "unknown GPU 'h300': expected one of a100, h100, h200, b200, l40s");
+  }
+}
+
+TEST(GpuModel, H200IsAsItsDriverReportsIt) {
+  const GpuModel gpu = gpu_model("h200");
+  EXPECT_EQ(gpu.name, "NVIDIA H200");
+  EXPECT_EQ(gpu.memory.count(), 150109880320);
+  // cudaMemGetInfo's first answer on the real one: 149557477376 bytes free.
+  EXPECT_EQ((gpu.memory - gpu.context_memory).count(), 149557477376);
+  EXPECT_EQ(gpu.sm_count, 132);
+}
+
+TEST(KernelSignature, TakesTemplatesApart) {
+  const auto s = parse_signature(
+      "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
+      "TensorListMetadata<2>, F<float, (Mode)1>, std::plus<float> >(at::native::X<2>, float)");
+  EXPECT_EQ(s.base, "multi_tensor_apply_kernel");
+  ASSERT_EQ(s.arguments.size(), 3U);
+  EXPECT_EQ(s.arguments[0], "at::native::TensorListMetadata<2>");
+  EXPECT_EQ(s.arguments[1], "F<float, (Mode)1>");
+  EXPECT_EQ(parse_signature("nvjet_sm90_tst_128x128").base, "nvjet_sm90_tst_128x128");
+  EXPECT_EQ(
+      parse_signature("std::enable_if<true, void>::type internal::gemvx::kernel<int, 7>(P<int>)")
+          .base,
+      "kernel");
+  EXPECT_EQ(last_type_bytes("f(at::X&)::{lambda(float, c10::BFloat16)#1}"), 2.0);
+}
+
+TEST(KernelWork, ElementwiseBytesFollowFromTheSignature) {
+  const auto bytes = [](const std::string& arguments, double numel) {
+    return describe(
+               {.name = "void at::native::vectorized_elementwise_kernel<" + arguments + ">(int)",
+                .features = {{"numel", numel}}})
+        .bytes;
+  };
+  // out = a + b in bf16 is 3 arrays of 2 bytes.
+  EXPECT_EQ(bytes("8, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> ", 1000),
+            6000);
+  // The scalar multiplied in is a float, its operands are not.
+  EXPECT_EQ(bytes("8, at::native::AUnaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, "
+                  "at::native::binary_internal::MulFunctor<float> >, std::array<char*, 2ul> ",
+                  1000),
+            4000);
+  // A cast to bf16 reads 4 bytes and writes 2.
+  EXPECT_EQ(bytes("8, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::"
+                  "{lambda(float)#1}, std::array<char*, 2ul> ",
+                  1000),
+            6000);
+  // where: a bool and two floats, one float out.
+  EXPECT_EQ(
+      bytes("4, at::native::where_kernel_impl(at::TensorIterator&)::{lambda()#1}::operator()() "
+            "const::{lambda(bool, float, float)#1}, std::array<char*, 4ul> ",
+            1000),
+      13000);
+}
+
+TEST(KernelWork, ElementsFollowFromTheGridWhereTheyAreNotTold) {
+  // 128 threads of 8 elements: 1024 per block.
+  const KernelWork work = describe(
+      {.name =
+           "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+           "std::array<char*, 3ul> >(int)",
+       .grid = {10, 1, 1},
+       .block = {128, 1, 1}});
+  EXPECT_EQ(work.bytes, 10 * 1024 * 12.0);
+  EXPECT_FALSE(work.exact);
+}
+
+TEST(KernelWork, FlashAttentionIsDecodedFromGridAndName) {
+  const std::string name =
+      "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, "
+      "cutlass::bfloat16_t>, false, true, false, false, true, true, false, false>(P)";
+  const KernelQuery told{
+      .name = name,
+      .grid = {8, 4, 12},
+      .block = {128, 1, 1},
+      .features = {{"b", 4}, {"h", 12}, {"s_q", 1024}, {"s_kv", 1024}, {"d", 64}},
+      .attributes = {{"causal", "1"}}};
+  KernelQuery bare = told;
+  bare.features.clear();
+  bare.attributes.clear();
+  // 2 products of 2 * b * h * s * s * d, half of them masked.
+  EXPECT_EQ(describe(told).flops, 2 * 2.0 * 4 * 12 * 1024 * 1024 * 64 / 2);
+  EXPECT_EQ(describe(bare).flops, describe(told).flops);
+}
+
+TEST(MeasuredTable, AnswersWhatWasMeasuredAndNothingElse) {
+  const KernelQuery copy{.name = "memcpy_d2d", .bytes = 4096};
+  const MeasuredTable table{{{gemm(64, 64, 64), 3us}, {copy, 1us}, {gemm(64, 64, 64), 4us}}};
+  EXPECT_EQ(table.estimate(gemm(64, 64, 64))->duration, Duration{4us});
+  EXPECT_EQ(table.estimate(gemm(64, 64, 64))->source, CostSource::measured);
+  EXPECT_FALSE(table.estimate(gemm(64, 64, 65)));
+  EXPECT_FALSE(table.estimate({.name = "memcpy_d2d", .bytes = 4097}));
+  KernelQuery transposed = gemm(64, 64, 64);
+  transposed.attributes["transa"] = "T";
+  EXPECT_FALSE(table.estimate(transposed));
+}
+
+TEST(MeasuredTable, BytesAndSharedMemoryThatARowDoesNotKnowMatchAny) {
+  const KernelQuery kernel{.name = "k", .grid = {4, 1, 1}, .block = {32, 1, 1}, .shared_bytes = 16};
+  const MeasuredTable table{{{kernel, 2us}}};
+  KernelQuery launched = kernel;
+  launched.shared_bytes = 0;
+  launched.bytes = 100;
+  EXPECT_EQ(table.estimate(launched)->duration, Duration{2us});
+}
+
+TEST(Roofline, OneTileMoreThanAWaveCostsAnotherWave) {
+  const Roofline roofline{gpu_model("h200")};
+  // 128 x 192 is the smallest tile of full efficiency: 12 x 11 of them fill 132 SMs once.
+  const auto time = [&](double m) { return roofline.seconds(describe(gemm(m, 192 * 11, 8192))); };
+  const double full = time(128 * 12);
+  EXPECT_GT(time(128 * 13), 1.05 * full);
+  // Within the wave only the operands' few bytes less are felt.
+  EXPECT_NEAR(time(128 * 12 - 8) / full, 1.0, 1e-3);
+}
+
+TEST(Roofline, StreamingKernelsAreBoundByMemory) {
+  const Roofline roofline{gpu_model("h200")};
+  // 3 GB at 0.89 of 4.8 TB/s, and 0.9 us.
+  const double seconds = roofline.seconds(
+      describe({.name = "void at::native::vectorized_elementwise_kernel<4, "
+                        "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)",
+                .features = {{"numel", 250e6}}}));
+  EXPECT_NEAR(seconds, 3e9 / (0.89 * 4.8e12) + 0.9e-6, 1e-12);
+}
+
+TEST(Roofline, PeersWithoutNvlinkCopyOverPcie) {
+  const KernelWork copy = describe({.name = "memcpy_p2p", .bytes = 1e9});
+  EXPECT_GT(Roofline{gpu_model("l40s")}.seconds(copy), Roofline{gpu_model("a100")}.seconds(copy));
+}
+
+TEST(FittedModel, LearnsAUniformInefficiencyExactly) {
+  const GpuModel gpu = gpu_model("h200");
+  const Roofline roofline{gpu};
+  std::vector<Measurement> data;
+  for (double m = 128; m <= 8192; m *= 2) {
+    const KernelQuery query = gemm(m, 1024, 1024);
+    data.push_back({query, duration_from_seconds(2.0 * roofline.seconds(describe(query)))});
+  }
+  const FittedModel model{gpu, data, gpu};
+  const KernelQuery between = gemm(1536, 1024, 1024);
+  const auto estimate = model.estimate(between);
+  EXPECT_EQ(estimate->source, CostSource::fitted);
+  // The prior on the group's mean, of variance 1 around the roofline, draws the estimate in by
+  // about its share: log 2 * (0.1 / 7) / 1 = 1 %.
+  EXPECT_NEAR(to_seconds(estimate->duration) / (2.0 * roofline.seconds(describe(between))), 1.0,
+              0.02);
+}
+
+TEST(FittedModel, TheErrorGrowsWithTheDistanceToWhatWasMeasured) {
+  const GpuModel gpu = gpu_model("h200");
+  const FittedModel model{gpu, {{gemm(1024, 1024, 1024), 5us}, {gemm(2048, 1024, 1024), 9us}}, gpu};
+  const auto relative = [&](const KernelQuery& query) {
+    const auto e = model.estimate(query);
+    return to_seconds(e->stddev) / to_seconds(e->duration);
+  };
+  EXPECT_LT(relative(gemm(1024, 1024, 1024)), relative(gemm(1024, 1024, 2048)));
+  EXPECT_LT(relative(gemm(1024, 1024, 2048)), relative(gemm(16, 65536, 65536)));
+}
+
+TEST(FittedModel, LeavesForeignKernelsToTheNext) {
+  const GpuModel gpu = gpu_model("h200");
+  const FittedModel model{gpu, {{gemm(1024, 1024, 1024), 5us}}, gpu};
+  EXPECT_FALSE(model.estimate({.name = "memset", .bytes = 10}));
+}
+
+TEST(FittedModel, AnotherGpuTakesTheInefficiencyAndItsOwnRoofline) {
+  const GpuModel h200 = gpu_model("h200");
+  const GpuModel a100 = gpu_model("a100");
+  const KernelQuery query = gemm(4096, 4096, 4096);
+  const std::vector<Measurement> data{{query, 200us}};
+  const auto here = FittedModel{h200, data, h200}.estimate(query);
+  const auto there = FittedModel{h200, data, a100}.estimate(query);
+  EXPECT_EQ(there->source, CostSource::roofline);
+  const double ratio =
+      Roofline{a100}.seconds(describe(query)) / Roofline{h200}.seconds(describe(query));
+  EXPECT_NEAR(to_seconds(there->duration) / to_seconds(here->duration), ratio, 1e-6);
+}
+
+TEST(BuiltinCostModel, ReturnsEveryMeasuredTimeExactlyWhereTheSizeIsKnown) {
+  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  ASSERT_GT(rows.size(), 5000U);
+  for (const Measurement& row : rows) {
+    const auto estimate = model.estimate(row.query);
+    if (row.query.features.empty() && row.query.bytes == 0) {
+      ASSERT_EQ(estimate->source, CostSource::fitted) << row.query.name;
+      continue;
+    }
+    ASSERT_EQ(estimate->source, CostSource::measured) << row.query.name;
+    ASSERT_EQ(estimate->duration, row.duration) << row.query.name;
+  }
+}
+
+TEST(BuiltinCostModel, AnswersEverythingAndNeverWithZero) {
+  for (const std::string& key : gpu_model_keys()) {
+    const KernelCostModel model = builtin_cost_model(gpu_model(key));
+    std::mt19937 random{11};
+    for (int round = 0; round < 5000; ++round) {
+      const KernelQuery query = random_query(random);
+      const auto estimate = model.estimate(query);
+      ASSERT_TRUE(estimate.has_value());
+      // No kernel is shorter than a few hundred nanoseconds.
+      ASSERT_GT(estimate->duration, Duration{100ns}) << query.name;
+      ASSERT_GE(estimate->stddev.count(), 0);
+      ASSERT_NE(estimate->source, CostSource::unknown);
+      ASSERT_TRUE(key == "h200" || estimate->source == CostSource::roofline);
+    }
+  }
+}
+
+TEST(BuiltinCostModel, EightfoldWorkTakesLonger) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  std::mt19937 random{5};
+  for (int round = 0; round < 300; ++round) {
+    const auto side = [&] { return 8.0 * static_cast<double>(1 + random() % 512); };
+    const double m = side();
+    const double n = side();
+    const double k = side();
+    EXPECT_LT(model.estimate(gemm(m, n, k))->duration,
+              model.estimate(gemm(2 * m, 2 * n, 2 * k))->duration)
+        << m << "x" << n << "x" << k;
+  }
+}
+
+TEST(BuiltinCostModel, UnalignedOperandsAreSlower) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto aligned = model.estimate(gemm(50264, 8192, 768))->duration;
+  const auto odd = model.estimate(gemm(50257, 8192, 768, 2))->duration;
+  EXPECT_GT(odd, 3 * aligned);
+}
+
+TEST(BuiltinCostModel, BiggerGpusAreFaster) {
+  const KernelQuery product = gemm(16384, 8192, 8192);
+  const KernelQuery copy{.name = "memcpy_d2d", .bytes = 1e9};
+  const auto time = [](const char* key, const KernelQuery& query) {
+    return builtin_cost_model(gpu_model(key)).estimate(query)->duration;
+  };
+  EXPECT_GT(time("a100", product), time("h100", product));
+  EXPECT_GT(time("h100", product), time("b200", product));
+  EXPECT_GT(time("a100", copy), time("h100", copy));
+  EXPECT_GT(time("h100", copy), time("h200", copy));
+}
+
+TEST(KernelCostModel, TheFirstLinkThatKnowsAnswers) {
+  const KernelCostModel model =
+      first_of(MeasuredTable{{{gemm(64, 64, 64), 3us}}}, Roofline{gpu_model("h200")});
+  EXPECT_EQ(model.estimate(gemm(64, 64, 64))->source, CostSource::measured);
+  EXPECT_EQ(model.estimate(gemm(64, 64, 72))->source, CostSource::roofline);
+}
+
+TEST(KernelCostModel, ScalingMultipliesEveryDuration) {
+  const KernelCostModel doubled = scale(MeasuredTable{{{gemm(64, 64, 64), 3us}}}, 2.0);
+  EXPECT_EQ(doubled.estimate(gemm(64, 64, 64))->duration, Duration{6us});
+  EXPECT_FALSE(doubled.estimate(gemm(64, 64, 65)));
+}
+
+}  // namespace
+}  // namespace phantora

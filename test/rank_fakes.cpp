@@ -1,0 +1,63 @@
+#include "rank_fakes.hpp"
+
+#include "rank/data_queue.hpp"
+#include "rank/process.hpp"
+
+#include <phantora/gpu_model.hpp>
+
+#include <deque>
+
+namespace phantora::rank {
+
+namespace fakes {
+Process& process() {
+  static Process instance;
+  return instance;
+}
+namespace {
+std::vector<KernelQuery>& interned() {
+  static std::vector<KernelQuery> queries;
+  return queries;
+}
+}  // namespace
+}  // namespace fakes
+
+bool reserve_memory(int, std::size_t bytes) noexcept {
+  auto& process = fakes::process();
+  if (process.used + bytes > process.capacity) return false;
+  process.used += bytes;
+  return true;
+}
+void release_memory(int, std::size_t bytes) noexcept { fakes::process().used -= bytes; }
+void count(const char* counter, std::uint64_t n) noexcept {
+  fakes::process().counters[counter] += n;
+}
+const GpuModel& gpu() {
+  static const GpuModel model = gpu_model("h200");
+  return model;
+}
+void warn_once(const char*, const std::string&) {}
+
+Stream& legacy_stream(int device) {
+  static std::map<int, Stream> streams;
+  auto& stream = streams[device];
+  stream.id = 1 + static_cast<std::uint64_t>(device);
+  stream.device = device;
+  return stream;
+}
+Stream& create_stream(int device, unsigned flags, int priority) {
+  static std::deque<Stream> streams;
+  streams.push_back({100 + streams.size(), device, flags, priority});
+  return streams.back();
+}
+QueryId intern(const KernelQuery& query) {
+  fakes::interned().push_back(query);
+  return static_cast<QueryId>(fakes::interned().size() - 1);
+}
+void launch(Stream&, QueryId query) {
+  fakes::process().launched.push_back(fakes::interned()[query]);
+}
+void launch(Stream&, const KernelQuery& query) { fakes::process().launched.push_back(query); }
+void synchronize(Stream&) { ++fakes::process().synchronizations; }
+
+}  // namespace phantora::rank

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "rank/timeline.hpp"
+
+#include <phantora/kernel_cost_model.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+/// The parts of a rank that need an engine, for tests of those that do not.
+namespace phantora::rank::fakes {
+
+struct Process {
+  std::size_t capacity = std::size_t{1} << 40;
+  std::size_t used = 0;
+  std::map<std::string, std::uint64_t> counters;
+  std::vector<KernelQuery> launched;
+  std::size_t synchronizations = 0;
+};
+Process& process();
+
+}  // namespace phantora::rank::fakes

@@ -1,0 +1,341 @@
+#include <phantora/cluster.hpp>
+#include <phantora/session.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Every kernel takes as long as its feature "us" says.
+struct Told {
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    return CostEstimate{
+        .duration = std::chrono::microseconds{static_cast<std::int64_t>(query.features.at("us"))},
+        .source = CostSource::measured};
+  }
+};
+
+KernelQuery kernel(int us, const char* name = "copy_kernel") {
+  return {.name = name, .features = {{"us", us}}};
+}
+
+/// No launch latency, no gap, no interference: times are sums.
+constexpr DeviceTiming ideal{.launch_latency = {},
+                             .kernel_gap = {},
+                             .compute_slowdown = 1,
+                             .memory_slowdown = 1,
+                             .collective_slowdown_by_compute = 1,
+                             .collective_slowdown_by_memory = 1};
+
+Time at(Duration d) { return Time{d}; }
+
+class SessionTest : public testing::Test {
+ protected:
+  void open(const char* spec, DeviceTiming timing = ideal, KernelCostModel costs = Told{}) {
+    cluster.emplace(parse_cluster(spec));
+    session.emplace(*cluster, gpu_model("h200"), std::move(costs), timing);
+  }
+  std::vector<Answer> advance(std::vector<Time> bounds) { return session->advance(bounds); }
+
+  std::optional<Cluster> cluster;
+  std::optional<Session> session;
+};
+
+TEST_F(SessionTest, AStreamRunsItsKernelsOneAfterTheOther) {
+  open("h200:1x1", {.launch_latency = 2us, .kernel_gap = 1us});
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(5us), ten);
+  session->launch(StreamId{1}, at(6us), ten);
+  session->record(StreamId{1}, at(6us), MarkerId{1});
+  session->synchronize(0, 0, at(7us), MarkerId{1});
+  const auto answers = advance({never});
+  ASSERT_EQ(answers.size(), 1U);
+  // 5 issued + 2 latency + 10, a gap of 1, + 10.
+  EXPECT_EQ(answers[0].clock, at(28us));
+  EXPECT_EQ(session->use(0).busy, 20us);
+}
+
+TEST_F(SessionTest, AQueryAnswersForItsClockAndNeverJumps) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->query(0, 0, at(9us), MarkerId{1});
+  auto answers = advance({never});
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_FALSE(answers[0].done);
+  EXPECT_EQ(answers[0].clock, at(9us));
+  session->query(0, 0, at(10us), MarkerId{1});
+  answers = advance({never});
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_TRUE(answers[0].done);
+  EXPECT_EQ(answers[0].clock, at(10us));
+}
+
+TEST_F(SessionTest, KernelsOfTwoStreamsShareTheSms) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  for (const std::uint64_t stream : {1U, 2U}) {
+    session->add_stream(StreamId{stream}, 0, 0);
+    session->launch(StreamId{stream}, at(0us), ten);
+    session->record(StreamId{stream}, at(0us), MarkerId{stream});
+  }
+  session->synchronize(0, 0, at(0us), MarkerId{1});
+  const auto answers = advance({never});
+  ASSERT_EQ(answers.size(), 1U);
+  // Each fills the GPU: both at half speed.
+  EXPECT_EQ(answers[0].clock, at(20us));
+}
+
+TEST_F(SessionTest, AWaitOrdersStreams) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  for (const std::uint64_t stream : {1U, 2U}) session->add_stream(StreamId{stream}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->wait(StreamId{2}, at(0us), MarkerId{1});
+  session->drop(MarkerId{1});  // named by the wait: stays until that has passed
+  session->launch(StreamId{2}, at(0us), ten);
+  session->record(StreamId{2}, at(0us), MarkerId{2});
+  session->synchronize(0, 0, at(0us), MarkerId{2});
+  EXPECT_EQ(advance({never}).at(0).clock, at(20us));
+}
+
+TEST_F(SessionTest, OwnStreamsAreAnsweredWhateverOtherRanksDo) {
+  open("h200:1x2");
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->synchronize(0, 0, at(0us), MarkerId{1});
+  // Process 1 stands at time zero.
+  EXPECT_EQ(advance({never, at(0us)}).at(0).clock, at(10us));
+}
+
+TEST_F(SessionTest, ACollectiveStartsWithItsLastRankAndHoldsAllAnswers) {
+  open("h200:1x2");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  const QueryIndex ten = session->add_query(kernel(10));
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session->add_stream(StreamId{rank}, rank, rank);
+  }
+  const auto join = [&](std::uint32_t rank) {
+    session->collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
+                        CollectiveOp::all_reduce, 64_MiB, 0);
+    session->record(StreamId{rank}, at(0us), MarkerId{rank});
+    session->synchronize(rank, 0, at(0us), MarkerId{rank});
+  };
+  join(0);
+  EXPECT_TRUE(advance({never, at(0us)}).empty());
+  EXPECT_EQ(session->incomplete_collectives().size(), 1U);
+  session->launch(StreamId{1}, at(0us), ten);
+  join(1);
+  const auto answers = advance({never, never});
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_EQ(answers[0].clock, answers[1].clock);
+  // Rank 0 communicates from the start, rank 1 from the end of its kernel.
+  EXPECT_EQ(session->use(0).communication, session->use(1).communication + 10us);
+  EXPECT_EQ(session->use(0).exposed, session->use(0).communication);
+  EXPECT_TRUE(session->incomplete_collectives().empty());
+}
+
+TEST_F(SessionTest, AnAnswerThatAnotherRankCouldChangeWaitsForIt) {
+  open("h200:1x4");
+  const CommunicatorId pair = session->add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session->add_stream(StreamId{rank}, rank, rank);
+    session->collective(StreamId{rank}, at(0us), pair, static_cast<int>(rank),
+                        CollectiveOp::all_reduce, 64_MiB, 0);
+    session->record(StreamId{rank}, at(0us), MarkerId{rank});
+    session->synchronize(rank, 0, at(0us), MarkerId{rank});
+  }
+  // Rank 2 runs at time zero and might load the links: nothing is safe.
+  EXPECT_TRUE(advance({never, never, at(0us)}).empty());
+  EXPECT_NE(session->awaited(), never);
+  // Once it is far in the future, everything is.
+  EXPECT_EQ(advance({never, never, at(1s)}).size(), 2U);
+}
+
+TEST_F(SessionTest, SendsMeetReceivesWithinAGroup) {
+  open("h200:1x2");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  // Each rank sends and receives in one group: neither waits for the other's order.
+  for (const int rank : {0, 1}) {
+    const auto id = static_cast<std::uint32_t>(rank);
+    session->add_stream(StreamId{id}, id, id);
+    const std::vector<SendRecv> group = {{rank, 1 - rank, 1_MiB}, {1 - rank, rank, 1_MiB}};
+    session->send_recv(StreamId{id}, at(0us), world, rank, group);
+    session->record(StreamId{id}, at(0us), MarkerId{id});
+    session->synchronize(id, 0, at(0us), MarkerId{id});
+  }
+  EXPECT_EQ(advance({never, never}).size(), 2U);
+}
+
+TEST_F(SessionTest, ACallThatNobodyMatchesCanBeNamedButNotAnswered) {
+  open("h200:1x2");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  session->add_stream(StreamId{0}, 0, 0);
+  session->collective(StreamId{0}, at(0us), world, 0, CollectiveOp::broadcast, 1_MiB, 0);
+  session->record(StreamId{0}, at(0us), MarkerId{0});
+  session->synchronize(0, 0, at(0us), MarkerId{0});
+  EXPECT_TRUE(advance({never, never}).empty());
+  EXPECT_FALSE(session->force().has_value());
+  ASSERT_EQ(session->incomplete_collectives().size(), 1U);
+  EXPECT_NE(session->incomplete_collectives()[0].find("missing: 1"), std::string::npos);
+}
+
+TEST_F(SessionTest, AHostFunctionHoldsItsStream) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->host_function(StreamId{1}, at(0us), 7);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->synchronize(0, 0, at(0us), MarkerId{1});
+  EXPECT_TRUE(advance({never}).empty());
+  const auto due = session->due_host_functions();
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0], (std::pair<std::uint64_t, Time>{7, at(10us)}));
+  session->host_function_done(7, at(15us));
+  EXPECT_EQ(advance({never}).at(0).clock, at(25us));
+}
+
+/// A job of unequal ranks: kernels, overlapping collectives on two communicators and messages down
+/// a chain. Played with the ranks taking turns in an order drawn from `seed`, as real scheduling
+/// would; each turn issues one call and blocks where the program does.
+std::map<std::uint64_t, Time> play(unsigned seed, double cost_factor = 1.0) {
+  const Cluster cluster = parse_cluster("h200:2x2");
+  Session session{cluster, gpu_model("h200"), scale(Told{}, cost_factor)};
+  constexpr std::uint32_t ranks = 4;
+  const CommunicatorId world = session.add_communicator({0, 1, 2, 3});
+  const CommunicatorId even = session.add_communicator({0, 2});
+  const CommunicatorId odd = session.add_communicator({1, 3});
+  std::vector<QueryIndex> kernels;
+  for (int us = 1; us <= 40; ++us) kernels.push_back(session.add_query(kernel(us)));
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    session.add_stream(StreamId{rank * 2}, rank, rank);      // compute
+    session.add_stream(StreamId{rank * 2 + 1}, rank, rank);  // communication
+  }
+  struct Rank {
+    std::deque<std::function<void(Time)>> program;  // a call; moves `clock` itself if it blocks
+    Time clock{};
+    bool blocked = false;
+  };
+  std::vector<Rank> job(ranks);
+  std::map<std::uint64_t, Time> seen;
+  std::uint64_t next_marker = 0;
+  std::mt19937 shape{17};  // the same job for every seed
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (int step = 0; step < 6; ++step) {
+      const StreamId compute{rank * 2}, communication{rank * 2 + 1};
+      auto& program = job[rank].program;
+      for (unsigned i = 0; i < 3 + rank; ++i) {
+        const QueryIndex query = kernels[shape() % kernels.size()];
+        program.emplace_back(
+            [&, compute, query](Time now) { session.launch(compute, now, query); });
+      }
+      const CommunicatorId mine = rank % 2 == 0 ? even : odd;
+      program.emplace_back([&, communication, mine, rank](Time now) {
+        session.collective(communication, now, mine, static_cast<int>(rank / 2),
+                           CollectiveOp::all_reduce, 8_MiB, 0);
+      });
+      program.emplace_back([&, compute, rank](Time now) {
+        std::vector<SendRecv> group;
+        const int me = static_cast<int>(rank);
+        if (me > 0) group.push_back({me - 1, me, 2_MiB});
+        session.send_recv(compute, now, world, me, group);
+      });
+      program.emplace_back([&, compute, rank](Time now) {
+        std::vector<SendRecv> group;
+        const int me = static_cast<int>(rank);
+        if (me + 1 < static_cast<int>(ranks)) group.push_back({me, me + 1, 2_MiB});
+        session.send_recv(compute, now, world, me, group);
+      });
+      const std::uint64_t marker = ++next_marker;
+      program.emplace_back([&, compute, marker, rank](Time now) {
+        session.record(compute, now, MarkerId{marker});
+        session.synchronize(rank, 0, now, MarkerId{marker});
+        job[rank].blocked = true;
+        seen[marker] = never;
+      });
+    }
+  }
+  std::map<std::uint32_t, std::uint64_t> waits_for;
+  std::mt19937 order{seed};
+  while (true) {
+    std::vector<std::uint32_t> ready;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      if (!job[rank].blocked && !job[rank].program.empty()) ready.push_back(rank);
+    }
+    if (!ready.empty() && order() % 4 != 0) {
+      Rank& rank = job[ready[order() % ready.size()]];
+      auto call = std::move(rank.program.front());
+      rank.program.pop_front();
+      call(rank.clock);
+      rank.clock += 1us;
+    }
+    std::vector<Time> bounds;
+    for (const Rank& rank : job) {
+      bounds.push_back(rank.blocked || rank.program.empty() ? never : rank.clock);
+    }
+    const auto answers = session.advance(bounds);
+    for (const Answer& answer : answers) {
+      job[answer.process].clock = answer.clock;
+      job[answer.process].blocked = false;
+    }
+    for (auto& [marker, time] : seen) {
+      if (const auto done = session.completion(MarkerId{marker})) time = *done;
+    }
+    const bool over = std::all_of(job.begin(), job.end(), [](const Rank& rank) {
+      return !rank.blocked && rank.program.empty();
+    });
+    if (over && answers.empty()) return seen;
+    if (ready.empty() && answers.empty()) {
+      ADD_FAILURE() << "the job is stuck";
+      return seen;
+    }
+  }
+}
+
+TEST(Session, TimesDoNotDependOnTheOrderInWhichRanksAreHeard) {
+  const auto reference = play(1);
+  ASSERT_EQ(reference.size(), 24U);
+  for (unsigned seed = 2; seed < 60; ++seed) EXPECT_EQ(play(seed), reference) << "seed " << seed;
+}
+
+TEST(Session, DoublingEveryKernelLengthensTheJobByNoMoreThanItsKernels) {
+  const auto once = play(1, 1.0), twice = play(1, 2.0);
+  const auto end = [](const auto& times) {
+    Time last{};
+    for (const auto& [marker, time] : times) last = std::max(last, time);
+    return last;
+  };
+  EXPECT_GT(end(twice), end(once));
+  EXPECT_LE(end(twice).time_since_epoch(), 2 * end(once).time_since_epoch());
+}
+
+TEST_F(SessionTest, DoublingEveryKernelDoublesAComputeBoundMakespan) {
+  for (const int factor : {1, 2}) {
+    open("h200:1x1", ideal, scale(Told{}, factor));
+    const QueryIndex ten = session->add_query(kernel(10));
+    session->add_stream(StreamId{1}, 0, 0);
+    for (int i = 0; i < 100; ++i) session->launch(StreamId{1}, at(0us), ten);
+    session->record(StreamId{1}, at(0us), MarkerId{1});
+    session->synchronize(0, 0, at(0us), MarkerId{1});
+    EXPECT_EQ(advance({never}).at(0).clock, at(1000us * factor));
+  }
+}
+
+}  // namespace
+}  // namespace phantora

@@ -1,0 +1,43 @@
+#include <phantora/virtual_clock.hpp>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::chrono::nanoseconds cpu{};
+std::chrono::nanoseconds read_cpu() { return cpu; }
+
+TEST(VirtualClock, HostTimeIsChargedOnlyWhileResumed) {
+  cpu = 100ns;
+  VirtualClock clock{read_cpu, 2.0};
+  cpu += 50ns;
+  EXPECT_EQ(clock.now(), Time{});
+  clock.resume_host();
+  cpu += 30ns;
+  EXPECT_EQ(clock.now(), Time{60ns});  // 30 ns at scale 2
+  clock.pause_host();
+  cpu += 1000ns;
+  EXPECT_EQ(clock.now(), Time{60ns});
+}
+
+TEST(VirtualClock, WaitingNeverGoesBack) {
+  VirtualClock clock;
+  clock.advance(5us);
+  clock.wait_until(Time{3us});
+  EXPECT_EQ(clock.now(), Time{5us});
+  clock.wait_until(Time{8us});
+  EXPECT_EQ(clock.now(), Time{8us});
+}
+
+TEST(VirtualClock, WithoutATimerHostTimeIsFree) {
+  VirtualClock clock;
+  clock.resume_host();
+  clock.pause_host();
+  EXPECT_EQ(clock.now(), Time{});
+}
+
+}  // namespace
+}  // namespace phantora
