@@ -162,7 +162,8 @@ KernelWork convolution(const KernelQuery& query) {
 
 /// Shape of an attention, however the query tells it.
 struct Attention {
-  double batch = 1, heads = 1, queries = 1, keys = 1, depth = 64, value_depth = 64;
+  double batch = 1, heads = 1, key_heads = 1;
+  double queries = 1, keys = 1, depth = 64, value_depth = 64;
   double causal = 0;  ///< 1 = yes, 0 = no, 0.5 = not told
 };
 
@@ -170,6 +171,7 @@ Attention attention_shape(const KernelQuery& query) {
   Attention shape;
   shape.batch = feature(query, "b", 1.0);
   shape.heads = feature(query, "h", 1.0);
+  shape.key_heads = feature(query, "h_kv", shape.heads);
   shape.queries = feature(query, "s_q", 1.0);
   shape.keys = feature(query, "s_kv", shape.queries);
   shape.depth = feature(query, "d", 64.0);
@@ -198,7 +200,7 @@ KernelWork attention(const KernelQuery& query, const Attention& shape, double pr
                       log_coordinate(shape.keys, 1.5),
                       log_coordinate(shape.depth, 0.7),
                       static_cast<float>(shape.causal),
-                      0.0F,
+                      log_coordinate(shape.heads / std::max(1.0, shape.key_heads), 4.0),
                       0.0F,
                       0.0F};
   return work;
@@ -238,7 +240,7 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
         cutlass ? std::max(trait(3), 64.0) : std::max(trait(backward ? 2 : 1), 64.0);
     shape.queries = shape.keys = query.grid.x * rows;
     shape.batch = cutlass ? query.grid.z : query.grid.y;
-    shape.heads = cutlass ? query.grid.y : query.grid.z;
+    shape.heads = shape.key_heads = cutlass ? query.grid.y : query.grid.z;
   }
   // flash_fwd_kernel<traits, dropout, causal, ...>; so is the backward loop.
   if (!cutlass && signature.arguments.size() > 2) {

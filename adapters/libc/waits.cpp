@@ -60,6 +60,26 @@ int sleep_on(const void* object, const Deadline* deadline, Wait wait) {
   return result;
 }
 
+/// A timed wait on a condition variable.
+///
+/// A thread without a part in time (a watchdog, say) sleeps by the real clock or by the virtual
+/// one, whichever comes first: it looks again every 20 ms. Being woken without cause is allowed
+/// here.
+template <class Wait>
+int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& until, Wait wait) {
+  const Deadline deadline{clock, until};
+  if (rank::this_thread().issues) {
+    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+  }
+  constexpr std::int64_t look_again_ns = 20'000'000;
+  const timespec soon = to_timespec(to_ns(real_now(clock)) + look_again_ns);
+  if (to_ns(*deadline.real()) <= to_ns(soon)) {
+    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+  }
+  const int result = sleep_on(condition, nullptr, [&] { return wait(&soon); });
+  return result == ETIMEDOUT ? 0 : result;
+}
+
 }  // namespace
 
 extern "C" {
@@ -72,17 +92,17 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_timedwait(condition, mutex, until);
-  const Deadline deadline{clock_of(condition), *until};
-  return sleep_on(condition, &deadline,
-                  [&] { return real_cond_timedwait(condition, mutex, deadline.real()); });
+  return timed_sleep(condition, clock_of(condition), *until, [&](const timespec* real) {
+    return real_cond_timedwait(condition, mutex, real);
+  });
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_clockwait(condition, mutex, clock, until);
-  const Deadline deadline{clock, *until};
-  return sleep_on(condition, &deadline,
-                  [&] { return real_cond_clockwait(condition, mutex, clock, deadline.real()); });
+  return timed_sleep(condition, clock, *until, [&](const timespec* real) {
+    return real_cond_clockwait(condition, mutex, clock, real);
+  });
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) {

@@ -271,7 +271,7 @@ Effect unscale(const Lists& lists, ElementType type, const Arguments& arguments)
         if (!value || !scale) {
           tensor.store(at, type, std::nullopt);
         } else if (scale->real != 1.0) {
-          tensor.store(at, type, converted(type, value->as<float>() * scale->as<float>()));
+          tensor.store(at, type, arithmetic::multiply(compute_type(type), *value, *scale));
         }
       }
     }

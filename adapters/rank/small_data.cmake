@@ -4,6 +4,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
 add_library(phantora_small_data OBJECT
   arithmetic.cpp
+  attention.cpp
   concatenation.cpp
   copies.cpp
   data_queue.cpp
@@ -16,10 +17,12 @@ add_library(phantora_small_data OBJECT
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
+  lookup.cpp
   multi_tensor.cpp
   random.cpp
   range.cpp
   reduction.cpp
+  rowwise.cpp
   scan.cpp
   selection.cpp
   sort.cpp

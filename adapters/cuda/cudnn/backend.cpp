@@ -77,6 +77,21 @@ void describe_engine(Descriptor& engine) {
   engine.finalized = true;
 }
 
+/// Completes a configuration of an engine: what it needs.
+void describe_configuration(Descriptor& configuration) {
+  const Reference engine = configuration.reference(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const Reference graph = engine ? engine->reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH) : nullptr;
+  if (!graph) return;
+  const auto index = engine->get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0);
+  configuration.put(
+      CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+      std::vector<std::int64_t>{static_cast<std::int64_t>(workspace_bytes(*graph, index))});
+  // Programs deselect engines that need more than the device has; ours needs none.
+  configuration.put(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32,
+                    std::vector<std::int32_t>{0});
+  configuration.finalized = true;
+}
+
 /// Answers a heuristics query: one configuration per engine, best first.
 void answer(Descriptor& heuristics) {
   const Reference graph = heuristics.reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
@@ -91,7 +106,7 @@ void answer(Descriptor& heuristics) {
     configuration->put(CUDNN_ATTR_ENGINECFG_ENGINE, {engine});
     configuration->put(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, std::vector<Reference>{});
     configuration->put(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, std::vector<Reference>{});
-    configuration->finalized = true;
+    describe_configuration(*configuration);
     results.push_back(configuration);
   }
   heuristics.put(CUDNN_ATTR_ENGINEHEUR_RESULTS, results);
@@ -124,6 +139,9 @@ cudnnStatus_t finalize(Descriptor& descriptor) {
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
       describe_engine(descriptor);
+      break;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+      describe_configuration(descriptor);
       break;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
       answer(descriptor);

@@ -278,9 +278,11 @@ bool uses_tensor_cores(const Descriptor& graph, std::int64_t engine) {
 }
 
 std::size_t workspace_bytes(const Descriptor& graph, std::int64_t engine) {
-  const Reference operation = convolution_in(graph);
-  if (!operation) return 0;
-  return workspace_bytes(convolution_of(*operation, uses_tensor_cores(graph, engine)));
+  if (const Reference operation = convolution_in(graph)) {
+    return workspace_bytes(convolution_of(*operation, uses_tensor_cores(graph, engine)));
+  }
+  const auto attention = attention_in(graph);
+  return attention ? workspace_bytes(*attention) : 0;
 }
 
 Execution execution(const Descriptor& graph, std::int64_t engine,

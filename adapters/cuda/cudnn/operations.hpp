@@ -42,6 +42,7 @@ struct Convolution {
 
 KernelQuery describe(const Convolution& convolution);
 /// Bytes of workspace that the engine which the real heuristics choose asks for.
+/// @note Approximation: split-k sums of filter gradients are not in it.
 std::size_t workspace_bytes(const Convolution& convolution);
 
 enum class Norm : std::uint8_t { training, backward, inference };
@@ -52,6 +53,7 @@ struct Attention {
   Tensor q{}, k{}, v{};  ///< [batch, heads, sequence, width]
 };
 KernelQuery describe(const Attention& attention);
+std::size_t workspace_bytes(const Attention& attention);
 
 /// Operations that move each of `tensors` once: pooling, activation, softmax, ...
 KernelQuery describe_memory_bound(const std::string& name, const std::vector<Tensor>& tensors);
