@@ -182,10 +182,21 @@ Time virtual_now() noexcept {
   } else {
     now = Time{Duration{latest_ps.load(std::memory_order_relaxed)}};
   }
+  now = std::max(now, Time{Duration{thread.read_until_call_ps}});
   if (thread.read_once_ps > 0) {
     now = std::max(now, Time{Duration{std::exchange(thread.read_once_ps, 0)}});
   }
   return now;
+}
+
+void wait_timed_out(Time deadline) noexcept {
+  // Polling is done in fractions of a second. Longer waits are safety nets: PyTorch's DataLoader
+  // looks after its workers every 5 s (MP_STATUS_CHECK_INTERVAL), which says nothing of the program.
+  constexpr Duration polling = std::chrono::seconds{1};
+  HostThread& thread = this_thread();
+  const Time now = virtual_now();
+  const std::int64_t at = deadline.time_since_epoch().count();
+  (deadline - now <= polling ? thread.read_until_call_ps : thread.read_once_ps) = at;
 }
 
 void wait_begins(const void* object) noexcept {
