@@ -5,6 +5,7 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13
 add_library(phantora_small_data OBJECT
   arithmetic.cpp
   attention.cpp
+  batch_norm.cpp
   concatenation.cpp
   copies.cpp
   data_queue.cpp
