@@ -51,26 +51,30 @@ void in_order(benchmark::State& state, const std::string& kind, double load, boo
       events * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-using workload::FatTree;
-using workload::Tree;
-BENCHMARK_CAPTURE(in_order<FatTree>, ft_open_03, "open", 0.3, false)
+void ft(benchmark::State& state, const std::string& kind, double load, bool observed) {
+  in_order<workload::FatTree>(state, kind, load, observed);
+}
+void tree(benchmark::State& state, const std::string& kind, double load, bool observed) {
+  in_order<workload::Tree>(state, kind, load, observed);
+}
+BENCHMARK_CAPTURE(ft, open_03, "open", 0.3, false)
     ->Arg(1000)
     ->Arg(10'000)
     ->Arg(100'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(in_order<FatTree>, ft_open_06, "open", 0.6, false)
+BENCHMARK_CAPTURE(ft, open_06, "open", 0.6, false)
     ->Arg(1000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(in_order<FatTree>, ft_burst, "burst", 0.6, false)
+BENCHMARK_CAPTURE(ft, burst, "burst", 0.6, false)
     ->Arg(1000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(in_order<Tree>, tree_open_06, "open", 0.6, false)
+BENCHMARK_CAPTURE(tree, open_06, "open", 0.6, false)
     ->Arg(1000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(in_order<FatTree>, ft_open_03_observed, "open", 0.3, true)
+BENCHMARK_CAPTURE(ft, open_03_observed, "open", 0.3, true)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
 
