@@ -13,6 +13,7 @@ add_library(phantora_small_data OBJECT
   element_type.cpp
   elementwise.cpp
   elementwise_function.cpp
+  embedding.cpp
   fat_binary.cpp
   indexing.cpp
   kernel_effect.cpp
