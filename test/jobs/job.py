@@ -130,7 +130,7 @@ class JobTest(unittest.TestCase):
         if settings.pop("torch", False):
             command = [TORCH_PYTHON, *command]
             self.assertTrue(os.access(TORCH_PYTHON, os.X_OK),
-                            f"{TORCH_PYTHON} is missing: examples/setup.sh makes it")
+                            f"{TORCH_PYTHON} is missing: test/run.sh makes it")
         job = Job(["--cluster", cluster, *options], command, directory=self.directory, **settings)
         self.addCleanup(job.close)
         return job

@@ -130,8 +130,8 @@ assert asyncio.run(naps())
 
 # Loops that poll until a deadline end.
 for wait in (lambda: select.select([], [], [], 0.02), lambda: threading.Event().wait(0.02),
-             lambda: time.sleep(0.02)):
-    deadline = time.monotonic() + 0.1
+             lambda: time.sleep(0.02), lambda: None):
+    deadline = time.monotonic() + 0.05
     while time.monotonic() < deadline:
         wait()
 
