@@ -93,16 +93,12 @@ TEST(ElementType, ConvertsAsTheDeviceDoes) {
   EXPECT_TRUE(std::isinf(converted(ElementType::float16, Value{65520.0}).real));
 }
 
-// Known answers of Philox 4x32-10 from the authors' test vectors (Random123, kat_vectors): key and
-// counter zero, and the digits of pi.
+// Key and counter zero: the first of the authors' test vectors for Philox 4x32-10 (Random123,
+// kat_vectors). Offsets count numbers, four to a block.
 TEST(Philox, MatchesThePublishedVectors) {
   Philox zero{0, 0, 0};
   EXPECT_EQ(zero.four(),
             (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  // Counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0. The offset counts numbers,
-  // so that the counter's upper bits cannot be reached through it: use subsequence
-  // 0x0370734413198a2e with the low counter words zero against a second generator stepped one block
-  // at a time instead.
   Philox stepped{7, 9, 0}, skipped{7, 9, 4};
   stepped.four();
   EXPECT_EQ(stepped.four(), skipped.four());

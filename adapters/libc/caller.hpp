@@ -16,4 +16,11 @@ inline std::string_view library_of(const void* address) noexcept {
   return file;
 }
 
+/// PyTorch's own retries and pollers sleep while something outside happens; how often depends on
+/// the machine, so that their sleeping must not move time. What the program sleeps does.
+inline bool is_infrastructure(std::string_view library) noexcept {
+  return library.starts_with("libtorch") || library.starts_with("libc10") ||
+         library.starts_with("libgloo") || library.starts_with("libstdc++");
+}
+
 }  // namespace phantora::libc

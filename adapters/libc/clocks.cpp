@@ -25,18 +25,10 @@ constinit Real<int (*)(clockid_t, int, const timespec*, timespec*)> real_clock_n
 constinit Real<int (*)(int, int, const itimerspec*, itimerspec*)> real_timerfd_settime{
     "timerfd_settime"};
 
-/// PyTorch's own retries and pollers sleep while something outside happens; how often depends on
-/// the machine, so that their sleeping must not move time. What the program sleeps does.
-bool called_by_infrastructure(const void* caller) {
-  const std::string_view file = library_of(caller);
-  return file.starts_with("libtorch") || file.starts_with("libc10") ||
-         file.starts_with("libgloo") || file.starts_with("libstdc++");
-}
-
 /// Runs the real `sleep` of `ns` nanoseconds.
 template <class Sleep>
 int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
-  if (!called_by_infrastructure(caller)) {
+  if (!is_infrastructure(library_of(caller))) {
     rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
   }
   const rank::Sleeping sleeping;

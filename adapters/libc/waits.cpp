@@ -65,8 +65,11 @@ int sleep_on(const void* object, const Deadline* deadline, Wait wait) {
 template <class Wait>
 int own_sleep(const void* object, const Deadline& deadline, Wait wait) {
   const int result = sleep_on(object, nullptr, wait);
-  if (result == -1 && errno == ETIMEDOUT)
+  if (result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT)) {
+    const int saved = errno;
     rank::wait_timed_out(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
+    errno = saved;
+  }
   return result;
 }
 
@@ -81,11 +84,13 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   const Deadline deadline{clock, until};
   if (rank::this_thread().issues) {
     // Python waits for its interpreter lock in turns of 5 ms, whose end says nothing of time.
+    const auto sleep = [&] { return wait(deadline.real()); };
     const std::string_view library = library_of(caller);
     if (library.starts_with("python") || library.starts_with("libpython")) {
-      return sleep_on(condition, nullptr, [&] { return wait(deadline.real()); });
+      return sleep_on(condition, nullptr, sleep);
     }
-    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+    return is_infrastructure(library) ? sleep_on(condition, &deadline, sleep)
+                                      : own_sleep(condition, deadline, sleep);
   }
   constexpr std::int64_t look_again_ns = 20'000'000;
   const timespec soon = to_timespec(to_ns(real_now(clock)) + look_again_ns);
@@ -203,7 +208,7 @@ long syscall(long number, ...) {
       const clockid_t clock =
           (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
       const Deadline deadline{clock, *timeout};
-      return sleep_on(word, &deadline, [&] {
+      return own_sleep(word, deadline, [&] {
         return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));
       });
     }

@@ -48,6 +48,8 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
                     std::size_t bytes);
 /// Whether every byte is known; reads nothing and counts nothing.
 bool known(const void* device_address, std::size_t bytes);
+/// A cheap test before reading: false only if no byte is known.
+bool may_know(const void* device_address, std::size_t bytes);
 /// Makes `bytes` at `device_destination` known.
 void write(void* device_destination, const void* host_source, std::size_t bytes);
 void fill(void* device_destination, int value, std::size_t bytes);
