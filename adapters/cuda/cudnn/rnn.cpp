@@ -1,0 +1,234 @@
+// Recurrent networks. Their weights lie in one buffer: the matrices of all layers, then the biases.
+// Nothing is executed.
+#include "cuda/cudnn/handle.hpp"
+#include "cuda/cudnn/legacy.hpp"
+#include "cuda/library/operation.hpp"
+
+using namespace phantora::cudnn;
+namespace library = phantora::library;
+using phantora::KernelQuery;
+
+struct cudnnRNNStruct {
+  cudnnRNNMode_t mode{};
+  cudnnRNNBiasMode_t bias{};
+  cudnnDataType_t type{};
+  int directions = 1, input = 0, hidden = 0, projection = 0, layers = 1;
+
+  /// Gates, each with one matrix for the input and one for the state.
+  [[nodiscard]] int gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
+  [[nodiscard]] bool projects() const { return mode == CUDNN_LSTM && projection != hidden; }
+  [[nodiscard]] int state() const { return projects() ? projection : hidden; }
+  [[nodiscard]] int layer_input(int pseudo_layer) const {
+    return pseudo_layer < directions ? input : state() * directions;
+  }
+  [[nodiscard]] int biases() const {
+    return bias == CUDNN_RNN_NO_BIAS ? 0 : bias == CUDNN_RNN_DOUBLE_BIAS ? 2 : 1;
+  }
+};
+
+struct cudnnRNNDataStruct {
+  cudnnDataType_t type{};
+  int steps = 0, batch = 0, width = 0;
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(steps) * static_cast<std::size_t>(batch) *
+           static_cast<std::size_t>(width) * size_of(type);
+  }
+};
+
+namespace {
+
+using Rnn = cudnnRNNStruct;
+
+/// A matrix or bias vector in the weight buffer, in elements.
+struct Part {
+  std::size_t offset = 0;
+  int rows = 0, columns = 0;
+  [[nodiscard]] std::size_t count() const {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  }
+};
+
+/// Calls `visit(pseudo layer, linear layer id, whether a bias, part)` for each part in order.
+template <class Visit>
+std::size_t walk(const Rnn& rnn, Visit visit) {
+  std::size_t at = 0;
+  const auto place = [&](int layer, int id, bool is_bias, int rows, int columns) {
+    const Part part{at, rows, columns};
+    at += part.count();
+    visit(layer, id, is_bias, part);
+  };
+  const int gates = rnn.gates(), pseudo_layers = rnn.layers * rnn.directions;
+  for (int layer = 0; layer < pseudo_layers; ++layer) {
+    for (int id = 0; id < gates; ++id) place(layer, id, false, rnn.hidden, rnn.layer_input(layer));
+    for (int id = gates; id < 2 * gates; ++id) place(layer, id, false, rnn.hidden, rnn.state());
+    if (rnn.projects()) place(layer, 2 * gates, false, rnn.projection, rnn.hidden);
+  }
+  for (int layer = 0; layer < pseudo_layers; ++layer) {
+    for (int id = 0; id < rnn.biases() * gates; ++id) {
+      const bool recurrent_only = rnn.bias == CUDNN_RNN_SINGLE_REC_BIAS;
+      place(layer, recurrent_only ? id + gates : id, true, rnn.hidden, 1);
+    }
+  }
+  return at;
+}
+
+std::size_t weight_count(const Rnn& rnn) {
+  return walk(rnn, [](int, int, bool, const Part&) {});
+}
+
+/// The whole pass as one operation. Every weight is used once per step and sequence; backwards, the
+/// gradients of data and of weights cost as much again each.
+KernelQuery describe(const char* name, const Rnn& rnn, const cudnnRNNDataStruct& x) {
+  const auto weights = static_cast<double>(weight_count(rnn));
+  const double rows = static_cast<double>(x.steps) * x.batch;
+  KernelQuery query;
+  query.name = name;
+  query.features = {{"steps", x.steps},     {"batch", x.batch},     {"input", rnn.input},
+                    {"hidden", rnn.hidden}, {"layers", rnn.layers}, {"directions", rnn.directions},
+                    {"gates", rnn.gates()}};
+  query.attributes = {{"type", name_of(rnn.type)}};
+  query.flops = 2 * weights * rows;
+  // The recurrent weights are read again in each step, as far as they do not stay in the SMs.
+  const auto element = static_cast<double>(size_of(rnn.type));
+  query.bytes = element * (weights * x.steps + rows * (rnn.input + 4.0 * rnn.gates() * rnn.hidden));
+  return query;
+}
+
+/// Values that the forward pass keeps for the backward one: the gates of every layer and step, and
+/// the layer's outputs.
+std::size_t reserve_bytes(const Rnn& rnn, const cudnnRNNDataStruct& x) {
+  const auto per_row = static_cast<std::size_t>(rnn.layers * rnn.directions) *
+                       static_cast<std::size_t>((rnn.gates() + 2) * rnn.hidden);
+  return static_cast<std::size_t>(x.steps) * static_cast<std::size_t>(x.batch) * per_row *
+         size_of(rnn.type);
+}
+
+}  // namespace
+
+PHANTORA_EXPORT cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* descriptor) {
+  *descriptor = new cudnnRNNStruct;
+  return CUDNN_STATUS_SUCCESS;
+}
+PHANTORA_EXPORT cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t descriptor) {
+  delete descriptor;
+  return CUDNN_STATUS_SUCCESS;
+}
+PHANTORA_EXPORT cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t* descriptor) {
+  *descriptor = new cudnnRNNDataStruct;
+  return CUDNN_STATUS_SUCCESS;
+}
+PHANTORA_EXPORT cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor) {
+  delete descriptor;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
+    cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t, cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
+    cudnnDirectionMode_t direction, cudnnRNNInputMode_t, cudnnDataType_t type, cudnnDataType_t,
+    cudnnMathType_t, std::int32_t input, std::int32_t hidden, std::int32_t projection,
+    std::int32_t layers, cudnnDropoutDescriptor_t, std::uint32_t) {
+  if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (input < 1 || hidden < 1 || layers < 1) return CUDNN_STATUS_BAD_PARAM;
+  *descriptor = {mode,  bias,   type,       direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
+                 input, hidden, projection, layers};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
+                                                        cudnnDataType_t type, cudnnRNNDataLayout_t,
+                                                        int steps, int batch, int width,
+                                                        const int[], void*) {
+  if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  *descriptor = {type, steps, batch, width};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDescriptor_t rnn,
+                                                         std::size_t* bytes) {
+  if (!rnn || !bytes) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  *bytes = weight_count(*rnn) * size_of(rnn->type);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t rnn,
+                                                        cudnnForwardMode_t mode,
+                                                        cudnnRNNDataDescriptor_t x,
+                                                        std::size_t* workspace,
+                                                        std::size_t* reserve) {
+  if (!rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (workspace) *workspace = reserve_bytes(*rnn, *x);
+  if (reserve) *reserve = mode == CUDNN_FWD_MODE_TRAINING ? reserve_bytes(*rnn, *x) : 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnGetRNNWeightParams(
+    cudnnHandle_t, cudnnRNNDescriptor_t rnn, std::int32_t pseudo_layer, std::size_t,
+    const void* weights, std::int32_t id, cudnnTensorDescriptor_t matrix, void** matrix_address,
+    cudnnTensorDescriptor_t bias, void** bias_address) {
+  return entry(Api::library_setup, [&] {
+    if (!rnn) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    // Callers ask for the matrix, the bias or both. A part that does not exist has no dimensions.
+    for (const bool is_bias : {false, true}) {
+      void** const address = is_bias ? bias_address : matrix_address;
+      const cudnnTensorDescriptor_t descriptor = is_bias ? bias : matrix;
+      Part found;
+      walk(*rnn, [&](int layer, int part_id, bool part_is_bias, const Part& part) {
+        if (layer == pseudo_layer && part_id == id && part_is_bias == is_bias) found = part;
+      });
+      const bool exists = found.rows > 0;
+      auto* const base = static_cast<std::byte*>(const_cast<void*>(weights));
+      if (address) *address = exists ? base + found.offset * size_of(rnn->type) : nullptr;
+      if (descriptor) {
+        descriptor->tensor = {rnn->type,
+                              {exists ? 1 : 0, found.rows, found.columns},
+                              {found.rows * found.columns, found.columns, 1}};
+      }
+    }
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn,
+                                              cudnnForwardMode_t, const std::int32_t[],
+                                              cudnnRNNDataDescriptor_t x, const void*,
+                                              cudnnRNNDataDescriptor_t y_descriptor, void* y,
+                                              cudnnTensorDescriptor_t h, const void*, void* hy,
+                                              cudnnTensorDescriptor_t c, const void*, void* cy,
+                                              std::size_t, const void*, std::size_t, void*,
+                                              std::size_t reserve_size, void* reserve) {
+  return entry(Api::lt_matmul, [&] {
+    if (!handle || !rnn || !x || !y_descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    library::submit(stream_of(handle), describe("rnn_fwd", *rnn, *x),
+                    {{y, y_descriptor->bytes()},
+                     {hy, h ? h->tensor.extent() : 0},
+                     {cy, c ? c->tensor.extent() : 0},
+                     {reserve, reserve_size}});
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnRNNBackwardData_v8(
+    cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, const std::int32_t[], cudnnRNNDataDescriptor_t,
+    const void*, const void*, cudnnRNNDataDescriptor_t x, void* dx, cudnnTensorDescriptor_t h,
+    const void*, const void*, void* dhx, cudnnTensorDescriptor_t c, const void*, const void*,
+    void* dcx, std::size_t, const void*, std::size_t, void*, std::size_t, void*) {
+  return entry(Api::lt_matmul, [&] {
+    if (!handle || !rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    library::submit(
+        stream_of(handle), describe("rnn_bwd_data", *rnn, *x),
+        {{dx, x->bytes()}, {dhx, h ? h->tensor.extent() : 0}, {dcx, c ? c->tensor.extent() : 0}});
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(
+    cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnWgradMode_t, const std::int32_t[],
+    cudnnRNNDataDescriptor_t x, const void*, cudnnTensorDescriptor_t, const void*,
+    cudnnRNNDataDescriptor_t, const void*, std::size_t weight_bytes, void* dw, std::size_t, void*,
+    std::size_t, void*) {
+  return entry(Api::lt_matmul, [&] {
+    if (!handle || !rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    library::submit(stream_of(handle), describe("rnn_bwd_weights", *rnn, *x), {{dw, weight_bytes}});
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
