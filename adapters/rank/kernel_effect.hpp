@@ -141,6 +141,7 @@ std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResou
 std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_vision(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -28,6 +28,7 @@ add_library(phantora_small_data OBJECT
   selection.cpp
   sort.cpp
   sparse_bytes.cpp
+  vision.cpp
 )
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
 target_link_libraries(phantora_small_data PUBLIC phantora::phantora PkgConfig::zstd
