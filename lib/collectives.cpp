@@ -1,9 +1,19 @@
 #include "gpu_interconnect.hpp"
+#include "nccl_tuning.hpp"
+#include "route_graph.hpp"
+#include "router.hpp"
 
 #include <phantora/collectives.hpp>
 #include <phantora/error.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
 
 namespace phantora {
 
@@ -61,66 +71,625 @@ std::string_view to_string(Protocol protocol) noexcept {
   return "unknown";
 }
 
-class Communicator::Impl {
- public:
-  Topology topology;
-  std::vector<NodeId> ranks;
-  double nvlink_share;  // usable part of the line rate
-};
+namespace {
 
-Communicator::Communicator(const Cluster& cluster, std::vector<NodeId> ranks, const NcclVariables&)
-    : impl_{std::make_shared<const Impl>(Impl{cluster.topology, std::move(ranks), 370.8 / 450.0})} {
-  PHANTORA_EXPECTS(!impl_->ranks.empty(), "at least one rank");
+// ---- Calibration ------------------------------------------------------------------------------
+// NCCL's tuner is made to choose, not to predict. These constants turn its table into time. Fitted
+// over all operations and sizes at once, on timings of 2, 3, 4 and 8 H200 with NCCL 2.28.9 (GPU
+// side, from CUDA graphs: bench/accuracy/h200_collectives.jsonl); bench/accuracy/README.md has the
+// differences that remain.
+
+/// Achieved over nominal ring bandwidth, by protocol.
+constexpr std::array<double, 3> ring_efficiency{1.135, 0.988, 1.041};
+/// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
+/// (NVIDIA/nccl#1221).
+constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
+/// Microseconds that a ring operation takes before data flows, by protocol: a part of its own, and
+/// a multiple of what NCCL counts for hops.
+constexpr std::array<double, 3> ring_base_us{6.6, 19.1, 11.5};
+constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
+constexpr std::array<double, 3> ring_hop_scale{1.67, 0.26, 1.174};
+/// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
+/// approaches `block_us` for large blocks and is linear for small ones.
+constexpr double block_us = 1014.7, block_half_bytes = 547e6;
+/// A rooted reduction fills a deeper pipeline: this many Simple hops more per doubling of ranks.
+constexpr double reduce_hops_per_doubling = 2, simple_hop_us = 3.99;
+/// What the messages of a group wait for: a launch, and the filling of buffers.
+constexpr double message_us = 11, message_fill_us = 36, message_fill_half_bytes = 8e6;
+/// A channel moves one message at this rate (H200: 19 to 20.2 GB/s).
+constexpr double message_channel_rate = 20.2e9;
+/// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
+constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
+                 nvlink_messages = 450.0 / 340;
+/// Line rate over achieved rate of a NIC: 48.5 of 50 GB/s (CX7, as SimAI and nccl-tests#290 find).
+constexpr double nic_overhead = 50 / 48.5;
+/// Bytes on the wire per byte of data, by protocol: flags.
+constexpr std::array<double, 3> protocol_overhead{2.0, 128.0 / 120.0, 1.0};
+/// Part sizes between which a message is spread over more channels (NCCL's step of 512 KiB).
+constexpr double message_part_bytes = 16.0 * (1 << 20);
+
+Duration microseconds(double us) { return duration_from_seconds(us * 1e-6); }
+
+// ---- NCCL's variables --------------------------------------------------------------------------
+
+std::string lower(std::string_view text) {
+  std::string out{text};
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
 }
 
-int Communicator::size() const noexcept { return static_cast<int>(impl_->ranks.size()); }
+std::vector<std::string> split(std::string_view text, char by) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(by, at), text.size());
+    if (end > at) parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
 
-CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const {
-  const int n = size();
-  PHANTORA_EXPECTS(root >= 0 && root < n, "root is a rank");
-  using namespace std::chrono_literals;
-  CollectivePlan plan{.channels = n > 1 ? 24 : 0, .latency = 5us};
-  if (n == 1 || total <= Bytes{0}) return plan;
-  if (op == CollectiveOp::all_to_all || op == CollectiveOp::gather || op == CollectiveOp::scatter) {
-    std::vector<SendRecv> group;
-    for (int a = 0; a < n; ++a)
-      for (int b = 0; b < n; ++b)
-        if (a != b &&
-            (op == CollectiveOp::all_to_all || (op == CollectiveOp::gather ? b : a) == root))
-          group.push_back({a, b, total / n});
-    return this->plan(group);
+constexpr std::array<std::string_view, 7> algorithm_names{
+    "tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "simple"};
+constexpr std::array<std::string_view, 5> op_names{"broadcast", "reduce", "allgather",
+                                                   "reducescatter", "allreduce"};
+
+/// Reads "Ring,Tree", "^LL128" or, by operation, "allreduce:tree;broadcast:ring".
+template <std::size_t N>
+std::array<std::array<bool, N>, NcclTuning::ops> parse_allowed(
+    const std::string& variable, const std::string& value,
+    const std::array<std::string_view, N>& names) {
+  std::array<std::array<bool, N>, NcclTuning::ops> allowed;
+  for (auto& it : allowed) it.fill(true);
+  const auto fail = [&](const std::string& word) -> ConfigError {
+    std::string known;
+    for (const std::string_view name : names)
+      known += (known.empty() ? "" : ", ") + std::string{name};
+    return ConfigError{variable + "=" + value + ": \"" + word + "\" is none of " + known};
+  };
+  for (const std::string& part : split(value, ';')) {
+    std::string list = lower(part);
+    std::optional<std::size_t> only;
+    if (const std::size_t colon = list.find(':'); colon != list.npos) {
+      const auto op = std::find(op_names.begin(), op_names.end(), list.substr(0, colon));
+      if (op == op_names.end())
+        throw ConfigError{variable + "=" + value + ": \"" + list.substr(0, colon) +
+                          "\" is none of broadcast, reduce, allgather, reducescatter, allreduce"};
+      only = static_cast<std::size_t>(op - op_names.begin());
+      list = list.substr(colon + 1);
+    }
+    const bool exclude = list.starts_with('^');
+    std::array<bool, N> chosen;
+    chosen.fill(exclude);
+    for (const std::string& word : split(exclude ? list.substr(1) : list, ',')) {
+      const auto name = std::find(names.begin(), names.end(), word);
+      if (name == names.end()) throw fail(word);
+      chosen[static_cast<std::size_t>(name - names.begin())] = !exclude;
+    }
+    for (std::size_t op = 0; op < allowed.size(); ++op)
+      if (!only || op == *only) allowed[op] = chosen;
   }
-  const double traffic = op == CollectiveOp::all_reduce ? 2.0 * (n - 1) / n
-                         : op == CollectiveOp::broadcast || op == CollectiveOp::reduce
-                             ? 1.0
-                             : 1.0 * (n - 1) / n;
-  FlowSpec flow{.size = total};
-  std::map<LinkId, double> uses;
-  for (int r = 0; r < n; ++r) {
-    const NodeId from = impl_->ranks[static_cast<std::size_t>(r)];
-    const NodeId to = impl_->ranks[static_cast<std::size_t>((r + 1) % n)];
-    for (const LinkId link : impl_->topology.route(from, to))
-      uses[link] += traffic / impl_->nvlink_share;
+  return allowed;
+}
+
+std::optional<int> parse_number(const NcclVariables& variables, std::string_view name) {
+  const auto it = variables.find(name);
+  if (it == variables.end() || it->second.empty()) return std::nullopt;
+  int value = 0;
+  const char* end = it->second.data() + it->second.size();
+  const auto [stop, error] = std::from_chars(it->second.data(), end, value);
+  if (error != std::errc{} || stop != end)
+    throw ConfigError{it->first + "=" + it->second + ": expected a whole number"};
+  return value;
+}
+
+TunedOp tuned(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::broadcast:
+      return TunedOp::broadcast;
+    case CollectiveOp::reduce:
+      return TunedOp::reduce;
+    case CollectiveOp::all_gather:
+      return TunedOp::all_gather;
+    case CollectiveOp::reduce_scatter:
+      return TunedOp::reduce_scatter;
+    default:
+      return TunedOp::all_reduce;
   }
-  for (const auto& [link, bytes] : uses) flow.links.push_back({link, bytes});
+}
+
+/// Sums what a collective puts on each link.
+class LinkLoads {
+ public:
+  void add(std::span<const LinkUse> route, double bytes) {
+    for (const LinkUse& use : route) loads_[use.link] += use.bytes_per_byte * bytes;
+  }
+  [[nodiscard]] std::vector<LinkUse> uses() const {
+    std::vector<LinkUse> uses;
+    uses.reserve(loads_.size());
+    for (const auto& [link, bytes] : loads_) uses.push_back({link, bytes});
+    std::sort(uses.begin(), uses.end(),
+              [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
+    return uses;
+  }
+
+ private:
+  std::unordered_map<LinkId, double> loads_;
+};
+
+}  // namespace
+
+class Communicator::Impl {
+ public:
+  Impl(const Cluster& cluster, std::vector<NodeId> gpus, const NcclVariables& variables)
+      : topology_{cluster.topology},
+        router_{cluster.topology.shared_graph(), {Routing::ecmp, cluster.routing.seed}},
+        ranks_{std::move(gpus)} {
+    PHANTORA_EXPECTS(!ranks_.empty(), "at least one rank");
+    place(cluster);
+    read(variables);
+    if (!cluster.hosts.empty()) tune(cluster);
+  }
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
+
+  [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root) const {
+    PHANTORA_EXPECTS(root >= 0 && root < size(), "the root is a rank");
+    PHANTORA_EXPECTS(total >= Bytes{0}, "a size is not negative");
+    if (op == CollectiveOp::all_to_all || op == CollectiveOp::gather || op == CollectiveOp::scatter)
+      return exchange(op, total, root);
+    if (size() == 1 || total == Bytes{0})
+      return {.algorithm = Algorithm::ring, .latency = microseconds(ring_base_us[0])};
+    return tuning_ ? tuned_plan(op, total, root) : textbook_ring(op, total, root);
+  }
+
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+
+ private:
+  /// The ranks of one host, and the NICs near them.
+  struct Node {
+    std::vector<int> ranks;
+    std::vector<std::pair<NodeId, int>> nics;  ///< distinct; with the rank that drives each
+  };
+
+  void place(const Cluster& cluster) {
+    std::unordered_map<NodeId, int> seen;
+    std::unordered_map<const Host*, std::size_t> node_of_host;
+    for (int r = 0; r < size(); ++r) {
+      const NodeId gpu = ranks_[static_cast<std::size_t>(r)];
+      PHANTORA_EXPECTS(seen.emplace(gpu, r).second, "the GPUs of the ranks are distinct");
+      const Host* host = cluster.hosts.empty() ? nullptr : &cluster.host_of(gpu);
+      const auto [node, added] = node_of_host.emplace(host, nodes_.size());
+      if (added) nodes_.emplace_back();
+      node_of_rank_.push_back(node->second);
+      Node& it = nodes_[node->second];
+      it.ranks.push_back(r);
+      if (!host || host->nics.empty()) continue;
+      const auto at = std::find(host->gpus.begin(), host->gpus.end(), gpu) - host->gpus.begin();
+      const NodeId nic = host->nics[static_cast<std::size_t>(at)];
+      if (std::none_of(it.nics.begin(), it.nics.end(),
+                       [&](const auto& known) { return known.first == nic; }))
+        it.nics.emplace_back(nic, r);
+    }
+  }
+
+  void read(const NcclVariables& variables) {
+    for (auto& it : allowed_) it = {};
+    if (const auto it = variables.find("NCCL_ALGO"); it != variables.end()) {
+      const auto algorithms = parse_allowed(it->first, it->second, algorithm_names);
+      for (std::size_t op = 0; op < algorithms.size(); ++op)
+        allowed_[op].algorithm = algorithms[op];
+    }
+    if (const auto it = variables.find("NCCL_PROTO"); it != variables.end()) {
+      const auto protocols = parse_allowed(it->first, it->second, protocol_names);
+      for (std::size_t op = 0; op < protocols.size(); ++op) allowed_[op].protocol = protocols[op];
+    }
+    for (const char* name : {"NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS"})
+      if (const auto n = parse_number(variables, name); n && *n > 0)
+        max_channels_ = std::min(max_channels_, *n);
+    for (const char* name : {"NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MIN_CTAS"})
+      if (const auto n = parse_number(variables, name); n && *n > 0)
+        min_channels_ = std::max(min_channels_, *n);
+    min_channels_ = std::min(min_channels_, max_channels_);
+    nvls_on_ = parse_number(variables, "NCCL_NVLS_ENABLE").value_or(1) != 0;
+    peer_to_peer_ = parse_number(variables, "NCCL_P2P_DISABLE").value_or(0) == 0;
+    pxn_ = parse_number(variables, "NCCL_PXN_DISABLE").value_or(0) == 0;
+  }
+
+  void tune(const Cluster& cluster) {
+    const Host& host = cluster.host_of(ranks_.front());
+    const GpuInterconnect& model = gpu_interconnect(host.gpu_model);
+    std::size_t nics = nodes_.front().nics.size();
+    for (const Node& node : nodes_) nics = std::min(nics, node.nics.size());
+    double nic = 0;
+    if (nodes_.size() > 1) {
+      if (nics == 0) throw ConfigError{"hosts without NICs cannot form one communicator"};
+      nic = std::min(nic_speed(nodes_.front().nics.front().first), model.nccl_pcie);
+    }
+    has_nvlink_ = host.nvswitch.has_value() && peer_to_peer_;
+    tuning_.emplace(TuningShape{.ranks = size(),
+                                .nodes = static_cast<int>(nodes_.size()),
+                                .compute_capability = model.compute_capability,
+                                .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
+                                .nic = nic,
+                                .pcie = model.nccl_pcie,
+                                .nics = static_cast<int>(nics),
+                                .nvls = has_nvlink_ && nvls_on_ && model.compute_capability >= 90});
+  }
+
+  /// GB/s of the NIC's port.
+  [[nodiscard]] double nic_speed(NodeId nic) const {
+    double speed = 0;
+    for (const RouteGraph::Arc arc : topology_.graph().routes->out(nic.value))
+      if (topology_.kind(NodeId{arc.to}) == NodeKind::network_switch)
+        speed += topology_.bandwidth(LinkId{arc.link}).bytes_per_second() / 1e9;
+    return speed;
+  }
+
+  [[nodiscard]] NodeId gpu(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::size_t node_of(int rank) const {
+    return node_of_rank_[static_cast<std::size_t>(rank)];
+  }
+
+  /// The route between two GPUs with the wire's overheads on each link.
+  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key,
+                            double nvlink_overhead) const {
+    RouteRequest request{.src = from, .dst = to, .key = key};
+    if (!peer_to_peer_) {
+      request.capacity = [this](LinkId link) {
+        const bool nvlink = topology_.kind(topology_.source(link)) == NodeKind::nvswitch ||
+                            topology_.kind(topology_.target(link)) == NodeKind::nvswitch;
+        return nvlink ? 0.0 : topology_.bandwidth(link).bytes_per_second();
+      };
+    }
+    Route found = router_.route(request);
+    if (!tuning_) return found;
+    for (LinkUse& use : found.links) {
+      const NodeKind a = topology_.kind(topology_.source(use.link)),
+                     b = topology_.kind(topology_.target(use.link));
+      if (a == NodeKind::nvswitch || b == NodeKind::nvswitch) use.bytes_per_byte *= nvlink_overhead;
+      if (a == NodeKind::network_switch || b == NodeKind::network_switch)
+        use.bytes_per_byte *= nic_overhead;
+    }
+    return found;
+  }
+
+  /// Bytes on each link per byte sent from every rank to the next around the ring, once around, and
+  /// the latency of its longest hop. `skip` leaves out the hop into that rank.
+  struct Ring {
+    std::vector<LinkUse> uses;
+    Duration hop{};
+  };
+  [[nodiscard]] const Ring& ring(int skip) const {
+    const std::lock_guard lock{mutex_};
+    const auto [it, added] = rings_.try_emplace(skip);
+    if (!added) return it->second;
+    LinkLoads loads;
+    Ring& ring = it->second;
+    const auto hop = [&](int from, int to, double part, std::uint64_t key) {
+      if (from == to) return;
+      const Route found = route(gpu(from), gpu(to), key, nvlink_ring);
+      loads.add(found.links, part);
+      ring.hop = std::max(ring.hop, found.latency);
+    };
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      const Node& next = nodes_[(n + 1) % nodes_.size()];
+      const bool whole = nodes_.size() == 1;
+      // Inside a host every rank passes everything to the next.
+      for (std::size_t i = 0; i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
+        const int to = node.ranks[(i + 1) % node.ranks.size()];
+        if (to != skip) hop(node.ranks[i], to, 1.0, 0);
+      }
+      if (whole) continue;
+      // Between hosts each NIC carries the channels of its rail.
+      const std::size_t rails = std::min(node.nics.size(), next.nics.size());
+      if (skip >= 0 && (n + 1) % nodes_.size() == node_of(skip)) continue;
+      if (rails == 0) {
+        hop(node.ranks.back(), next.ranks.front(), 1.0, 0);
+      } else {
+        for (std::size_t r = 0; r < rails; ++r)
+          hop(node.nics[r].second, next.nics[r].second, 1.0 / static_cast<double>(rails), r);
+      }
+    }
+    ring.uses = loads.uses();
+    return ring;
+  }
+
+  /// Bytes on each link per byte that an all_reduce along double binary trees reduces: chains
+  /// inside the hosts, each of two trees across the hosts carrying half.
+  [[nodiscard]] const std::vector<LinkUse>& trees() const {
+    const std::lock_guard lock{mutex_};
+    if (trees_) return *trees_;
+    LinkLoads loads;
+    const auto both_ways = [&](int a, int b, double part, std::uint64_t key) {
+      loads.add(route(gpu(a), gpu(b), key, nvlink_ring).links, part);
+      loads.add(route(gpu(b), gpu(a), key, nvlink_ring).links, part);
+    };
+    for (const Node& node : nodes_)
+      for (std::size_t i = 0; i + 1 < node.ranks.size(); ++i)
+        both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+    across_hosts([&](std::size_t child, std::size_t parent) {
+      const std::size_t rails = std::min(nodes_[child].nics.size(), nodes_[parent].nics.size());
+      for (std::size_t r = 0; r < rails; ++r)
+        both_ways(nodes_[child].nics[r].second, nodes_[parent].nics[r].second,
+                  0.5 / static_cast<double>(rails), r);
+    });
+    trees_ = loads.uses();
+    return *trees_;
+  }
+
+  /// The edges of both trees: in-order binary trees, the second shifted by one host.
+  template <class Edge>
+  void across_hosts(Edge edge) const {
+    const std::size_t n = nodes_.size();
+    for (std::size_t shift = 0; shift < 2 && n > 1; ++shift) {
+      for (std::size_t at = 1; at < n; ++at) {
+        // A node's level is its lowest set bit; its parent has the next higher one.
+        std::size_t bit = at & (~at + 1);
+        std::size_t parent = (at & ~bit) | (bit << 1);
+        while (parent >= n) {
+          bit <<= 1;
+          parent = (parent & ~bit) | (bit << 1);
+          if (bit >= n) parent = 0;
+        }
+        if (parent == at) parent = 0;
+        edge((at + shift) % n, (parent + shift) % n);
+      }
+    }
+  }
+
+  /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast: each GPU
+  /// gives all it has and takes its part, or the other way round, and both for an all_reduce.
+  [[nodiscard]] std::vector<LinkUse> nvls(CollectiveOp op) const {
+    LinkLoads loads;
+    for (const Node& node : nodes_) {
+      const double part = 1.0 / static_cast<double>(node.ranks.size());
+      double out = 1, in = part;
+      if (op == CollectiveOp::all_gather) std::swap(out, in);
+      if (op == CollectiveOp::all_reduce) out = in = 1 + part;
+      for (std::size_t i = 0; i < node.ranks.size(); ++i) {
+        const int to = node.ranks[(i + 1) % node.ranks.size()];
+        const auto links = route(gpu(node.ranks[i]), gpu(to), 0, nvlink_ring).links;
+        loads.add(std::span{links}.first(1), out);
+        loads.add(std::span{links}.last(1), in);
+      }
+    }
+    if (nodes_.size() > 1) {
+      across_hosts([&](std::size_t child, std::size_t parent) {
+        const std::size_t rails = std::min(nodes_[child].nics.size(), nodes_[parent].nics.size());
+        for (std::size_t r = 0; r < rails; ++r) {
+          const NodeId a = gpu(nodes_[child].nics[r].second),
+                       b = gpu(nodes_[parent].nics[r].second);
+          loads.add(route(a, b, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
+          loads.add(route(b, a, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
+        }
+      });
+    }
+    return loads.uses();
+  }
+
+  [[nodiscard]] static std::vector<LinkUse> scaled(std::span<const LinkUse> uses, double factor) {
+    std::vector<LinkUse> out(uses.begin(), uses.end());
+    for (LinkUse& use : out) use.bytes_per_byte *= factor;
+    return out;
+  }
+
+  /// The part of the bytes of an operation that a rank sends around the ring.
+  [[nodiscard]] double ring_traffic(CollectiveOp op) const {
+    const double n = size();
+    switch (op) {
+      case CollectiveOp::all_reduce:
+        return 2 * (n - 1) / n;
+      case CollectiveOp::all_gather:
+      case CollectiveOp::reduce_scatter:
+        return (n - 1) / n;
+      default:
+        return 1;
+    }
+  }
+
+  /// The hop that no data takes: into the root of a broadcast, out of that of a reduction.
+  [[nodiscard]] int open_end(CollectiveOp op, int root) const {
+    if (op == CollectiveOp::broadcast) return root;
+    if (op == CollectiveOp::reduce) return (root + 1) % size();
+    return -1;
+  }
+
+  [[nodiscard]] CollectivePlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
+    const TunedOp tuned_op = tuned(op);
+    const auto& allowed = allowed_[static_cast<std::size_t>(tuned_op)];
+    NcclTuning::Choice choice = tuning_->choose(tuned_op, total.count(), allowed);
+    if (choice.time_us < 0) {
+      // As NCCL: where nothing is allowed, the ring runs anyway.
+      NcclTuning::Allowed ring_only;
+      ring_only.algorithm = {false, true, false, false, false, false, false};
+      choice = tuning_->choose(tuned_op, total.count(), ring_only);
+    }
+    const auto p = static_cast<std::size_t>(choice.protocol);
+    const auto& cell = tuning_->cell(tuned_op, choice.algorithm, choice.protocol);
+    CollectivePlan plan{.algorithm = choice.algorithm, .protocol = choice.protocol};
+    plan.channels = std::max(std::min(min_channels_, tuning_->channels()),
+                             tuning_->channels_for(tuned_op, choice.algorithm, choice.protocol,
+                                                   total.count(), max_channels_));
+    FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
+    double latency = cell.latency_us, bandwidth = cell.bandwidth;
+    switch (choice.algorithm) {
+      case Algorithm::ring: {
+        const bool one_host = nodes_.size() == 1;
+        bandwidth *= one_host ? ring_efficiency[p] : ring_efficiency_between_hosts;
+        if (one_host)
+          latency = ring_base_us[p] + (latency - nccl_ring_base_us[p]) * ring_hop_scale[p];
+        const double block = static_cast<double>(total.count()) / size();
+        if (op == CollectiveOp::reduce && choice.protocol == Protocol::simple && size() > 2)
+          latency += simple_hop_us * reduce_hops_per_doubling * std::log2(size() / 2.0);
+        if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
+          latency += block_us * block / (block + block_half_bytes);
+        flow.links = scaled(ring(open_end(op, root)).uses, ring_traffic(op) * protocol_overhead[p]);
+        break;
+      }
+      case Algorithm::tree:
+        flow.links = scaled(trees(), protocol_overhead[p]);
+        break;
+      case Algorithm::pat:
+        flow.links = scaled(ring(-1).uses, ring_traffic(op));
+        break;
+      default:
+        if (nodes_.size() > 1) bandwidth *= ring_efficiency_between_hosts;
+        flow.links = nvls(op);
+        break;
+    }
+    // Fewer channels than NCCL's table assumes move less.
+    if (max_channels_ < tuning_->channels())
+      bandwidth *= static_cast<double>(max_channels_) / tuning_->channels();
+    plan.latency = microseconds(latency);
+    flow.rate_cap = Bandwidth{bandwidth * 1e9};
+    plan.flows.push_back(std::move(flow));
+    return plan;
+  }
+
+  /// A ring on a network of which NCCL knows nothing: steps x (latency of a hop + block / rate).
+  [[nodiscard]] CollectivePlan textbook_ring(CollectiveOp op, Bytes total, int root) const {
+    const Ring& found = ring(open_end(op, root));
+    const int steps = NcclTuning::steps(tuned(op), size()) - (open_end(op, root) >= 0 ? 1 : 0);
+    CollectivePlan plan{.channels = 1, .latency = found.hop * steps};
+    plan.flows.push_back({.size = total, .links = scaled(found.uses, ring_traffic(op))});
+    return plan;
+  }
+
+  [[nodiscard]] CollectivePlan exchange(CollectiveOp op, Bytes total, int root) const;
+  [[nodiscard]] const std::vector<LinkUse>& exchange_uses(CollectiveOp op, int root) const;
+  [[nodiscard]] Route message_route(int from, int to, double overhead) const;
+  [[nodiscard]] double message_latency_us(double bytes) const {
+    return message_us + message_fill_us * bytes / (bytes + message_fill_half_bytes);
+  }
+  [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
+
+  Topology topology_;
+  GraphRouter router_;
+  std::vector<NodeId> ranks_;
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> node_of_rank_;
+  std::optional<NcclTuning> tuning_;
+  std::array<NcclTuning::Allowed, NcclTuning::ops> allowed_;
+  int min_channels_ = 1, max_channels_ = 64;
+  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false;
+  // What plans share; computed when first asked for.
+  mutable std::mutex mutex_;
+  mutable std::map<int, Ring> rings_;
+  mutable std::optional<std::vector<LinkUse>> trees_;
+  mutable std::map<std::pair<CollectiveOp, int>, std::vector<LinkUse>> exchanges_;
+};
+
+/// The links of one message. Between rails NCCL crosses over NVLink first (PXN), so that the
+/// message stays on the rail of its destination.
+Route Communicator::Impl::message_route(int from, int to, double overhead) const {
+  const std::size_t here = node_of(from), there = node_of(to);
+  if (here != there && pxn_ && has_nvlink_) {
+    const auto& source = nodes_[here];
+    const auto& ranks = nodes_[there].ranks;
+    const auto place =
+        static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), to) - ranks.begin());
+    if (place < source.ranks.size() && source.ranks[place] != from) {
+      const int relay = source.ranks[place];
+      Route route = this->route(gpu(from), gpu(relay), 0, overhead);
+      const Route rest = this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead);
+      route.links.insert(route.links.end(), rest.links.begin(), rest.links.end());
+      route.latency += rest.latency;
+      return route;
+    }
+  }
+  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead);
+}
+
+CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
+  CollectivePlan plan{.algorithm = Algorithm::point_to_point};
+  std::map<int, std::pair<double, int>> sent;  // bytes and messages of each rank
+  for (const SendRecv& message : group) {
+    PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
+                         message.dst_rank < size(),
+                     "a message joins ranks of the communicator");
+    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
+    auto& [bytes, messages] = sent[message.src_rank];
+    bytes += static_cast<double>(message.size.count());
+    ++messages;
+  }
+  double most_bytes = 0;
+  int most_messages = 0;
+  for (const auto& [rank, it] : sent) {
+    most_bytes = std::max(most_bytes, it.first);
+    most_messages = std::max(most_messages, it.second);
+  }
+  const int all = message_channels();
+  // Each peer gets an even part of the channels, more if its parts would be too large.
+  int fewest = all;
+  while (fewest > 1 && fewest * size() > all) fewest /= 2;
+  plan.latency = tuning_ ? microseconds(message_latency_us(most_bytes)) : Duration{0};
+  const double overhead = most_messages > 1 ? nvlink_messages : nvlink_message;
+  std::uint64_t key = 0;
+  for (const SendRecv& message : group) {
+    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
+    int channels = fewest;
+    while (channels <= all / 2 &&
+           static_cast<double>(message.size.count()) / channels > message_part_bytes)
+      channels *= 2;
+    Route route = message_route(message.src_rank, message.dst_rank, overhead);
+    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(channels)};
+    if (tuning_) {
+      flow.rate_cap = Bandwidth{channels * message_channel_rate};
+    } else {
+      flow.latency = route.latency;
+    }
+    flow.links = std::move(route.links);
+    plan.flows.push_back(std::move(flow));
+    plan.channels = std::min(all, std::max(plan.channels, channels * most_messages));
+  }
+  return plan;
+}
+
+const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, int root) const {
+  const std::lock_guard lock{mutex_};
+  const auto [it, added] = exchanges_.try_emplace({op, op == CollectiveOp::all_to_all ? 0 : root});
+  if (!added) return it->second;
+  LinkLoads loads;
+  const double part = 1.0 / size();
+  for (int from = 0; from < size(); ++from) {
+    for (int to = 0; to < size(); ++to) {
+      if (from == to || (op == CollectiveOp::gather && to != root) ||
+          (op == CollectiveOp::scatter && from != root))
+        continue;
+      loads.add(message_route(from, to, nvlink_messages).links, part);
+    }
+  }
+  it->second = loads.uses();
+  return it->second;
+}
+
+/// An exchange in which all pairs move alike: one flow, as NCCL runs it in rounds.
+CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int root) const {
+  CollectivePlan plan{.algorithm = Algorithm::point_to_point};
+  const double sent = static_cast<double>(total.count()) * (size() - 1) / size();
+  if (tuning_) plan.latency = microseconds(message_latency_us(sent));
+  if (size() == 1 || total == Bytes{0}) return plan;
+  plan.channels = message_channels();
+  FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
+  flow.links = exchange_uses(op, root);
   plan.flows.push_back(std::move(flow));
   return plan;
 }
 
+Communicator::Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
+                           const NcclVariables& variables)
+    : impl_{std::make_shared<const Impl>(cluster, std::move(ranks), variables)} {}
+
+int Communicator::size() const noexcept { return impl_->size(); }
+
+CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const {
+  return impl_->plan(op, total, root);
+}
+
 CollectivePlan Communicator::plan(std::span<const SendRecv> group) const {
-  using namespace std::chrono_literals;
-  CollectivePlan plan{.algorithm = Algorithm::point_to_point, .channels = 32, .latency = 5us};
-  std::uint64_t key = 0;
-  for (const SendRecv& message : group) {
-    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    FlowSpec flow{.size = message.size, .key = key++};
-    for (const LinkId link : impl_->topology.route(
-             impl_->ranks.at(static_cast<std::size_t>(message.src_rank)),
-             impl_->ranks.at(static_cast<std::size_t>(message.dst_rank)), flow.key))
-      flow.links.push_back({link, 1 / impl_->nvlink_share});
-    plan.flows.push_back(std::move(flow));
-  }
-  return plan;
+  return impl_->plan(group);
 }
 
 }  // namespace phantora

@@ -5,21 +5,20 @@
 #include <Eigen/Dense>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
-#include <functional>
+#include <random>
 #include <string>
-#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace phantora {
 
 namespace {
 
 constexpr int dimensions = static_cast<int>(KernelWork::dimensions);
+using Point = Eigen::Array<float, 1, dimensions>;
 /// Neighbours that enter an estimate; 20 to 64 give the same held-out errors to 0.2 %.
-constexpr std::size_t neighbour_count = 24;
+constexpr Eigen::Index neighbour_count = 24;
 /// Variance of the log-inefficiency within a group, and of repeated measurements (the 17 GEMMs
 /// that both sweeps measured differ by 5 % in the median). Held-out errors barely depend on either.
 constexpr double signal_variance = 0.1;
@@ -29,16 +28,35 @@ constexpr double mean_variance = 1.0;
 /// Squared distance between kernels of different families of a group.
 constexpr float family_distance = 1.5F;
 
+/// A row per measured kernel.
 struct Group {
-  Eigen::Matrix<float, dimensions, Eigen::Dynamic> coordinates;
-  Eigen::ArrayX<std::size_t> families;
-  Eigen::VectorXf inefficiency;  // log(measured / roofline)
+  Eigen::Array<float, Eigen::Dynamic, dimensions> coordinates;
+  Eigen::ArrayXf inefficiency;  // log(measured / roofline)
+  Eigen::ArrayXf family;        // as a number, which compares faster than its name
+  std::unordered_map<std::string, float> families;
+
+  /// Squared distances of all rows from a point.
+  [[nodiscard]] Eigen::ArrayXf distances(const Point& at, float own_family) const {
+    Eigen::ArrayXf sum = (family != own_family).cast<float>() * family_distance;
+    for (int d = 0; d < dimensions; ++d) sum += (coordinates.col(d) - at(d)).square();
+    return sum;
+  }
 };
 
 /// Exponential covariance: inefficiencies jump where the library changes its kernel, so no
 /// smoother one fits.
 double covariance(double squared_distance) {
   return signal_variance * std::exp(-std::sqrt(squared_distance));
+}
+
+Point point_of(const KernelWork& work) { return Eigen::Map<const Point>(work.coordinates.data()); }
+
+/// Sorted data would make the search for the nearest rows find ever nearer ones. The same order
+/// with every standard library.
+template <class T>
+void shuffle(std::vector<T>& rows) {
+  std::mt19937 random;
+  for (std::size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random() % i]);
 }
 
 /// What a query says if nothing is read off the launch's parameters.
@@ -50,21 +68,22 @@ KernelQuery without_size(KernelQuery query) {
 
 /// Indices of the least distances, least first; of equal ones the first.
 std::vector<Eigen::Index> nearest_of(const Eigen::ArrayXf& distance) {
-  // The bits of a float >= 0 order as the float does: one integer per neighbour sorts by both.
-  std::vector<std::uint64_t> keys(static_cast<std::size_t>(distance.size()));
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const float d = distance(static_cast<Eigen::Index>(i));
-    keys[i] = std::uint64_t{std::bit_cast<std::uint32_t>(d)} << 32U | i;
+  using Neighbour = std::pair<float, Eigen::Index>;
+  std::vector<Neighbour> nearest;  // a heap, farthest first
+  nearest.reserve(neighbour_count);
+  const Eigen::Index first = std::min(distance.size(), neighbour_count);
+  for (Eigen::Index i = 0; i < first; ++i) nearest.emplace_back(distance(i), i);
+  std::make_heap(nearest.begin(), nearest.end());
+  for (Eigen::Index i = first; i < distance.size(); ++i) {
+    if (distance(i) >= nearest.front().first) continue;
+    std::pop_heap(nearest.begin(), nearest.end());
+    nearest.back() = {distance(i), i};
+    std::push_heap(nearest.begin(), nearest.end());
   }
-  const std::size_t count = std::min(neighbour_count, keys.size());
-  const auto end = keys.begin() + static_cast<std::ptrdiff_t>(count);
-  std::nth_element(keys.begin(), end - 1, keys.end());
-  std::sort(keys.begin(), end);
-  std::vector<Eigen::Index> nearest;
-  for (auto key = keys.begin(); key != end; ++key) {
-    nearest.push_back(static_cast<Eigen::Index>(*key & 0xffffffffU));
-  }
-  return nearest;
+  std::sort_heap(nearest.begin(), nearest.end());
+  std::vector<Eigen::Index> indices;
+  for (const Neighbour& neighbour : nearest) indices.push_back(neighbour.second);
+  return indices;
 }
 
 }  // namespace
@@ -99,15 +118,16 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     }
     learn(std::move(work), row.duration);
   }
-  for (const auto& [name, rows] : samples) {
+  for (auto& [name, rows] : samples) {
+    shuffle(rows);
     const auto count = static_cast<Eigen::Index>(rows.size());
-    Group group{{dimensions, count}, Eigen::ArrayX<std::size_t>(count), Eigen::VectorXf(count)};
+    Group group{{count, dimensions}, Eigen::ArrayXf(count), Eigen::ArrayXf(count), {}};
     for (Eigen::Index i = 0; i < count; ++i) {
       const auto& [work, inefficiency] = rows[static_cast<std::size_t>(i)];
-      group.coordinates.col(i) =
-          Eigen::Map<const Eigen::Matrix<float, dimensions, 1>>(work.coordinates.data());
-      group.families(i) = std::hash<std::string>{}(work.family);
+      group.coordinates.row(i) = point_of(work);
       group.inefficiency(i) = inefficiency;
+      const auto number = static_cast<float>(group.families.size());
+      group.family(i) = group.families.try_emplace(work.family, number).first->second;
     }
     body->groups.emplace(name, std::move(group));
   }
@@ -125,15 +145,9 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
   if (found == body_->groups.end()) return std::nullopt;
   const Group& group = found->second;
 
-  const Eigen::Matrix<float, dimensions, 1> at =
-      Eigen::Map<const Eigen::Matrix<float, dimensions, 1>>(work.coordinates.data());
-  const std::size_t family = std::hash<std::string>{}(work.family);
-  const Eigen::Index total = group.inefficiency.size();
-  Eigen::ArrayXf distance = (group.coordinates.colwise() - at).colwise().squaredNorm().transpose();
-  for (Eigen::Index i = 0; i < total; ++i) {
-    if (group.families(i) != family) distance(i) += family_distance;
-  }
-
+  const auto known_family = group.families.find(work.family);
+  const Eigen::ArrayXf distance = group.distances(
+      point_of(work), known_family == group.families.end() ? -1.0F : known_family->second);
   const auto nearest = nearest_of(distance);
   const auto count = static_cast<Eigen::Index>(nearest.size());
   Eigen::MatrixXd among(count, count);
@@ -145,8 +159,8 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
     values(i) = static_cast<double>(group.inefficiency(a));
     for (Eigen::Index j = 0; j <= i; ++j) {
       const Eigen::Index b = nearest[static_cast<std::size_t>(j)];
-      float apart = (group.coordinates.col(a) - group.coordinates.col(b)).squaredNorm();
-      if (group.families(a) != group.families(b)) apart += family_distance;
+      float apart = (group.coordinates.row(a) - group.coordinates.row(b)).square().sum();
+      if (group.family(a) != group.family(b)) apart += family_distance;
       among(i, j) = covariance(static_cast<double>(apart)) + mean_variance;
     }
     among(i, i) += noise_variance;

@@ -67,7 +67,9 @@ struct Input {
 /// What a flow was before an instant that changed it.
 struct Before {
   static constexpr Ps not_running = std::numeric_limits<Ps>::min();
-  Ps since;  ///< or not_running
+  /// It did not change, but the instant has to do with its links.
+  static constexpr Ps unchanged = std::numeric_limits<Ps>::min() + 1;
+  Ps since;  ///< or one of these
   double remaining;
   double level;
   std::uint64_t slot_and_order;  ///< 24 bits of slot, 40 of FillingKey::order
@@ -86,10 +88,15 @@ struct Rerouted {
   Duration latency;
 };
 
-/// An executed instant: where its part of each trail begins.
+/// A part of a trail.
+struct Part {
+  std::uint64_t begin, end;
+};
+
+/// An executed instant: its part of each trail.
 struct Instant {
   Ps at;
-  std::uint64_t before, inputs, routes, ended;
+  Part before, inputs, routes, ended;
 };
 
 struct EndPoints {
@@ -118,14 +125,26 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Time on top of MaxMin: progress, events in order, and a journal to take them back.
 ///
 /// Each executed instant leaves in the journal what every flow was before it. Undoing restores that
-/// and computes nothing, so it is exact. A change told late stays pending until the next question
-/// about the present, which undoes all instants from there on and executes them again.
+/// and computes nothing, so it is exact.
+///
+/// Selective. An instant depends on another only through links: what it reads and writes are the
+/// links of the flows that it changes. So a change told late is executed at its instant on the
+/// network as it is; where that touches a link which a later instant has touched, that instant, and
+/// before it those that touched its links later still, are undone and their events become pending
+/// again. All others stay: executed before or after, they are the same. The times of the instants
+/// that touched a link lie on a stack of the link.
+///
+/// Everything from the late change on is undone where dependence goes further than links: observers
+/// want to be told in order, routes may follow load, and links that are down move flows.
 class FlowNetwork::Impl {
  public:
   explicit Impl(NetworkView network)
       : view_{std::move(network)},
         solver_{view_.capacities()},
-        observers_{std::make_shared<std::vector<FlowObserver*>>()} {}
+        observers_{std::make_shared<std::vector<FlowObserver*>>()},
+        touched_at_(view_.link_count()) {
+    if (view_.router() && view_.router()->depends_on_load()) selective_ = false;
+  }
 
   FlowId start(FlowSpec spec) {
     PHANTORA_EXPECTS(spec.size > Bytes{0}, "a flow has a size");
@@ -167,6 +186,7 @@ class FlowNetwork::Impl {
       if (!slot_of(id)) return;  // ended before the last commit
     } else {
       PHANTORA_EXPECTS(id < view_.link_count(), "a link of this network");
+      if (value <= 0 && view_.router()) selective_ = false;
     }
     tell({to_ps(at), next_order_++, id, value, 0.0, kind});
   }
@@ -229,8 +249,9 @@ class FlowNetwork::Impl {
     check_committed(checkpoint.now);
     const auto later = [&](const Input& in) { return in.order >= checkpoint.inputs; };
     Ps from = to_ps(checkpoint.now) + 1;
-    for (std::uint64_t i = applied_.begin(); i < applied_.end(); ++i)
-      if (later(applied_[i])) from = std::min(from, applied_[i].at);
+    for (const Instant& it : instants_)
+      for (std::uint64_t i = it.inputs.begin; i < it.inputs.end; ++i)
+        if (later(applied_[i])) from = std::min(from, it.at);
     undo_from(from);
     for (const Input& in : pending_) {
       if (later(in) && in.kind == Kind::start) {
@@ -250,24 +271,32 @@ class FlowNetwork::Impl {
     catch_up();
     if (to_ps(gvt) <= committed_) return;
     committed_ = to_ps(gvt);
-    std::uint64_t kept = instants_.begin();
-    while (kept < instants_.end() && instants_[kept].at < committed_) ++kept;
-    if (kept > instants_.begin()) {
-      const bool all = kept == instants_.end();
-      const std::uint64_t ended = all ? ended_.end() : instants_[kept].ended;
-      for (std::uint64_t i = ended_.begin(); i < ended; ++i) {
+    std::size_t dropped = 0;
+    while (dropped < instants_.size() && instants_[dropped].at < committed_) {
+      const Part ended = instants_[dropped].ended;
+      for (std::uint64_t i = ended.begin; i < ended.end; ++i) {
         const Slot slot = ended_[i];
         const Progress& progress = progress_[slot];
         cells_[static_cast<std::size_t>(progress.id - first_cell_)] =
             progress.remaining == finished ? progress.since + progress.latency.count() : gone;
         release(slot);
       }
-      ended_.drop_before(ended);
-      before_.drop_before(all ? before_.end() : instants_[kept].before);
-      applied_.drop_before(all ? applied_.end() : instants_[kept].inputs);
-      routes_.drop_before(all ? routes_.end() : instants_[kept].routes);
-      last_dropped_ = instants_[kept - 1].at;
-      instants_.drop_before(kept);
+      last_dropped_ = instants_[dropped].at;
+      ++dropped;
+    }
+    if (dropped > 0) {
+      instants_.erase(instants_.begin(), instants_.begin() + static_cast<std::ptrdiff_t>(dropped));
+      Instant first = here(committed_);
+      for (const Instant& it : instants_) {
+        first.before.begin = std::min(first.before.begin, it.before.begin);
+        first.inputs.begin = std::min(first.inputs.begin, it.inputs.begin);
+        first.routes.begin = std::min(first.routes.begin, it.routes.begin);
+        first.ended.begin = std::min(first.ended.begin, it.ended.begin);
+      }
+      before_.drop_before(first.before.begin);
+      applied_.drop_before(first.inputs.begin);
+      routes_.drop_before(first.routes.begin);
+      ended_.drop_before(first.ended.begin);
     }
     for (FlowObserver* it : *observers_) it->on_commit(gvt);
   }
@@ -320,7 +349,7 @@ class FlowNetwork::Impl {
   }
 
   [[nodiscard]] Ps last_instant() const noexcept {
-    return instants_.empty() ? last_dropped_ : instants_.back().at;
+    return instants_.empty() ? last_dropped_ : std::max(last_dropped_, instants_.back().at);
   }
   [[nodiscard]] Ps next_instant() const noexcept {
     return std::min(pending_.empty() ? none : pending_.front().at, ends_.earliest());
@@ -337,17 +366,38 @@ class FlowNetwork::Impl {
   }
 
   void run(Ps until) {
-    if (!pending_.empty() && !instants_.empty() && pending_.front().at <= instants_.back().at &&
-        pending_.front().at <= until)
-      undo_from(pending_.front().at);
-    for (Ps next = next_instant(); next <= until; next = next_instant()) execute(next);
+    if (!pending_.empty() && pending_.front().at <= until && !instants_.empty() &&
+        pending_.front().at <= instants_.back().at) {
+      ++statistics_.rollbacks;
+      if (!observers_->empty() || !selective_) undo_from(pending_.front().at);
+    }
+    for (Ps next = next_instant(); next <= until; next = next_instant())
+      while (!execute(next)) {
+      }
   }
 
-  void execute(Ps at) {
+  /// An instant of which nothing has been written yet.
+  [[nodiscard]] Instant here(Ps at) const noexcept {
+    return {at,
+            {before_.end(), before_.end()},
+            {applied_.end(), applied_.end()},
+            {routes_.end(), routes_.end()},
+            {ended_.end(), ended_.end()}};
+  }
+  void close(Instant& instant) const noexcept {
+    instant.before.end = before_.end();
+    instant.inputs.end = applied_.end();
+    instant.routes.end = routes_.end();
+    instant.ended.end = ended_.end();
+  }
+
+  /// @return false if later instants were in the way; they have been undone.
+  bool execute(Ps at) {
     ++statistics_.events;
     statistics_.replayed_events += at <= furthest_;
     furthest_ = std::max(furthest_, at);
-    instants_.push({at, before_.end(), applied_.end(), routes_.end(), ended_.end()});
+    Instant instant = here(at);
+    solver_.set_instant(at);
     ends_.for_each_at(at, [&](Slot slot) { end(slot, at, finished); });
     bool links_changed = false;
     while (!pending_.empty() && pending_.front().at == at) {
@@ -359,6 +409,16 @@ class FlowNetwork::Impl {
     }
     if (links_changed) reroute();
     const auto& changes = solver_.solve();
+    statistics_.touched_incidences = solver_.touched_incidences();
+    if (!solver_.conflicts().empty()) {
+      const std::vector<std::uint32_t> conflicts(solver_.conflicts().begin(),
+                                                 solver_.conflicts().end());
+      close(instant);
+      undo(instant);
+      solver_.settle();
+      for (const std::uint32_t link : conflicts) undo_touching(link, at);
+      return false;
+    }
     for (const MaxMin::Change& change : changes) {
       const double rate = solver_.rate(change.flow);
       statistics_.rate_changes += rate != change.rate;
@@ -372,9 +432,65 @@ class FlowNetwork::Impl {
         ends_.set(change.flow, drained(at, progress.remaining, rate));
       }
     }
-    statistics_.touched_incidences = solver_.touched_incidences();
     if (!observers_->empty()) report(at, changes);
+    for (const std::uint32_t link : solver_.touched_links()) stamp(link, at);
     solver_.settle();
+    close(instant);
+    instants_.insert(std::upper_bound(instants_.begin(), instants_.end(), at,
+                                      [](Ps t, const Instant& it) { return t < it.at; }),
+                     instant);
+    return true;
+  }
+
+  /// Notes that an instant has touched a link.
+  void stamp(std::uint32_t link, Ps at) {
+    std::vector<Ps>& stack = touched_at_[link];
+    if (!stack.empty() && stack.back() < committed_) stack.clear();
+    stack.push_back(at);
+    solver_.set_stamp(link, at);
+  }
+  void unstamp(std::uint32_t link, Ps at) {
+    std::vector<Ps>& stack = touched_at_[link];
+    if (stack.empty() || stack.back() != at) return;
+    stack.pop_back();
+    solver_.set_stamp(link, stack.empty() ? std::numeric_limits<Ps>::min() : stack.back());
+  }
+
+  /// Undoes the instants from `at` on that touched the link.
+  void undo_touching(std::uint32_t link, Ps at) {
+    while (solver_.stamp(link) >= at) {
+      const Ps last = solver_.stamp(link);
+      undo_at(last);
+      unstamp(link, last);  // it may have touched the link without changing a flow there
+    }
+  }
+
+  /// Undoes an instant, and before it all later ones that touched its links.
+  void undo_at(Ps at) {
+    const auto range = [&] {
+      return std::equal_range(instants_.begin(), instants_.end(), at, ByTime{});
+    };
+    auto [first, last] = range();
+    if (first == last) return;
+    links_of_undone_.push_back({});
+    const std::size_t depth = links_of_undone_.size() - 1;
+    for (auto it = first; it != last; ++it) collect_links(*it, links_of_undone_[depth]);
+    for (std::size_t i = 0; i < links_of_undone_[depth].size(); ++i)
+      undo_touching(links_of_undone_[depth][i], at + 1);
+    std::tie(first, last) = range();
+    for (auto it = last; it != first;) undo(*--it);
+    instants_.erase(first, last);
+    solver_.settle();
+    for (const std::uint32_t link : links_of_undone_[depth]) unstamp(link, at);
+    links_of_undone_.pop_back();
+  }
+
+  void collect_links(const Instant& instant, std::vector<std::uint32_t>& links) {
+    for (std::uint64_t i = instant.before.begin; i < instant.before.end; ++i)
+      solver_.for_each_link(before_[i].slot(), [&](std::uint32_t l) { links.push_back(l); });
+    for (std::uint64_t i = instant.inputs.begin; i < instant.inputs.end; ++i)
+      if (applied_[i].kind == Kind::capacity)
+        links.push_back(static_cast<std::uint32_t>(applied_[i].id));
   }
 
   void remember(Slot slot, FillingKey key) {
@@ -384,6 +500,9 @@ class FlowNetwork::Impl {
   }
   void remember_not_running(Slot slot) {
     before_.push({Before::not_running, 0.0, 0.0, std::uint64_t{slot} << 40});
+  }
+  void remember_links(Slot slot) {
+    before_.push({Before::unchanged, 0.0, 0.0, std::uint64_t{slot} << 40});
   }
 
   /// Takes a flow out of the network, for good unless undone.
@@ -403,6 +522,11 @@ class FlowNetwork::Impl {
     ended_.push(slot);
   }
 
+  /// Makes the instant depend on the flow's links even if it changes nothing there.
+  void touch_links(Slot slot) {
+    solver_.for_each_link(slot, [&](std::uint32_t link) { solver_.look_at(link); });
+  }
+
   /// @return whether a link went down or came up.
   bool apply(Input& input) {
     if (input.kind == Kind::capacity) {
@@ -419,7 +543,11 @@ class FlowNetwork::Impl {
     Progress& progress = progress_[*slot];
     switch (input.kind) {
       case Kind::start:
-        if (progress.remaining == cancelled) break;
+        if (progress.remaining == cancelled) {
+          remember_links(*slot);
+          touch_links(*slot);
+          break;
+        }
         remember_not_running(*slot);
         progress.since = input.at;
         progress.remaining = input.value;
@@ -427,12 +555,18 @@ class FlowNetwork::Impl {
         solver_.insert(*slot);
         break;
       case Kind::cancel:
-        if (progress.remaining >= 0 || progress.remaining == not_started)
+        if (progress.remaining >= 0 || progress.remaining == not_started) {
           end(*slot, input.at, cancelled);
+        } else {
+          remember_links(*slot);
+        }
+        touch_links(*slot);
         break;
       case Kind::cap:
         input.previous = solver_.cap(*slot);
+        remember_links(*slot);
         solver_.set_cap(*slot, input.value);
+        touch_links(*slot);
         break;
       case Kind::capacity:
         break;
@@ -494,21 +628,20 @@ class FlowNetwork::Impl {
     for (const Slot slot : stalled) take_route(slot, end_points_.at(slot));
   }
 
+  /// Undoes everything from an instant on.
   void undo_from(Ps at) {
     if (instants_.empty() || instants_.back().at < at) return;
-    ++statistics_.rollbacks;
     Ps first = at;
     while (!instants_.empty() && instants_.back().at >= at) {
       first = instants_.back().at;
-      undo_last();
+      undo_at(first);
     }
-    solver_.settle();
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
   }
 
-  void undo_last() {
-    const Instant instant = instants_.back();
-    for (std::uint64_t i = applied_.end(); i-- > instant.inputs;) {
+  /// Restores what an instant, or an attempt at one, has changed; nothing later stands on it.
+  void undo(const Instant& instant) {
+    for (std::uint64_t i = instant.inputs.end; i-- > instant.inputs.begin;) {
       const Input& input = applied_[i];
       if (input.kind == Kind::capacity) {
         const auto link = static_cast<std::uint32_t>(input.id);
@@ -521,16 +654,26 @@ class FlowNetwork::Impl {
       }
       tell(input);
     }
-    for (std::uint64_t i = routes_.end(); i-- > instant.routes;) {
+    for (std::uint64_t i = instant.routes.end; i-- > instant.routes.begin;) {
       const Rerouted& it = routes_[i];
       if (solver_.present(it.slot)) solver_.withdraw(it.slot);
       solver_.redirect(it.slot, it.links);
       progress_[it.slot].latency = it.latency;
     }
-    for (std::uint64_t i = before_.end(); i-- > instant.before;) {
+    // Of an attempt, the solver knows what it has changed; else this is empty.
+    for (std::size_t i = 0; i < solver_.changes().size(); ++i) {
+      const MaxMin::Change change = solver_.changes()[i];
+      if (!change.key.filling()) {
+        solver_.restore(change.flow, change.key);
+      } else if (solver_.present(change.flow)) {
+        solver_.withdraw(change.flow);
+      }
+    }
+    for (std::uint64_t i = instant.before.end; i-- > instant.before.begin;) {
       const Before& it = before_[i];
       const Slot slot = it.slot();
       Progress& progress = progress_[slot];
+      if (it.since == Before::unchanged) continue;
       if (it.since == Before::not_running) {
         if (solver_.present(slot)) solver_.withdraw(slot);
         progress.remaining = not_started;
@@ -542,11 +685,10 @@ class FlowNetwork::Impl {
         ends_.set(slot, drained(it.since, it.remaining, solver_.rate(slot)));
       }
     }
-    before_.cut_back(instant.before);
-    applied_.cut_back(instant.inputs);
-    routes_.cut_back(instant.routes);
-    ended_.cut_back(instant.ended);
-    instants_.cut_back(instants_.end() - 1);
+    if (instant.before.end == before_.end()) before_.cut_back(instant.before.begin);
+    if (instant.inputs.end == applied_.end()) applied_.cut_back(instant.inputs.begin);
+    if (instant.routes.end == routes_.end()) routes_.cut_back(instant.routes.begin);
+    if (instant.ended.end == ended_.end()) ended_.cut_back(instant.ended.begin);
   }
 
   void release(Slot slot) {
@@ -581,18 +723,25 @@ class FlowNetwork::Impl {
   std::vector<Input> pending_;
   std::uint64_t next_order_ = 0;
 
-  Trail<Instant> instants_;
+  struct ByTime {
+    bool operator()(const Instant& a, Ps b) const noexcept { return a.at < b; }
+    bool operator()(Ps a, const Instant& b) const noexcept { return a < b.at; }
+  };
+  std::vector<Instant> instants_;  ///< by time; those at one time in the order of execution
   Trail<Before> before_;
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
   Trail<Slot> ended_;
+  std::shared_ptr<std::vector<FlowObserver*>> observers_;
+  std::vector<std::vector<Ps>> touched_at_;  ///< by link: the instants that touched it, ascending
+  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress
+  bool selective_ = true;
 
   Ps now_ = 0;
   Ps committed_ = 0;
   Ps last_dropped_ = 0;
   Ps furthest_ = -1;
   std::exception_ptr error_;
-  std::shared_ptr<std::vector<FlowObserver*>> observers_;
   FlowStatistics statistics_;
 };
 

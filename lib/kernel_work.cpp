@@ -162,7 +162,8 @@ KernelWork convolution(const KernelQuery& query) {
 
 /// Shape of an attention, however the query tells it.
 struct Attention {
-  double batch = 1, heads = 1, queries = 1, keys = 1, depth = 64, value_depth = 64;
+  double batch = 1, heads = 1, key_heads = 1;
+  double queries = 1, keys = 1, depth = 64, value_depth = 64;
   double causal = 0;  ///< 1 = yes, 0 = no, 0.5 = not told
 };
 
@@ -170,6 +171,7 @@ Attention attention_shape(const KernelQuery& query) {
   Attention shape;
   shape.batch = feature(query, "b", 1.0);
   shape.heads = feature(query, "h", 1.0);
+  shape.key_heads = feature(query, "h_kv", shape.heads);
   shape.queries = feature(query, "s_q", 1.0);
   shape.keys = feature(query, "s_kv", shape.queries);
   shape.depth = feature(query, "d", 64.0);
@@ -198,7 +200,7 @@ KernelWork attention(const KernelQuery& query, const Attention& shape, double pr
                       log_coordinate(shape.keys, 1.5),
                       log_coordinate(shape.depth, 0.7),
                       static_cast<float>(shape.causal),
-                      0.0F,
+                      log_coordinate(shape.heads / std::max(1.0, shape.key_heads), 4.0),
                       0.0F,
                       0.0F};
   return work;
@@ -238,7 +240,7 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
         cutlass ? std::max(trait(3), 64.0) : std::max(trait(backward ? 2 : 1), 64.0);
     shape.queries = shape.keys = query.grid.x * rows;
     shape.batch = cutlass ? query.grid.z : query.grid.y;
-    shape.heads = cutlass ? query.grid.y : query.grid.z;
+    shape.heads = shape.key_heads = cutlass ? query.grid.y : query.grid.z;
   }
   // flash_fwd_kernel<traits, dropout, causal, ...>; so is the backward loop.
   if (!cutlass && signature.arguments.size() > 2) {
@@ -458,13 +460,14 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
   // The likelihood loss looks one element up per row.
-  if (signature.base.starts_with("nll_loss")) cols = 1.0;
+  const bool lookup = signature.base.starts_with("nll_loss");
+  if (lookup) cols = 1.0;
   if (signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 && cols == 0.0) {
     // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
     cols = std::exp2(leading_integer(signature.arguments[3]));
     rows = blocks * query.block.y * (cols <= 128.0 ? 2.0 : 1.0);
   }
-  const double numel = feature(query, "numel", rows * cols);
+  const double numel = lookup ? rows : feature(query, "numel", rows * cols);
   const double times = passes(signature.base);
   if (numel > 0.0 && times > 0.0) {
     // Not the bytes that the query tells, so that told and untold launches compare.

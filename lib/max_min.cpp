@@ -286,6 +286,7 @@ void MaxMin::touch(std::uint32_t index, Effect effect) {
     link.touched = true;
     touched_.push_back(index);
     link.floor = 0;
+    if (link.stamp >= instant_) conflicts_.push_back(index);
   }
   if (effect == Effect::lowers) link.floor = 0;
   if (surely_open(link)) return;
@@ -296,7 +297,7 @@ void MaxMin::touch(std::uint32_t index, Effect effect) {
 }
 
 void MaxMin::drain_queue() {
-  while (queue_.least() != LinkQueue::not_queued) {
+  while (queue_.least() != LinkQueue::not_queued && conflicts_.empty()) {
     const double bound = queue_.least();
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];
@@ -409,6 +410,7 @@ void MaxMin::evaluate(std::uint32_t index) {
 
 const std::vector<MaxMin::Change>& MaxMin::solve() {
   drain_queue();
+  if (!conflicts_.empty()) return changes_;
   std::size_t kept = 0;
   for (const Change& change : changes_) {
     Flow& flow = flows_[change.flow];
@@ -427,6 +429,7 @@ void MaxMin::settle() {
   for (const Change& change : changes_) flows_[change.flow].changed = 0;
   touched_.clear();
   changes_.clear();
+  conflicts_.clear();
 }
 
 double MaxMin::load(std::uint32_t index) const {

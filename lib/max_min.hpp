@@ -84,6 +84,9 @@ class MaxMin {
   void set_capacity(std::uint32_t link, double capacity);
   [[nodiscard]] double capacity(std::uint32_t link) const noexcept { return capacities_[link]; }
 
+  /// Counts a link as touched, though nothing changes there.
+  void look_at(std::uint32_t link) { touch(link, Effect::raises); }
+
   struct Change {
     Slot flow;
     double rate;     ///< before
@@ -97,11 +100,29 @@ class MaxMin {
   /// set_capacity() have undone changes.
   void settle();
 
+  /// A caller that takes changes back out of order stamps each link with the last instant that
+  /// touched it. A solve for `instant` stops as soon as it touches a link with that stamp or a
+  /// later one: what it sees there is not yet so at that instant. It has then to be undone, see
+  /// changes().
+  void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
+  void set_stamp(std::uint32_t link, std::int64_t stamp) noexcept { links_[link].stamp = stamp; }
+  [[nodiscard]] std::int64_t stamp(std::uint32_t link) const noexcept { return links_[link].stamp; }
+  /// The links at which it stopped; none after a complete solve. Until settle().
+  [[nodiscard]] std::span<const std::uint32_t> conflicts() const noexcept { return conflicts_; }
+  /// All flows that may have changed since the last settle().
+  [[nodiscard]] const std::vector<Change>& changes() const noexcept { return changes_; }
+
   [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
   [[nodiscard]] double rate(Slot flow) const noexcept { return flows_[flow].rate; }
   [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
   [[nodiscard]] FillingKey key(Slot flow) const noexcept { return keys_[flow]; }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
+  /// Calls visit(link) for each link of the flow.
+  template <class Visit>
+  void for_each_link(Slot flow, Visit visit) const {
+    const Flow& it = flows_[flow];
+    for (std::uint32_t i = 0; i < it.count; ++i) visit(it.uses()[i].link);
+  }
   /// Bytes per second on a link.
   [[nodiscard]] double load(std::uint32_t link) const;
   /// Sum of bytes_per_byte * shares of the flows on a link.
@@ -157,8 +178,10 @@ class MaxMin {
     Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
     double floor = 0;           ///< a lower bound of its level while flows only stop
     std::int64_t margin = 0;    ///< a residual above it is no rounding error
+    std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see set_stamp()
     bool touched = false;
   };
+  static_assert(sizeof(Link) == 64);
   struct Candidate {
     FillingKey key;
     Slot flow;
@@ -200,6 +223,8 @@ class MaxMin {
   std::vector<Change> changes_;
   LinkQueue queue_;
   std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> conflicts_;
+  std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;
   std::vector<Candidate> candidates_;
   std::uint64_t touched_incidences_ = 0;

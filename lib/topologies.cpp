@@ -4,6 +4,7 @@
 #include <phantora/topologies.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace phantora::topologies {
@@ -17,81 +18,273 @@ constexpr Duration nvlink_latency{468'125};
 constexpr Duration pcie_latency = 115ns;
 // Port to port of a Quantum-2 switch (product brief: below 130 ns), and 10 m of fibre at 5 ns/m.
 constexpr Duration fabric_latency = 180ns;
+// Ports of the switches that rail-optimised and leaf-spine fabrics are made of (Quantum-2, 400G).
+constexpr std::size_t switch_ports = 64;
 
-Host add_host(TopologyBuilder& builder, const std::string& name, const GpuInterconnect& model,
-              int gpus) {
-  Host host{.name = name, .gpu_model = std::string{model.model}};
-  const NodeId bridge = builder.add_node(NodeKind::host_bridge, name + "/bridge");
+std::string numbered(const char* what, std::size_t n) { return what + std::to_string(n); }
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw ConfigError{message};
+}
+
+Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup& group) {
+  const GpuInterconnect& model = gpu_interconnect(group.gpu_model);
+  const Bandwidth pcie = group.pcie.value_or(model.pcie);
+  const Bandwidth nvlink = group.nvlink.value_or(model.nvlink * model.nvlinks);
+  const int gpus_per_nic = group.gpus_per_nic.value_or(model.gpus_per_nic);
+  require(gpus_per_nic >= 1, "gpus_per_nic: expected at least 1");
+  Host host{.name = name, .gpu_model = group.gpu_model};
+  const NodeId cpu = builder.add_node(NodeKind::host_bridge, name + "/cpu");
   host.memory = builder.add_node(NodeKind::memory, name + "/memory");
-  builder.add_duplex_link(bridge, host.memory, {model.host_memory, pcie_latency});
-  if (model.nvlinks > 0) host.nvswitch = builder.add_node(NodeKind::nvswitch, name + "/nvswitch");
-  for (int g = 0; g < gpus; ++g) {
-    const std::string index = std::to_string(g);
-    const NodeId gpu = builder.add_gpu(name + "/gpu" + index);
-    const NodeId pcie = builder.add_node(NodeKind::pcie_switch, name + "/pcie" + index);
+  builder.add_duplex_link(cpu, host.memory, {model.host_memory, pcie_latency});
+  if (nvlink > Bandwidth{0.0})
+    host.nvswitch = builder.add_node(NodeKind::nvswitch, name + "/nvswitch");
+  NodeId slot{};
+  for (int g = 0; g < group.gpus_per_host; ++g) {
+    const std::string index = std::to_string(g / gpus_per_nic);
+    const NodeId gpu = builder.add_gpu(name + "/gpu" + std::to_string(g));
     host.gpus.push_back(gpu);
     if (host.nvswitch)
-      builder.add_duplex_link(gpu, *host.nvswitch, {model.nvlink * model.nvlinks, nvlink_latency});
-    builder.add_duplex_link(gpu, pcie, {model.pcie, pcie_latency});
-    builder.add_duplex_link(pcie, bridge, {model.pcie, pcie_latency});
-    if (g % model.gpus_per_nic == 0) {
-      const NodeId nic =
-          builder.add_node(NodeKind::nic, name + "/nic" + std::to_string(g / model.gpus_per_nic));
-      builder.add_duplex_link(pcie, nic, {model.pcie, pcie_latency});
-      host.nics.push_back(nic);
+      builder.add_duplex_link(gpu, *host.nvswitch,
+                              {nvlink, group.nvlink_latency.value_or(nvlink_latency)});
+    if (g % gpus_per_nic == 0) {
+      // The port keeps traffic to a NIC under another port longer than a detour over the fabric.
+      slot = builder.add_node(NodeKind::pcie_switch, name + "/pcie" + index);
+      const NodeId port = builder.add_node(NodeKind::host_bridge, name + "/port" + index);
+      builder.add_duplex_link(slot, port, {pcie, pcie_latency});
+      builder.add_duplex_link(port, cpu, {pcie, pcie_latency});
+      host.nics.push_back(builder.add_node(NodeKind::nic, name + "/nic" + index));
+      builder.add_duplex_link(slot, host.nics.back(), {pcie, pcie_latency});
     } else {
       host.nics.push_back(host.nics.back());
     }
+    builder.add_duplex_link(gpu, slot, {pcie, pcie_latency});
   }
   return host;
 }
 
+/// A NIC to be attached: of which host, and which of its NICs.
+struct Port {
+  std::size_t host;
+  std::size_t rail;
+  NodeId nic;
+  Bandwidth speed;
+};
+
+/// What a fabric is laid over.
+struct Site {
+  TopologyBuilder& builder;
+  std::vector<Port> ports;
+  std::size_t hosts;
+  Duration latency;
+  Bandwidth link;  ///< between switches
+
+  NodeId add_switch(const std::string& name) const { return builder.add_switch(name); }
+  void attach(const Port& port, NodeId to) const {
+    builder.add_duplex_link(port.nic, to, {port.speed, latency});
+  }
+  void join(NodeId a, NodeId b) const { builder.add_duplex_link(a, b, {link, latency}); }
+};
+
+std::size_t ports_up(std::size_t down, double oversubscription) {
+  require(oversubscription >= 1 && std::isfinite(oversubscription),
+          "oversubscription: expected a number of at least 1");
+  return static_cast<std::size_t>(std::ceil(static_cast<double>(down) / oversubscription));
+}
+
+/// Joins leaves by spines, one link from each leaf to each; more leaves than a spine has ports are
+/// joined in blocks of half as many, and each plane of spines by cores.
+void add_spines(const Site& site, const std::vector<NodeId>& leaves, std::size_t uplinks,
+                double oversubscription) {
+  if (leaves.size() < 2) return;
+  const std::size_t block = leaves.size() <= switch_ports ? leaves.size() : switch_ports / 2;
+  std::vector<std::vector<NodeId>> planes(uplinks);
+  for (std::size_t first = 0; first < leaves.size(); first += block) {
+    for (std::size_t s = 0; s < uplinks; ++s) {
+      const NodeId spine = site.add_switch(numbered("spine", first / block * uplinks + s));
+      planes[s].push_back(spine);
+      for (std::size_t l = first; l < std::min(first + block, leaves.size()); ++l)
+        site.join(leaves[l], spine);
+    }
+  }
+  if (planes.empty() || planes.front().size() < 2) return;
+  const std::size_t cores = ports_up(block, oversubscription);
+  for (std::size_t s = 0; s < planes.size(); ++s) {
+    for (std::size_t c = 0; c < cores; ++c) {
+      const NodeId core = site.add_switch(numbered("core", s * cores + c));
+      for (const NodeId spine : planes[s]) site.join(spine, core);
+    }
+  }
+}
+
+void lay(const Site& site, const RailOptimized& spec) {
+  require(spec.hosts_per_pod >= 1, "hosts_per_pod: expected at least 1");
+  const auto pod_size = static_cast<std::size_t>(spec.hosts_per_pod);
+  std::size_t rails = 0;
+  for (const Port& port : site.ports) rails = std::max(rails, port.rail + 1);
+  std::vector<NodeId> leaves;
+  for (std::size_t pod = 0; pod * pod_size < site.hosts; ++pod)
+    for (std::size_t r = 0; r < rails; ++r)
+      leaves.push_back(site.add_switch(numbered("leaf", leaves.size())));
+  for (const Port& port : site.ports)
+    site.attach(port, leaves[port.host / pod_size * rails + port.rail]);
+  add_spines(site, leaves, ports_up(std::min(pod_size, site.hosts), spec.oversubscription),
+             spec.oversubscription);
+}
+
+void lay(const Site& site, const LeafSpine& spec) {
+  require(spec.hosts_per_leaf >= 1, "hosts_per_leaf: expected at least 1");
+  const auto per_leaf = static_cast<std::size_t>(spec.hosts_per_leaf);
+  std::vector<NodeId> leaves;
+  std::vector<std::size_t> down;
+  for (const Port& port : site.ports) {
+    const std::size_t leaf = port.host / per_leaf;
+    while (leaves.size() <= leaf) {
+      leaves.push_back(site.add_switch(numbered("leaf", leaves.size())));
+      down.push_back(0);
+    }
+    site.attach(port, leaves[leaf]);
+    ++down[leaf];
+  }
+  add_spines(site, leaves,
+             ports_up(*std::max_element(down.begin(), down.end()), spec.oversubscription),
+             spec.oversubscription);
+}
+
+void lay(const Site& site, const FatTree& spec) {
+  const std::size_t nics = site.ports.size();
+  std::size_t k = static_cast<std::size_t>(std::max(0, spec.k));
+  if (spec.k == 0)
+    for (k = 2; k * k * k / 4 < nics;) k += 2;
+  require(k >= 2 && k % 2 == 0, "k: expected an even number of at least 2");
+  require(k * k * k / 4 >= nics, "k: a fat tree of " + std::to_string(k) + "-port switches holds " +
+                                     std::to_string(k * k * k / 4) + " NICs, and there are " +
+                                     std::to_string(nics));
+  const std::size_t half = k / 2, per_pod = half * half;
+  std::vector<NodeId> cores;
+  const std::size_t pods = (nics + per_pod - 1) / per_pod;
+  if (pods > 1)
+    for (std::size_t c = 0; c < per_pod; ++c) cores.push_back(site.add_switch(numbered("core", c)));
+  for (std::size_t pod = 0; pod < pods; ++pod) {
+    std::vector<NodeId> aggregation;
+    for (std::size_t a = 0; a < half; ++a) {
+      aggregation.push_back(site.add_switch(numbered("agg", pod * half + a)));
+      for (std::size_t c = 0; c < half && !cores.empty(); ++c)
+        site.join(aggregation.back(), cores[a * half + c]);
+    }
+    for (std::size_t e = 0; e < half; ++e) {
+      const std::size_t first = (pod * half + e) * half;
+      if (first >= nics) break;
+      const NodeId edge = site.add_switch(numbered("edge", pod * half + e));
+      for (const NodeId up : aggregation) site.join(edge, up);
+      for (std::size_t p = first; p < std::min(first + half, nics); ++p)
+        site.attach(site.ports[p], edge);
+    }
+  }
+}
+
+void lay(const Site& site, const Dragonfly& spec) {
+  require(spec.routers_per_group >= 1, "routers_per_group: expected at least 1");
+  require(spec.nics_per_router >= 1, "nics_per_router: expected at least 1");
+  require(spec.links_per_pair >= 1, "links_per_pair: expected at least 1");
+  const auto routers = static_cast<std::size_t>(spec.routers_per_group);
+  const auto nics = static_cast<std::size_t>(spec.nics_per_router);
+  const std::size_t groups = (site.ports.size() + routers * nics - 1) / (routers * nics);
+  std::vector<NodeId> all;
+  for (std::size_t g = 0; g < groups; ++g) {
+    for (std::size_t r = 0; r < routers; ++r) {
+      all.push_back(site.add_switch("g" + std::to_string(g) + "r" + std::to_string(r)));
+      for (std::size_t other = 0; other < r; ++other)
+        site.join(all[g * routers + other], all.back());
+    }
+  }
+  for (std::size_t p = 0; p < site.ports.size(); ++p) site.attach(site.ports[p], all[p / nics]);
+  // Global links go round the routers of each group, so that none bears more than its share.
+  std::vector<std::size_t> next(groups, 0);
+  for (std::size_t a = 0; a < groups; ++a)
+    for (std::size_t b = a + 1; b < groups; ++b)
+      for (int l = 0; l < spec.links_per_pair; ++l)
+        site.join(all[a * routers + next[a]++ % routers], all[b * routers + next[b]++ % routers]);
+}
+
+void lay(const Site& site, const Torus& spec) {
+  require(!spec.dimensions.empty(), "dimensions: expected the lengths of the torus, as in 4,4");
+  std::size_t switches = 1;
+  for (const int d : spec.dimensions) {
+    require(d >= 1, "dimensions: expected lengths of at least 1");
+    switches *= static_cast<std::size_t>(d);
+  }
+  std::vector<NodeId> grid;
+  for (std::size_t s = 0; s < switches; ++s) grid.push_back(site.add_switch(numbered("switch", s)));
+  std::size_t stride = 1;
+  for (const int dimension : spec.dimensions) {
+    const auto length = static_cast<std::size_t>(dimension);
+    for (std::size_t s = 0; s < switches; ++s) {
+      const std::size_t at = s / stride % length;
+      // Two in a line are joined once, not once in each direction.
+      if (length == 1 || (length == 2 && at == 1)) continue;
+      site.join(grid[s], grid[s - at * stride + (at + 1) % length * stride]);
+    }
+    stride *= length;
+  }
+  for (const Port& port : site.ports) site.attach(port, grid[port.host * switches / site.hosts]);
+}
+
 }  // namespace
+
+Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
+                     const RoutingOptions& routing) {
+  TopologyBuilder builder;
+  std::vector<Host> hosts;
+  std::vector<NodeId> gpus;
+  std::vector<Port> ports;
+  std::optional<Bytes> gpu_memory;
+  for (const HostGroup& group : groups) {
+    require(group.hosts >= 1, "hosts: expected at least 1");
+    require(group.gpus_per_host >= 1 && group.gpus_per_host <= 72,
+            "gpus_per_host: expected 1 to 72");
+    for (int h = 0; h < group.hosts; ++h) {
+      Host host = add_host(builder, numbered("host", hosts.size()), group);
+      gpus.insert(gpus.end(), host.gpus.begin(), host.gpus.end());
+      std::vector<NodeId> distinct = host.nics;
+      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+      for (std::size_t r = 0; r < distinct.size(); ++r)
+        ports.push_back({hosts.size(), r, distinct[r],
+                         group.nic.value_or(gpu_interconnect(group.gpu_model).nic)});
+      hosts.push_back(std::move(host));
+    }
+    if (group.gpu_memory) gpu_memory = group.gpu_memory;
+  }
+  require(!hosts.empty(), "hosts: expected at least one");
+  if (hosts.size() > 1) {
+    const auto& links = std::visit([](const auto& it) -> const FabricLinks& { return it; }, fabric);
+    const Site site{.builder = builder,
+                    .ports = ports,
+                    .hosts = hosts.size(),
+                    .latency = links.latency.value_or(fabric_latency),
+                    .link = links.link.value_or(ports.front().speed)};
+    std::visit([&](const auto& it) { lay(site, it); }, fabric);
+  }
+  std::string model = hosts.front().gpu_model;
+  return {.name = "cluster",
+          .gpu_model = std::move(model),
+          .topology = std::move(builder).build(),
+          .hosts = std::move(hosts),
+          .gpus = std::move(gpus),
+          .gpu_memory = gpu_memory,
+          .routing = routing};
+}
 
 Cluster single_switch(const SingleSwitch& spec) {
   PHANTORA_EXPECTS(spec.gpus >= 1, "at least one GPU");
   TopologyBuilder builder;
   const NodeId hub = builder.add_switch("switch");
-  std::vector<Host> hosts;
   std::vector<NodeId> gpus;
   for (int g = 0; g < spec.gpus; ++g) {
     gpus.push_back(builder.add_gpu("gpu" + std::to_string(g)));
     builder.add_duplex_link(gpus.back(), hub, spec.link);
   }
   return {.name = "single_switch", .topology = std::move(builder).build(), .gpus = std::move(gpus)};
-}
-
-Cluster rail_optimized(const RailOptimized& spec) {
-  const GpuInterconnect& model = gpu_interconnect(spec.gpu_model);
-  TopologyBuilder builder;
-  std::vector<Host> hosts;
-  std::vector<NodeId> gpus;
-  for (int h = 0; h < spec.hosts; ++h) {
-    hosts.push_back(add_host(builder, "host" + std::to_string(h), model, spec.gpus_per_host));
-    gpus.insert(gpus.end(), hosts.back().gpus.begin(), hosts.back().gpus.end());
-  }
-  if (spec.hosts > 1) {
-    const int rails = (spec.gpus_per_host + model.gpus_per_nic - 1) / model.gpus_per_nic;
-    std::vector<NodeId> leaves;
-    for (int r = 0; r < rails; ++r) {
-      leaves.push_back(builder.add_switch("leaf" + std::to_string(r)));
-      for (const Host& host : hosts)
-        builder.add_duplex_link(host.nics[static_cast<std::size_t>(r * model.gpus_per_nic)],
-                                leaves.back(), {model.nic, fabric_latency});
-    }
-    if (rails > 1) {
-      for (int s = 0; s < spec.hosts; ++s) {
-        const NodeId spine = builder.add_switch("spine" + std::to_string(s));
-        for (const NodeId leaf : leaves)
-          builder.add_duplex_link(leaf, spine, {model.nic, fabric_latency});
-      }
-    }
-  }
-  return {.name = "rail_optimized",
-          .gpu_model = spec.gpu_model,
-          .topology = std::move(builder).build(),
-          .hosts = std::move(hosts),
-          .gpus = std::move(gpus)};
 }
 
 }  // namespace phantora::topologies

@@ -1,3 +1,4 @@
+#include "route_graph.hpp"
 #include "router.hpp"
 
 #include <phantora/error.hpp>
@@ -154,6 +155,7 @@ std::pair<LinkId, LinkId> TopologyBuilder::add_duplex_link(NodeId a, NodeId b,
 
 Topology TopologyBuilder::build() && {
   validate(*graph_);
+  graph_->routes = std::make_shared<const RouteGraph>(*graph_);
   return Topology{std::shared_ptr<const Graph>{std::move(graph_)}};
 }
 

@@ -35,10 +35,10 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"gemm bf16 unaligned", {.mean = 0.145, .median = 0.11}},
                  {"gemm fp32", {.mean = 0.13, .median = 0.10}},
                  {"gemm tf32", {.mean = 0.14, .median = 0.115}},
-                 {"attention", {.mean = 0.083, .median = 0.04}},
-                 {"convolution", {.mean = 0.27, .median = 0.17}},
+                 {"attention", {.mean = 0.094, .median = 0.056}},
+                 {"convolution", {.mean = 0.23, .median = 0.15}},
                  {"batch norm", {.mean = 0.19, .median = 0.12}},
-                 {"elementwise", {.mean = 0.095, .median = 0.043}},
+                 {"elementwise", {.mean = 0.105, .median = 0.048}},
                  {"reduction, normalisation, other", {.mean = 0.17, .median = 0.09}},
                  {"multi-tensor", {.mean = 0.31, .median = 0.145}}});
 }
@@ -46,7 +46,7 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
   expect_within(Holdout::neighbourhood, {{"gemm bf16", {.mean = 0.085, .median = 0.06}},
                                          {"gemm bf16 unaligned", {.mean = 0.16, .median = 0.12}},
-                                         {"attention", {.mean = 0.12, .median = 0.075}},
+                                         {"attention", {.mean = 0.125, .median = 0.09}},
                                          {"elementwise", {.mean = 0.12, .median = 0.06}}});
 }
 
@@ -76,7 +76,7 @@ std::pair<double, double> replay(const std::string& step) {
 }
 
 TEST(KernelAccuracy, StepsOfWholeModels) {
-  // Sums over each file. What kernel_cv prints is within 3 %.
+  // Sums over each file. What kernel_cv prints is within 4 %.
   const std::map<std::string, double> steps{
       {"gpt2_b8", 55.50e-3},         {"gpt2_medium_b4", 66.43e-3}, {"llama1b_b2", 98.71e-3},
       {"llama1b_b2_bf16", 78.69e-3}, {"vit_b16_b64", 32.24e-3},    {"resnet50_b64", 28.35e-3}};

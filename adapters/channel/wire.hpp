@@ -108,6 +108,7 @@ struct ThreadSlot {
 };
 
 inline constexpr std::size_t max_threads = 256;
+inline constexpr std::size_t max_gpus_per_host = 64;
 inline constexpr std::size_t ring_bytes = std::size_t{1} << 20;
 
 struct RankShared {
@@ -120,10 +121,10 @@ struct RankShared {
   std::atomic<std::uint64_t> written{0};
   std::atomic<std::uint64_t> consumed{0};
   std::atomic<std::uint32_t> space_sequence{0};  ///< futex: incremented when space was freed
+  /// Bytes that this process holds of each GPU of its host: given back when it is gone.
+  std::array<std::atomic<std::uint64_t>, max_gpus_per_host> held{};
   alignas(64) std::array<std::byte, ring_bytes> ring{};
 };
-
-inline constexpr std::size_t max_gpus_per_host = 64;
 
 /// The memory ledger of one host's GPUs.
 struct HostShared {
@@ -150,6 +151,8 @@ struct Welcome {
   std::int32_t process = 0;      ///< index of this process in the engine
   std::int32_t gpus = 0;         ///< per host
   std::uint64_t gpu_memory = 0;  ///< bytes of each GPU
+  /// Where the clock of the rank's former process stopped, for a rank that runs several in turn.
+  std::int64_t start_ps = 0;
   std::array<char, 64> gpu_model{};
   std::array<char, 64> host_name{};
 };

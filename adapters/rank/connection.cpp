@@ -170,6 +170,7 @@ void Connection::claim_slot(HostThread& thread) noexcept {
   if (index == channel::max_threads) give_up("more than 256 threads of one process use the GPU");
   channel::ThreadSlot& slot = shared.threads[index];
   slot.tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  thread.clock.wait_until(Time{Duration{connection->welcome_.start_ps}});
   slot.clock_ps.store(thread.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
   slot.state.store(channel::ThreadState::running, std::memory_order_release);
   if (index == used) shared.thread_count.store(used + 1, std::memory_order_release);

@@ -19,6 +19,7 @@ class Connection {
 
   [[nodiscard]] const channel::Welcome& welcome() const noexcept { return welcome_; }
   [[nodiscard]] channel::HostShared& host() noexcept { return *host_; }
+  [[nodiscard]] channel::RankShared& shared() noexcept { return *shared_; }
 
   /// Appends to the ring, in order of the calls. Never a system call unless the ring is full.
   void append(channel::Record record, std::span<const std::byte> payload = {});

@@ -138,10 +138,11 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
 std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
-std::unique_ptr<Meaning> read_vision(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -88,6 +88,10 @@ namespace {
 channel::HostShared::Gpu& ledger(int device) {
   return Connection::get()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
 }
+/// What this process holds of it.
+std::atomic<std::uint64_t>& held(int device) {
+  return Connection::get()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
+}
 }  // namespace
 
 bool reserve_memory(int device, std::size_t bytes) noexcept {
@@ -97,13 +101,17 @@ bool reserve_memory(int device, std::size_t bytes) noexcept {
   do {
     if (bytes > capacity || used > capacity - bytes) return false;
   } while (!entry.used.compare_exchange_weak(used, used + bytes));
+  held(device) += bytes;
   std::uint64_t peak = entry.peak.load();
   while (peak < used + bytes && !entry.peak.compare_exchange_weak(peak, used + bytes)) {
   }
   return true;
 }
 
-void release_memory(int device, std::size_t bytes) noexcept { ledger(device).used -= bytes; }
+void release_memory(int device, std::size_t bytes) noexcept {
+  held(device) -= bytes;
+  ledger(device).used -= bytes;
+}
 
 MemoryInfo memory_info(int device) noexcept {
   const std::uint64_t capacity = Connection::get()->welcome().gpu_memory;

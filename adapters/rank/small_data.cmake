@@ -5,6 +5,7 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13
 add_library(phantora_small_data OBJECT
   arithmetic.cpp
   attention.cpp
+  batch_norm.cpp
   concatenation.cpp
   copies.cpp
   data_queue.cpp
@@ -20,6 +21,7 @@ add_library(phantora_small_data OBJECT
   kernel_name.cpp
   lookup.cpp
   multi_tensor.cpp
+  pooling.cpp
   random.cpp
   range.cpp
   reduction.cpp
@@ -28,7 +30,6 @@ add_library(phantora_small_data OBJECT
   selection.cpp
   sort.cpp
   sparse_bytes.cpp
-  vision.cpp
 )
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
 target_link_libraries(phantora_small_data PUBLIC phantora::phantora PkgConfig::zstd

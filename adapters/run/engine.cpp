@@ -102,6 +102,22 @@ std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
   return ((communicator + 1) << 20U) | rank;
 }
 
+/// "rank 3", "ranks 0, 2, 4-15".
+std::string rank_list(const std::set<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  const char* separator = " ";
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    auto last = first, next = std::next(first);
+    while (next != ranks.end() && *next == *last + 1) last = next++;
+    if (*last - *first < 2) last = first;
+    text.append(separator).append(std::to_string(*first));
+    if (last != first) text.append("-").append(std::to_string(*last));
+    separator = ", ";
+    first = std::next(last);
+  }
+  return text;
+}
+
 }  // namespace
 
 struct Engine::Join {
@@ -164,9 +180,13 @@ void Engine::watch(int descriptor) {
   epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
 }
 
-void Engine::expect(int rank, pid_t pid) { expected_[rank] = pid; }
+void Engine::expect(int rank, pid_t pid, bool alone) {
+  expected_[rank] = {.pid = pid};
+  if (alone) started_[rank] = pid;
+}
 void Engine::rank_ended(int rank) {
   expected_.erase(rank);
+  started_.erase(rank);
   ended_ranks_.insert(rank);
 }
 
@@ -243,6 +263,9 @@ bool Engine::greet(Process& process) {
       .gpus = static_cast<std::int32_t>(host.gpus.size()),
       .gpu_memory = static_cast<std::uint64_t>(gpu_.memory.count()),
   };
+  if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
+    welcome.start_ps = ps_of(known->second.bound);
+  }
   gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
   const std::array<int, 2> descriptors = {
@@ -275,7 +298,22 @@ void Engine::disconnect(Process& process) {
   process.socket = -1;
   process.ended = true;
   process.threads.clear();
-  if (process.shared != nullptr) munmap(process.shared, sizeof *process.shared);
+  if (process.shared != nullptr) {
+    const auto host = static_cast<std::size_t>(process.hello.host);
+    for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
+      hosts_[host]->gpus[gpu].used -= process.shared->held[gpu].exchange(0);
+    }
+    // Started through a script, the rank may run another program after this one.
+    const auto rank = started_.find(process.hello.rank);
+    if (rank != started_.end() && rank->second != process.hello.pid) {
+      Time stopped{};
+      for (std::uint32_t i = 0; i < process.shared->thread_count.load(); ++i) {
+        stopped = std::max(stopped, time_of(process.shared->threads[i].clock_ps.load()));
+      }
+      expected_[rank->first] = {.pid = rank->second, .bound = stopped};
+    }
+    munmap(process.shared, sizeof *process.shared);
+  }
   process.shared = nullptr;
   last_progress_ = Clock::now();
 }
@@ -308,7 +346,7 @@ void Engine::drain(Process& process) {
   const std::uint64_t written = shared.written.load(std::memory_order_acquire);
   std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
   if (at == written) return;
-  last_progress_ = Clock::now();
+  last_progress_ = process.heard = Clock::now();
   std::vector<std::byte> payload;
   const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
     const std::uint64_t offset = position % channel::ring_bytes;
@@ -433,6 +471,22 @@ void Engine::handle_collective(Process& process, const Record& record,
   for (const channel::CollectiveRecord& call : calls) {
     const auto op = static_cast<channel::Collective>(call.op);
     const bool message = op == channel::Collective::send || op == channel::Collective::recv;
+    const bool sends = op == channel::Collective::send;
+    if (message) {
+      communicator.calls.message(
+          sends ? rank : call.peer, sends ? call.peer : rank, sends,
+          {.name = sends ? "send" : "recv", .size = total_bytes(call, ranks), .at = clock});
+    } else {
+      communicator.calls.collective(
+          rank,
+          {.name = std::string{to_string(collective_op(op))},
+           .size = total_bytes(call, ranks),
+           .root = call.peer,
+           .at = clock},
+          [&](int member) {
+            return name_of(communicator.members[static_cast<std::size_t>(member)].process);
+          });
+    }
     if (call.ticket != 0) {
       const auto key = std::tuple{handle >> 20U, rank, message ? static_cast<int>(op) : -1,
                                   message ? call.peer : -1};
@@ -450,7 +504,6 @@ void Engine::handle_collective(Process& process, const Record& record,
                        small_calls_[key]++);
     }
     if (message) {
-      const bool sends = op == channel::Collective::send;
       messages.push_back({.src_rank = sends ? rank : call.peer,
                           .dst_rank = sends ? call.peer : rank,
                           .size = total_bytes(call, ranks)});
@@ -474,7 +527,9 @@ void Engine::handle_collective(Process& process, const Record& record,
 std::uint64_t Engine::add_communicator(std::vector<Member> members) {
   std::vector<GpuIndex> gpus;
   for (const Member& member : members) gpus.push_back(member.gpu);
-  communicators_.push_back({session_.add_communicator(std::move(gpus)), std::move(members)});
+  OpenCalls calls{members.size()};
+  communicators_.push_back(
+      {session_.add_communicator(std::move(gpus)), std::move(members), std::move(calls)});
   return communicators_.size() - 1;
 }
 
@@ -599,7 +654,7 @@ void Engine::progress() {
       bounds.push_back(bound(process));
       drain(process);
     }
-    for (std::size_t i = 0; i < expected_.size(); ++i) bounds.push_back(Time{});
+    for (const auto& [rank, expected] : expected_) bounds.push_back(expected.bound);
     const std::vector<Answer> answers = session_.advance(bounds);
     for (const Answer& answer : answers) {
       hold(processes_[answer.process], answer.thread,
@@ -760,11 +815,16 @@ void Engine::look_for_stall() {
     progress();
     return;
   }
+  // A rank that has failed is heard of before its fellows are said to wait for it.
+  if (now - last_progress_ < 1s) return;
   const bool all_blocked =
       expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
         return p.ended || bound(p) == never;
       });
-  if (all_blocked || now - last_progress_ > options_.stall_timeout) diagnose_stall();
+  const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long();
+  if (all_blocked || waits_for_the_dead() || too_long) {
+    diagnose_stall();
+  }
 }
 
 /// Whether no thread that could change anything has run since the last sample. Also notes which
@@ -782,32 +842,143 @@ bool Engine::sample_idleness() {
     const bool holds_turn = process.welcomed && bound(process) != never;
     process.idle = holds_turn && !ran;
     if (holds_turn && ran) idle = false;
+    note_sleep(process);
   }
-  for (const auto& [rank, pid] : expected_) {
-    const std::uint64_t cpu = times.of_tree(pid);
-    if (cpu > expected_cpu_[rank] + pollers_ns) idle = false;
-    expected_cpu_[rank] = cpu;
+  for (auto& [rank, expected] : expected_) {
+    const std::uint64_t cpu = times.of_tree(expected.pid);
+    if (cpu > expected.cpu_ns + pollers_ns) idle = false;
+    expected.cpu_ns = cpu;
   }
   return idle;
 }
 
-void Engine::diagnose_stall() {
-  std::string text = "the run is stalled: every rank waits.";
-  for (const std::string& line : session_.incomplete_collectives()) text += "\n  " + line;
+void Engine::note_sleep(Process& process) const {
+  if (process.shared == nullptr) return;
+  const std::uint32_t count = process.shared->thread_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    if (slot.state.load() != ThreadState::sleeping) continue;
+    if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
+      process.asleep_since = Clock::now();
+    }
+    return;
+  }
+  process.sleeps_until_ps = 0;
+}
+
+/// Whether one sleep takes so long that it explains why nothing moves: it will end. One of many in
+/// a loop does not.
+bool Engine::someone_sleeps_long() const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
+    return !process.ended && process.sleeps_until_ps != 0 &&
+           process.asleep_since < last_progress_ + options_.stall_timeout / 2;
+  });
+}
+
+/// Whether a blocked process waits for a call that an ended process can no longer make.
+bool Engine::waits_for_the_dead() const {
+  using namespace std::chrono_literals;
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto member = [&](int rank) -> const Process& {
+      return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
+    };
+    for (const OpenCalls::Open& open : communicator.calls.all()) {
+      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
+                                        [&](int rank) { return member(rank).ended; });
+      if (!hopeless) continue;
+      for (const int rank : open.waiting) {
+        const Process& waiting = member(rank);
+        if (!waiting.ended && bound(waiting) == never && Clock::now() - waiting.heard > 1s) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+std::string Engine::name_of(ProcessIndex process) const {
+  const channel::Hello& hello = processes_[process].hello;
+  return hello.rank >= 0 ? "rank " + std::to_string(hello.rank)
+                         : "process " + std::to_string(hello.pid);
+}
+
+std::string Engine::names_of(const std::vector<ProcessIndex>& processes) const {
+  std::set<int> ranks;
+  for (const ProcessIndex process : processes) ranks.insert(processes_[process].hello.rank);
+  return rank_list(ranks);
+}
+
+std::string Engine::state_of(ProcessIndex index) const {
+  const Process& process = processes_[index];
+  if (process.ended) return "has ended";
+  if (bound(process) == never) return "waits for something else";
+  return "is elsewhere: it sleeps, computes, or waits for a lock, a file or a socket";
+}
+
+void Engine::diagnose_stall() const {
+  // Of each communicator: later calls wait for earlier ones.
+  constexpr std::size_t shown = 3;
+  std::string text = "the run is stalled: ranks wait for what does not come.";
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto members = [&](const std::vector<int>& ranks) {
+      std::vector<ProcessIndex> processes;
+      for (const int rank : ranks) {
+        processes.push_back(communicator.members[static_cast<std::size_t>(rank)].process);
+      }
+      return processes;
+    };
+    std::vector<ProcessIndex> all;
+    for (const Member& member : communicator.members) all.push_back(member.process);
+    const std::vector<OpenCalls::Open> open = communicator.calls.all();
+    for (std::size_t i = 0; i < std::min(shown, open.size()); ++i) {
+      text += "\n  " + open[i].what + " on the communicator of " + names_of(all) + ": " +
+              names_of(members(open[i].waiting)) +
+              (open[i].waiting.size() == 1 ? " waits" : " wait") + " since " +
+              std::to_string(to_seconds(open[i].since.time_since_epoch())) + " s";
+      for (const ProcessIndex missing : members(open[i].missing)) {
+        text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
+      }
+    }
+  }
+  const auto callers = [&](const auto& waiting) {
+    std::vector<ProcessIndex> processes;
+    for (const auto& one : waiting) processes.push_back(one.process);
+    return names_of(processes) + (processes.size() == 1 ? " waits" : " wait");
+  };
   for (const auto& [id, join] : joins_) {
-    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) + " ranks: only ranks";
-    for (const Join::Waiting& one : join.waiting) text += " " + std::to_string(one.rank);
-    text += " have called it";
+    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) +
+            " ranks: " + callers(join.waiting) + "; nobody has called it as rank";
+    const char* separator = " ";
+    for (int rank = 0; rank < join.ranks; ++rank) {
+      if (std::any_of(join.waiting.begin(), join.waiting.end(),
+                      [&](const Join::Waiting& one) { return one.rank == rank; })) {
+        continue;
+      }
+      text += separator + std::to_string(rank);
+      separator = ", ";
+    }
   }
   for (const auto& [call, split] : splits_) {
-    text += "\n  ncclCommSplit: " + std::to_string(split.waiting.size()) + " of " +
-            std::to_string(communicators_.at(call.first).members.size()) + " ranks have called it";
+    text += "\n  ncclCommSplit: " + callers(split.waiting);
+    const std::vector<Member>& members = communicators_.at(call.first).members;
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      if (std::any_of(split.waiting.begin(), split.waiting.end(), [&](const Split::Waiting& one) {
+            return one.rank == static_cast<int>(rank);
+          })) {
+        continue;
+      }
+      const ProcessIndex missing = members[rank].process;
+      text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
+    }
   }
-  if (!ended_ranks_.empty()) {
-    text += "\n  ranks that have ended:";
-    for (const int rank : ended_ranks_) text += " " + std::to_string(rank);
-  }
-  throw Error{text};
+  std::set<int> others;
+  for (const auto& [rank, expected] : expected_) others.insert(rank);
+  if (!others.empty()) text += "\n  " + rank_list(others) + ": started, no GPU in use";
+  if (!ended_ranks_.empty()) text += "\n  " + rank_list(ended_ranks_) + ": ended";
+  throw StallError{text +
+                   "\n  Every rank of a communicator has to call the same operations in the "
+                   "same order."};
 }
 
 }  // namespace phantora::run

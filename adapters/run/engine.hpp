@@ -1,9 +1,11 @@
 #pragma once
 
 #include "channel/wire.hpp"
+#include "run/open_calls.hpp"
 #include "run/small_data.hpp"
 
 #include <phantora/cluster.hpp>
+#include <phantora/error.hpp>
 #include <phantora/gpu_model.hpp>
 #include <phantora/session.hpp>
 
@@ -37,6 +39,12 @@ struct RunCounters {
   std::map<std::string, std::uint64_t> named;  ///< "unknown_reads", "unsupported cudaX", ...
 };
 
+/// The run cannot go on: the message says who waits for whom.
+class StallError : public Error {
+ public:
+  using Error::Error;
+};
+
 class Engine {
  public:
   /// @throws Error if the socket cannot be made.
@@ -46,12 +54,15 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   /// A rank was started: until it connects or ends, it may still do anything.
-  void expect(int rank, pid_t pid);
-  /// Its process has ended.
+  /// @param alone  `pid` runs no other rank: whenever no process of it is connected, another may
+  ///   still come.
+  void expect(int rank, pid_t pid, bool alone);
+  /// What was started for it has ended.
   void rank_ended(int rank);
 
   /// Handles what has come in, waiting for up to `patience` for something.
-  /// @throws Error with a diagnosis when the run cannot go on.
+  /// @throws StallError when ranks wait for what cannot come; Error when they contradict each
+  /// other.
   void step(std::chrono::milliseconds patience);
   /// All ranks have ended: simulates the rest.
   void finish();
@@ -78,12 +89,16 @@ class Engine {
     std::map<std::uint32_t, Thread> threads{};
     std::vector<QueryIndex> queries{};
     std::uint64_t deliveries = 0;
+    std::chrono::steady_clock::time_point heard{};  ///< when it last appended a record
     std::vector<std::byte> outgoing{};
     /// Small collectives that are over in simulated time and whose data has not come together.
     std::set<std::uint64_t> undelivered{};
     std::set<std::uint64_t> delivered{};
     std::uint64_t cpu_ns = 0;  ///< at the last sample
     bool idle = false;         ///< it holds a turn and does not use it
+    /// One of its threads sleeps until this instant of its clock, and since when it does.
+    std::int64_t sleeps_until_ps = 0;
+    std::chrono::steady_clock::time_point asleep_since{};
   };
   struct Join;
   struct Split;
@@ -94,6 +109,13 @@ class Engine {
   struct CommunicatorEntry {
     CommunicatorId id{};
     std::vector<Member> members;
+    OpenCalls calls;
+  };
+  /// A rank none of whose processes is connected.
+  struct Expected {
+    pid_t pid = 0;
+    std::uint64_t cpu_ns = 0;  ///< at the last sample
+    Time bound{};              ///< where the clock of its former process stopped
   };
 
   void accept_process();
@@ -120,7 +142,13 @@ class Engine {
   [[nodiscard]] int running() const;
   void look_for_stall();
   bool sample_idleness();
-  [[noreturn]] void diagnose_stall();
+  void note_sleep(Process& process) const;
+  [[nodiscard]] bool someone_sleeps_long() const;
+  [[nodiscard]] bool waits_for_the_dead() const;
+  [[nodiscard]] std::string name_of(ProcessIndex process) const;
+  [[nodiscard]] std::string names_of(const std::vector<ProcessIndex>& processes) const;
+  [[nodiscard]] std::string state_of(ProcessIndex process) const;
+  [[noreturn]] void diagnose_stall() const;
 
   const Cluster& cluster_;
   const GpuModel& gpu_;
@@ -129,8 +157,8 @@ class Engine {
   int listener_ = -1;
   int epoll_ = -1;
   std::deque<Process> processes_{};
-  std::map<int, pid_t> expected_{};  ///< ranks that have not connected
-  std::map<int, std::uint64_t> expected_cpu_{};
+  std::map<int, Expected> expected_{};
+  std::map<int, pid_t> started_{};  ///< ranks that have a process of their own
   std::set<int> ended_ranks_{};
   std::vector<channel::HostShared*> hosts_{};
   std::vector<int> host_descriptors_{};

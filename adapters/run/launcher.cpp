@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -118,6 +119,56 @@ std::string epoch(const LaunchOptions& options) {
 
 std::string base_name(const std::string& path) { return fs::path{path}.filename(); }
 
+/// Where execvp will find `program`, said before 16 ranks say it.
+/// @throws CommandError if nothing can be run by this name.
+void check_program(const std::string& program) {
+  std::vector<fs::path> candidates;
+  if (program.find('/') != program.npos) {
+    candidates.emplace_back(program);
+  } else {
+    const char* variable = std::getenv("PATH");
+    std::istringstream folders{variable != nullptr ? variable : "/bin:/usr/bin"};
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      candidates.push_back(fs::path{folder.empty() ? "." : folder} / program);
+    }
+  }
+  bool found = false;
+  for (const fs::path& candidate : candidates) {
+    std::error_code error;
+    if (!fs::exists(candidate, error)) continue;
+    found = true;
+    if (!fs::is_directory(candidate, error) && access(candidate.c_str(), X_OK) == 0) return;
+  }
+  if (found) throw CommandError{"cannot run " + program + ": it is not executable", 126};
+  std::string text = "cannot run " + program + ": there is no such program";
+  text += candidates.size() == 1 && program.find('/') != program.npos ? "" : " in PATH";
+  if (base_name(program).starts_with("python")) {
+    text += "; examples/quickstart.sh makes a Python environment with PyTorch in build/venv";
+  }
+  throw CommandError{text, 127};
+}
+
+/// @throws ConfigError if `path` cannot be written.
+void check_writable(const std::string& what, const std::string& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::path{path}.has_parent_path() ? fs::path{path}.parent_path() : ".";
+  const fs::path probe = fs::exists(path, error) ? fs::path{path} : folder;
+  if (fs::is_directory(path, error)) {
+    throw ConfigError{"cannot write the " + what + " " + path + ": it is a folder"};
+  }
+  if (access(probe.c_str(), W_OK) != 0) {
+    throw ConfigError{"cannot write the " + what + " " + path + ": " + std::strerror(errno)};
+  }
+}
+
+/// Removes what an earlier run wrote there, so that a run that fails leaves nothing to mistake for
+/// its own.
+void remove_old(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) fs::remove(path, error);
+}
+
 /// One process to start: a rank, or with `per host` the launcher of a host's ranks.
 struct Start {
   int first_rank = 0;
@@ -140,6 +191,10 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
       {channel::host_scale_variable, fmt::format("{}", options.host_scale)},
       {channel::epoch_variable, epoch(options)},
   };
+  for (const Host& host : cluster.hosts) {
+    std::string& names = common["PHANTORA_HOST_NAMES"];
+    names += (names.empty() ? "" : ",") + host.name;
+  }
   const char* path = std::getenv("LD_LIBRARY_PATH");
   common["LD_LIBRARY_PATH"] = hooks.string() + (path != nullptr ? std::string{":"} + path : "");
   // As torchrun does: ranks must not each start a thread per core.
@@ -188,7 +243,9 @@ pid_t start_process(const Start& start, const std::vector<std::string>& command,
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &original_mask, nullptr);
-  if (isatty(STDIN_FILENO) != 0) {
+  // As mpirun does: the first rank reads the input. A terminal's belongs to the foreground group,
+  // which the ranks are not in.
+  if (start.first_rank != 0 || isatty(STDIN_FILENO) != 0) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
   }
@@ -198,10 +255,21 @@ pid_t start_process(const Start& start, const std::vector<std::string>& command,
   _exit(127);
 }
 
+std::string name_of(const Start& start) {
+  if (start.ranks == 1) return fmt::format("rank {}", start.first_rank);
+  return fmt::format("the launcher of ranks {}-{}", start.first_rank,
+                     start.first_rank + start.ranks - 1);
+}
+
 std::string describe_status(int status) {
   if (WIFSIGNALED(status)) {
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
-                       sigdescr_np(WTERMSIG(status)));
+    std::string text = fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                                   sigdescr_np(WTERMSIG(status)));
+    // Linux's own way to free memory.
+    if (WTERMSIG(status) == SIGKILL) {
+      text += ", by you or because this machine's memory ran out (then try --runnable 1)";
+    }
+    return text;
   }
   return fmt::format("exited with status {}", WEXITSTATUS(status));
 }
@@ -239,12 +307,11 @@ class Supervisor {
     StepObserver observed;
     session.subscribe(observed);
     std::optional<TraceWriter> trace;
+    remove_old(options_.report);
+    remove_old(options_.trace);
     if (!options_.trace.empty()) {
       trace.emplace(options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); });
       session.subscribe(*trace);
-    }
-    if (!options_.report.empty() && !std::ofstream{options_.report, std::ios::app}) {
-      throw ConfigError{"cannot write the report " + options_.report};
     }
 
     int status = 0;
@@ -252,16 +319,22 @@ class Supervisor {
       for (const Start& start : plan_starts(options_, cluster_, per_host, socket_name)) {
         const pid_t child = start_process(start, options_.command, original_mask_);
         started_.emplace(child, start);
-        for (int i = 0; i < start.ranks; ++i) engine.expect(start.first_rank + i, child);
+        for (int i = 0; i < start.ranks; ++i) {
+          engine.expect(start.first_rank + i, child, start.ranks == 1);
+        }
       }
       status = serve(engine);
       kill_descendants();
       engine.finish();
     } catch (const std::exception& problem) {
       kill_descendants();
-      std::fflush(stdout);
       std::cerr << "phantora: " << problem.what() << std::endl;
+      remove_old(options_.trace);
       return software;
+    }
+    if (interrupted_ != 0) {
+      remove_old(options_.trace);
+      return status;
     }
     const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
     if (trace) trace->close();
@@ -273,7 +346,7 @@ class Supervisor {
                    .status = status};
     if (options_.host_time == "measured") facts.wall_seconds = wall;
     const Report report{facts, cluster_, gpu_, session, engine, observed};
-    if (!interrupted_) report.print(std::cout, wall);
+    report.print(std::cout, wall);
     if (!options_.report.empty()) report.write(options_.report);
     return status;
   }
@@ -302,7 +375,12 @@ class Supervisor {
     int status = 0;
     std::optional<steady_clock::time_point> deadline;
     while (!started_.empty()) {
-      engine.step(milliseconds{50});
+      try {
+        engine.step(milliseconds{50});
+      } catch (const StallError&) {
+        if (status != 0) return status;  // it follows from the failure that was told
+        throw;
+      }
       drain_signals();
       int child_status = 0;
       for (pid_t child = 0; (child = waitpid(-1, &child_status, WNOHANG)) > 0;) {
@@ -313,8 +391,7 @@ class Supervisor {
         for (int i = 0; i < start.ranks; ++i) engine.rank_ended(start.first_rank + i);
         if (child_status == 0 || status != 0 || interrupted_) continue;
         status = shell_status(child_status);
-        std::fflush(stdout);
-        std::cerr << fmt::format("phantora: rank {} {}; ending the run\n", start.first_rank,
+        std::cerr << fmt::format("phantora: {} {}; ending the run\n", name_of(start),
                                  describe_status(child_status));
         // The others may be about to say why they fail too.
         deadline = steady_clock::now() + milliseconds{1500};
@@ -345,8 +422,11 @@ class Supervisor {
 };
 
 pid_t supervisor = 0;
+/// The second signal does not wait for the engine to come to it.
 void forward(int signal) {
-  if (supervisor > 0) kill(supervisor, signal);
+  static volatile std::sig_atomic_t forwarded = 0;
+  if (supervisor > 0) kill(supervisor, forwarded != 0 ? SIGKILL : signal);
+  forwarded = 1;
 }
 
 }  // namespace
@@ -358,6 +438,10 @@ int launch(const LaunchOptions& options) {
   // Bad input is said before anything is started.
   (void)parse_cluster(options.cluster);
   (void)hook_directory();
+  if (options.gpu_memory) (void)parse_size(*options.gpu_memory);
+  check_writable("report", options.report);
+  check_writable("trace", options.trace);
+  check_program(options.command.front());
 
   // Two processes watch over each other: whichever is killed, the other one cleans up. Both are
   // subreapers, so that what ranks leave behind comes to them.

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <chrono>
+#include <phantora/error.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,13 @@ struct LaunchOptions {
   int runnable = 0;   ///< 0: as many as there are cores
   int stall_timeout_s = 60;
   std::vector<std::string> command{};
+};
+
+/// COMMAND cannot be started. `status` is what a shell would return.
+class CommandError : public Error {
+ public:
+  CommandError(const std::string& what, int shell_status) : Error{what}, status{shell_status} {}
+  int status;
 };
 
 /// `phantora run`: starts the ranks, serves them, reports. Returns the exit status.

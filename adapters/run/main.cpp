@@ -48,6 +48,9 @@ int main(int argc, char** argv) {
   } catch (const phantora::ConfigError& problem) {
     std::cerr << "phantora: " << problem.what() << '\n';
     return 2;
+  } catch (const phantora::run::CommandError& problem) {
+    std::cerr << "phantora: " << problem.what() << '\n';
+    return problem.status;
   } catch (const std::exception& problem) {
     std::cerr << "phantora: " << problem.what() << '\n';
     return 70;

@@ -41,8 +41,43 @@ struct Cluster {
   [[nodiscard]] const Host& host_of(NodeId gpu) const;
 };
 
-/// Makes a cluster from "PRESET:HOSTSxGPUS", as in "h200:2x8".
+/// Makes a cluster from "PRESET:HOSTSxGPUS", as in "h200:2x8": hosts on a rail-optimised fabric.
+///
+/// Another fabric and its options may follow, as in "h100:16x8/leaf_spine,oversubscription=2":
+/// kinds and options are those of the [fabric] table of parse_cluster_toml(). A spec that ends in
+/// ".toml" is the path of such a file.
 /// @throws ConfigError naming what was expected, and the known presets.
 Cluster parse_cluster(std::string_view spec);
+
+/// Makes a cluster from TOML text:
+///
+///     name = "two racks"
+///     [[hosts]]                     # one table per group of alike hosts
+///     gpu = "h200"                  # h200, h100, a100, b200, l40s
+///     count = 4                     # hosts; default 1
+///     gpus = 8                      # per host; default 8
+///     memory = "141GB"              # of a GPU; these and the rest: default the model's own
+///     nvlink = "450GB/s"            # of a GPU, per direction; "0GB/s" for none
+///     nvlink_latency = "468ns"
+///     pcie = "57.6GB/s"
+///     nic = "400Gbps"
+///     gpus_per_nic = 1
+///     [fabric]
+///     kind = "rail_optimized"       # or leaf_spine, fat_tree, dragonfly, torus
+///     link = "400Gbps"
+///     latency = "180ns"
+///     oversubscription = 2          # rail_optimized, leaf_spine
+///     hosts_per_pod = 32            # rail_optimized
+///     hosts_per_leaf = 4            # leaf_spine
+///     k = 8                         # fat_tree
+///     routers_per_group = 4         # dragonfly; and nics_per_router, links_per_pair
+///     dimensions = [4, 4]           # torus
+///     [routing]
+///     mode = "ecmp"                 # or adaptive, spray
+///     seed = 1
+///
+/// @param source  what errors call the text, such as its path.
+/// @throws ConfigError naming the source, line, field and what was expected there.
+Cluster parse_cluster_toml(std::string_view text, std::string_view source = "cluster");
 
 }  // namespace phantora

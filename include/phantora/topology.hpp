@@ -56,6 +56,7 @@ struct RoutingOptions {
 class Topology {
  public:
   [[nodiscard]] const Graph& graph() const noexcept { return *graph_; }
+  [[nodiscard]] std::shared_ptr<const Graph> shared_graph() const noexcept { return graph_; }
   [[nodiscard]] std::size_t node_count() const noexcept;
   [[nodiscard]] std::size_t link_count() const noexcept;
 

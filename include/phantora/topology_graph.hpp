@@ -8,7 +8,9 @@
 #include <boost/graph/adjacency_list.hpp>
 #pragma GCC diagnostic pop
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace phantora {
 
@@ -22,11 +24,15 @@ struct GraphLink {
   LinkSpec spec{};
 };
 
+class RouteGraph;
+
 /// Vertex v is NodeId{v}; edges carry their LinkId.
 struct Graph
     : boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, GraphNode, GraphLink> {
   /// The edge of each LinkId.
   std::vector<edge_descriptor> links{};
+  /// What the router walks; made by TopologyBuilder::build().
+  std::shared_ptr<const RouteGraph> routes{};
 };
 
 }  // namespace phantora

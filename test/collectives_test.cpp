@@ -1,0 +1,267 @@
+#include <phantora/collectives.hpp>
+#include <phantora/error.hpp>
+#include <phantora/topologies.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Runs plans alone on the cluster's network, all at once; when the last ends.
+Duration run(const Cluster& cluster, const std::vector<CollectivePlan>& plans) {
+  FlowNetwork net{cluster.topology.view(cluster.routing)};
+  Time end{};
+  std::vector<FlowId> flows;
+  for (const CollectivePlan& plan : plans) {
+    end = std::max(end, Time{plan.latency});
+    for (FlowSpec flow : plan.flows) {
+      flow.start = Time{plan.latency};
+      flows.push_back(net.start(std::move(flow)));
+    }
+  }
+  net.advance_to(never);
+  for (const FlowId flow : flows) end = std::max(end, *net.completion(flow));
+  return end.time_since_epoch();
+}
+Duration run(const Cluster& cluster, const CollectivePlan& plan) {
+  return run(cluster, std::vector<CollectivePlan>{plan});
+}
+
+std::vector<NodeId> first(const Cluster& cluster, int ranks) {
+  return {cluster.gpus.begin(), cluster.gpus.begin() + ranks};
+}
+
+// NVLS was off in the machine that was measured.
+const NcclVariables measured_machine{{"NCCL_NVLS_ENABLE", "0"}};
+
+struct Sample {
+  std::string op;
+  int world;
+  std::int64_t bytes;
+  double us;
+};
+
+std::vector<Sample> read_samples(const std::string& name, int graph) {
+  std::ifstream file{PHANTORA_ACCURACY_DATA "/" + name};
+  EXPECT_TRUE(file) << name;
+  std::vector<Sample> samples;
+  for (std::string line; std::getline(file, line);) {
+    const auto it = nlohmann::json::parse(line);
+    if (it.value("graph", graph) == graph)
+      samples.push_back({it["op"], it["world"], it["bytes"], it["us"]});
+  }
+  return samples;
+}
+
+double predicted_us(const Cluster& cluster, const Sample& sample) {
+  static const std::map<std::string, CollectiveOp> ops{
+      {"all_reduce", CollectiveOp::all_reduce},
+      {"all_gather", CollectiveOp::all_gather},
+      {"reduce_scatter", CollectiveOp::reduce_scatter},
+      {"broadcast", CollectiveOp::broadcast},
+      {"reduce", CollectiveOp::reduce},
+      {"all_to_all", CollectiveOp::all_to_all}};
+  const Communicator comm{cluster, first(cluster, sample.world), measured_machine};
+  const auto op = ops.find(sample.op);
+  CollectivePlan plan;
+  if (op != ops.end()) {
+    plan = comm.plan(op->second, Bytes{sample.bytes});
+  } else {
+    std::vector<SendRecv> exchange;
+    for (int r = 0; r < sample.world; ++r)
+      exchange.push_back({r, (r + 1) % sample.world, Bytes{sample.bytes}});
+    plan = comm.plan(exchange);
+  }
+  return to_seconds(run(cluster, plan)) * 1e6;
+}
+
+struct Errors {
+  double sum = 0, worst = 0;
+  int count = 0;
+  void add(double error) {
+    sum += std::abs(error);
+    worst = std::max(worst, std::abs(error));
+    ++count;
+  }
+  [[nodiscard]] double mean() const { return sum / count; }
+};
+
+TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {
+  // Below about 4 MiB back-to-back launches bound the rate, not the GPU: a sample is the greater of
+  // that floor (the median up to 1 MiB) and the GPU's time.
+  const Cluster cluster = parse_cluster("h200:1x8");
+  const auto samples = read_samples("h200_collectives_back_to_back.jsonl", 1);
+  std::map<std::pair<std::string, int>, std::vector<double>> small;
+  for (const Sample& s : samples)
+    if (s.bytes <= 1 << 20) small[{s.op, s.world}].push_back(s.us);
+  Errors errors;
+  for (const Sample& s : samples) {
+    if (s.bytes < 4 << 20) continue;
+    auto& floor = small.at({s.op, s.world});
+    std::sort(floor.begin(), floor.end());
+    const double us = std::max(floor[floor.size() / 2], predicted_us(cluster, s));
+    errors.add(us / s.us - 1);
+    EXPECT_LT(std::abs(us / s.us - 1), 0.10)
+        << s.op << " x" << s.world << " " << s.bytes << " B: " << us << " us against " << s.us;
+  }
+  EXPECT_EQ(errors.count, 30);
+  EXPECT_LT(errors.mean(), 0.04);
+}
+
+TEST(CollectivesAccuracy, AllOperationsOnTheGpuSide) {
+  // 3 ranks leave shards that are not aligned to 16 bytes, which NCCL moves through a slower path
+  // that we do not model: only the operations without shards count there.
+  const Cluster cluster = parse_cluster("h200:1x8");
+  Errors large, small;
+  std::map<std::string, Errors> by_op;
+  for (const Sample& s : read_samples("h200_collectives.jsonl", 1)) {
+    if (s.world == 3 && (s.op == "all_gather" || s.op == "reduce_scatter" || s.op == "all_to_all"))
+      continue;
+    const double error = predicted_us(cluster, s) / s.us - 1;
+    (s.bytes >= 64'000'000 ? large : small).add(error);
+    by_op[s.op].add(error);
+    if (s.bytes >= 64'000'000) {
+      EXPECT_LT(std::abs(error), 0.12) << s.op << " x" << s.world << " " << s.bytes
+                                       << " B: " << s.us * (1 + error) << " us against " << s.us;
+    }
+  }
+  for (const auto& [op, errors] : by_op)
+    RecordProperty(
+        op, std::to_string(errors.mean()) + " mean, " + std::to_string(errors.worst) + " worst");
+  EXPECT_LT(large.mean(), 0.05);
+  EXPECT_LT(small.mean(), 0.20);
+}
+
+TEST(Collectives, TheTextbookHoldsOnAPlainSwitch) {
+  // Ring all_reduce over n on a switch: 2 (n-1) (alpha + S / (n B)), alpha two hops.
+  const int n = 8;
+  const Cluster cluster = topologies::single_switch({.gpus = n, .link = {50_GBps, 500ns}});
+  const Communicator comm{cluster, cluster.gpus};
+  const Bytes size = 1_GiB;
+  const double seconds = 2.0 * (n - 1) * static_cast<double>(size.count()) / n / 50e9;
+  EXPECT_EQ(run(cluster, comm.plan(CollectiveOp::all_reduce, size)),
+            2 * (n - 1) * 1us + duration_from_seconds(seconds));
+  // all_gather and reduce_scatter take half; all_to_all (n-1) S / (n B).
+  EXPECT_EQ(run(cluster, comm.plan(CollectiveOp::all_gather, size)),
+            (n - 1) * 1us + duration_from_seconds(seconds / 2));
+  EXPECT_EQ(run(cluster, comm.plan(CollectiveOp::all_to_all, size)),
+            duration_from_seconds(seconds / 2));
+  // Only the root's link bounds a gather.
+  EXPECT_EQ(run(cluster, comm.plan(CollectiveOp::gather, size, 3)),
+            duration_from_seconds(seconds / 2));
+}
+
+TEST(Collectives, FluidAndStepwiseRingsAgreeAlone) {
+  // The ring stepped through message by message, each step waiting for the last: the same to the
+  // latency term, which is in both.
+  const int n = 4;
+  const Cluster cluster = topologies::single_switch({.gpus = n, .link = {50_GBps, 500ns}});
+  const Communicator comm{cluster, cluster.gpus};
+  FlowNetwork net{cluster.topology.view()};
+  Time at{};
+  for (int step = 0; step < 2 * (n - 1); ++step) {
+    std::vector<FlowId> flows;
+    for (std::size_t r = 0; r < 4; ++r)
+      flows.push_back(net.start({.src = cluster.gpus[r],
+                                 .dst = cluster.gpus[(r + 1) % 4],
+                                 .size = 256_MiB,
+                                 .start = at}));
+    net.advance_to(never);
+    at = *net.completion(flows[0]);
+  }
+  EXPECT_NEAR(to_seconds(run(cluster, comm.plan(CollectiveOp::all_reduce, 1_GiB))),
+              to_seconds(at.time_since_epoch()), 1e-11);
+}
+
+TEST(Collectives, TwoOnTheSameLinksShareThem) {
+  const Cluster cluster = parse_cluster("h200:1x8");
+  const Communicator comm{cluster, cluster.gpus, measured_machine};
+  const CollectivePlan plan = comm.plan(CollectiveOp::all_reduce, 1_GiB);
+  const double alone = to_seconds(run(cluster, plan) - plan.latency);
+  const double both = to_seconds(run(cluster, {plan, plan}) - plan.latency);
+  EXPECT_NEAR(both / alone, 2, 0.01);
+}
+
+TEST(Collectives, VariablesSteerTheChoice) {
+  const Cluster cluster = parse_cluster("h100:1x8");
+  const auto plan = [&](const NcclVariables& variables) {
+    return Communicator{cluster, cluster.gpus, variables}.plan(CollectiveOp::all_reduce, 64_MiB);
+  };
+  EXPECT_EQ(plan({}).algorithm, Algorithm::nvls);
+  EXPECT_EQ(plan({}).channels, 16);
+  EXPECT_EQ(plan({{"NCCL_NVLS_ENABLE", "0"}}).algorithm, Algorithm::ring);
+  EXPECT_EQ(plan({{"NCCL_ALGO", "Tree"}}).algorithm, Algorithm::tree);
+  EXPECT_EQ(plan({{"NCCL_ALGO", "^NVLS"}}).algorithm, Algorithm::ring);
+  EXPECT_EQ(plan({{"NCCL_ALGO", "allreduce:tree;broadcast:ring"}}).algorithm, Algorithm::tree);
+  EXPECT_EQ(plan({{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "LL128"}}).protocol, Protocol::ll128);
+  EXPECT_EQ(plan({{"NCCL_ALGO", "Ring"}, {"NCCL_MAX_NCHANNELS", "8"}}).channels, 8);
+  const auto slow = plan({{"NCCL_P2P_DISABLE", "1"}});
+  EXPECT_GT(run(cluster, slow), 5 * run(cluster, plan({})));
+  EXPECT_THROW(plan({{"NCCL_ALGO", "Circle"}}), ConfigError);
+  EXPECT_THROW(plan({{"NCCL_PROTO", "LL,Complex"}}), ConfigError);
+  EXPECT_THROW(plan({{"NCCL_MAX_NCHANNELS", "many"}}), ConfigError);
+}
+
+double bus_bandwidth(const Cluster& cluster, CollectiveOp op, Bytes size) {
+  const Communicator comm{cluster, cluster.gpus};
+  const double n = comm.size(), seconds = to_seconds(run(cluster, comm.plan(op, size)));
+  const double factor = op == CollectiveOp::all_reduce ? 2 * (n - 1) / n : (n - 1) / n;
+  return factor * static_cast<double>(size.count()) / seconds / 1e9;
+}
+
+TEST(CollectivesAccuracy, PublishedLargeMessageFigures) {
+  // busbw GB/s at large sizes: 8 x H100 NVLS about 480 and 365-370 without (nccl-tests#212, #309);
+  // 8 x A100 230-250; H100 nodes with 8 x 400 Gb/s about 320-330 on several hosts (nccl#1221).
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 8_GiB), 480, 24);
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("a100:1x8"), CollectiveOp::all_reduce, 8_GiB), 240, 12);
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_reduce, 8_GiB), 325, 20);
+  // all_to_all across hosts is bound by the NICs: 2 hosts send 8 of 16 parts through them, so busbw
+  // is 15/16 x 2 x 48.5 GB/s; SimAI's closed form says 90.94.
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:2x8"), CollectiveOp::all_to_all, 8_GiB), 90.94,
+              4.5);
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_to_all, 8_GiB), 62.65,
+              3.2);
+}
+
+TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {
+  const Cluster cluster = parse_cluster("h100:2x8");
+  const auto links = [&](const NcclVariables& variables) {
+    const std::vector<SendRecv> message{{0, 9, 1_MiB}};  // rail 0 to rail 1
+    const auto plan = Communicator{cluster, cluster.gpus, variables}.plan(message);
+    std::vector<std::string> kinds;
+    for (const LinkUse& use : plan.flows.at(0).links)
+      kinds.emplace_back(to_string(cluster.topology.kind(cluster.topology.target(use.link))));
+    std::sort(kinds.begin(), kinds.end());
+    return kinds;
+  };
+  const auto with = links({}), without = links({{"NCCL_PXN_DISABLE", "1"}});
+  EXPECT_EQ(std::count(with.begin(), with.end(), "nvswitch"), 1);
+  EXPECT_EQ(std::count(with.begin(), with.end(), "switch"), 1);  // one leaf
+  EXPECT_EQ(std::count(without.begin(), without.end(), "nvswitch"), 0);
+  EXPECT_EQ(std::count(without.begin(), without.end(), "switch"), 3);  // leaf, spine, leaf
+}
+
+TEST(Collectives, OneRankAndNothingAreNearlyFree) {
+  const Cluster cluster = parse_cluster("h200:1x2");
+  EXPECT_TRUE((Communicator{cluster, first(cluster, 1)}
+                   .plan(CollectiveOp::all_reduce, 1_GiB)
+                   .flows.empty()));
+  EXPECT_TRUE(
+      (Communicator{cluster, cluster.gpus}.plan(CollectiveOp::all_gather, 0_B).flows.empty()));
+  EXPECT_THROW((Communicator{cluster, {cluster.gpus[0], cluster.gpus[0]}}), std::logic_error);
+  EXPECT_THROW((Communicator{cluster, {}}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace phantora
