@@ -504,7 +504,12 @@ class FlowNetwork::Impl {
 
   void note_touch(const MaxMin::Touched& touched, Ps at) {
     std::vector<Touch>& touches = touches_[touched.link];
-    if (!touches.empty() && touches.back().at < committed_) touches.clear();
+    if (touches.size() == touches.capacity()) {
+      // Before it grows: committed touches are never asked for.
+      const auto kept = std::find_if(touches.begin(), touches.end(),
+                                     [&](const Touch& it) { return it.at >= committed_; });
+      touches.erase(touches.begin(), kept);
+    }
     const bool open = touched.open && solver_.open(touched.link) && !closed(touched.link);
     if (touches.empty() || touches.back().at < at) {
       touches.push_back({at, touched.residual, open});
@@ -552,14 +557,13 @@ class FlowNetwork::Impl {
     };
     auto [first, last] = range();
     if (first == last) return;
-    links_of_undone_.push_back({});
-    const std::size_t depth = links_of_undone_.size() - 1;
-    for (auto it = first; it != last; ++it) collect_links(*it, links_of_undone_[depth]);
-    std::sort(links_of_undone_[depth].begin(), links_of_undone_[depth].end());
-    const auto end = std::unique(links_of_undone_[depth].begin(), links_of_undone_[depth].end());
-    links_of_undone_[depth].erase(end, links_of_undone_[depth].end());
-    for (std::size_t i = 0; i < links_of_undone_[depth].size(); ++i) {
-      const std::uint32_t link = links_of_undone_[depth][i];
+    if (undoing_ == links_of_undone_.size()) links_of_undone_.emplace_back();
+    std::vector<std::uint32_t>& links = links_of_undone_[undoing_++];
+    links.clear();
+    for (auto it = first; it != last; ++it) collect_links(*it, links);
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    for (const std::uint32_t link : links) {
       const std::size_t mine = first_touch(link, at), next = first_touch(link, at + 1);
       bool open = true;
       std::int64_t change = 0;
@@ -575,7 +579,7 @@ class FlowNetwork::Impl {
     for (auto it = last; it != first;) undo(*--it);
     instants_.erase(first, last);
     solver_.settle();
-    for (const std::uint32_t link : links_of_undone_[depth]) {
+    for (const std::uint32_t link : links) {
       for (std::size_t i;
            i = first_touch(link, at), i < touches_[link].size() && touches_[link][i].at == at;) {
         const bool is_last = i + 1 == touches_[link].size();
@@ -584,7 +588,7 @@ class FlowNetwork::Impl {
         drop_touch(link, i, change);
       }
     }
-    links_of_undone_.pop_back();
+    --undoing_;
   }
 
   void collect_links(const Instant& instant, std::vector<std::uint32_t>& links) {
@@ -841,7 +845,8 @@ class FlowNetwork::Impl {
   std::shared_ptr<std::vector<FlowObserver*>> observers_;
   std::vector<std::vector<Touch>> touches_;  ///< of each link, by time
   std::vector<std::uint32_t> closed_;  ///< links on which the instant being executed depends anyway
-  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress
+  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress, for reuse
+  std::size_t undoing_ = 0;
   bool selective_ = true;
 
   Ps now_ = 0;
