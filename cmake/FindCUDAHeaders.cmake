@@ -1,5 +1,5 @@
-# Defines phantora_cuda_headers: the public headers of CUDA 13, cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER,
-# cuSPARSE, CUPTI and NCCL. They come from an installed toolkit, or from NVIDIA's header-bearing
+# Defines phantora_cuda_headers: the public headers of CUDA 13, cuBLAS, cuDNN, CUPTI and NCCL. They
+# come from an installed toolkit, or from NVIDIA's header-bearing
 # wheels, which cmake/fetch_cuda_headers.sh unpacks once under build/cuda-headers.
 # Only headers are used: nothing of NVIDIA's is linked.
 find_package(CUDAToolkit 13 QUIET)
@@ -7,8 +7,8 @@ set(unpacked ${PROJECT_SOURCE_DIR}/build/cuda-headers/include)
 
 set(CUDAHeaders_INCLUDE_DIRS)
 set(missing)
-foreach(header cuda.h cuda_runtime_api.h cublas_v2.h cublasLt.h cudnn.h cufft.h curand.h cusolverDn.h
-               cusparse.h cupti.h nccl.h nvrtc.h crt/host_defines.h)
+foreach(header cuda.h cuda_runtime_api.h cublas_v2.h cublasLt.h cudnn.h cupti.h nccl.h nv/target
+               crt/host_defines.h)
   string(MAKE_C_IDENTIFIER "CUDAHeaders_${header}" cached)
   find_path(${cached} ${header} PATHS ${CUDAToolkit_INCLUDE_DIRS} ${unpacked} NO_DEFAULT_PATH)
   mark_as_advanced(${cached})

@@ -32,7 +32,10 @@ make_venv() {
   say "making the Python environment in build/venv (the torch wheel is 0.5 GB)"
   mkdir -p "$root/build"
   [ -x "$venv/bin/python" ] || /usr/bin/python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"
+  if ! "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"; then
+    echo "cannot install $wanted into build/venv: is the package index reachable? PIP_INDEX_URL names another one" >&2
+    return 1
+  fi
   cp "$wanted" "$venv/requirements.installed"
 }
 

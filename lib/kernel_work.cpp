@@ -460,13 +460,14 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
   // The likelihood loss looks one element up per row.
-  if (signature.base.starts_with("nll_loss")) cols = 1.0;
+  const bool lookup = signature.base.starts_with("nll_loss");
+  if (lookup) cols = 1.0;
   if (signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 && cols == 0.0) {
     // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
     cols = std::exp2(leading_integer(signature.arguments[3]));
     rows = blocks * query.block.y * (cols <= 128.0 ? 2.0 : 1.0);
   }
-  const double numel = feature(query, "numel", rows * cols);
+  const double numel = lookup ? rows : feature(query, "numel", rows * cols);
   const double times = passes(signature.base);
   if (numel > 0.0 && times > 0.0) {
     // Not the bytes that the query tells, so that told and untold launches compare.

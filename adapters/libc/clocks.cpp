@@ -1,5 +1,6 @@
 // Reading clocks and sleeping: one virtual timeline per rank (design section 4, rule 2).
 
+#include "libc/caller.hpp"
 #include "libc/deadline.hpp"
 #include "libc/real.hpp"
 
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <dlfcn.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -25,21 +25,10 @@ constinit Real<int (*)(clockid_t, int, const timespec*, timespec*)> real_clock_n
 constinit Real<int (*)(int, int, const itimerspec*, itimerspec*)> real_timerfd_settime{
     "timerfd_settime"};
 
-/// PyTorch's own retries and pollers sleep while something outside happens; how often depends on
-/// the machine, so that their sleeping must not move time. What the program sleeps does.
-bool called_by_infrastructure(const void* caller) {
-  Dl_info info{};
-  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
-  std::string_view file = info.dli_fname;
-  file.remove_prefix(std::min(file.size(), file.rfind('/') + 1));
-  return file.starts_with("libtorch") || file.starts_with("libc10") ||
-         file.starts_with("libgloo") || file.starts_with("libstdc++");
-}
-
 /// Runs the real `sleep` of `ns` nanoseconds.
 template <class Sleep>
 int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
-  if (!called_by_infrastructure(caller)) {
+  if (!is_infrastructure(library_of(caller))) {
     rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
   }
   const rank::Sleeping sleeping;

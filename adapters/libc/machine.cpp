@@ -1,4 +1,4 @@
-// What a rank sees of its machine: the simulated host's name, and our libraries in place of
+// What a rank sees of its machine: the simulated hosts' names, and our libraries in place of
 // NVIDIA's.
 
 #include "libc/real.hpp"
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 
+#include <netdb.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ namespace {
 constinit Real<void* (*)(const char*, int)> real_dlopen{"dlopen"};
 constinit Real<int (*)(utsname*)> real_uname{"uname"};
 constinit Real<int (*)(char*, std::size_t)> real_gethostname{"gethostname"};
+constinit Real<int (*)(const char*, const char*, const addrinfo*, addrinfo**)> real_getaddrinfo{
+    "getaddrinfo"};
 
 /// The SONAMEs of the libraries that stand in for NVIDIA's: opening any file of such a name, at
 /// whatever path, opens ours.
@@ -43,6 +46,18 @@ const char* redirected(const char* file) {
 /// Set by the launcher for every process of a simulated host.
 const char* simulated_host_name() { return std::getenv("PHANTORA_HOST_NAME"); }
 
+/// Whether `name` is one of the simulated hosts, which the launcher lists between commas.
+bool names_simulated_host(std::string_view name) {
+  const char* list = std::getenv("PHANTORA_HOST_NAMES");
+  if (list == nullptr || name.empty()) return false;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::string_view first = rest.substr(0, rest.find(','));
+    if (first == name) return true;
+    rest.remove_prefix(std::min(rest.size(), first.size() + 1));
+  }
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -61,6 +76,12 @@ int gethostname(char* name, std::size_t length) {
   if (needed <= length) return 0;
   errno = ENAMETOOLONG;
   return -1;
+}
+
+/// All simulated hosts are this machine.
+int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** out) {
+  const bool ours = node != nullptr && names_simulated_host(node);
+  return real_getaddrinfo(ours ? "127.0.0.1" : node, service, hints, out);
 }
 
 int uname(utsname* out) {

@@ -1,6 +1,7 @@
 // Waiting for other threads: time is handed over from who wakes to who sleeps (design section 4,
 // rules 1 and 6). Waits stay real, their absolute deadlines translated.
 
+#include "libc/caller.hpp"
 #include "libc/deadline.hpp"
 #include "libc/real.hpp"
 
@@ -60,16 +61,36 @@ int sleep_on(const void* object, const Deadline* deadline, Wait wait) {
   return result;
 }
 
+/// The same for the waits that programs write, as Python's threading.Event.wait(seconds).
+template <class Wait>
+int own_sleep(const void* object, const Deadline& deadline, Wait wait) {
+  const int result = sleep_on(object, nullptr, wait);
+  if (result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT)) {
+    const int saved = errno;
+    rank::wait_timed_out(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
+    errno = saved;
+  }
+  return result;
+}
+
 /// A timed wait on a condition variable.
 ///
 /// A thread without a part in time (a watchdog, say) sleeps by the real clock or by the virtual
 /// one, whichever comes first: it looks again every 20 ms. Being woken without cause is allowed
 /// here.
 template <class Wait>
-int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& until, Wait wait) {
+int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& until,
+                const void* caller, Wait wait) {
   const Deadline deadline{clock, until};
   if (rank::this_thread().issues) {
-    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+    // Python waits for its interpreter lock in turns of 5 ms, whose end says nothing of time.
+    const auto sleep = [&] { return wait(deadline.real()); };
+    const std::string_view library = library_of(caller);
+    if (library.starts_with("python") || library.starts_with("libpython")) {
+      return sleep_on(condition, nullptr, sleep);
+    }
+    return is_infrastructure(library) ? sleep_on(condition, &deadline, sleep)
+                                      : own_sleep(condition, deadline, sleep);
   }
   constexpr std::int64_t look_again_ns = 20'000'000;
   const timespec soon = to_timespec(to_ns(real_now(clock)) + look_again_ns);
@@ -92,17 +113,17 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_timedwait(condition, mutex, until);
-  return timed_sleep(condition, clock_of(condition), *until, [&](const timespec* real) {
-    return real_cond_timedwait(condition, mutex, real);
-  });
+  return timed_sleep(
+      condition, clock_of(condition), *until, __builtin_return_address(0),
+      [&](const timespec* real) { return real_cond_timedwait(condition, mutex, real); });
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_clockwait(condition, mutex, clock, until);
-  return timed_sleep(condition, clock, *until, [&](const timespec* real) {
-    return real_cond_clockwait(condition, mutex, clock, real);
-  });
+  return timed_sleep(
+      condition, clock, *until, __builtin_return_address(0),
+      [&](const timespec* real) { return real_cond_clockwait(condition, mutex, clock, real); });
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) {
@@ -125,16 +146,16 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_timedwait(semaphore, until);
   if (real_sem_trywait(semaphore) == 0) return 0;
   const Deadline deadline{CLOCK_REALTIME, *until};
-  return sleep_on(semaphore, &deadline,
-                  [&] { return real_sem_timedwait(semaphore, deadline.real()); });
+  return own_sleep(semaphore, deadline,
+                   [&] { return real_sem_timedwait(semaphore, deadline.real()); });
 }
 
 int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_clockwait(semaphore, clock, until);
   if (real_sem_trywait(semaphore) == 0) return 0;
   const Deadline deadline{clock, *until};
-  return sleep_on(semaphore, &deadline,
-                  [&] { return real_sem_clockwait(semaphore, clock, deadline.real()); });
+  return own_sleep(semaphore, deadline,
+                   [&] { return real_sem_clockwait(semaphore, clock, deadline.real()); });
 }
 
 int sem_post(sem_t* semaphore) {
@@ -187,7 +208,7 @@ long syscall(long number, ...) {
       const clockid_t clock =
           (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
       const Deadline deadline{clock, *timeout};
-      return sleep_on(word, &deadline, [&] {
+      return own_sleep(word, deadline, [&] {
         return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));
       });
     }

@@ -255,9 +255,9 @@ PHANTORA_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* sca
         break;
       }
       case ncclBfloat16: {
-        std::uint16_t half = 0;
-        std::memcpy(&half, bytes.data(), sizeof half);
-        const std::uint32_t wide = static_cast<std::uint32_t>(half) << 16U;
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, bytes.data(), sizeof bits);
+        const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16U;
         float narrow = 0;
         std::memcpy(&narrow, &wide, sizeof narrow);
         value = static_cast<double>(narrow);

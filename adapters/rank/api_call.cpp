@@ -50,6 +50,7 @@ ApiCall::ApiCall(Api api) noexcept {
   HostThread& thread = this_thread();
   if (thread.api_depth++ > 0) return;
   thread.clock.pause_host();
+  thread.readings = 0;
   if (!thread.issues) return;
   const HostTimePolicy& policy = host_time_policy();
   switch (policy.kind) {

@@ -232,6 +232,12 @@ bool known(const void* device_address, std::size_t bytes) {
   return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
 }
 
+bool may_know(const void* device_address, std::size_t bytes) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
+}
+
 void write(void* device_destination, const void* host_source, std::size_t bytes) {
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};

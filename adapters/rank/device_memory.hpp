@@ -10,7 +10,9 @@
 namespace phantora::rank {
 
 /// Data of up to this many bytes is real: copies, collectives and kernels on it are executed.
-inline constexpr std::size_t small_bytes = 64 * 1024;
+/// Batches of position ids must fit, which programs compare on the host to choose a mask: 8
+/// sequences of 1024 64-bit ids and one more each are 65600 bytes.
+inline constexpr std::size_t small_bytes = 256 * 1024;
 
 /// cudaMalloc: nullptr when the device's capacity (process.hpp's ledger) is exceeded. Accounts
 /// memory in the granularity of the real driver (2 MiB; below 1 MiB sub-allocated from shared 2 MiB
@@ -46,6 +48,8 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
                     std::size_t bytes);
 /// Whether every byte is known; reads nothing and counts nothing.
 bool known(const void* device_address, std::size_t bytes);
+/// A cheap test before reading: false only if no byte is known.
+bool may_know(const void* device_address, std::size_t bytes);
 /// Makes `bytes` at `device_destination` known.
 void write(void* device_destination, const void* host_source, std::size_t bytes);
 void fill(void* device_destination, int value, std::size_t bytes);

@@ -182,10 +182,34 @@ Time virtual_now() noexcept {
   } else {
     now = Time{Duration{latest_ps.load(std::memory_order_relaxed)}};
   }
+  now = std::max(now, Time{Duration{thread.read_at_least_ps}});
+  // A loop that reads the clock until it shows a certain time ends in every mode, as polling the
+  // GPU does: nothing but a loop reads so often between two GPU calls.
+  constexpr int many = 10'000;
+  if (thread.issues && host_time_policy().kind != HostTime::measured && ++thread.readings > many) {
+    thread.clock.advance(std::chrono::microseconds{1});
+  }
   if (thread.read_once_ps > 0) {
     now = std::max(now, Time{Duration{std::exchange(thread.read_once_ps, 0)}});
   }
   return now;
+}
+
+void wait_timed_out(Time deadline) noexcept {
+  // Polling is done in fractions of a second. Longer waits are safety nets, which end early where
+  // the simulation is slow: PyTorch's DataLoader looks after its workers every 5 s
+  // (MP_STATUS_CHECK_INTERVAL). The program sees once that they have ended, and the clock stays.
+  constexpr Duration polling = std::chrono::seconds{1};
+  // Linux wakes sleepers late by up to this (PR_SET_TIMERSLACK's default), never early.
+  constexpr Duration timer_slack = std::chrono::microseconds{50};
+  HostThread& thread = this_thread();
+  const bool polls = deadline - virtual_now() <= polling;
+  deadline += timer_slack;
+  if (polls && thread.issues) {
+    sleeps_until(deadline);
+  } else {
+    (polls ? thread.read_at_least_ps : thread.read_once_ps) = deadline.time_since_epoch().count();
+  }
 }
 
 void wait_begins(const void* object) noexcept {

@@ -19,8 +19,10 @@ struct HostThread {
   int api_depth = 0;                    ///< nested ApiCalls
   channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
   std::uint32_t index = channel::no_thread;
-  const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
-  std::int64_t read_once_ps = 0;    ///< a wait timed out: the next reading shows its deadline
+  const void* waits_for = nullptr;    ///< what it sleeps on, while waiting
+  std::int64_t read_once_ps = 0;      ///< a wait timed out: the next reading shows its deadline
+  std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
+  int readings = 0;                   ///< of the clock since the last GPU call
 };
 
 /// Whether this process lives in virtual time: a rank of `phantora run`, and not forked from one.
@@ -59,6 +61,9 @@ const Epoch& epoch() noexcept;
 void wait_begins(const void* object) noexcept;
 /// It woke. @param timed_out_at  the deadline if it did by timeout, else no_time.
 void wait_ends(std::int64_t timed_out_at_ps) noexcept;
+/// A wait of the program's own until `deadline` of virtual time has timed out: nothing came, and
+/// its time has passed.
+void wait_timed_out(Time deadline) noexcept;
 /// The calling thread is about to wake sleepers on `object`: they go on no earlier than it.
 void wakes(const void* object) noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,

@@ -11,7 +11,7 @@ Image::Image(const Operand& operand)
   if (!operand.read || operand.extent == 0) return;
   static_assert(sizeof(State) == 1);
   std::vector<std::uint8_t> mask(operand.extent);
-  any_known_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
+  read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
   for (std::size_t i = 0; i < mask.size(); ++i) {
     if (mask[i] != 0) states_[i] = State::known;
   }
@@ -77,24 +77,27 @@ void apply(const Effect& effect) {
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
                                  [&](const Operand& o) { return o.extent <= effect.limit; });
   if (!effect.compute || (!small && !effect.independent)) return forget_all();
-  std::vector<Image> images;
-  images.reserve(effect.operands.size());
+  // Nothing known to compute from: true of nearly all small kernels in a training step.
   bool reads = false, knows = false;
   for (const Operand& operand : effect.operands) {
-    if (operand.extent > effect.limit) {
-      if (operand.written && is_device_address(operand.address)) {
-        forget(operand.address, operand.extent);
-      }
-      images.emplace_back();
+    if (operand.extent == 0 || operand.extent > effect.limit) continue;
+    if (!is_device_address(operand.address)) return forget_all();
+    reads = reads || operand.read;
+    knows = knows || (operand.read && may_know(operand.address, operand.extent));
+  }
+  if (reads && !knows) return forget_all();
+  std::vector<Image> images;
+  images.reserve(effect.operands.size());
+  for (const Operand& operand : effect.operands) {
+    if (operand.extent <= effect.limit) {
+      images.emplace_back(operand);
       continue;
     }
-    if (operand.extent > 0 && !is_device_address(operand.address)) return forget_all();
-    images.emplace_back(operand);
-    reads = reads || operand.read;
-    knows = knows || images.back().any_known();
+    if (operand.written && is_device_address(operand.address)) {
+      forget(operand.address, operand.extent);
+    }
+    images.emplace_back();
   }
-  // Nothing known to compute from: true of nearly all small kernels in a training step.
-  if (reads && !knows) return forget_all();
   effect.compute(images);
   for (std::size_t i = 0; i < images.size(); ++i) {
     if (effect.operands[i].written) images[i].commit(effect.operands[i].address);

@@ -67,7 +67,6 @@ class Image {
   /// Makes bytes, or the whole operand, unknown.
   void forget(std::size_t offset, std::size_t size);
   void forget() { forget(0, bytes_.size()); }
-  [[nodiscard]] bool any_known() const noexcept { return any_known_; }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Writes what was stored back to device memory.
   void commit(std::byte* address) const;
@@ -77,7 +76,6 @@ class Image {
   [[nodiscard]] bool known(std::size_t offset, std::size_t size) const;
   std::vector<std::byte> bytes_;
   std::vector<State> states_;
-  bool any_known_ = false;
 };
 
 using Feature = std::pair<const char*, double>;
@@ -140,8 +138,11 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
 std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

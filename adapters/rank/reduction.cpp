@@ -284,9 +284,12 @@ std::optional<Layout> layout(const Arguments& arguments) {
     for (const std::size_t gap : {std::size_t{0}, std::size_t{4}}) {
       if (source < head + gap) continue;
       const std::size_t config = source - head - gap;
-      constexpr std::size_t block_width = 44, block_height = 48;
-      if (arguments.get<std::uint32_t>(0, config + block_width) != arguments.shape.block.x ||
-          arguments.get<std::uint32_t>(0, config + block_height) != arguments.shape.block.y) {
+      // ReduceConfig repeats the launch's shape: of the two places, the one where it does is right.
+      constexpr std::size_t block_width = 44, block_height = 48, threads = 52;
+      const KernelQuery::Dim3& block = arguments.shape.block;
+      if (arguments.get<std::uint32_t>(0, config + block_width) != block.x ||
+          arguments.get<std::uint32_t>(0, config + block_height) != block.y ||
+          arguments.get<std::uint32_t>(0, config + threads) != block.x * block.y) {
         continue;
       }
       const std::size_t input = config + config_bytes;

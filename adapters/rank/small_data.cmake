@@ -5,6 +5,7 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13
 add_library(phantora_small_data OBJECT
   arithmetic.cpp
   attention.cpp
+  batch_norm.cpp
   concatenation.cpp
   copies.cpp
   data_queue.cpp
@@ -12,6 +13,7 @@ add_library(phantora_small_data OBJECT
   element_type.cpp
   elementwise.cpp
   elementwise_function.cpp
+  embedding.cpp
   fat_binary.cpp
   indexing.cpp
   kernel_effect.cpp
@@ -19,6 +21,7 @@ add_library(phantora_small_data OBJECT
   kernel_name.cpp
   lookup.cpp
   multi_tensor.cpp
+  pooling.cpp
   random.cpp
   range.cpp
   reduction.cpp

@@ -137,6 +137,15 @@ bool SparseBytes::known(std::uint64_t address, std::size_t size) const {
   return true;
 }
 
+bool SparseBytes::may_know(std::uint64_t address, std::size_t size) const {
+  if (size == 0) return false;
+  for (std::uint64_t page = address / page_bytes; page <= (address + size - 1) / page_bytes;
+       ++page) {
+    if (find(page) != nullptr) return true;
+  }
+  return false;
+}
+
 void SparseBytes::forget(std::uint64_t address, std::size_t size) {
   if (size == 0) return;
   const std::uint64_t first = address / page_bytes;

@@ -24,6 +24,8 @@ class SparseBytes {
   bool read_with_mask(std::uint64_t address, std::byte* destination, std::uint8_t* mask,
                       std::size_t size) const;
   [[nodiscard]] bool known(std::uint64_t address, std::size_t size) const;
+  /// False when no byte of the range is known; may be true then, too, if some are known nearby.
+  [[nodiscard]] bool may_know(std::uint64_t address, std::size_t size) const;
   void forget(std::uint64_t address, std::size_t size);
   /// Known bytes stay known, unknown ones become unknown. The ranges may overlap.
   void copy(std::uint64_t destination, const SparseBytes& source_bytes, std::uint64_t source,

@@ -821,7 +821,8 @@ void Engine::look_for_stall() {
       expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
         return p.ended || bound(p) == never;
       });
-  if (all_blocked || waits_for_the_dead() || now - last_progress_ > options_.stall_timeout) {
+  const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long();
+  if (all_blocked || waits_for_the_dead() || too_long) {
     diagnose_stall();
   }
 }
@@ -841,6 +842,7 @@ bool Engine::sample_idleness() {
     const bool holds_turn = process.welcomed && bound(process) != never;
     process.idle = holds_turn && !ran;
     if (holds_turn && ran) idle = false;
+    note_sleep(process);
   }
   for (auto& [rank, expected] : expected_) {
     const std::uint64_t cpu = times.of_tree(expected.pid);
@@ -848,6 +850,29 @@ bool Engine::sample_idleness() {
     expected.cpu_ns = cpu;
   }
   return idle;
+}
+
+void Engine::note_sleep(Process& process) const {
+  if (process.shared == nullptr) return;
+  const std::uint32_t count = process.shared->thread_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    if (slot.state.load() != ThreadState::sleeping) continue;
+    if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
+      process.asleep_since = Clock::now();
+    }
+    return;
+  }
+  process.sleeps_until_ps = 0;
+}
+
+/// Whether one sleep takes so long that it explains why nothing moves: it will end. One of many in
+/// a loop does not.
+bool Engine::someone_sleeps_long() const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
+    return !process.ended && process.sleeps_until_ps != 0 &&
+           process.asleep_since < last_progress_ + options_.stall_timeout / 2;
+  });
 }
 
 /// Whether a blocked process waits for a call that an ended process can no longer make.

@@ -96,6 +96,9 @@ class Engine {
     std::set<std::uint64_t> delivered{};
     std::uint64_t cpu_ns = 0;  ///< at the last sample
     bool idle = false;         ///< it holds a turn and does not use it
+    /// One of its threads sleeps until this instant of its clock, and since when it does.
+    std::int64_t sleeps_until_ps = 0;
+    std::chrono::steady_clock::time_point asleep_since{};
   };
   struct Join;
   struct Split;
@@ -139,6 +142,8 @@ class Engine {
   [[nodiscard]] int running() const;
   void look_for_stall();
   bool sample_idleness();
+  void note_sleep(Process& process) const;
+  [[nodiscard]] bool someone_sleeps_long() const;
   [[nodiscard]] bool waits_for_the_dead() const;
   [[nodiscard]] std::string name_of(ProcessIndex process) const;
   [[nodiscard]] std::string names_of(const std::vector<ProcessIndex>& processes) const;

@@ -143,7 +143,7 @@ void check_program(const std::string& program) {
   std::string text = "cannot run " + program + ": there is no such program";
   text += candidates.size() == 1 && program.find('/') != program.npos ? "" : " in PATH";
   if (base_name(program).starts_with("python")) {
-    text += "; examples/setup.sh makes a Python environment with PyTorch in build/venv";
+    text += "; examples/quickstart.sh makes a Python environment with PyTorch in build/venv";
   }
   throw CommandError{text, 127};
 }
@@ -191,6 +191,10 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
       {channel::host_scale_variable, fmt::format("{}", options.host_scale)},
       {channel::epoch_variable, epoch(options)},
   };
+  for (const Host& host : cluster.hosts) {
+    std::string& names = common["PHANTORA_HOST_NAMES"];
+    names += (names.empty() ? "" : ",") + host.name;
+  }
   const char* path = std::getenv("LD_LIBRARY_PATH");
   common["LD_LIBRARY_PATH"] = hooks.string() + (path != nullptr ? std::string{":"} + path : "");
   // As torchrun does: ranks must not each start a thread per core.

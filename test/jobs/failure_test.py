@@ -107,6 +107,15 @@ class MissingRank(JobTest):
     """, status=70, timeout=60, options=["--stall-timeout", "3"])
         self.assert_one_message(job, "all_reduce", "rank 0 waits", "rank 1", "has not called")
 
+    def test_one_long_sleep_is_no_stall(self):
+        self.run_python(
+            REDUCE + """
+    if gpu.rank == 1:
+        time.sleep(5)
+    everyone.all_reduce(buffer, 1 << 20)
+    gpu.synchronize()
+    """, timeout=60, options=["--stall-timeout", "2"])
+
     def test_message_without_a_receiver(self):
         job = self.run_python(
             REDUCE + """
@@ -184,7 +193,8 @@ class BadArguments(JobTest):
         self.refused(127, "no-such-program", "PATH", command=["no-such-program"])
 
     def test_missing_program_by_path(self):
-        self.refused(127, "./no/such/python", command=["./no/such/python", "train.py"])
+        self.refused(127, "./no/such/python", "examples/quickstart.sh",
+                     command=["./no/such/python", "train.py"])
 
     def test_program_that_is_not_executable(self):
         plain = self.directory / "plain.txt"

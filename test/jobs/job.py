@@ -53,6 +53,7 @@ class Job:
         self.temporary = self.directory / f"{self.mark}.tmp"
         self.temporary.mkdir()
         everything = dict(os.environ, **(environment or {}))
+        everything.pop("PYTHONUNBUFFERED", None)  # with it, a print is several writes
         everything.update({MARK: self.mark, "TMPDIR": str(self.temporary)})
         self.began = time.monotonic()
         self.process = subprocess.Popen(
@@ -130,7 +131,7 @@ class JobTest(unittest.TestCase):
         if settings.pop("torch", False):
             command = [TORCH_PYTHON, *command]
             self.assertTrue(os.access(TORCH_PYTHON, os.X_OK),
-                            f"{TORCH_PYTHON} is missing: examples/setup.sh makes it")
+                            f"{TORCH_PYTHON} is missing: test/run.sh makes it")
         job = Job(["--cluster", cluster, *options], command, directory=self.directory, **settings)
         self.addCleanup(job.close)
         return job

@@ -1,28 +1,57 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# phantora_jobs(FILE CLASSES... [TORCH] [HEAVY] [TIMEOUT s]) registers unittest classes of
-# test/jobs/FILE_test.py as one test. Jobs run one at a time: each uses every core.
+# Native programs that jobs run.
+add_executable(phantora_test_waits programs/waits.cpp)
+target_link_libraries(phantora_test_waits PRIVATE phantora_options ${CMAKE_DL_LIBS})
+add_executable(phantora_test_origin programs/origin_main.cpp)
+target_link_libraries(phantora_test_origin PRIVATE phantora_options ${CMAKE_DL_LIBS})
+# The library lies apart from its neighbour and from the program, and knows where that is only by
+# its own RUNPATH.
+add_library(phantora_test_library SHARED programs/origin_library.cpp)
+target_link_libraries(phantora_test_library PRIVATE phantora_options ${CMAKE_DL_LIBS})
+set_target_properties(phantora_test_library PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/origin
+  BUILD_RPATH_USE_ORIGIN ON BUILD_RPATH "$ORIGIN/neighbour")
+add_library(phantora_test_neighbour SHARED programs/origin_neighbour.cpp)
+set_target_properties(phantora_test_neighbour PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/origin/neighbour)
+add_dependencies(phantora_test_library phantora_test_neighbour)
+
+set(job_environment
+  PHANTORA=$<TARGET_FILE:phantora_program>
+  PHANTORA_PYTHON=${PROJECT_SOURCE_DIR}/build/venv/bin/python
+  PHANTORA_WAITS=$<TARGET_FILE:phantora_test_waits>
+  PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>
+  PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
+
+# phantora_jobs(FILE CLASSES... [TORCH] [HEAVY] [TIMEOUT s]) registers each unittest class of
+# test/jobs/FILE_test.py as a test. Jobs run one at a time: each uses every core.
 function(phantora_jobs file)
   cmake_parse_arguments(arg "TORCH;HEAVY" "TIMEOUT" "" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
+  set(labels jobs)
+  if(arg_TORCH)
+    list(APPEND labels torch)
+  endif()
+  if(arg_HEAVY)
+    list(APPEND labels heavy)
+  endif()
   foreach(class IN LISTS arg_UNPARSED_ARGUMENTS)
-    set(name jobs.${file}.${class})
-    add_test(NAME ${name}
+    add_test(NAME jobs.${file}.${class}
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/jobs/${file}_test.py ${class})
-    set(labels jobs)
-    if(arg_TORCH)
-      list(APPEND labels torch)
-    endif()
-    if(arg_HEAVY)
-      list(APPEND labels heavy)
-    endif()
-    set_tests_properties(${name} PROPERTIES
-      LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL TRUE
-      ENVIRONMENT "PHANTORA=$<TARGET_FILE:phantora_program>;PHANTORA_PYTHON=${PROJECT_SOURCE_DIR}/build/venv/bin/python")
+    set_tests_properties(jobs.${file}.${class} PROPERTIES
+      LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL TRUE ENVIRONMENT "${job_environment}")
   endforeach()
 endfunction()
 
 phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments FailedRunWritesNoReport Stopped)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
+phantora_jobs(program Programs Hosts Libraries)
+phantora_jobs(program Torchrun DataLoading TORCH)
+phantora_jobs(time Clocks NativeWaits BusyThread)
+phantora_jobs(time Unequal TORCH)
+phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
+phantora_jobs(values SmallValues DistributedValues TORCH)
+phantora_jobs(report Consistency TORCH)

@@ -110,7 +110,7 @@ const Field* find(std::span<const Field> all, int attribute) {
 template <class T>
 cublasStatus_t set(void* descriptor, int attribute, const void* buffer, std::size_t size) noexcept {
   const Field* const field = find(fields<T>(), attribute);
-  if (!descriptor || !field || !buffer || size < field->size) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!descriptor || !field || !buffer || size != field->size) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(static_cast<std::byte*>(descriptor) + field->offset, buffer, field->size);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -125,7 +125,7 @@ cublasStatus_t get(const void* descriptor, int attribute, void* buffer, std::siz
     *written = field->size;
     return CUBLAS_STATUS_SUCCESS;
   }
-  if (!buffer || size < field->size) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!buffer || size != field->size) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(buffer, static_cast<const std::byte*>(descriptor) + field->offset, field->size);
   if (written) *written = field->size;
   return CUBLAS_STATUS_SUCCESS;

@@ -195,8 +195,7 @@ std::optional<Attention> attention_in(const Descriptor& graph) {
   attention.q = operand(0, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
   attention.k = transposed(operand(0, CUDNN_ATTR_OPERATION_MATMUL_BDESC));
   attention.v = operand(1, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
-  // Backward, the second product is dO V^T.
-  if (attention.backward) attention.v = transposed(attention.v);
+  // Backward, the second product is P^T dO, and dO is as deep as V.
   return attention;
 }
 

@@ -1,0 +1,77 @@
+// Waiting for descriptors. These waits stay real; one that times out lets the program see that its
+// time has passed (event loops and loops until a deadline compare).
+
+#include "libc/caller.hpp"
+#include "libc/deadline.hpp"
+#include "libc/real.hpp"
+
+#include <cerrno>
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+using namespace phantora::libc;
+namespace rank = phantora::rank;
+
+namespace {
+
+constinit Real<int (*)(pollfd*, nfds_t, int)> real_poll{"poll"};
+constinit Real<int (*)(pollfd*, nfds_t, const timespec*, const sigset_t*)> real_ppoll{"ppoll"};
+constinit Real<int (*)(int, fd_set*, fd_set*, fd_set*, timeval*)> real_select{"select"};
+constinit Real<int (*)(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*)>
+    real_pselect{"pselect"};
+constinit Real<int (*)(int, epoll_event*, int, int)> real_epoll_wait{"epoll_wait"};
+constinit Real<int (*)(int, epoll_event*, int, int, const sigset_t*)> real_epoll_pwait{
+    "epoll_pwait"};
+
+/// Runs a wait of up to `ns` nanoseconds; it timed out if it returns 0.
+template <class Wait>
+int wait_for(std::int64_t ns, const void* caller, Wait wait) {
+  if (!rank::in_virtual_time() || ns <= 0 || is_infrastructure(library_of(caller))) return wait();
+  const phantora::Time deadline = rank::virtual_now() + std::chrono::nanoseconds{ns};
+  const int result = wait();
+  if (result == 0) rank::wait_timed_out(deadline);
+  return result;
+}
+
+constexpr std::int64_t ns_per_ms = 1'000'000;
+
+}  // namespace
+
+extern "C" {
+
+int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
+  return wait_for(timeout_ms * ns_per_ms, __builtin_return_address(0),
+                  [&] { return real_poll(descriptors, count, timeout_ms); });
+}
+
+int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  return wait_for(timeout != nullptr ? to_ns(*timeout) : 0, __builtin_return_address(0),
+                  [&] { return real_ppoll(descriptors, count, timeout, mask); });
+}
+
+int select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
+  return wait_for(timeout != nullptr ? timeout->tv_sec * ns_per_s + timeout->tv_usec * 1000 : 0,
+                  __builtin_return_address(0),
+                  [&] { return real_select(count, read, write, except, timeout); });
+}
+
+int pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
+            const sigset_t* mask) {
+  return wait_for(timeout != nullptr ? to_ns(*timeout) : 0, __builtin_return_address(0),
+                  [&] { return real_pselect(count, read, write, except, timeout, mask); });
+}
+
+int epoll_wait(int descriptor, epoll_event* events, int count, int timeout_ms) {
+  return wait_for(timeout_ms * ns_per_ms, __builtin_return_address(0),
+                  [&] { return real_epoll_wait(descriptor, events, count, timeout_ms); });
+}
+
+int epoll_pwait(int descriptor, epoll_event* events, int count, int timeout_ms,
+                const sigset_t* mask) {
+  return wait_for(timeout_ms * ns_per_ms, __builtin_return_address(0),
+                  [&] { return real_epoll_pwait(descriptor, events, count, timeout_ms, mask); });
+}
+
+}  // extern "C"

@@ -1,0 +1,245 @@
+"""Programs of every kind run to their end under `phantora run`."""
+import os
+import re
+
+from job import PYTHON, JobTest, main, printed
+
+
+class Programs(JobTest):
+    def test_program_without_gpu(self):
+        job = self.run_job([PYTHON, "-c", "import os; print('rank', os.environ['RANK'])"],
+                           cluster="h200:2x2", timeout=30)
+        self.assertEqual([line for line in printed(job) if line], [f"rank {r}" for r in range(4)])
+        self.assertIn("no kernels", job.out)
+
+    def test_program_in_no_language_of_ours(self):
+        job = self.run_job(["true"], cluster="h200:1x2", timeout=20)
+        self.assertEqual(job.err, "")
+
+    def test_gpu_only_in_rank_0(self):
+        job = self.run_python("""
+            import os, time
+            if os.environ["RANK"] == "0":
+                import gpu, ctypes
+                gpu.set_device()
+                buffer = gpu.allocate(1 << 20)
+                for _ in range(50):
+                    gpu.cuda("cudaMemset", buffer, 0, ctypes.c_size_t(1 << 20))
+                    gpu.synchronize()
+            print("done", os.environ["RANK"])
+            """, cluster="h200:1x4", options=["--report", "report.json"], timeout=30)
+        self.assertEqual([line for line in printed(job) if line], [f"done {r}" for r in range(4)])
+        self.assertEqual([entry["kernels"] for entry in self.report()["ranks"]], [50, 0, 0, 0])
+
+    def test_ranks_that_end_at_different_times(self):
+        self.run_python("""
+            import gpu, ctypes
+            gpu.set_device()
+            buffer = gpu.allocate(1 << 24)
+            everyone = gpu.Communicator()
+            everyone.all_reduce(buffer, 1 << 20)
+            gpu.synchronize()
+            if gpu.rank:
+                rest = everyone.split(0)
+                for _ in range(20 * gpu.rank):
+                    gpu.cuda("cudaMemset", buffer, 0, ctypes.c_size_t(1 << 24))
+                rest.all_reduce(buffer, 1 << 20)
+                gpu.synchronize()
+            else:
+                everyone.split(-1)
+            """, cluster="h200:1x3", options=["--report", "report.json"], timeout=30)
+        self.assertEqual([entry["kernels"] for entry in self.report()["ranks"]], [0, 20, 40])
+
+    def test_much_output_arrives_whole(self):
+        job = self.run_job(
+            [PYTHON, "-c", "import os\nfor i in range(20000): print(os.environ['RANK'], i, 'y' * 40,"
+             " flush=i % 100 == 0)"], cluster="h200:1x4", timeout=60)
+        report = job.out.rfind("\nphantora: ")
+        # Python writes its buffer where it is full, in the middle of a line, whatever others write.
+        self.assertEqual(job.out.count("y", 0, report), 4 * 20000 * 40)
+        self.assertEqual(job.out.count("\n", 0, report), 80000)
+
+    def test_first_rank_reads_the_input(self):
+        job = self.run_job([PYTHON, "-c", "import os, sys; print(os.environ['RANK'],"
+                            " repr(sys.stdin.read()))"], cluster="h200:1x3", stdin=b"the input\n",
+                           timeout=30)
+        self.assertEqual([line for line in printed(job) if line],
+                         ["0 'the input\\n'", "1 ''", "2 ''"])
+
+    def test_shell_script_around_two_programs(self):
+        """The second one has the whole memory again, and goes on where the first one's time ended."""
+        program = self.write("program.py", """
+            import ctypes, gpu, sys, time
+            gpu.set_device()
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            gpu.cuda("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+            buffer = gpu.allocate(100 << 30)
+            gpu.cuda("cudaMemset", buffer, 0, ctypes.c_size_t(100 << 30))
+            gpu.synchronize()
+            print(sys.argv[1], gpu.rank, free.value, time.monotonic(), flush=True)
+            """)
+        script = self.directory / "train.sh"
+        script.write_text(f"#!/bin/sh\n{PYTHON} {program} first && {PYTHON} {program} second\n"
+                          "exit 7\n")
+        script.chmod(0o755)
+        job = self.run_job([script], status=7, options=["--host-time", "off"], timeout=30)
+        self.assert_one_message(job, "exited with status 7")
+        seen = {}
+        for line in printed(job):
+            if line.startswith(("first", "second")):
+                when, rank, free, at = line.split()
+                seen[when, int(rank)] = int(free), float(at)
+        self.assertEqual(len(seen), 4, job.text())
+        for rank in (0, 1):
+            self.assertEqual(seen["first", rank][0], seen["second", rank][0])
+            # 107 GB at 4.8 TB/s at most: 22 ms for each.
+            self.assertGreater(seen["second", rank][1], seen["first", rank][1] + 0.02)
+
+    def test_fork_and_exec_of_a_rank_live_in_real_time(self):
+        job = self.run_python("""
+            import gpu, multiprocessing, os, subprocess, sys, time
+
+            def child(queue):
+                before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+                time.sleep(0.01)
+                queue.put((os.getpid(), time.clock_gettime_ns(time.CLOCK_MONOTONIC) - before))
+
+            if __name__ == "__main__":
+                gpu.set_device()
+                buffer = gpu.allocate(1 << 20)
+                for method in ("fork", "spawn", "forkserver"):
+                    context = multiprocessing.get_context(method)
+                    queue = context.Queue()
+                    children = [context.Process(target=child, args=(queue,)) for _ in range(2)]
+                    for one in children:
+                        one.start()
+                    results = [queue.get() for _ in children]
+                    for one in children:
+                        one.join()
+                    assert len({pid for pid, _ in results}) == 2
+                    assert all(1e7 <= ns < 1e10 for _, ns in results), results
+                    assert all(one.exitcode == 0 for one in children)
+                with multiprocessing.Pool(2) as pool:
+                    assert pool.map(abs, [-1, -2, 3]) == [1, 2, 3]
+                assert subprocess.run(["echo", "hello"], capture_output=True).stdout == b"hello\\n"
+                assert os.system("exit 5") >> 8 == 5
+                gpu.synchronize()
+                print("children are well")
+            """, cluster="h200:1x1", timeout=60)
+        self.assertIn("children are well", job.out)
+
+    def test_threads_that_all_use_the_gpu(self):
+        self.run_python("""
+            import ctypes, gpu, threading
+            gpu.set_device()
+            def work():
+                gpu.set_device()
+                stream = ctypes.c_void_p()
+                gpu.cuda("cudaStreamCreate", ctypes.byref(stream))
+                buffer = gpu.allocate(1 << 20)
+                for _ in range(50):
+                    gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(1 << 20), stream)
+                    gpu.cuda("cudaStreamSynchronize", stream)
+            threads = [threading.Thread(target=work) for _ in range(20)]
+            for one in threads: one.start()
+            for one in threads: one.join()
+            """, cluster="h200:1x1", options=["--report", "report.json"], timeout=60)
+        self.assertEqual(self.report()["ranks"][0]["kernels"], 1000)
+
+
+class Hosts(JobTest):
+    def test_ranks_see_their_own_host(self):
+        job = self.run_python("""
+            import ctypes, gpu, os, platform, socket
+            count = ctypes.c_int()
+            gpu.cuda("cudaGetDeviceCount", ctypes.byref(count))
+            address = socket.gethostbyname(socket.gethostname())
+            print(gpu.rank, gpu.local, os.environ["GROUP_RANK"], os.environ["LOCAL_WORLD_SIZE"],
+                  socket.gethostname(), os.uname().nodename, platform.node(), count.value, address)
+            """, cluster="h200:2x8", timeout=60)
+        lines = [line for line in printed(job) if line]
+        self.assertEqual(len(lines), 16)
+        for line in lines:
+            rank, local, group, size, *names, count, address = line.split()
+            host = int(rank) // 8
+            self.assertEqual((int(local), int(group), int(size)), (int(rank) % 8, host, 8))
+            self.assertEqual(names, [f"host{host}"] * 3)
+            self.assertEqual(int(count), 8)
+            self.assertEqual(address, "127.0.0.1")
+
+
+class Torchrun(JobTest):
+    def test_torchrun_starts_the_ranks_of_each_host(self):
+        from job import TORCH_PYTHON
+        torchrun = os.path.join(os.path.dirname(TORCH_PYTHON), "torchrun")
+        program = self.write("program.py", """
+            import os, socket, torch, torch.distributed as dist
+            local = int(os.environ["LOCAL_RANK"])
+            torch.cuda.set_device(local)
+            dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+            x = torch.full((4,), float(dist.get_rank()), device="cuda")
+            dist.all_reduce(x)
+            print("rank", dist.get_rank(), dist.get_world_size(), local, socket.gethostname(),
+                  torch.cuda.device_count(), x.tolist(), flush=True)
+            dist.destroy_process_group()
+            """)
+        job = self.run_job([torchrun, program], cluster="h200:2x2",
+                           options=["--host-time", "off", "--report", "report.json"])
+        lines = [line for line in printed(job) if line.startswith("rank")]
+        self.assertEqual(lines, [f"rank {r} 4 {r % 2} host{r // 2} 2 [6.0, 6.0, 6.0, 6.0]"
+                                 for r in range(4)])
+        self.assertEqual(self.report()["forced_answers"], 0)
+
+    def test_failing_rank_under_torchrun(self):
+        from job import TORCH_PYTHON
+        torchrun = os.path.join(os.path.dirname(TORCH_PYTHON), "torchrun")
+        program = self.write("program.py", """
+            import gpu
+            gpu.set_device()
+            if gpu.rank == 1:
+                raise SystemExit(3)
+            gpu.synchronize()
+            """)
+        job = self.run_job([torchrun, program], cluster="h200:1x2", status=1)
+        self.assert_one_message(job, "the launcher of ranks 0-1 exited with status 1")
+
+
+class DataLoading(JobTest):
+    def test_data_loader_with_workers(self):
+        for mode in ("off", "measured"):
+            job = self.run_python("""
+                import os, time, torch
+                from torch.utils.data import DataLoader, Dataset
+
+                class Numbers(Dataset):
+                    def __len__(self):
+                        return 64
+                    def __getitem__(self, i):
+                        time.sleep(0.002)
+                        return torch.full((1024,), float(i)), i
+
+                device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+                torch.cuda.set_device(device)
+                for pinned in (False, True):
+                    seen = []
+                    loader = DataLoader(Numbers(), batch_size=8, num_workers=2, pin_memory=pinned)
+                    for batch, index in loader:
+                        batch = batch.to(device, non_blocking=True)
+                        seen += index.tolist()
+                        (batch @ batch.T).sum()
+                    torch.cuda.synchronize()
+                    assert seen == list(range(64)), seen
+                print("loaded", flush=True)
+                """, torch=True, cluster="h200:1x1", options=["--host-time", mode])
+            self.assertIn("loaded", job.out)
+
+
+class Libraries(JobTest):
+    def test_origin_of_the_caller_still_applies_to_dlopen(self):
+        job = self.run_job([os.environ["PHANTORA_ORIGIN_MAIN"], os.environ["PHANTORA_ORIGIN_LIBRARY"]],
+                           cluster="h200:1x1", timeout=20)
+        self.assertTrue(re.search(r"^answer 42$", job.out, re.M), job.text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The report agrees with the trace, and two runs with each other."""
+import json
+
+from job import JobTest, main, printed
+
+DDP = """
+    import os, time, torch, torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    device = torch.device("cuda", local)
+    dist.init_process_group("nccl", device_id=device)
+    torch.manual_seed(0)
+    with device:
+        model = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(6)])
+    model = DistributedDataParallel(model, device_ids=[local])
+    optimizer = torch.optim.AdamW(model.parameters())
+    data = torch.randn(512, 2048, device=device)
+    torch.cuda.synchronize()
+    for step in range(5):
+        start = time.perf_counter()
+        loss = model(data).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+        print(dist.get_rank(), step, repr(time.perf_counter() - start), flush=True)
+    print(dist.get_rank(), torch.cuda.max_memory_allocated(), flush=True)
+    dist.destroy_process_group()
+    """
+
+
+def union(spans):
+    """Seconds covered by (start, end) pairs."""
+    total, reached = 0.0, 0.0
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+class Consistency(JobTest):
+    def run_ddp(self, *options):
+        job = self.run_python(DDP, torch=True,
+                              options=["--report", "report.json", "--trace", "trace.json", *options])
+        self.assertEqual(len([line for line in printed(job) if len(line.split()) == 3]), 10)
+        return job
+
+    def test_report_agrees_with_trace(self):
+        self.run_ddp()
+        report = self.report()
+        self.assertEqual(report["status"], 0)
+        self.assertGreater(report["wall_s"], 0)
+        trace = json.loads((self.directory / "trace.json").read_text())["traceEvents"]
+        self.assertEqual([entry["rank"] for entry in report["ranks"]], [0, 1])
+        for entry in report["ranks"]:
+            spans = {"compute": [], "copy": [], "communication": []}
+            for event in trace:
+                if event["ph"] == "X" and event["pid"] == entry["rank"]:
+                    start = event["ts"] * 1e-6
+                    spans[event["cat"]].append((start, start + event["dur"] * 1e-6))
+            work, communication = spans["compute"] + spans["copy"], spans["communication"]
+            self.assertGreater(len(communication), 5)
+            close = {"delta": 1e-9 * len(trace)}  # the trace's decimals, read as doubles
+            self.assertAlmostEqual(entry["busy_s"], union(work + communication), **close)
+            self.assertAlmostEqual(entry["communication_s"], union(communication), **close)
+            self.assertAlmostEqual(entry["exposed_communication_s"],
+                                   union(communication + spans["compute"]) - union(spans["compute"]),
+                                   **close)
+            self.assertEqual(entry["kernels"], len(work))
+            self.assertAlmostEqual(sum(entry["kernel_s_by_source"].values()),
+                                   sum(end - start for start, end in work), **close)
+            self.assertEqual(entry["steps"], 5)
+        self.assertAlmostEqual(
+            sum(kernel["total_s"] for kernel in report["kernels"]),
+            sum(sum(entry["kernel_s_by_source"].values()) for entry in report["ranks"]), places=9)
+        self.assertEqual(report["forced_answers"], 0)
+
+    def test_two_runs_are_equal(self):
+        results = []
+        for _ in range(2):
+            job = self.run_ddp("--host-time", "off")
+            results.append((printed(job), (self.directory / "report.json").read_bytes(),
+                            (self.directory / "trace.json").read_bytes()))
+        for first, second in zip(*results):
+            self.assertEqual(first, second)
+        report = self.report()
+        self.assertNotIn("wall_s", report)
+        self.assertEqual(report["forced_answers"], 0)
+
+
+if __name__ == "__main__":
+    main()

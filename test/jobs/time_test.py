@@ -1,0 +1,125 @@
+"""Virtual time as a program sees it (design section 4, rules 1, 2, 4 and 9)."""
+import re
+
+from job import PROGRAMS, PYTHON, JobTest, main, printed
+
+MODES = ("off", "fixed:1000", "measured")
+
+
+class Clocks(JobTest):
+    """All clocks and waits of clocks.py, in every host-time mode."""
+
+    def agree(self, mode):
+        job = self.run_job([PYTHON, PROGRAMS / "clocks.py"], cluster="h200:1x1",
+                           options=["--host-time", mode], timeout=20)
+        self.assertIn("clocks agree", job.out)
+
+    def test_off(self):
+        self.agree("off")
+
+    def test_fixed(self):
+        self.agree("fixed:1000")
+
+    def test_measured(self):
+        self.agree("measured")
+
+
+class NativeWaits(JobTest):
+    """std::future, std::condition_variable and std::this_thread, from C++."""
+
+    def test_waits_return(self):
+        import os
+        for mode in MODES:
+            job = self.run_job([os.environ["PHANTORA_WAITS"]], cluster="h200:1x1",
+                               options=["--host-time", mode], timeout=20)
+            self.assertIn("waits return", job.out)
+
+
+class BusyThread(JobTest):
+    """A thread that spins beside the one that issues work."""
+
+    PROGRAM = """
+        import ctypes, gpu, sys, threading, time
+        gpu.set_device()
+        size = 1 << 28
+        buffer = gpu.allocate(size)
+        stop = False
+        def spin():
+            while not stop:
+                pass
+        def spin_without_the_lock():
+            import zlib
+            block = bytes(1 << 22)
+            while not stop:
+                zlib.crc32(block)  # releases the GIL
+        kind = sys.argv[1]
+        if kind != "none":
+            threading.Thread(target=spin if kind == "python" else spin_without_the_lock,
+                             daemon=True).start()
+        times = []
+        for step in range(20):
+            start = time.perf_counter()
+            for _ in range(10):
+                gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+            gpu.synchronize()
+            times.append(time.perf_counter() - start)
+        stop = True
+        times.sort()
+        print("step", repr(times[len(times) // 2]), flush=True)
+        """
+
+    def step(self, kind, mode):
+        program = self.write("program.py", self.PROGRAM)
+        job = self.run_job([PYTHON, program, kind], cluster="h200:1x1",
+                           options=["--host-time", mode], timeout=20)
+        return float(re.search(r"step (\S+)", job.out)[1])
+
+    def test_off_and_fixed_do_not_see_it(self):
+        for mode in ("off", "fixed:1000"):
+            alone = self.step("none", mode)
+            self.assertGreater(alone, 1e-4)
+            for kind in ("python", "native"):
+                # Steps differ by the rounding of a double near the epoch's nanoseconds.
+                self.assertAlmostEqual(self.step(kind, mode), alone, delta=2e-9, msg=(kind, mode))
+
+    def test_measured_hardly_sees_it(self):
+        alone = self.step("none", "measured")
+        for kind in ("python", "native"):
+            # The spinning itself is not charged; a cache that is shared, and GIL hand-overs, are.
+            self.assertLess(self.step(kind, "measured"), 1.5 * alone, kind)
+
+
+class Unequal(JobTest):
+    """asymmetric.py: unequal ranks and random real delays; equal virtual times in every run."""
+
+    RUNS = 6
+    maxDiff = None
+
+    def test_equal_in_every_run(self):
+        first = None
+        ways = [((), ()), (("--runnable", "1"), ()), (("--runnable", "2"), ()),
+                (("--runnable", "4"), ()), ((), ("taskset", "-c", "0")),
+                (("--runnable", "4"), ("taskset", "-c", "0"))]
+        for i in range(self.RUNS):
+            options, prefix = ways[i % len(ways)]
+            job = self.run_job([PROGRAMS / "asymmetric.py"], torch=True, cluster="h200:2x2",
+                               options=["--host-time", "off", "--report", "report.json", *options],
+                               prefix=prefix, timeout=120)
+            lines = printed(job)
+            self.assertEqual(len([line for line in lines if "[" in line]), 4, job.text())
+            result = ([line for line in lines if "[" in line],
+                      (self.directory / "report.json").read_bytes())
+            first = first or result
+            self.assertEqual(result[0], first[0], (i, options, prefix))
+            self.assertEqual(result[1], first[1], (i, options, prefix))
+        self.assertEqual(self.report()["forced_answers"], 0)
+
+
+class UnequalOften(Unequal):
+    """The same, twenty times."""
+
+    RUNS = 20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Small values that a program reads back are the real ones (design section 4, rule 7)."""
+import json
+import math
+
+from job import PROGRAMS, TESTS, JobTest, main
+
+
+class SmallValues(JobTest):
+    def test_small_data_prints_what_the_gpu_printed(self):
+        real = json.loads((TESTS / "data/small_data.json").read_text())
+        job = self.run_job([PROGRAMS / "small_data.py"], torch=True, cluster="h200:1x1")
+        ours = json.loads(job.out.splitlines()[0])
+        self.assertEqual(sorted(ours), sorted(real))
+        for name, value in real.items():
+            if name.startswith("mem_"):
+                self.assertAlmostEqual(ours[name], value, delta=0.01 * value, msg=name)
+            else:
+                self.assertEqual(ours[name], value, name)
+
+
+class DistributedValues(JobTest):
+    """Two ranks: object collectives, reductions, GradScaler with an infinite gradient, clipping."""
+
+    def test_two_ranks(self):
+        job = self.run_python(
+            """
+            import json, os, torch, torch.distributed as dist
+            rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+            torch.cuda.set_device(local)
+            device = torch.device("cuda", local)
+            dist.init_process_group("nccl", device_id=device)
+            r = {}
+            gathered = [None, None]
+            dist.all_gather_object(gathered, {"rank": rank, "text": "x" * (rank + 1)})
+            r["all_gather_object"] = gathered
+            thing = [("from", 0), 3.5] if rank == 0 else [None, None]
+            dist.broadcast_object_list(thing, src=0)
+            r["broadcast_object_list"] = thing
+            out = [None, None] if rank == 0 else None
+            dist.gather_object([rank] * 3, out, dst=0)
+            r["gather_object"] = out
+            mine = [None]
+            dist.scatter_object_list(mine, ["a", "b"] if rank == 0 else None, src=0)
+            r["scatter_object_list"] = mine
+            x = torch.tensor([1.5, -2.0], device=device) * (rank + 1)
+            dist.all_reduce(x)
+            r["all_reduce"] = x.tolist()
+            y = torch.tensor([rank], dtype=torch.int64, device=device)
+            dist.all_reduce(y, op=dist.ReduceOp.MAX)
+            r["max"] = y.item()
+            z = torch.zeros(4, dtype=torch.int32, device=device)
+            dist.all_gather_into_tensor(z, torch.tensor([rank, rank + 10], dtype=torch.int32, device=device))
+            r["all_gather"] = z.tolist()
+            parts = torch.tensor([rank, rank + 2], device=device)
+            taken = torch.zeros(2, dtype=torch.int64, device=device)
+            dist.all_to_all_single(taken, parts)
+            r["all_to_all"] = taken.tolist()
+            m = torch.full((3,), float(rank), device=device)
+            if rank == 0:
+                dist.send(torch.tensor([7., 8., 9.], device=device), 1)
+            else:
+                dist.recv(m, 0)
+            r["recv"] = m.tolist()
+
+            model = torch.nn.Linear(4, 4, bias=False).to(device)
+            with torch.no_grad():
+                model.weight.fill_(0.5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+            scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+            scales = [scaler.get_scale()]
+            for bad in (False, True, False):
+                model.weight.grad = torch.full_like(model.weight, float("inf") if bad else 1.0)
+                scaler.scale(torch.zeros((), device=device))
+                scaler.step(optimizer)
+                scaler.update()
+                scales.append(scaler.get_scale())
+            r["scales"] = scales
+            # Two good steps of gradient 1 / scale each; the infinite one is left out.
+            r["weight"] = model.weight[0, 0].item()
+            model.weight.grad = torch.full_like(model.weight, 3.0)
+            r["norm"] = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
+            r["clipped"] = model.weight.grad[0, 0].item()
+            print(json.dumps({"rank": rank, **r}), flush=True)
+            dist.destroy_process_group()
+            """, torch=True)
+        ranks = {}
+        for line in job.out.splitlines():
+            if line.startswith("{"):
+                values = json.loads(line)
+                ranks[values["rank"]] = values
+        self.assertEqual(sorted(ranks), [0, 1])
+        for rank, r in ranks.items():
+            self.assertEqual(r["all_gather_object"],
+                             [{"rank": 0, "text": "x"}, {"rank": 1, "text": "xx"}])
+            self.assertEqual(r["broadcast_object_list"], [["from", 0], 3.5])
+            self.assertEqual(r["gather_object"], [[0, 0, 0], [1, 1, 1]] if rank == 0 else None)
+            self.assertEqual(r["scatter_object_list"], ["ab"[rank]])
+            self.assertEqual(r["all_reduce"], [4.5, -6.0])
+            self.assertEqual(r["max"], 1)
+            self.assertEqual(r["all_gather"], [0, 10, 1, 11])
+            self.assertEqual(r["all_to_all"], [[0, 1], [2, 3]][rank])
+            self.assertEqual(r["recv"], [[0.0] * 3, [7.0, 8.0, 9.0]][rank])
+            # The infinite gradient halves the scale (backoff_factor 0.5) and skips the step.
+            self.assertEqual(r["scales"], [1024.0, 1024.0, 512.0, 512.0])
+            self.assertAlmostEqual(r["weight"], 0.5 - 1 / 1024 - 1 / 512, places=6)
+            # 16 gradients of 3: norm 12; clipping scales by 1 / (12 + 1e-6).
+            self.assertAlmostEqual(r["norm"], 12.0, places=5)
+            self.assertTrue(math.isclose(r["clipped"], 3 / 12, rel_tol=1e-5), r["clipped"])
+
+
+if __name__ == "__main__":
+    main()

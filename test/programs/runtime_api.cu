@@ -1,0 +1,231 @@
+// What a CUDA C++ program may rely on, checked from inside one. Prints what failed; exit status 1 if
+// anything did. Runs on a real GPU too, with the same result.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                   \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      std::printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition);  \
+      ++failures;                                                           \
+    }                                                                       \
+  } while (0)
+#define EXPECT_STATUS(expected, call)                                                         \
+  do {                                                                                        \
+    const cudaError_t status = (call);                                                        \
+    if (status != (expected)) {                                                               \
+      std::printf("%s:%d: %s gave %s, expected %s\n", __FILE__, __LINE__, #call,              \
+                  cudaGetErrorName(status), cudaGetErrorName(expected));                      \
+      ++failures;                                                                             \
+    }                                                                                         \
+  } while (0)
+
+__constant__ float table[16];
+__device__ int counter;
+
+__global__ void scale(float* data, float factor, int n) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) data[i] *= factor * table[0];
+}
+
+__global__ void __launch_bounds__(256) bounded(float* data) { data[threadIdx.x] = 0; }
+
+static void memory() {
+  std::size_t free_before = 0, total = 0, free_after = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_before, &total));
+  EXPECT(free_before < total);
+  void* block = nullptr;
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&block, 1 << 30));
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_after, &total));
+  EXPECT(free_before - free_after == std::size_t{1} << 30);
+  EXPECT_STATUS(cudaSuccess, cudaFree(block));
+  EXPECT_STATUS(cudaSuccess, cudaFree(nullptr));
+  EXPECT_STATUS(cudaErrorMemoryAllocation, cudaMalloc(&block, total + 1));
+  EXPECT_STATUS(cudaErrorMemoryAllocation, cudaPeekAtLastError());
+  EXPECT_STATUS(cudaErrorMemoryAllocation, cudaGetLastError());
+  EXPECT_STATUS(cudaSuccess, cudaGetLastError());  // cleared
+
+  std::vector<int> out(1024), in(1024);
+  for (int i = 0; i < 1024; ++i) out[static_cast<std::size_t>(i)] = 3 * i;
+  int *a = nullptr, *b = nullptr;
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&a, 4096));
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&b, 4096));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(a, out.data(), 4096, cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(b, a, 4096, cudaMemcpyDefault));
+  EXPECT_STATUS(cudaSuccess, cudaMemset(b, 0, 4));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(in.data(), b, 4096, cudaMemcpyDeviceToHost));
+  EXPECT(in[0] == 0 && in[1] == 3 && in[1023] == 3069);
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemcpy(in.data(), out.data(), 64, cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
+
+  // A 4 x 4 corner out of a 32 x 32 matrix.
+  int corner[16] = {};
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy2D(corner, 16, a, 128, 16, 4, cudaMemcpyDeviceToHost));
+  EXPECT(corner[0] == 0 && corner[3] == 9 && corner[4] == 96 && corner[15] == 3 * (3 * 32 + 3));
+
+  cudaPointerAttributes attributes{};
+  EXPECT_STATUS(cudaSuccess, cudaPointerGetAttributes(&attributes, a));
+  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 0);
+  EXPECT_STATUS(cudaSuccess, cudaPointerGetAttributes(&attributes, out.data()));
+  EXPECT(attributes.type == cudaMemoryTypeUnregistered);
+  void* pinned = nullptr;
+  EXPECT_STATUS(cudaSuccess, cudaMallocHost(&pinned, 8192));
+  EXPECT_STATUS(cudaSuccess,
+                cudaPointerGetAttributes(&attributes, static_cast<char*>(pinned) + 100));
+  EXPECT(attributes.type == cudaMemoryTypeHost);
+  EXPECT_STATUS(cudaSuccess, cudaFreeHost(pinned));
+  EXPECT_STATUS(cudaSuccess, cudaHostRegister(out.data(), 4096, cudaHostRegisterDefault));
+  EXPECT_STATUS(cudaErrorHostMemoryAlreadyRegistered,
+                cudaHostRegister(out.data(), 4096, cudaHostRegisterDefault));
+  EXPECT_STATUS(cudaSuccess, cudaHostUnregister(out.data()));
+  EXPECT_STATUS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(out.data()));
+  cudaGetLastError();
+  EXPECT_STATUS(cudaSuccess, cudaFree(a));
+  EXPECT_STATUS(cudaSuccess, cudaFree(b));
+
+  const float values[16] = {2.0f};
+  float back[16] = {};
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyToSymbol(table, values, sizeof values));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyFromSymbol(back, table, sizeof back));
+  EXPECT(back[0] == 2.0f && back[15] == 0.0f);
+  std::size_t size = 0;
+  EXPECT_STATUS(cudaSuccess, cudaGetSymbolSize(&size, counter));
+  EXPECT(size == sizeof(int));
+
+  cudaMemPool_t pool{};
+  EXPECT_STATUS(cudaSuccess, cudaDeviceGetDefaultMemPool(&pool, 0));
+  EXPECT_STATUS(cudaSuccess, cudaMallocAsync(&block, 1 << 20, nullptr));
+  unsigned long long used = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  EXPECT(used == 1 << 20);
+  EXPECT_STATUS(cudaSuccess, cudaFreeAsync(block, nullptr));
+  EXPECT_STATUS(cudaSuccess, cudaDeviceSynchronize());
+}
+
+static void launches() {
+  float* data = nullptr;
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&data, 1 << 26));
+  scale<<<1 << 16, 256>>>(data, 2.0f, 1 << 24);
+  EXPECT_STATUS(cudaSuccess, cudaGetLastError());
+  scale<<<1, 2048>>>(data, 2.0f, 1);
+  EXPECT_STATUS(cudaErrorInvalidConfiguration, cudaGetLastError());
+  scale<<<0, 32>>>(data, 2.0f, 1);
+  EXPECT_STATUS(cudaErrorInvalidConfiguration, cudaGetLastError());
+  scale<<<1, 32, 100 * 1024>>>(data, 2.0f, 1);
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
+  EXPECT_STATUS(cudaSuccess, cudaFuncSetAttribute(
+                                 scale, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 * 1024));
+  scale<<<1, 32, 100 * 1024>>>(data, 2.0f, 1);
+  EXPECT_STATUS(cudaSuccess, cudaGetLastError());
+  bounded<<<1, 512>>>(data);
+  EXPECT_STATUS(cudaErrorLaunchOutOfResources, cudaGetLastError());
+
+  cudaFuncAttributes attributes{};
+  EXPECT_STATUS(cudaSuccess, cudaFuncGetAttributes(&attributes, bounded));
+  EXPECT(attributes.maxThreadsPerBlock == 256);
+  EXPECT(attributes.numRegs > 0 && attributes.numRegs < 64);
+  int blocks = 0;
+  EXPECT_STATUS(cudaSuccess, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 256, 0));
+  EXPECT(blocks == 8);  // 2048 threads per SM / 256, with few registers
+  EXPECT_STATUS(cudaSuccess,
+                cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 256, 100 * 1024));
+  EXPECT(blocks == 2);  // 228 KiB per SM / (100 + 1) KiB
+  EXPECT_STATUS(cudaSuccess, cudaFree(data));
+  EXPECT_STATUS(cudaSuccess, cudaDeviceSynchronize());
+}
+
+static void streams_and_events() {
+  float* data = nullptr;
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&data, 1 << 28));
+  cudaStream_t one{}, two{};
+  cudaEvent_t start{}, end{}, untimed{};
+  EXPECT_STATUS(cudaSuccess, cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
+  EXPECT_STATUS(cudaSuccess, cudaStreamCreateWithPriority(&two, cudaStreamNonBlocking, -1));
+  int priority = 0;
+  EXPECT_STATUS(cudaSuccess, cudaStreamGetPriority(two, &priority));
+  EXPECT(priority == -1);
+  EXPECT_STATUS(cudaSuccess, cudaEventCreate(&start));
+  EXPECT_STATUS(cudaSuccess, cudaEventCreate(&end));
+  EXPECT_STATUS(cudaSuccess, cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+  EXPECT_STATUS(cudaSuccess, cudaEventQuery(start));  // never recorded: complete
+  float ms = 0;
+  EXPECT_STATUS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, start, end));
+  EXPECT_STATUS(cudaSuccess, cudaEventRecord(start, one));
+  for (int i = 0; i < 10; ++i) scale<<<1 << 18, 256, 0, one>>>(data, 2.0f, 1 << 26);
+  EXPECT_STATUS(cudaSuccess, cudaEventRecord(end, one));
+  EXPECT_STATUS(cudaErrorNotReady, cudaStreamQuery(one));
+  EXPECT_STATUS(cudaErrorNotReady, cudaEventQuery(end));
+  EXPECT_STATUS(cudaSuccess, cudaStreamWaitEvent(two, end));
+  EXPECT_STATUS(cudaSuccess, cudaStreamSynchronize(two));
+  EXPECT_STATUS(cudaSuccess, cudaEventQuery(end));
+  EXPECT_STATUS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
+  // 10 kernels that read and write 256 MiB each: at 4.8 TB/s no less than 1.1 ms.
+  EXPECT(ms > 1.1f && ms < 11.0f);
+  EXPECT_STATUS(cudaSuccess, cudaEventRecord(untimed, one));
+  EXPECT_STATUS(cudaSuccess, cudaEventSynchronize(untimed));
+  EXPECT_STATUS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, start, untimed));
+
+  static int called = 0;
+  EXPECT_STATUS(cudaSuccess,
+                cudaLaunchHostFunc(one, [](void* count) { ++*static_cast<int*>(count); }, &called));
+  EXPECT_STATUS(cudaSuccess, cudaStreamSynchronize(one));
+  EXPECT(called == 1);
+  cudaStreamCaptureStatus capture{};
+  EXPECT_STATUS(cudaSuccess, cudaStreamIsCapturing(one, &capture));
+  EXPECT(capture == cudaStreamCaptureStatusNone);
+  EXPECT_STATUS(cudaSuccess, cudaStreamDestroy(one));
+  EXPECT_STATUS(cudaSuccess, cudaStreamDestroy(two));
+  for (cudaEvent_t event : {start, end, untimed}) EXPECT_STATUS(cudaSuccess, cudaEventDestroy(event));
+  EXPECT_STATUS(cudaSuccess, cudaFree(data));
+  cudaGetLastError();
+}
+
+static void devices() {
+  int count = 0, value = 0;
+  EXPECT_STATUS(cudaSuccess, cudaGetDeviceCount(&count));
+  EXPECT(count == 2);
+  cudaDeviceProp prop{}, other{};
+  EXPECT_STATUS(cudaSuccess, cudaGetDeviceProperties(&prop, 0));
+  EXPECT_STATUS(cudaSuccess, cudaGetDeviceProperties(&other, 1));
+  EXPECT(std::strcmp(prop.name, "NVIDIA H200") == 0);
+  EXPECT(prop.totalGlobalMem == 150109880320u && prop.multiProcessorCount == 132);
+  EXPECT(prop.major == 9 && prop.minor == 0 && prop.sharedMemPerBlockOptin == 232448u);
+  EXPECT(std::memcmp(&prop.uuid, &other.uuid, sizeof prop.uuid) != 0);
+  char address[32] = {};
+  EXPECT_STATUS(cudaSuccess, cudaDeviceGetPCIBusId(address, sizeof address, 1));
+  int device = -1;
+  EXPECT_STATUS(cudaSuccess, cudaDeviceGetByPCIBusId(&device, address));
+  EXPECT(device == 1);
+  EXPECT_STATUS(cudaErrorInvalidDevice, cudaSetDevice(2));
+  cudaGetLastError();
+  EXPECT_STATUS(cudaSuccess, cudaDeviceGetAttribute(&value, cudaDevAttrClockRate, 0));
+  EXPECT(value == 1980000);
+  EXPECT_STATUS(cudaSuccess, cudaDeviceCanAccessPeer(&value, 0, 1));
+  EXPECT(value == 1);
+  EXPECT_STATUS(cudaSuccess, cudaDeviceEnablePeerAccess(1, 0));
+  EXPECT_STATUS(cudaErrorPeerAccessAlreadyEnabled, cudaDeviceEnablePeerAccess(1, 0));
+  cudaGetLastError();
+  int *a = nullptr, *b = nullptr, in = 42, out = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&a, 4));
+  EXPECT_STATUS(cudaSuccess, cudaSetDevice(1));
+  EXPECT_STATUS(cudaSuccess, cudaMalloc(&b, 4));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(a, &in, 4, cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyPeer(b, 1, a, 0, 4));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(&out, b, 4, cudaMemcpyDeviceToHost));
+  EXPECT(out == 42);
+  EXPECT_STATUS(cudaSuccess, cudaSetDevice(0));
+}
+
+int main() {
+  devices();
+  memory();
+  launches();
+  streams_and_events();
+  if (failures == 0) std::printf("all as expected\n");
+  return failures ? 1 : 0;
+}

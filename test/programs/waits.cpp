@@ -1,0 +1,88 @@
+// Waits of the C++ library under virtual time: each returns, and shows that its time has passed.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <dlfcn.h>
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "failed: %s\n", what);
+  std::exit(1);
+}
+
+/// `wait` takes at least `length` by the program's clock.
+void expect_length(const char* what, Clock::duration length, const std::function<void()>& wait) {
+  const auto before = Clock::now();
+  wait();
+  expect(Clock::now() - before >= length, what);
+}
+
+}  // namespace
+
+int main() {
+  // The main thread becomes one that uses the GPU.
+  void* cudart = dlopen("libcudart.so.13", RTLD_NOW);
+  expect(cudart != nullptr, "dlopen of the CUDA runtime");
+  auto* set_device = reinterpret_cast<int (*)(int)>(dlsym(cudart, "cudaSetDevice"));
+  expect(set_device != nullptr && set_device(0) == 0, "cudaSetDevice");
+
+  expect_length("sleep_for", 50ms, [] { std::this_thread::sleep_for(50ms); });
+  expect_length("sleep_until", 50ms, [] { std::this_thread::sleep_until(Clock::now() + 50ms); });
+
+  std::mutex mutex;
+  std::condition_variable condition;
+  std::unique_lock lock{mutex};
+  expect_length("condition_variable::wait_for", 50ms, [&] {
+    expect(!condition.wait_for(lock, 50ms, [] { return false; }), "wait_for without a cause");
+  });
+  expect_length("condition_variable::wait_until the wall clock", 50ms, [&] {
+    condition.wait_until(lock, std::chrono::system_clock::now() + 50ms, [] { return false; });
+  });
+  bool ready = false;
+  std::thread notifier{[&] {
+    const std::lock_guard inner{mutex};
+    ready = true;
+    condition.notify_one();
+  }};
+  condition.wait(lock, [&] { return ready; });
+  notifier.join();
+  lock.unlock();
+
+  std::promise<int> never_kept;
+  auto future = never_kept.get_future();
+  expect_length("future::wait_for", 50ms, [&] {
+    expect(future.wait_for(50ms) == std::future_status::timeout, "an unkept promise");
+  });
+  expect_length("future::wait_until", 50ms, [&] {
+    expect(future.wait_until(Clock::now() + 50ms) == std::future_status::timeout, "the same");
+  });
+  auto kept = std::async(std::launch::async, [] { return 42; });
+  expect(kept.get() == 42, "a kept promise");
+
+  std::timed_mutex timed;
+  timed.lock();
+  std::thread contender{[&] { expect(!timed.try_lock_for(50ms), "a lock that is held"); }};
+  contender.join();
+
+  std::atomic<int> word{0};
+  std::thread waker{[&] {
+    word = 1;
+    word.notify_all();
+  }};
+  word.wait(0);
+  waker.join();
+  std::puts("waits return");
+}
