@@ -1,5 +1,6 @@
 #include "earliest_end.hpp"
 #include "max_min.hpp"
+#include "touch_list.hpp"
 #include "trail.hpp"
 
 #include <phantora/error.hpp>
@@ -97,13 +98,6 @@ struct Part {
 struct Instant {
   Ps at;
   Part before, inputs, routes, ended;
-};
-
-/// An instant's touch of a link.
-struct Touch {
-  Ps at;
-  std::int64_t residual;  ///< before
-  bool open;              ///< certainly not saturated, before and after
 };
 
 struct EndPoints {
@@ -485,7 +479,7 @@ class FlowNetwork::Impl {
 
   /// The first touch of a link at or after an instant.
   [[nodiscard]] std::size_t first_touch(std::uint32_t link, Ps at) const {
-    const std::vector<Touch>& touches = touches_[link];
+    const TouchList& touches = touches_[link];
     std::size_t i = touches.size();
     while (i > 0 && touches[i - 1].at >= at) --i;
     return i;
@@ -495,7 +489,7 @@ class FlowNetwork::Impl {
   /// After the last of them too: `change_after` is what is yet to come to the residual of now.
   [[nodiscard]] bool stays_open(std::uint32_t link, std::size_t first, std::int64_t change,
                                 std::int64_t change_after) const {
-    const std::vector<Touch>& touches = touches_[link];
+    const TouchList& touches = touches_[link];
     if (!solver_.open_with(link, solver_.residual(link) + change_after)) return false;
     for (std::size_t i = first; i < touches.size(); ++i)
       if (!touches[i].open || !solver_.open_with(link, touches[i].residual + change)) return false;
@@ -503,16 +497,10 @@ class FlowNetwork::Impl {
   }
 
   void note_touch(const MaxMin::Touched& touched, Ps at) {
-    std::vector<Touch>& touches = touches_[touched.link];
-    if (touches.size() == touches.capacity()) {
-      // Before it grows: committed touches are never asked for.
-      const auto kept = std::find_if(touches.begin(), touches.end(),
-                                     [&](const Touch& it) { return it.at >= committed_; });
-      touches.erase(touches.begin(), kept);
-    }
+    TouchList& touches = touches_[touched.link];
     const bool open = touched.open && solver_.open(touched.link) && !closed(touched.link);
-    if (touches.empty() || touches.back().at < at) {
-      touches.push_back({at, touched.residual, open});
+    if (touches.last() < at) {
+      touches.push({at, touched.residual, open}, committed_);
       solver_.set_stamp(touched.link, at);
       return;
     }
@@ -521,20 +509,20 @@ class FlowNetwork::Impl {
     const std::int64_t change = solver_.residual(touched.link) - touched.residual;
     const Touch touch{at, touches[first].residual, open};
     for (std::size_t i = first; i < touches.size(); ++i) touches[i].residual += change;
-    touches.insert(touches.begin() + static_cast<std::ptrdiff_t>(first), touch);
+    touches.insert(first, touch);
   }
 
   /// Forgets the i-th touch of a link; what it did to the residual has been undone.
   void drop_touch(std::uint32_t link, std::size_t i, std::int64_t change) {
-    std::vector<Touch>& touches = touches_[link];
+    TouchList& touches = touches_[link];
     for (std::size_t k = i + 1; k < touches.size(); ++k) touches[k].residual -= change;
-    touches.erase(touches.begin() + static_cast<std::ptrdiff_t>(i));
-    solver_.set_stamp(link, touches.empty() ? std::numeric_limits<Ps>::min() : touches.back().at);
+    touches.erase(i);
+    solver_.set_stamp(link, touches.last());
   }
 
   /// What the i-th touch of a link did to its residual.
   [[nodiscard]] std::int64_t change_of(std::uint32_t link, std::size_t i) const {
-    const std::vector<Touch>& touches = touches_[link];
+    const TouchList& touches = touches_[link];
     return (i + 1 < touches.size() ? touches[i + 1].residual : solver_.residual(link)) -
            touches[i].residual;
   }
@@ -545,8 +533,7 @@ class FlowNetwork::Impl {
       const Ps last = solver_.stamp(link);
       undo_at(last);
       // It may have looked at the link without changing a flow there.
-      if (!touches_[link].empty() && touches_[link].back().at == last)
-        drop_touch(link, touches_[link].size() - 1, 0);
+      if (touches_[link].last() == last) drop_touch(link, touches_[link].size() - 1, 0);
     }
   }
 
@@ -843,7 +830,7 @@ class FlowNetwork::Impl {
   Trail<Rerouted> routes_;
   Trail<Slot> ended_;
   std::shared_ptr<std::vector<FlowObserver*>> observers_;
-  std::vector<std::vector<Touch>> touches_;  ///< of each link, by time
+  std::vector<TouchList> touches_;     ///< of each link, by time
   std::vector<std::uint32_t> closed_;  ///< links on which the instant being executed depends anyway
   std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress, for reuse
   std::size_t undoing_ = 0;
