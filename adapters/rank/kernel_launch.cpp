@@ -31,9 +31,10 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise, read_reduction, read_multi_tensor, read_range,     read_concatenation,
-    read_indexing,    read_selection, read_scan,         read_sort,      read_random,
-    read_batch_norm,  read_rowwise,   read_attention,    read_lookup,    read_embedding,
+    read_elementwise,   read_reduction, read_multi_tensor, read_range,
+    read_concatenation, read_indexing,  read_selection,    read_scan,
+    read_sort,          read_random,    read_batch_norm,   read_rowwise,
+    read_attention,     read_lookup,    read_embedding,    read_pooling,
 };
 
 /// The first file's fat binary of each module, kept: kernels of one module are launched together.

@@ -64,6 +64,38 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
   });
 }
 
+/// DeviceReduceKernel<policy, in, offset, operator, accumulator, transform>(in, partial results,
+/// count, shares, operator, transform): a partial sum per block, which a single-tile kernel adds.
+/// All of it is in the first here.
+std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
+  if (kernel.arguments.size() < 5) return nullptr;
+  const auto in = InputIterator::named(kernel.arguments[1]);
+  const auto type = element_type_named(kernel.arguments[4]);
+  if (!in || !type || reduction_operator(kernel.arguments[3]) != arithmetic::add) return nullptr;
+  return meaning([in = *in, type = *type](const Arguments& arguments) -> std::optional<Effect> {
+    const auto count = arguments.bytes(2).size() == 4 ? arguments.get<std::uint32_t>(2)
+                                                      : arguments.get<std::size_t>(2);
+    const std::size_t blocks = arguments.shape.grid.x;
+    Effect effect;
+    effect.operands = {{arguments.pointer(0), in.extent(count), true, false},
+                       {arguments.pointer(1), blocks * size_of(type), false, true}};
+    effect.bytes = static_cast<double>(in.extent(count) + blocks * size_of(type));
+    effect.features.emplace_back("numel", static_cast<double>(count));
+    effect.compute = [=](std::span<Image> images) {
+      std::optional<Value> sum = Value{0};
+      for (std::size_t i = 0; i < count && sum; ++i) {
+        const auto value = in.load(images[0], i, 0);
+        sum =
+            value ? std::optional{arithmetic::add(compute_type(type), *sum, *value)} : std::nullopt;
+      }
+      for (std::size_t b = 0; b < blocks; ++b) {
+        images[1].store(b * size_of(type), type, b == 0 || !sum ? sum : Value{0});
+      }
+    };
+    return effect;
+  });
+}
+
 /// DeviceCompactInitKernel(states, tiles, selected): nothing is selected yet.
 std::unique_ptr<Meaning> compact_init(const TemplateName& kernel) {
   const auto selected = InputIterator::named(kernel.arguments.back());
@@ -198,6 +230,7 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
   const TemplateName& kernel = signature.kernel;
   const std::string_view name = unqualified(kernel.name);
   if (name == "DeviceReduceSingleTileKernel") return reduce(kernel);
+  if (name == "DeviceReduceKernel") return partial_sums(kernel);
   if (name == "DeviceCompactInitKernel" && !kernel.arguments.empty()) return compact_init(kernel);
   if (name == "DeviceScanInitKernel") return scan_init();
   if (name == "DeviceSelectSweepKernel") return select(kernel);

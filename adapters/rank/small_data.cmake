@@ -21,6 +21,7 @@ add_library(phantora_small_data OBJECT
   kernel_name.cpp
   lookup.cpp
   multi_tensor.cpp
+  pooling.cpp
   random.cpp
   range.cpp
   reduction.cpp

@@ -204,11 +204,12 @@ def moves():
                   index, y)
             check(f"scatter_add {name}", lambda a, i, b: a.scatter_add(0, i, b[:2]), writable,
                   along, y)
-        x = random((3000,), dtype, 0, 2 if dtype == torch.bool else 100)
-        check(f"long sort {dtype}", lambda a: a.sort(stable=True), x)
-        check(f"long nonzero {dtype}", torch.nonzero, x)
-        check(f"long cumsum {dtype}", lambda a: a.cumsum(0),
-              x.double() if dtype.is_floating_point else x)
+        for n in (3000, 20000):
+            x = random((n,), dtype, 0, 2 if dtype == torch.bool else 100)
+            check(f"sort {n} {dtype}", lambda a: a.sort(stable=True), x)
+            check(f"nonzero {n} {dtype}", torch.nonzero, x)
+            check(f"cumsum {n} {dtype}", lambda a: a.cumsum(0),
+                  x.double() if dtype.is_floating_point else x)
         check(f"arange {dtype}", lambda a: [
             torch.arange(7, dtype=dtype, device=a.device),
             torch.arange(1, 9, 3, dtype=dtype, device=a.device),
