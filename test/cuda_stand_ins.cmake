@@ -9,6 +9,11 @@ target_compile_definitions(stand_ins_test PRIVATE
   PHANTORA_HOOKS="$<TARGET_FILE_DIR:phantora_cudart>"
   PHANTORA_EXPORTS="${PROJECT_SOURCE_DIR}/adapters/exports")
 
+phantora_test(cudnn_operations phantora::phantora phantora_cuda_headers)
+target_sources(cudnn_operations_test PRIVATE
+  ${PROJECT_SOURCE_DIR}/adapters/cuda/cudnn/operations.cpp)
+target_include_directories(cudnn_operations_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
+
 if(CUDAToolkit_FOUND)
   target_compile_definitions(stand_ins_test PRIVATE
     PHANTORA_TOOLKIT_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")
