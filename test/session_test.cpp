@@ -338,7 +338,7 @@ TEST_F(SessionTest, DoublingEveryKernelDoublesAComputeBoundMakespan) {
 }
 
 TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
-  // Two hosts with a GPU each: a ring of 1 GiB moves 1 GiB through each NIC, 21.5 ms at 400 Gb/s,
+  // Two hosts with a GPU each: a ring of 4 GiB moves 4 GiB through each NIC, 86 ms at 400 Gb/s,
   // so that latency does not matter.
   std::vector<double> seconds;
   for (const char* speed : {"400Gbps", "200Gbps"}) {
@@ -350,7 +350,7 @@ TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
     for (const std::uint32_t rank : {0U, 1U}) {
       session.add_stream(StreamId{rank}, rank, rank);
       session.collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
-                         CollectiveOp::all_reduce, 1_GiB, 0);
+                         CollectiveOp::all_reduce, 4_GiB, 0);
       session.record(StreamId{rank}, at(0us), MarkerId{rank});
       session.synchronize(rank, 0, at(0us), MarkerId{rank});
     }
@@ -358,7 +358,7 @@ TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
     seconds.push_back(to_seconds(session.advance(bounds).at(0).clock.time_since_epoch()));
   }
   EXPECT_NEAR(seconds[1] / seconds[0], 2.0, 0.02);
-  EXPECT_GT(seconds[0], 0.0214);
+  EXPECT_GT(seconds[0], 0.0858);
 }
 
 }  // namespace

@@ -226,6 +226,16 @@ void wait_timed_out(Time deadline) noexcept {
   }
 }
 
+void looked_in_vain() noexcept {
+  constexpr Duration least = std::chrono::microseconds{1};
+  HostThread& thread = this_thread();
+  if (!thread.issues) {
+    thread.read_at_least_ps = (virtual_now() + least).time_since_epoch().count();
+  } else if (host_time_policy().kind != HostTime::measured) {
+    thread.clock.advance(least);
+  }
+}
+
 void wait_begins(const void* object) noexcept {
   HostThread& thread = this_thread();
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
