@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
 
 namespace {
 
@@ -77,6 +79,39 @@ BENCHMARK_CAPTURE(tree, open_06, "open", 0.6, false)
 BENCHMARK_CAPTURE(ft, open_03_observed, "open", 0.3, true)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
+
+/// Flow after flow, committed and forgotten as it goes: memory must not grow with their number.
+void soak(benchmark::State& state) {
+  const auto specs =
+      workload::specs<workload::FatTree>(workload::flows<workload::FatTree>("open", 10'000, 0.3));
+  const Duration round = specs.back().start.time_since_epoch();
+  const auto peak_mib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1024;
+  };
+  for (auto _ : state) {
+    FlowNetwork net{workload::view<workload::FatTree>()};
+    std::deque<FlowId> live;
+    double early = 0;
+    for (std::int64_t i = 0; i < state.range(0); ++i) {
+      FlowSpec flow = specs[static_cast<std::size_t>(i % 10'000)];
+      flow.start += round * (i / 10'000);
+      if (flow.start - Duration{1} > net.now()) net.advance_to(flow.start - Duration{1});
+      net.commit(net.now());
+      while (!live.empty() && net.completion(live.front()) &&
+             *net.completion(live.front()) < net.now()) {
+        net.forget(live.front());
+        live.pop_front();
+      }
+      live.push_back(net.start(std::move(flow)));
+      if (i == state.range(0) / 10) early = peak_mib();
+    }
+    state.counters["MiB after a tenth"] = early;
+    state.counters["MiB at the end"] = peak_mib();
+  }
+}
+BENCHMARK(soak)->Arg(1'000'000)->Arg(10'000'000)->Iterations(1)->Unit(benchmark::kSecond);
 
 /// Parallel flows over ever longer routes: cost by route length.
 void route_length(benchmark::State& state) {

@@ -1,5 +1,6 @@
 #include "earliest_end.hpp"
 #include "max_min.hpp"
+#include "touch_list.hpp"
 #include "trail.hpp"
 
 #include <phantora/error.hpp>
@@ -127,12 +128,19 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Each executed instant leaves in the journal what every flow was before it. Undoing restores that
 /// and computes nothing, so it is exact.
 ///
-/// Selective. An instant depends on another only through links: what it reads and writes are the
-/// links of the flows that it changes. So a change told late is executed at its instant on the
-/// network as it is; where that touches a link which a later instant has touched, that instant, and
-/// before it those that touched its links later still, are undone and their events become pending
-/// again. All others stay: executed before or after, they are the same. The times of the instants
-/// that touched a link lie on a stack of the link.
+/// Selective. An instant depends on another only through links. A change told late is executed at
+/// its instant on the network as it is. If a link that it has to evaluate has been touched since,
+/// the instants that did are undone first, and before each of them those that depend on it; their
+/// events become pending again. All others stay: executed before or after, they are the same.
+///
+/// A link that is certainly not saturated, before and after an instant, decides nothing there:
+/// loads on it just add up. So an instant that only adds to such a link does not depend on others
+/// that do, as long as the link stays so at all of them. Each link keeps the instants that touched
+/// it, with its residual before each.
+///
+/// A flow's changes hang together all the same: where one change of it ends with the link that
+/// holds it, the next begins, and that link is saturated in both. A flow held by its own cap has no
+/// such link; its changes count as dependent on all its links.
 ///
 /// Everything from the late change on is undone where dependence goes further than links: observers
 /// want to be told in order, routes may follow load, and links that are down move flows.
@@ -142,7 +150,7 @@ class FlowNetwork::Impl {
       : view_{std::move(network)},
         solver_{view_.capacities()},
         observers_{std::make_shared<std::vector<FlowObserver*>>()},
-        touched_at_(view_.link_count()) {
+        touches_(view_.link_count()) {
     if (view_.router() && view_.router()->depends_on_load()) selective_ = false;
   }
 
@@ -398,6 +406,7 @@ class FlowNetwork::Impl {
     furthest_ = std::max(furthest_, at);
     Instant instant = here(at);
     solver_.set_instant(at);
+    closed_.clear();
     ends_.for_each_at(at, [&](Slot slot) { end(slot, at, finished); });
     bool links_changed = false;
     while (!pending_.empty() && pending_.front().at == at) {
@@ -410,15 +419,15 @@ class FlowNetwork::Impl {
     if (links_changed) reroute();
     const auto& changes = solver_.solve();
     statistics_.touched_incidences = solver_.touched_incidences();
-    if (!solver_.conflicts().empty()) {
-      const std::vector<std::uint32_t> conflicts(solver_.conflicts().begin(),
-                                                 solver_.conflicts().end());
+    const std::vector<std::uint32_t> conflicts = find_conflicts(at);
+    if (!conflicts.empty()) {
       close(instant);
       undo(instant);
       solver_.settle();
       for (const std::uint32_t link : conflicts) undo_touching(link, at);
       return false;
     }
+    for (const MaxMin::Touched& touched : solver_.touched_links()) note_touch(touched, at);
     for (const MaxMin::Change& change : changes) {
       const double rate = solver_.rate(change.flow);
       statistics_.rate_changes += rate != change.rate;
@@ -433,7 +442,6 @@ class FlowNetwork::Impl {
       }
     }
     if (!observers_->empty()) report(at, changes);
-    for (const std::uint32_t link : solver_.touched_links()) stamp(link, at);
     solver_.settle();
     close(instant);
     instants_.insert(std::upper_bound(instants_.begin(), instants_.end(), at,
@@ -442,18 +450,81 @@ class FlowNetwork::Impl {
     return true;
   }
 
-  /// Notes that an instant has touched a link.
-  void stamp(std::uint32_t link, Ps at) {
-    std::vector<Ps>& stack = touched_at_[link];
-    if (!stack.empty() && stack.back() < committed_) stack.clear();
-    stack.push_back(at);
-    solver_.set_stamp(link, at);
+  /// The links where a solve does not hold at its instant, or not beside later ones.
+  [[nodiscard]] std::vector<std::uint32_t> find_conflicts(Ps at) {
+    std::vector<std::uint32_t> conflicts(solver_.conflicts().begin(), solver_.conflicts().end());
+    if (!conflicts.empty()) return conflicts;
+    for (const MaxMin::Change& change : solver_.changes()) {
+      const FillingKey now = solver_.key(change.flow);
+      const auto capped = [](FillingKey key) {
+        return !key.filling() && key.link() == FillingKey::cap_link;
+      };
+      if (capped(change.key) || capped(now))
+        solver_.for_each_link(change.flow, [&](std::uint32_t l) { closed_.push_back(l); });
+    }
+    std::sort(closed_.begin(), closed_.end());
+    for (const MaxMin::Touched& touched : solver_.touched_links()) {
+      if (solver_.stamp(touched.link) < at) continue;
+      const std::int64_t change = solver_.residual(touched.link) - touched.residual;
+      const bool decides = !touched.open || !solver_.open(touched.link) || closed(touched.link);
+      if (decides || !stays_open(touched.link, first_touch(touched.link, at), change, 0))
+        conflicts.push_back(touched.link);
+    }
+    return conflicts;
   }
-  void unstamp(std::uint32_t link, Ps at) {
-    std::vector<Ps>& stack = touched_at_[link];
-    if (stack.empty() || stack.back() != at) return;
-    stack.pop_back();
-    solver_.set_stamp(link, stack.empty() ? std::numeric_limits<Ps>::min() : stack.back());
+
+  [[nodiscard]] bool closed(std::uint32_t link) const {
+    return std::binary_search(closed_.begin(), closed_.end(), link);
+  }
+
+  /// The first touch of a link at or after an instant.
+  [[nodiscard]] std::size_t first_touch(std::uint32_t link, Ps at) const {
+    const TouchList& touches = touches_[link];
+    std::size_t i = touches.size();
+    while (i > 0 && touches[i - 1].at >= at) --i;
+    return i;
+  }
+
+  /// Whether the touches from the `first` on stay what they are if the residual changes there.
+  /// After the last of them too: `change_after` is what is yet to come to the residual of now.
+  [[nodiscard]] bool stays_open(std::uint32_t link, std::size_t first, std::int64_t change,
+                                std::int64_t change_after) const {
+    const TouchList& touches = touches_[link];
+    if (!solver_.open_with(link, solver_.residual(link) + change_after)) return false;
+    for (std::size_t i = first; i < touches.size(); ++i)
+      if (!touches[i].open || !solver_.open_with(link, touches[i].residual + change)) return false;
+    return true;
+  }
+
+  void note_touch(const MaxMin::Touched& touched, Ps at) {
+    TouchList& touches = touches_[touched.link];
+    const bool open = touched.open && solver_.open(touched.link) && !closed(touched.link);
+    if (touches.last() < at) {
+      touches.push({at, touched.residual, open}, committed_);
+      solver_.set_stamp(touched.link, at);
+      return;
+    }
+    // Later touches find another residual.
+    const std::size_t first = first_touch(touched.link, at);
+    const std::int64_t change = solver_.residual(touched.link) - touched.residual;
+    const Touch touch{at, touches[first].residual, open};
+    for (std::size_t i = first; i < touches.size(); ++i) touches[i].residual += change;
+    touches.insert(first, touch);
+  }
+
+  /// Forgets the i-th touch of a link; what it did to the residual has been undone.
+  void drop_touch(std::uint32_t link, std::size_t i, std::int64_t change) {
+    TouchList& touches = touches_[link];
+    for (std::size_t k = i + 1; k < touches.size(); ++k) touches[k].residual -= change;
+    touches.erase(i);
+    solver_.set_stamp(link, touches.last());
+  }
+
+  /// What the i-th touch of a link did to its residual.
+  [[nodiscard]] std::int64_t change_of(std::uint32_t link, std::size_t i) const {
+    const TouchList& touches = touches_[link];
+    return (i + 1 < touches.size() ? touches[i + 1].residual : solver_.residual(link)) -
+           touches[i].residual;
   }
 
   /// Undoes the instants from `at` on that touched the link.
@@ -461,28 +532,50 @@ class FlowNetwork::Impl {
     while (solver_.stamp(link) >= at) {
       const Ps last = solver_.stamp(link);
       undo_at(last);
-      unstamp(link, last);  // it may have touched the link without changing a flow there
+      // It may have looked at the link without changing a flow there.
+      if (touches_[link].last() == last) drop_touch(link, touches_[link].size() - 1, 0);
     }
   }
 
-  /// Undoes an instant, and before it all later ones that touched its links.
+  /// Undoes an instant, and before it all later ones that depend on it.
   void undo_at(Ps at) {
     const auto range = [&] {
       return std::equal_range(instants_.begin(), instants_.end(), at, ByTime{});
     };
     auto [first, last] = range();
     if (first == last) return;
-    links_of_undone_.push_back({});
-    const std::size_t depth = links_of_undone_.size() - 1;
-    for (auto it = first; it != last; ++it) collect_links(*it, links_of_undone_[depth]);
-    for (std::size_t i = 0; i < links_of_undone_[depth].size(); ++i)
-      undo_touching(links_of_undone_[depth][i], at + 1);
+    if (undoing_ == links_of_undone_.size()) links_of_undone_.emplace_back();
+    std::vector<std::uint32_t>& links = links_of_undone_[undoing_++];
+    links.clear();
+    for (auto it = first; it != last; ++it) collect_links(*it, links);
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    for (const std::uint32_t link : links) {
+      const std::size_t mine = first_touch(link, at), next = first_touch(link, at + 1);
+      bool open = true;
+      std::int64_t change = 0;
+      for (std::size_t k = mine; k < next; ++k) {
+        open &= touches_[link][k].open;
+        change += change_of(link, k);
+      }
+      if (next < touches_[link].size() && (!open || !stays_open(link, next, -change, -change)))
+        undo_touching(link, at + 1);
+    }
+    // What is left of later touches only sees other residuals.
     std::tie(first, last) = range();
     for (auto it = last; it != first;) undo(*--it);
     instants_.erase(first, last);
     solver_.settle();
-    for (const std::uint32_t link : links_of_undone_[depth]) unstamp(link, at);
-    links_of_undone_.pop_back();
+    for (const std::uint32_t link : links) {
+      for (std::size_t i;
+           i = first_touch(link, at), i < touches_[link].size() && touches_[link][i].at == at;) {
+        const bool is_last = i + 1 == touches_[link].size();
+        const std::int64_t change =
+            is_last ? 0 : touches_[link][i + 1].residual - touches_[link][i].residual;
+        drop_touch(link, i, change);
+      }
+    }
+    --undoing_;
   }
 
   void collect_links(const Instant& instant, std::vector<std::uint32_t>& links) {
@@ -524,7 +617,10 @@ class FlowNetwork::Impl {
 
   /// Makes the instant depend on the flow's links even if it changes nothing there.
   void touch_links(Slot slot) {
-    solver_.for_each_link(slot, [&](std::uint32_t link) { solver_.look_at(link); });
+    solver_.for_each_link(slot, [&](std::uint32_t link) {
+      solver_.look_at(link);
+      closed_.push_back(link);
+    });
   }
 
   /// @return whether a link went down or came up.
@@ -533,6 +629,7 @@ class FlowNetwork::Impl {
       const auto link = static_cast<std::uint32_t>(input.id);
       input.previous = solver_.capacity(link);
       solver_.set_capacity(link, input.value);
+      closed_.push_back(link);
       const bool was_up = input.previous > 0, is_up = input.value > 0;
       if (was_up && !is_up) down_.push_back(link);
       if (!was_up && is_up) std::erase(down_, link);
@@ -707,8 +804,8 @@ class FlowNetwork::Impl {
           it->on_rate_change(id, time, Bandwidth{solver_.rate(change.flow)});
         if (progress.remaining == finished) it->on_flow_finish(id, time + progress.latency);
       }
-      for (const std::uint32_t link : solver_.touched_links())
-        it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
+      for (const MaxMin::Touched& touched : solver_.touched_links())
+        it->on_link_load(LinkId{touched.link}, time, Bandwidth{solver_.load(touched.link)});
     }
   }
 
@@ -733,8 +830,10 @@ class FlowNetwork::Impl {
   Trail<Rerouted> routes_;
   Trail<Slot> ended_;
   std::shared_ptr<std::vector<FlowObserver*>> observers_;
-  std::vector<std::vector<Ps>> touched_at_;  ///< by link: the instants that touched it, ascending
-  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress
+  std::vector<TouchList> touches_;     ///< of each link, by time
+  std::vector<std::uint32_t> closed_;  ///< links on which the instant being executed depends anyway
+  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress, for reuse
+  std::size_t undoing_ = 0;
   bool selective_ = true;
 
   Ps now_ = 0;

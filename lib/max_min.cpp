@@ -168,6 +168,7 @@ void MaxMin::join_links(Slot slot) {
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     Use& use = flow.uses()[i];
     std::vector<Entry>& entries = flows_of_[use.link];
+    enter(use.link);
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back({slot, i});
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
@@ -182,6 +183,7 @@ void MaxMin::leave_links(Slot slot) {
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const Use use = flow.uses()[i];
     Link& link = links_[use.link];
+    enter(use.link);
     if (key.filling() || key.link() == use.link) {
       link.weight -= fixed_weight(its.amount_on(i), its.shares);
     } else {
@@ -233,6 +235,7 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   PHANTORA_EXPECTS(capacity >= 0 && capacity * link.scale < max_load,
                    "a capacity is at most 16 times that which the link began with");
   const auto fixed = [&](double c) { return static_cast<std::int64_t>(c * link.scale); };
+  enter(index);
   link.residual += fixed(capacity) - fixed(capacities_[index]);
   link.margin = fixed(capacity * (10 * certain));
   capacities_[index] = capacity;
@@ -261,6 +264,7 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
     const bool is_weight = key.link() == index;
     if (was_weight && is_weight) continue;
     Link& link = links_[index];
+    enter(index);
     const double amount = its.amount_on(i);
     const std::int64_t change = (was_weight ? 0 : fixed_load(link, flow.rate, amount)) -
                                 (is_weight ? 0 : fixed_load(link, rate, amount));
@@ -279,15 +283,18 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
   keys_[slot] = key;
 }
 
+/// Notes what a link was before it is changed.
+void MaxMin::enter(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.touched) return;
+  link.touched = true;
+  link.floor = 0;
+  touched_.push_back({index, surely_open(link), link.residual});
+}
+
 /// Queues a link whose flows have changed, at a lower bound of its level.
 void MaxMin::touch(std::uint32_t index, Effect effect) {
   Link& link = links_[index];
-  if (!link.touched) {
-    link.touched = true;
-    touched_.push_back(index);
-    link.floor = 0;
-    if (link.stamp >= instant_) conflicts_.push_back(index);
-  }
   if (effect == Effect::lowers) link.floor = 0;
   if (surely_open(link)) return;
   if (effect == Effect::raises && queue_.queued(index)) return;
@@ -315,6 +322,10 @@ void MaxMin::drain_queue() {
 /// Finds where the link saturates, given where others stop its flows, and stops the rest there.
 void MaxMin::evaluate(std::uint32_t index) {
   Link& link = links_[index];
+  if (link.stamp >= instant_) {
+    conflicts_.push_back(index);
+    return;
+  }
   const std::vector<Entry>& entries = flows_of_[index];
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
@@ -422,9 +433,9 @@ const std::vector<MaxMin::Change>& MaxMin::solve() {
 }
 
 void MaxMin::settle() {
-  for (const std::uint32_t l : touched_) {
-    links_[l].touched = false;
-    if (queue_.queued(l)) queue_.set(l, LinkQueue::not_queued);
+  for (const Touched& it : touched_) {
+    links_[it.link].touched = false;
+    if (queue_.queued(it.link)) queue_.set(it.link, LinkQueue::not_queued);
   }
   for (const Change& change : changes_) flows_[change.flow].changed = 0;
   touched_.clear();

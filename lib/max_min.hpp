@@ -85,7 +85,7 @@ class MaxMin {
   [[nodiscard]] double capacity(std::uint32_t link) const noexcept { return capacities_[link]; }
 
   /// Counts a link as touched, though nothing changes there.
-  void look_at(std::uint32_t link) { touch(link, Effect::raises); }
+  void look_at(std::uint32_t link) { enter(link); }
 
   struct Change {
     Slot flow;
@@ -101,8 +101,8 @@ class MaxMin {
   void settle();
 
   /// A caller that takes changes back out of order stamps each link with the last instant that
-  /// touched it. A solve for `instant` stops as soon as it touches a link with that stamp or a
-  /// later one: what it sees there is not yet so at that instant. It has then to be undone, see
+  /// touched it. A solve for `instant` stops before it evaluates a link with that stamp or a later
+  /// one: what it sees there is not yet so at that instant. It has then to be undone, see
   /// changes().
   void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
   void set_stamp(std::uint32_t link, std::int64_t stamp) noexcept { links_[link].stamp = stamp; }
@@ -132,7 +132,20 @@ class MaxMin {
   /// (flow, link) pairs looked at so far, and links whose load may have changed since
   /// the last settle().
   [[nodiscard]] std::uint64_t touched_incidences() const noexcept { return touched_incidences_; }
-  [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
+  struct Touched {
+    std::uint32_t link;
+    bool open;              ///< certainly not saturated, before
+    std::int64_t residual;  ///< capacity less load, before, in units of the link
+  };
+  [[nodiscard]] std::span<const Touched> touched_links() const noexcept { return touched_; }
+  /// Whether the link is certainly not saturated now, and would not be with another residual.
+  [[nodiscard]] bool open(std::uint32_t link) const noexcept { return surely_open(links_[link]); }
+  [[nodiscard]] bool open_with(std::uint32_t link, std::int64_t residual) const noexcept {
+    return residual > links_[link].margin;
+  }
+  [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
+    return links_[link].residual;
+  }
 
  private:
   /// Where a flow stands on a link: flows_of_[link][position] is it.
@@ -207,6 +220,7 @@ class MaxMin {
   /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
   enum class Effect : std::uint8_t { stops, raises, lowers };
   void touch(std::uint32_t link, Effect effect);
+  void enter(std::uint32_t link);
   void evaluate(std::uint32_t link);
   void join_links(Slot flow);
   void leave_links(Slot flow);
@@ -222,7 +236,7 @@ class MaxMin {
   std::vector<std::uint32_t> free_terms_;
   std::vector<Change> changes_;
   LinkQueue queue_;
-  std::vector<std::uint32_t> touched_;
+  std::vector<Touched> touched_;
   std::vector<std::uint32_t> conflicts_;
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;

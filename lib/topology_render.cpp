@@ -282,8 +282,18 @@ std::string render_svg(const Cluster& cluster) {
       continue;
     }
     // Four rows: NICs; PCIe switches; NVSwitch, CPU and memory; GPUs.
-    const double width =
-        static_cast<double>(std::max<std::size_t>(host.gpus.size(), 3)) * (box_width + gap) + gap;
+    std::vector<NodeId> nics, slots, middle;
+    for (const NodeId node : nodes_of(topology)) {
+      if (!topology.name(node).starts_with(host.name + "/")) continue;
+      const NodeKind kind = topology.kind(node);
+      if (kind == NodeKind::nic) nics.push_back(node);
+      if (kind == NodeKind::pcie_switch) slots.push_back(node);
+      if (kind == NodeKind::host_bridge || kind == NodeKind::memory || kind == NodeKind::nvswitch)
+        middle.push_back(node);
+    }
+    const std::size_t longest =
+        std::max({nics.size(), slots.size(), middle.size(), host.gpus.size(), std::size_t{3}});
+    const double width = static_cast<double>(longest) * (box_width + gap) + gap;
     frame(x, width, 4 * (box_height + 28) + 4,
           host.name + ": " + std::to_string(host.gpus.size()) + " x " + host.gpu_model);
     const auto row_y = [&](int r) {
@@ -295,15 +305,6 @@ std::string render_svg(const Cluster& cluster) {
             x + width * (static_cast<double>(k) + 0.5) / static_cast<double>(nodes.size()),
             row_y(r)};
     };
-    std::vector<NodeId> nics, slots, middle;
-    for (const NodeId node : nodes_of(topology)) {
-      if (!topology.name(node).starts_with(host.name + "/")) continue;
-      const NodeKind kind = topology.kind(node);
-      if (kind == NodeKind::nic) nics.push_back(node);
-      if (kind == NodeKind::pcie_switch) slots.push_back(node);
-      if (kind == NodeKind::host_bridge || kind == NodeKind::memory || kind == NodeKind::nvswitch)
-        middle.push_back(node);
-    }
     spread(nics, 0);
     spread(slots, 1);
     spread(middle, 2);

@@ -184,6 +184,67 @@ TEST(Collectives, FluidAndStepwiseRingsAgreeAlone) {
               to_seconds(at.time_since_epoch()), 1e-11);
 }
 
+/// When rings end that step through their messages, each step waiting for all of the last.
+std::vector<double> stepwise(const Cluster& cluster, const std::vector<std::vector<NodeId>>& rings,
+                             const std::vector<Bytes>& sizes) {
+  FlowNetwork net{cluster.topology.view()};
+  struct Progress {
+    int step = 0;
+    std::vector<FlowId> flows{};
+    double end = 0;
+  };
+  std::vector<Progress> progress(rings.size());
+  const auto send = [&](std::size_t i, Time at) {
+    const std::size_t n = rings[i].size();
+    progress[i].flows.clear();
+    for (std::size_t r = 0; r < n; ++r)
+      progress[i].flows.push_back(net.start({.src = rings[i][r],
+                                             .dst = rings[i][(r + 1) % n],
+                                             .size = sizes[i] / static_cast<std::int64_t>(n),
+                                             .start = at}));
+  };
+  for (std::size_t i = 0; i < rings.size(); ++i) send(i, Time{});
+  for (Time next; (next = net.next_event()) != never;) {
+    net.advance_to(next);
+    for (std::size_t i = 0; i < rings.size(); ++i) {
+      Time last{};
+      bool all = !progress[i].flows.empty();
+      for (const FlowId f : progress[i].flows) {
+        all &= net.completion(f).has_value();
+        if (all) last = std::max(last, *net.completion(f));
+      }
+      if (!all) continue;
+      progress[i].end = to_seconds(last.time_since_epoch());
+      progress[i].flows.clear();
+      if (++progress[i].step < 2 * (static_cast<int>(rings[i].size()) - 1)) send(i, last);
+    }
+  }
+  std::vector<double> ends;
+  for (const Progress& it : progress) ends.push_back(it.end);
+  return ends;
+}
+
+TEST(Collectives, FluidAndStepwiseRingsNearlyAgreeUnderContention) {
+  // Two rings that share GPUs 2 and 3, one with a third of the other's bytes.
+  const Cluster cluster = topologies::single_switch({.gpus = 6, .link = {50_GBps, 0ns}});
+  const std::vector<std::vector<NodeId>> rings{
+      {cluster.gpus[0], cluster.gpus[1], cluster.gpus[2], cluster.gpus[3]},
+      {cluster.gpus[2], cluster.gpus[3], cluster.gpus[4], cluster.gpus[5]}};
+  const std::vector<Bytes> sizes{3_GB, 1_GB};
+  const auto steps = stepwise(cluster, rings, sizes);
+  FlowNetwork net{cluster.topology.view()};
+  std::vector<FlowId> flows;
+  for (std::size_t i = 0; i < 2; ++i)
+    flows.push_back(net.start(
+        Communicator{cluster, rings[i]}.plan(CollectiveOp::all_reduce, sizes[i]).flows.at(0)));
+  net.advance_to(never);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double fluid = to_seconds(net.completion(flows[i])->time_since_epoch());
+    RecordProperty("ring" + std::to_string(i), std::to_string(fluid / steps[i] - 1));
+    EXPECT_NEAR(fluid / steps[i], 1, 0.05) << "ring " << i;
+  }
+}
+
 TEST(Collectives, TwoOnTheSameLinksShareThem) {
   const Cluster cluster = parse_cluster("h200:1x8");
   const Communicator comm{cluster, cluster.gpus, measured_machine};

@@ -66,6 +66,11 @@ void wait_ends(std::int64_t timed_out_at_ps) noexcept;
 void wait_timed_out(Time deadline) noexcept;
 /// The calling thread is about to wake sleepers on `object`: they go on no earlier than it.
 void wakes(const void* object) noexcept;
+/// The calling thread leaves its time at `object` (a semaphore, a thread that ends), for whoever
+/// comes there without having to sleep.
+void leaves_time(const void* object) noexcept;
+/// The calling thread found `object` ready: it goes on no earlier than who made it so.
+void takes_time(const void* object) noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
 /// so that nobody waits for it meanwhile.
 void sleeps_until(Time deadline) noexcept;

@@ -1,4 +1,5 @@
 #include "run/launcher.hpp"
+#include "run/topology_command.hpp"
 
 #include <phantora/error.hpp>
 
@@ -14,7 +15,8 @@ int main(int argc, char** argv) {
 
   phantora::run::LaunchOptions options;
   CLI::App* run = app.add_subcommand("run", "run a program on a simulated cluster");
-  run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8")->required();
+  run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file")
+      ->required();
   run->add_option("--gpu-memory", options.gpu_memory, "memory of each GPU, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
@@ -40,8 +42,21 @@ int main(int argc, char** argv) {
   run->add_option("command", options.command, "-- COMMAND...")->required();
   run->positionals_at_end();
 
+  phantora::run::TopologyOptions topology;
+  CLI::App* describe = app.add_subcommand("topology", "show what a cluster looks like");
+  describe->add_option("cluster", topology.cluster, "PRESET:HOSTSxGPUS or a TOML file")->required();
+  describe->add_option("--format", topology.format, "table, dot, svg or json")
+      ->check(CLI::IsMember({"table", "dot", "svg", "json"}))
+      ->capture_default_str();
+  describe->add_option("--route", topology.route, "two ranks or nodes: the route between them")
+      ->expected(2);
+
   try {
     app.parse(argc, argv);
+    if (*describe) {
+      phantora::run::describe_topology(topology, std::cout);
+      return 0;
+    }
     return phantora::run::launch(options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
   std::vector<char> fixed(count);
   double t = 0;
   std::uint32_t next = 0;
+  const std::clock_t cpu_begin = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   while (next < count || !active.empty()) {
     used.clear();
@@ -82,6 +84,7 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
     }
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  const double cpu = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   double sum = 0;
   std::FILE* out = std::getenv("FCT_OUT") ? std::fopen(std::getenv("FCT_OUT"), "w") : nullptr;
   for (const double x : fct) {
@@ -89,8 +92,9 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
     if (out) std::fprintf(out, "%.12e\n", x);
   }
   if (out) std::fclose(out);
-  std::printf("oracle %s %s load=%g N=%u wall_s=%.4f makespan_us=%.6f mean_us=%.6f\n", name.c_str(),
-              kind.c_str(), load, count, wall.count(), t * 1e6, sum / count * 1e6);
+  std::printf("oracle %s %s load=%g N=%u wall_s=%.4f cpu_s=%.4f makespan_us=%.6f mean_us=%.6f\n",
+              name.c_str(), kind.c_str(), load, count, wall.count(), cpu, t * 1e6,
+              sum / count * 1e6);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
   FlowNetwork net{workload::view<Network>()};
   std::vector<FlowId> ids(count);
   const double before = peak_mib();
+  const std::clock_t cpu_begin = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   for (const std::size_t f : order) {
     const Time at{std::chrono::nanoseconds{told[f]}};
@@ -65,6 +67,7 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
     net.commit(next);
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  const double cpu = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   double makespan = 0, sum = 0;
   std::FILE* out = std::getenv("FCT_OUT") ? std::fopen(std::getenv("FCT_OUT"), "w") : nullptr;
   for (std::size_t f = 0; f < count; ++f) {
@@ -78,10 +81,11 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
   const FlowStatistics& s = net.statistics();
   const auto events = static_cast<double>(s.events);
   std::printf(
-      "phantora %s %s load=%g N=%u lateness_ns=%lld wall_s=%.4f events=%llu replayed=%llu "
+      "phantora %s %s load=%g N=%u lateness_ns=%lld wall_s=%.4f cpu_s=%.4f events=%llu "
+      "replayed=%llu "
       "rates_per_event=%.1f incidences_per_event=%.1f peak_MiB=%.1f (%.1f before) "
       "makespan_us=%.6f mean_us=%.6f\n",
-      name.c_str(), kind.c_str(), load, count, static_cast<long long>(lateness), wall.count(),
+      name.c_str(), kind.c_str(), load, count, static_cast<long long>(lateness), wall.count(), cpu,
       static_cast<unsigned long long>(s.events), static_cast<unsigned long long>(s.replayed_events),
       static_cast<double>(s.rate_changes) / events,
       static_cast<double>(s.touched_incidences) / events, peak_mib(), before, makespan * 1e6,

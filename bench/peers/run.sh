@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs SimGrid (from Debian), the naive oracle and us on the same flows, one core, and prints the
-# ratios of their wall times and the largest differences between their completion times.
+# ratios of their CPU times and the largest differences between their completion times.
 # usage: bench/peers/run.sh [ROWS...]    ROWS: short (default), long (SimGrid needs minutes), late
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,8 @@ cmake --build "$build" --target peers_ours peers_oracle peers_simgrid > "$work/b
 max_min="--cfg=network/model:CM02 --cfg=network/TCP-gamma:0 --cfg=network/crosstraffic:0 --log=root.thres:error"
 core=$(($(nproc) - 1))
 
-wall() { sed -n 's/.*wall_s=\([0-9.]*\).*/\1/p' <<< "$1"; }
+# Seconds of the core: a busy machine stretches wall time.
+cpu() { sed -n 's/.*cpu_s=\([0-9.]*\).*/\1/p' <<< "$1"; }
 
 # Largest and mean relative difference of two columns of durations; absolute ones below 2 ns are 0.
 difference() {
@@ -30,12 +31,12 @@ row() {
   ours=$(FCT_OUT=$work/ours.txt taskset -c "$core" "$build/bin/peers_ours" "$@")
   oracle=$(FCT_OUT=$work/oracle.txt taskset -c "$core" "$build/bin/peers_oracle" "$@")
   echo "$ours"
-  echo "  oracle $(wall "$oracle") s: $(awk "BEGIN { printf \"%.1f\", $(wall "$oracle") / $(wall "$ours") }")x," \
+  echo "  oracle $(cpu "$oracle") s: $(awk "BEGIN { printf \"%.1f\", $(cpu "$oracle") / $(cpu "$ours") }")x," \
     "completion times differ $(difference "$work/ours.txt" "$work/oracle.txt")"
   [ "$simgrid" = yes ] || return 0
   # shellcheck disable=SC2086
   peer=$(FCT_OUT=$work/simgrid.txt taskset -c "$core" "$build/bin/peers_simgrid" "$@" $max_min 2> "$work/simgrid.log")
-  echo "  simgrid $(wall "$peer") s: $(awk "BEGIN { printf \"%.1f\", $(wall "$peer") / $(wall "$ours") }")x," \
+  echo "  simgrid $(cpu "$peer") s: $(awk "BEGIN { printf \"%.1f\", $(cpu "$peer") / $(cpu "$ours") }")x," \
     "completion times differ $(difference "$work/ours.txt" "$work/simgrid.txt")"
 }
 
@@ -58,7 +59,7 @@ for rows in "${@:-short}"; do
         late=$(FCT_OUT=$work/late.txt taskset -c "$core" "$build/bin/peers_ours" tree open 1000 0.6 $lateness)
         echo "$late"
         cmp "$work/in_order.txt" "$work/late.txt" &&
-          echo "  equal to the bit; $(awk "BEGIN { printf \"%.1f\", $(wall "$late") / $(wall "$in_order") }")x the in-order time"
+          echo "  equal to the bit; $(awk "BEGIN { printf \"%.1f\", $(cpu "$late") / $(cpu "$in_order") }")x the in-order time"
       done ;;
     *) echo "unknown rows \"$rows\": expected short, long, huge or late" >&2; exit 2 ;;
   esac

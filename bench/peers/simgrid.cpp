@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,15 +84,17 @@ int main(int argc, char** argv) {
       comms[i] = nullptr;
     }
   });
+  const std::clock_t cpu_begin = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   engine.run();
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  const double cpu = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   if (const char* name = std::getenv("FCT_OUT")) {
     std::FILE* out = std::fopen(name, "w");
     for (const double x : fct) std::fprintf(out, "%.12e\n", x);
     std::fclose(out);
   }
-  std::printf("simgrid %s %s load=%g N=%u wall_s=%.4f makespan_us=%.6f mean_us=%.6f\n",
-              network.c_str(), kind.c_str(), load, count, wall.count(), makespan * 1e6,
+  std::printf("simgrid %s %s load=%g N=%u wall_s=%.4f cpu_s=%.4f makespan_us=%.6f mean_us=%.6f\n",
+              network.c_str(), kind.c_str(), load, count, wall.count(), cpu, makespan * 1e6,
               sum / count * 1e6);
 }
