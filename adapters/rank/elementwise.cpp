@@ -71,6 +71,7 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
     small = small && extent <= small_bytes;
   }
   effect.features.emplace_back("numel", loop.numel);
+  effect.needs_every_input = function != nullptr && function->condition < 0;
   if (function != nullptr && small) {
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };

@@ -58,7 +58,7 @@ struct InputIterator {
   [[nodiscard]] std::size_t extent(std::size_t count) const {
     return source == Source::memory ? count * element : 0;
   }
-  /// Element `index`; `parameter` holds the iterator: its pointer, or its number.
+  /// Element `index`; `number` is what a counting or constant iterator holds.
   [[nodiscard]] std::optional<Value> load(const Image& image, std::size_t index,
                                           std::int64_t number) const {
     if (source == Source::counting) return Value{number + static_cast<std::int64_t>(index)};

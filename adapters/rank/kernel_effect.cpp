@@ -82,8 +82,11 @@ void apply(const Effect& effect) {
   for (const Operand& operand : effect.operands) {
     if (operand.extent == 0 || operand.extent > effect.limit) continue;
     if (!is_device_address(operand.address)) return forget_all();
-    reads = reads || operand.read;
-    knows = knows || (operand.read && may_know(operand.address, operand.extent));
+    if (!operand.read) continue;
+    const bool something = may_know(operand.address, operand.extent);
+    if (!something && effect.needs_every_input) return forget_all();
+    reads = true;
+    knows = knows || something;
   }
   if (reads && !knows) return forget_all();
   std::vector<Image> images;

@@ -89,6 +89,8 @@ struct Effect {
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty.
   bool independent = false;
+  /// Nothing of the result is known unless something of every operand that is read is.
+  bool needs_every_input = false;
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = small_bytes;

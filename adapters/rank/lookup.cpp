@@ -218,6 +218,50 @@ std::unique_ptr<Meaning> mode(const TemplateName& kernel) {
   });
 }
 
+/// kernelHistogram1D<output, input, index, ..., operation>(output, partial results, input, bins,
+/// least and greatest value, elements, operation): bincount and histc. Only where every element
+/// counts one, which is the second of the operations' lambdas.
+std::unique_ptr<Meaning> histogram(const TemplateName& kernel) {
+  if (kernel.arguments.size() != 8) return nullptr;
+  const auto out = element_type_named(kernel.arguments[0]);
+  const auto in = element_type_named(kernel.arguments[1]);
+  const LambdaName weight = lambda_name(kernel.arguments[7]);
+  if (!out || !in || weight.path.empty() || weight.path.back() != 2) return nullptr;
+  // at::AccumulateType: integers are compared as int64.
+  const ElementType bound = is_floating(*in) ? compute_type(*in) : ElementType::int64;
+  return meaning([=, in = *in, out = *out](const Arguments& a) -> std::optional<Effect> {
+    const TensorInfo to = TensorInfo::read(a, 0), from = TensorInfo::read(a, 2);
+    const std::size_t bins = count_at(a, 3), count = count_at(a, 6);
+    if (!to.valid || !from.valid || a.bytes(4).size() != size_of(bound) ||
+        a.bytes(5).size() != size_of(bound)) {
+      return std::nullopt;
+    }
+    const Value least = load(bound, a.bytes(4).data()), greatest = load(bound, a.bytes(5).data());
+    Effect effect;
+    effect.operands = {{to.data, to.span() * size_of(out), true, true},
+                       {from.data, from.span() * size_of(in), true, false}};
+    effect.bytes = static_cast<double>(count * size_of(in) + bins * size_of(out));
+    effect.features.emplace_back("numel", static_cast<double>(count));
+    effect.compute = [=](std::span<Image> images) {
+      const double low = least.to_real(), high = greatest.to_real();
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto value = images[1].load(from.offset(i) * size_of(in), in);
+        if (!value) return images[0].forget();
+        const double x = value->to_real();
+        if (!(x >= low && x <= high)) continue;
+        const double position = (x - low) / (high - low) * static_cast<double>(bins);
+        const auto bin = std::min(static_cast<std::size_t>(position), bins - 1);
+        const std::size_t at = to.offset(bin) * size_of(out);
+        const auto old = images[0].load(at, out);
+        images[0].store(
+            at, out,
+            old ? std::optional{arithmetic::add(compute_type(out), *old, Value{1})} : std::nullopt);
+      }
+    };
+    return effect;
+  });
+}
+
 /// A kernel that writes nothing: an assertion about device data.
 std::unique_ptr<Meaning> writes_nothing() {
   return meaning([](const Arguments&) -> std::optional<Effect> { return Effect{}; });
@@ -262,6 +306,7 @@ std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelRes
   if (name == "compute_cuda_kernel") return repeat_interleave(kernel);
   if (name == "indexing_backward_kernel_small_stride") return accumulate(kernel);
   if (name == "compute_mode") return mode(kernel);
+  if (name == "kernelHistogram1D") return histogram(kernel);
   return nullptr;
 }
 

@@ -194,6 +194,8 @@ def moves():
                 # In the 16-bit types every partial sum is rounded, in an order of the device's own.
                 wide = x.double() if dtype in (torch.float16, torch.bfloat16) else x
                 check(f"{f.__name__} {name}", lambda a: [f(a, 0), f(a, 1), f(a.flatten(), 0)], wide)
+            check(f"bincount {name}", lambda a: a.flatten().bincount(minlength=3), x.abs() if dtype != torch.bool else x)
+            check(f"histc {name}", lambda a: torch.histc(a, 4, -3, 3), x)
             check(f"cummax {name}", lambda a: [a.cummax(0), a.cummin(1)], x)
             writable = x.contiguous()
             check(f"index_put {name}", lambda a, i, b: a.index_put((i,), b), writable, index, y)
