@@ -185,7 +185,7 @@ TEST(Copies, SmallDataIsRealAndLargeIsUnknown) {
   auto& launched = fakes::process().launched;
   copy_async(p, host.data(), small_bytes, CopyKind::host_to_device, false, false, stream);
   EXPECT_EQ(launched.back().name, "memcpy_h2d_pageable");
-  EXPECT_EQ(launched.back().bytes, 65536.0);
+  EXPECT_EQ(launched.back().bytes, static_cast<double>(small_bytes));
   copy_async(p + small_bytes, p, small_bytes, CopyKind::device_to_device, false, false, stream);
   EXPECT_EQ(launched.back().name, "memcpy_d2d");
   std::vector<int> back(host.size());

@@ -337,5 +337,29 @@ TEST_F(SessionTest, DoublingEveryKernelDoublesAComputeBoundMakespan) {
   }
 }
 
+TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
+  // Two hosts with a GPU each: a ring of 4 GiB moves 4 GiB through each NIC, 86 ms at 400 Gb/s,
+  // so that latency does not matter.
+  std::vector<double> seconds;
+  for (const char* speed : {"400Gbps", "200Gbps"}) {
+    const Cluster cluster = parse_cluster_toml(
+        std::string{"[[hosts]]\ngpu = \"h200\"\ncount = 2\ngpus = 1\nnic = \""} + speed +
+        "\"\n[fabric]\nkind = \"leaf_spine\"\nlink = \"" + speed + "\"\n");
+    Session session{cluster, gpu_model("h200"), Told{}, ideal};
+    const CommunicatorId world = session.add_communicator({0, 1});
+    for (const std::uint32_t rank : {0U, 1U}) {
+      session.add_stream(StreamId{rank}, rank, rank);
+      session.collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
+                         CollectiveOp::all_reduce, 4_GiB, 0);
+      session.record(StreamId{rank}, at(0us), MarkerId{rank});
+      session.synchronize(rank, 0, at(0us), MarkerId{rank});
+    }
+    const std::vector<Time> bounds(2, never);
+    seconds.push_back(to_seconds(session.advance(bounds).at(0).clock.time_since_epoch()));
+  }
+  EXPECT_NEAR(seconds[1] / seconds[0], 2.0, 0.02);
+  EXPECT_GT(seconds[0], 0.0858);
+}
+
 }  // namespace
 }  // namespace phantora

@@ -28,7 +28,12 @@ constinit Real<int (*)(int, epoll_event*, int, int, const sigset_t*)> real_epoll
 /// Runs a wait of up to `ns` nanoseconds; it timed out if it returns 0.
 template <class Wait>
 int wait_for(std::int64_t ns, const void* caller, Wait wait) {
-  if (!rank::in_virtual_time() || ns <= 0 || is_infrastructure(library_of(caller))) return wait();
+  if (!rank::in_virtual_time() || ns < 0 || is_infrastructure(library_of(caller))) return wait();
+  if (ns == 0) {
+    const int ready = wait();
+    if (ready == 0) rank::looked_in_vain();
+    return ready;
+  }
   const phantora::Time deadline = rank::virtual_now() + std::chrono::nanoseconds{ns};
   const int result = wait();
   if (result == 0) rank::wait_timed_out(deadline);

@@ -73,6 +73,13 @@ int own_sleep(const void* object, const Deadline& deadline, Wait wait) {
   return result;
 }
 
+/// Takes a semaphore that is free.
+bool take(sem_t* semaphore) {
+  if (real_sem_trywait(semaphore) != 0) return false;
+  rank::takes_time(semaphore);
+  return true;
+}
+
 /// A timed wait on a condition variable.
 ///
 /// A thread without a part in time (a watchdog, say) sleeps by the real clock or by the virtual
@@ -138,13 +145,18 @@ int pthread_cond_broadcast(pthread_cond_t* condition) {
 
 int sem_wait(sem_t* semaphore) {
   if (!rank::in_virtual_time()) return real_sem_wait(semaphore);
-  if (real_sem_trywait(semaphore) == 0) return 0;
+  if (take(semaphore)) return 0;
   return sleep_on(semaphore, nullptr, [&] { return real_sem_wait(semaphore); });
+}
+
+int sem_trywait(sem_t* semaphore) {
+  if (!rank::in_virtual_time()) return real_sem_trywait(semaphore);
+  return take(semaphore) ? 0 : -1;
 }
 
 int sem_timedwait(sem_t* semaphore, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_timedwait(semaphore, until);
-  if (real_sem_trywait(semaphore) == 0) return 0;
+  if (take(semaphore)) return 0;
   const Deadline deadline{CLOCK_REALTIME, *until};
   return own_sleep(semaphore, deadline,
                    [&] { return real_sem_timedwait(semaphore, deadline.real()); });
@@ -152,14 +164,17 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
 
 int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_clockwait(semaphore, clock, until);
-  if (real_sem_trywait(semaphore) == 0) return 0;
+  if (take(semaphore)) return 0;
   const Deadline deadline{clock, *until};
   return own_sleep(semaphore, deadline,
                    [&] { return real_sem_clockwait(semaphore, clock, deadline.real()); });
 }
 
 int sem_post(sem_t* semaphore) {
-  if (rank::in_virtual_time()) rank::wakes(semaphore);
+  if (rank::in_virtual_time()) {
+    rank::leaves_time(semaphore);
+    rank::wakes(semaphore);
+  }
   return real_sem_post(semaphore);
 }
 
@@ -173,10 +188,12 @@ int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const times
   return real_mutex_clocklock(mutex, clock, Deadline{clock, *until}.real());
 }
 
-int pthread_join(pthread_t thread, void** result) {
-  if (!rank::in_virtual_time()) return real_join(thread, result);
+int pthread_join(pthread_t thread, void** result_of) {
+  if (!rank::in_virtual_time()) return real_join(thread, result_of);
   // The end of a thread wakes nobody by name: `object` only says that this thread sleeps.
-  return sleep_on(&real_join, nullptr, [&] { return real_join(thread, result); });
+  const int result = sleep_on(&real_join, nullptr, [&] { return real_join(thread, result_of); });
+  if (result == 0) rank::takes_time(reinterpret_cast<const void*>(thread));
+  return result;
 }
 
 /// libstdc++ waits on futures and atomics by this call, with absolute deadlines.

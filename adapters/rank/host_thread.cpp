@@ -3,6 +3,7 @@
 #include "rank/connection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -94,6 +95,18 @@ void retire(HostThread& thread) {
   }
 }
 
+/// Times left at objects. Where two objects share an entry the older one's time is lost: whoever
+/// comes there goes on by its own clock, as if nothing had been left.
+struct LeftTime {
+  std::atomic<const void*> object{nullptr};
+  std::atomic<std::int64_t> clock_ps{0};
+};
+LeftTime& left_time(const void* object) {
+  static auto* all = new std::array<LeftTime, 1024>;
+  // Semaphores are 32 bytes apart at least.
+  return (*all)[(reinterpret_cast<std::uintptr_t>(object) >> 5U) % all->size()];
+}
+
 thread_local HostThread* self = nullptr;
 
 struct Registration {
@@ -101,6 +114,7 @@ struct Registration {
   ~Registration() {
     // The main thread still runs the program's exit handlers after this.
     if (thread == nullptr || getpid() == static_cast<pid_t>(syscall(SYS_gettid))) return;
+    leaves_time(reinterpret_cast<const void*>(pthread_self()));
     retire(*thread);
     self = nullptr;
     delete thread;
@@ -212,6 +226,16 @@ void wait_timed_out(Time deadline) noexcept {
   }
 }
 
+void looked_in_vain() noexcept {
+  constexpr Duration least = std::chrono::microseconds{1};
+  HostThread& thread = this_thread();
+  if (!thread.issues) {
+    thread.read_at_least_ps = (virtual_now() + least).time_since_epoch().count();
+  } else if (host_time_policy().kind != HostTime::measured) {
+    thread.clock.advance(least);
+  }
+}
+
 void wait_begins(const void* object) noexcept {
   HostThread& thread = this_thread();
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
@@ -262,6 +286,23 @@ void wakes(const void* object) noexcept {
     thread->slot->clock_ps.store(std::max(own, now), std::memory_order_release);
     thread->slot->state.store(channel::ThreadState::running, std::memory_order_release);
   }
+}
+
+void leaves_time(const void* object) noexcept {
+  HostThread& thread = this_thread();
+  if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
+  LeftTime& left = left_time(object);
+  left.clock_ps.store(thread.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
+  left.object.store(object, std::memory_order_release);
+}
+
+void takes_time(const void* object) noexcept {
+  HostThread& thread = this_thread();
+  if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
+  const LeftTime& left = left_time(object);
+  if (left.object.load(std::memory_order_acquire) != object) return;
+  thread.clock.wait_until(Time{Duration{left.clock_ps.load(std::memory_order_relaxed)}});
+  publish(thread);
 }
 
 void sleeps_until(Time deadline) noexcept {

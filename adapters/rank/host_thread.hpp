@@ -64,8 +64,16 @@ void wait_ends(std::int64_t timed_out_at_ps) noexcept;
 /// A wait of the program's own until `deadline` of virtual time has timed out: nothing came, and
 /// its time has passed.
 void wait_timed_out(Time deadline) noexcept;
+/// A look without waiting found nothing. Costs a microsecond at least, so that loops until a
+/// deadline end (multiprocessing's wait() goes on until the clock has passed its start).
+void looked_in_vain() noexcept;
 /// The calling thread is about to wake sleepers on `object`: they go on no earlier than it.
 void wakes(const void* object) noexcept;
+/// The calling thread leaves its time at `object` (a semaphore, a thread that ends), for whoever
+/// comes there without having to sleep.
+void leaves_time(const void* object) noexcept;
+/// The calling thread found `object` ready: it goes on no earlier than who made it so.
+void takes_time(const void* object) noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
 /// so that nobody waits for it meanwhile.
 void sleeps_until(Time deadline) noexcept;

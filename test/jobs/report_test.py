@@ -70,7 +70,8 @@ class Consistency(JobTest):
             self.assertEqual(entry["kernels"], len(work))
             self.assertAlmostEqual(sum(entry["kernel_s_by_source"].values()),
                                    sum(end - start for start, end in work), **close)
-            self.assertEqual(entry["steps"], 5)
+            # The first step makes the optimizer's state, the second one DDP's final buckets.
+            self.assertEqual(entry["steps"], 3)
         self.assertAlmostEqual(
             sum(kernel["total_s"] for kernel in report["kernels"]),
             sum(sum(entry["kernel_s_by_source"].values()) for entry in report["ranks"]), places=9)

@@ -1,5 +1,6 @@
-// What a CUDA C++ program may rely on, checked from inside one. Prints what failed; exit status 1 if
-// anything did. Runs on a real GPU too, with the same result.
+// What a CUDA C++ program may rely on by CUDA's documentation, checked from inside one, on two H200s.
+// Prints what failed; exit status 1 if anything did.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -221,8 +222,84 @@ static void devices() {
   EXPECT_STATUS(cudaSuccess, cudaSetDevice(0));
 }
 
+/// An entry point of the driver, as libraries get it; null if there is none.
+template <class Function>
+static Function* driver_function(const char* name, unsigned version,
+                                 cudaDriverEntryPointQueryResult expected) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  EXPECT_STATUS(cudaSuccess, cudaGetDriverEntryPointByVersion(name, &function, version,
+                                                              cudaEnableDefault, &result));
+  EXPECT(result == expected);
+  return reinterpret_cast<Function*>(function);
+}
+
+static void driver() {
+  constexpr auto found = cudaDriverEntryPointSuccess;
+  EXPECT(!driver_function<void()>("cuNoSuchThing", 12000, cudaDriverEntryPointSymbolNotFound));
+  EXPECT(!driver_function<void()>("cuMemCreate", 10000, cudaDriverEntryPointVersionNotSufficent));
+  const auto create = driver_function<decltype(cuMemCreate)>("cuMemCreate", 12000, found);
+  const auto release = driver_function<decltype(cuMemRelease)>("cuMemRelease", 12000, found);
+  const auto reserve =
+      driver_function<decltype(cuMemAddressReserve)>("cuMemAddressReserve", 12000, found);
+  const auto give_back = driver_function<decltype(cuMemAddressFree)>("cuMemAddressFree", 12000, found);
+  const auto map = driver_function<decltype(cuMemMap)>("cuMemMap", 12000, found);
+  const auto unmap = driver_function<decltype(cuMemUnmap)>("cuMemUnmap", 12000, found);
+  const auto set_access = driver_function<decltype(cuMemSetAccess)>("cuMemSetAccess", 12000, found);
+  const auto text = driver_function<decltype(cuGetErrorName)>("cuGetErrorName", 12000, found);
+  const auto attribute =
+      driver_function<decltype(cuDeviceGetAttribute)>("cuDeviceGetAttribute", 12000, found);
+  if (failures) return;
+
+  int value = 0;
+  EXPECT(attribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0) == CUDA_SUCCESS);
+  EXPECT(value == 132);
+  const char* name = nullptr;
+  EXPECT(text(CUDA_ERROR_NOT_READY, &name) == CUDA_SUCCESS);
+  EXPECT(name && std::strcmp(name, "CUDA_ERROR_NOT_READY") == 0);
+
+  // Two blocks of memory at neighbouring addresses are one piece to the program.
+  constexpr std::size_t block = std::size_t{2} << 20;
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUdeviceptr range = 0;
+  CUmemGenericAllocationHandle handles[2] = {};
+  std::size_t free_before = 0, free_now = 0, total = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_before, &total));
+  EXPECT(reserve(&range, 16 * block, 0, 0, 0) == CUDA_SUCCESS);
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_now, &total));
+  EXPECT(free_now == free_before);  // addresses cost nothing
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(create(&handles[i], block, &prop, 0) == CUDA_SUCCESS);
+    EXPECT(map(range + static_cast<CUdeviceptr>(i) * block, block, 0, handles[i], 0) == CUDA_SUCCESS);
+  }
+  EXPECT(map(range, block, 0, handles[0], 0) == CUDA_ERROR_INVALID_VALUE);  // taken
+  CUmemAccessDesc access{};
+  access.location = prop.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  EXPECT(set_access(range, 3 * block, &access, 1) == CUDA_ERROR_INVALID_VALUE);  // not all mapped
+  EXPECT(set_access(range, 2 * block, &access, 1) == CUDA_SUCCESS);
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_now, &total));
+  EXPECT(free_before - free_now == 2 * block);
+  const long long out[2] = {7, 8};
+  long long in[2] = {};
+  void* const middle = reinterpret_cast<void*>(range + block - sizeof(long long));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(middle, out, sizeof out, cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaSuccess, cudaMemcpy(in, middle, sizeof in, cudaMemcpyDeviceToHost));
+  EXPECT(in[0] == 7 && in[1] == 8);
+  for (const auto handle : handles) EXPECT(release(handle) == CUDA_SUCCESS);
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_now, &total));
+  EXPECT(free_before - free_now == 2 * block);  // the mappings still hold it
+  EXPECT(unmap(range, 2 * block) == CUDA_SUCCESS);
+  EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_now, &total));
+  EXPECT(free_now == free_before);
+  EXPECT(give_back(range, 16 * block) == CUDA_SUCCESS);
+}
+
 int main() {
   devices();
+  driver();
   memory();
   launches();
   streams_and_events();
