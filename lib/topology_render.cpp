@@ -281,23 +281,13 @@ std::string render_svg(const Cluster& cluster) {
       x += box_width + 8 + 2 * gap;
       continue;
     }
-    // Four rows: NICs; PCIe switches; NVSwitch, CPU and memory; GPUs.
-    std::vector<NodeId> nics, slots, middle;
-    for (const NodeId node : nodes_of(topology)) {
-      if (!topology.name(node).starts_with(host.name + "/")) continue;
-      const NodeKind kind = topology.kind(node);
-      if (kind == NodeKind::nic) nics.push_back(node);
-      if (kind == NodeKind::pcie_switch) slots.push_back(node);
-      if (kind == NodeKind::host_bridge || kind == NodeKind::memory || kind == NodeKind::nvswitch)
-        middle.push_back(node);
-    }
-    const std::size_t longest =
-        std::max({nics.size(), slots.size(), middle.size(), host.gpus.size(), std::size_t{3}});
-    const double width = static_cast<double>(longest) * (box_width + gap) + gap;
-    frame(x, width, 4 * (box_height + 28) + 4,
+    // Six rows: NICs; CPU and memory; PCIe ports; PCIe switches; NVSwitch; GPUs.
+    const double width =
+        static_cast<double>(std::max<std::size_t>(host.gpus.size(), 3)) * (box_width + gap) + gap;
+    frame(x, width, 6 * (box_height + 18) + 4,
           host.name + ": " + std::to_string(host.gpus.size()) + " x " + host.gpu_model);
     const auto row_y = [&](int r) {
-      return host_top + 14 + box_height / 2 + r * (box_height + 28);
+      return host_top + 14 + box_height / 2 + r * (box_height + 18);
     };
     const auto spread = [&](const std::vector<NodeId>& nodes, int r) {
       for (std::size_t k = 0; k < nodes.size(); ++k)
@@ -305,11 +295,37 @@ std::string render_svg(const Cluster& cluster) {
             x + width * (static_cast<double>(k) + 0.5) / static_cast<double>(nodes.size()),
             row_y(r)};
     };
+    std::vector<NodeId> nics, middle, ports, slots, nvswitches;
+    for (const NodeId node : nodes_of(topology)) {
+      const std::string& name = topology.name(node);
+      if (!name.starts_with(host.name + "/")) continue;
+      switch (topology.kind(node)) {
+        case NodeKind::nic:
+          nics.push_back(node);
+          break;
+        case NodeKind::memory:
+          middle.push_back(node);
+          break;
+        case NodeKind::host_bridge:
+          (name == host.name + "/cpu" ? middle : ports).push_back(node);
+          break;
+        case NodeKind::pcie_switch:
+          slots.push_back(node);
+          break;
+        case NodeKind::nvswitch:
+          nvswitches.push_back(node);
+          break;
+        default:
+          break;
+      }
+    }
     spread(nics, 0);
-    spread(slots, 1);
-    spread(middle, 2);
-    spread(host.gpus, 3);
-    bottom = std::max(bottom, host_top + 4 * (box_height + 28) + 24);
+    spread(middle, 1);
+    spread(ports, 2);
+    spread(slots, 3);
+    spread(nvswitches, 4);
+    spread(host.gpus, 5);
+    bottom = std::max(bottom, host_top + 6 * (box_height + 18) + 24);
     x += width + 2 * gap;
   }
   if (cluster.hosts.empty()) {

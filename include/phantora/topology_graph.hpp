@@ -2,9 +2,10 @@
 
 #include <phantora/topology.hpp>
 
-// Boost 1.74 raises -Wmaybe-uninitialized under -O2 even as a system header.
+// Boost 1.74 raises these under -O2 and under sanitizers, even as a system header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <boost/graph/adjacency_list.hpp>
 #pragma GCC diagnostic pop
 
