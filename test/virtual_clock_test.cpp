@@ -32,6 +32,19 @@ TEST(VirtualClock, WaitingNeverGoesBack) {
   EXPECT_EQ(clock.now(), Time{8us});
 }
 
+TEST(VirtualClock, WaitingWhileRunningChargesHostTimeOnce) {
+  cpu = 0ns;
+  VirtualClock clock{read_cpu};
+  clock.resume_host();
+  cpu += 10ns;
+  clock.wait_until(Time{10ns});  // already there
+  EXPECT_EQ(clock.now(), Time{10ns});
+  clock.wait_until(Time{100ns});
+  EXPECT_EQ(clock.now(), Time{100ns});
+  cpu += 5ns;
+  EXPECT_EQ(clock.now(), Time{105ns});
+}
+
 TEST(VirtualClock, WithoutATimerHostTimeIsFree) {
   VirtualClock clock;
   clock.resume_host();

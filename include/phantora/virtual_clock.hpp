@@ -24,9 +24,14 @@ class VirtualClock {
 
   /// Adds modelled time, `by` >= 0.
   void advance(Duration by) noexcept { time_ += by; }
-  /// Moves to `instant` if that is later.
+  /// Moves to `instant` if that is later than now().
   void wait_until(Time instant) noexcept {
+    if (instant <= time_) return;
+    // Host time up to here has passed before the wait, not after it.
+    const bool running = running_;
+    pause_host();
     if (instant > time_) time_ = instant;
+    if (running) resume_host();
   }
   /// From here on, host time is charged.
   void resume_host() noexcept {
