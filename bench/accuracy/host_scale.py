@@ -1,13 +1,12 @@
 """Derives --host-scale for this machine from the host_cost rows measured on an H200's host.
 
 Runs test/programs/host_cost.py with scales 1 and 0: the second is the modelled cost of the API calls
-alone, the difference is this machine's own CPU time for what is between them. The scale that makes
-each row equal to the real one is printed, and their median, which is the default of `phantora run`
-on the machine where it was taken. Usage: host_scale.py PHANTORA PYTHON
+alone, the difference is this machine's own CPU time for what is between them. Printed are the scale
+that makes each row equal to the real one, and the one that makes the sum of all rows equal, which is
+the default of `phantora run` as taken on the machine where the project is built. Usage: host_scale.py PHANTORA PYTHON
 """
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 
@@ -29,12 +28,11 @@ for line in (ROOT / "test/data/h200_overlap_and_host_cost.jsonl").read_text().sp
     if row["test"] == "host_cost":
         real[row["call"]] = row["us"]
 whole, api = measure(1), measure(0)
-scales = []
+host = here = 0.0
 print("| call | real, us | API model, us | CPU here, us | scale |\n| --- | --- | --- | --- | --- |")
 for call, us in real.items():
     cpu = whole[call] - api[call]
-    scale = (us - api[call]) / cpu
-    if call != "pass":  # too short to tell
-        scales.append(scale)
-    print(f"| {call} | {us:.2f} | {api[call]:.2f} | {cpu:.2f} | {scale:.2f} |")
-print(f"\nMedian scale: {statistics.median(scales):.2f}")
+    host += us - api[call]
+    here += cpu
+    print(f"| {call} | {us:.2f} | {api[call]:.2f} | {cpu:.2f} | {(us - api[call]) / cpu:.2f} |")
+print(f"\nScale of the sums: {host / here:.2f}")
