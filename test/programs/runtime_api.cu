@@ -1,29 +1,29 @@
-// What a CUDA C++ program may rely on by CUDA's documentation, checked from inside one, on two H200s.
-// Prints what failed; exit status 1 if anything did.
-#include <cuda.h>
-#include <cuda_runtime.h>
-
+// What a CUDA C++ program may rely on by CUDA's documentation, checked from inside one, on two
+// H200s. Prints what failed; exit status 1 if anything did.
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include <cuda.h>
+#include <cuda_runtime.h>
+
 static int failures = 0;
 
-#define EXPECT(condition)                                                   \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
-      std::printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition);  \
-      ++failures;                                                           \
-    }                                                                       \
+#define EXPECT(condition)                                                  \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      std::printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                          \
+    }                                                                      \
   } while (0)
-#define EXPECT_STATUS(expected, call)                                                         \
-  do {                                                                                        \
-    const cudaError_t status = (call);                                                        \
-    if (status != (expected)) {                                                               \
-      std::printf("%s:%d: %s gave %s, expected %s\n", __FILE__, __LINE__, #call,              \
-                  cudaGetErrorName(status), cudaGetErrorName(expected));                      \
-      ++failures;                                                                             \
-    }                                                                                         \
+#define EXPECT_STATUS(expected, call)                                            \
+  do {                                                                           \
+    const cudaError_t status = (call);                                           \
+    if (status != (expected)) {                                                  \
+      std::printf("%s:%d: %s gave %s, expected %s\n", __FILE__, __LINE__, #call, \
+                  cudaGetErrorName(status), cudaGetErrorName(expected));         \
+      ++failures;                                                                \
+    }                                                                            \
   } while (0)
 
 __constant__ float table[16];
@@ -61,7 +61,8 @@ static void memory() {
   EXPECT_STATUS(cudaSuccess, cudaMemset(b, 0, 4));
   EXPECT_STATUS(cudaSuccess, cudaMemcpy(in.data(), b, 4096, cudaMemcpyDeviceToHost));
   EXPECT(in[0] == 0 && in[1] == 3 && in[1023] == 3069);
-  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemcpy(in.data(), out.data(), 64, cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaMemcpy(in.data(), out.data(), 64, cudaMemcpyHostToDevice));
   EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
 
   // A 4 x 4 corner out of a 32 x 32 matrix.
@@ -172,8 +173,8 @@ static void streams_and_events() {
   EXPECT_STATUS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, start, untimed));
 
   static int called = 0;
-  EXPECT_STATUS(cudaSuccess,
-                cudaLaunchHostFunc(one, [](void* count) { ++*static_cast<int*>(count); }, &called));
+  EXPECT_STATUS(cudaSuccess, cudaLaunchHostFunc(
+                                 one, [](void* count) { ++*static_cast<int*>(count); }, &called));
   EXPECT_STATUS(cudaSuccess, cudaStreamSynchronize(one));
   EXPECT(called == 1);
   cudaStreamCaptureStatus capture{};
@@ -181,7 +182,8 @@ static void streams_and_events() {
   EXPECT(capture == cudaStreamCaptureStatusNone);
   EXPECT_STATUS(cudaSuccess, cudaStreamDestroy(one));
   EXPECT_STATUS(cudaSuccess, cudaStreamDestroy(two));
-  for (cudaEvent_t event : {start, end, untimed}) EXPECT_STATUS(cudaSuccess, cudaEventDestroy(event));
+  for (cudaEvent_t event : {start, end, untimed})
+    EXPECT_STATUS(cudaSuccess, cudaEventDestroy(event));
   EXPECT_STATUS(cudaSuccess, cudaFree(data));
   cudaGetLastError();
 }
@@ -242,7 +244,8 @@ static void driver() {
   const auto release = driver_function<decltype(cuMemRelease)>("cuMemRelease", 12000, found);
   const auto reserve =
       driver_function<decltype(cuMemAddressReserve)>("cuMemAddressReserve", 12000, found);
-  const auto give_back = driver_function<decltype(cuMemAddressFree)>("cuMemAddressFree", 12000, found);
+  const auto give_back =
+      driver_function<decltype(cuMemAddressFree)>("cuMemAddressFree", 12000, found);
   const auto map = driver_function<decltype(cuMemMap)>("cuMemMap", 12000, found);
   const auto unmap = driver_function<decltype(cuMemUnmap)>("cuMemUnmap", 12000, found);
   const auto set_access = driver_function<decltype(cuMemSetAccess)>("cuMemSetAccess", 12000, found);
@@ -272,7 +275,8 @@ static void driver() {
   EXPECT(free_now == free_before);  // addresses cost nothing
   for (int i = 0; i < 2; ++i) {
     EXPECT(create(&handles[i], block, &prop, 0) == CUDA_SUCCESS);
-    EXPECT(map(range + static_cast<CUdeviceptr>(i) * block, block, 0, handles[i], 0) == CUDA_SUCCESS);
+    EXPECT(map(range + static_cast<CUdeviceptr>(i) * block, block, 0, handles[i], 0) ==
+           CUDA_SUCCESS);
   }
   EXPECT(map(range, block, 0, handles[0], 0) == CUDA_ERROR_INVALID_VALUE);  // taken
   CUmemAccessDesc access{};

@@ -1,5 +1,6 @@
-#include <cassert>
 #include <phantora/phantora.hpp>
+
+#include <cassert>
 using namespace phantora;
 using namespace std::chrono_literals;
 
