@@ -439,7 +439,10 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   void part_reached(std::uint64_t id, Time at) {
     if (const auto group = groups_.find(id); group != groups_.end()) {
       group->second.reached = at;
-      if (group->second.messages.empty()) finish_group(id, at);
+      if (group->second.messages.empty()) {
+        finish_group(id, at);
+        return;
+      }
       for (const std::uint64_t message : std::vector{group->second.messages}) {
         operation_reached(operations_.at(message), at);
       }
