@@ -202,6 +202,11 @@ std::uint64_t Engine::peak_memory(GpuIndex gpu) const {
 // --- Messages ---
 
 void Engine::step(std::chrono::milliseconds patience) {
+  // A delivery larger than a socket's buffer goes in parts, as the rank reads it.
+  for (Process& process : processes_) {
+    flush(process);
+    if (!process.outgoing.empty() && !process.ended) patience = std::chrono::milliseconds{1};
+  }
   std::array<epoll_event, 64> events{};
   const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                                static_cast<int>(patience.count()));
