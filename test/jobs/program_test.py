@@ -173,14 +173,16 @@ class Torchrun(JobTest):
         from job import TORCH_PYTHON
         torchrun = os.path.join(os.path.dirname(TORCH_PYTHON), "torchrun")
         program = self.write("program.py", """
-            import os, socket, torch, torch.distributed as dist
+            import os, socket, sys, torch, torch.distributed as dist
             local = int(os.environ["LOCAL_RANK"])
             torch.cuda.set_device(local)
             dist.init_process_group("nccl", device_id=torch.device("cuda", local))
             x = torch.full((4,), float(dist.get_rank()), device="cuda")
             dist.all_reduce(x)
-            print("rank", dist.get_rank(), dist.get_world_size(), local, socket.gethostname(),
-                  torch.cuda.device_count(), x.tolist(), flush=True)
+            # torchrun starts `python -u`, and the ranks of a host share its pipe: with print, whose
+            # text and line end are two writes there, lines of two ranks can mix.
+            sys.stdout.write(f"rank {dist.get_rank()} {dist.get_world_size()} {local} "
+                             f"{socket.gethostname()} {torch.cuda.device_count()} {x.tolist()}\\n")
             dist.destroy_process_group()
             """)
         job = self.run_job([torchrun, program], cluster="h200:2x2",
