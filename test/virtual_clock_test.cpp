@@ -45,6 +45,30 @@ TEST(VirtualClock, WaitingWhileRunningChargesHostTimeOnce) {
   EXPECT_EQ(clock.now(), Time{105ns});
 }
 
+TEST(VirtualClock, TheScaleChangesFromHereOn) {
+  cpu = 0ns;
+  VirtualClock clock{read_cpu, 2.0};
+  clock.resume_host();
+  cpu += 10ns;
+  clock.set_host_scale(0.5);
+  cpu += 10ns;
+  EXPECT_EQ(clock.now(), Time{25ns});
+}
+
+// A timer that is a system call takes part of its own time before the instant that it returns and
+// the rest after it: two calls in a row differ by one whole call.
+TEST(VirtualClock, ReadingTheTimerIsFree) {
+  cpu = 0ns;
+  VirtualClock clock{[] { return cpu += 500ns; }, 2.0, 500ns};
+  clock.resume_host();
+  EXPECT_EQ(clock.now(), Time{});
+  cpu += 30ns;
+  EXPECT_EQ(clock.now(), Time{60ns});
+  EXPECT_EQ(clock.now(), Time{60ns});
+  clock.pause_host();
+  EXPECT_EQ(clock.now(), Time{60ns});
+}
+
 TEST(VirtualClock, WithoutATimerHostTimeIsFree) {
   VirtualClock clock;
   clock.resume_host();

@@ -27,6 +27,7 @@ enum class Api : std::uint8_t {
   memset_async,
   event_create,
   event_record,
+  event_record_with_flags,
   event_record_timing,
   event_query,
   stream_wait_event,
@@ -36,6 +37,7 @@ enum class Api : std::uint8_t {
   gemm,           ///< cublasGemmEx, cublasGemmStridedBatchedEx
   lt_matmul,      ///< cublasLtMatmul
   lt_heuristic,   ///< cublasLtMatmulAlgoGetHeuristic
+  cudnn_execute,  ///< cudnnBackendExecute
   graph_launch,
   nccl_enqueue,  ///< one NCCL operation, outside of or at the end of a group
   count
@@ -50,6 +52,9 @@ class ApiCall {
   ~ApiCall();
   ApiCall(const ApiCall&) = delete;
   ApiCall& operator=(const ApiCall&) = delete;
+
+ private:
+  bool stops_clock_ = false;
 };
 
 }  // namespace phantora::rank

@@ -19,12 +19,6 @@
 namespace phantora::rank {
 namespace {
 
-std::chrono::nanoseconds thread_cpu_time() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds{t.tv_sec} + std::chrono::nanoseconds{t.tv_nsec};
-}
-
 struct Facts {
   bool virtual_time = false;
   HostTimePolicy policy;
@@ -39,7 +33,7 @@ HostTimePolicy parse_policy(const char* text, const char* scale) {
     policy.kind = HostTime::fixed;
     policy.per_call = std::chrono::nanoseconds{std::strtoll(kind.c_str() + 6, nullptr, 10)};
   }
-  if (scale != nullptr) policy.scale = std::strtod(scale, nullptr);
+  if (scale != nullptr && std::string{scale} != "auto") policy.scale = std::strtod(scale, nullptr);
   return policy;
 }
 
@@ -150,8 +144,9 @@ HostThread& this_thread() noexcept {
   if (self == nullptr) {
     const HostTimePolicy& policy = host_time_policy();
     const bool measured = policy.kind == HostTime::measured;
-    self =
-        new HostThread{.clock = VirtualClock{measured ? thread_cpu_time : nullptr, policy.scale}};
+    self = new HostThread{
+        .clock = measured ? VirtualClock{thread_cpu_time, policy.scale.value_or(1), reading_cost()}
+                          : VirtualClock{}};
     registration.thread = self;
     if (getpid() == static_cast<pid_t>(syscall(SYS_gettid))) {
       self->issues = true;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "channel/wire.hpp"
+#include "rank/host_speed.hpp"
 
 #include <phantora/virtual_clock.hpp>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 /// Virtual time of the threads of this process (design section 4, rules 1, 2 and 6).
 namespace phantora::rank {
@@ -13,6 +15,7 @@ namespace phantora::rank {
 /// What the calling thread is to the simulation.
 struct HostThread {
   VirtualClock clock;
+  HostSpeed speed{};
   /// Issues GPU work: it is a logical process, and its clock moves. The main thread is one from the
   /// start; others become one with their first call that issues work.
   bool issues = false;
@@ -44,8 +47,8 @@ Time virtual_now() noexcept;
 enum class HostTime : std::uint8_t { measured, fixed, off };
 struct HostTimePolicy {
   HostTime kind = HostTime::measured;
-  Duration per_call{};  ///< of `fixed`
-  double scale = 1.0;
+  Duration per_call{};            ///< of `fixed`
+  std::optional<double> scale{};  ///< of `measured`; nothing: by HostSpeed
 };
 const HostTimePolicy& host_time_policy() noexcept;
 

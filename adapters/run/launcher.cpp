@@ -188,7 +188,8 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
       {"TRITON_LIBCUDA_PATH", hooks.string()},
       {channel::socket_variable, socket_name},
       {channel::host_time_variable, options.host_time},
-      {channel::host_scale_variable, fmt::format("{}", options.host_scale)},
+      {channel::host_scale_variable,
+       options.host_scale ? fmt::format("{}", *options.host_scale) : "auto"},
       {channel::epoch_variable, epoch(options)},
   };
   for (const Host& host : cluster.hosts) {

@@ -14,9 +14,8 @@ struct LaunchOptions {
   std::string report{};
   std::string trace{};
   std::string host_time = "measured";
-  /// Simulated per measured host time: by bench/accuracy/host_scale.py on the 2-core
-  /// machine where the project is built, against the host of an H200 (three runs: 0.57 to 0.67).
-  double host_scale = 0.64;
+  /// Simulated per measured host time; nothing: as fast as an H200's host (rank/host_speed.hpp).
+  std::optional<double> host_scale{};
   std::string sync = "conservative";
   std::string per{};  ///< "gpu", "host", or empty: by the command
   int runnable = 0;   ///< 0: as many as there are cores

@@ -27,9 +27,10 @@ int main(int argc, char** argv) {
                             text.find_first_not_of("0123456789", 6) == std::string::npos);
         return known ? "" : "expected measured, fixed:NS or off, not " + text;
       });
-  run->add_option("--host-scale", options.host_scale, "simulated per measured host time")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  run->add_option("--host-scale", options.host_scale,
+                  "simulated per measured host time (default: by this machine's speed beside an "
+                  "H200's host, measured as it runs)")
+      ->check(CLI::NonNegativeNumber);
   run->add_option("--sync", options.sync, "conservative")->capture_default_str();
   run->add_option("--per", options.per, "start COMMAND once per gpu or once per host")
       ->check(CLI::IsMember({"gpu", "host"}));

@@ -42,7 +42,7 @@ struct RunFacts {
   std::string cluster;
   std::vector<std::string> command;
   std::string host_time;
-  double host_scale = 1.0;
+  std::optional<double> host_scale{};  ///< nothing: measured as it ran
   std::string sync;
   int status = 0;
   /// Absent where the report must be equal in every run (host time off or fixed).

@@ -16,12 +16,23 @@ class VirtualClock {
 
   /// @param timer  what running costs; nullptr: host time is free.
   /// @param host_scale  simulated seconds per measured second, >= 0.
-  explicit VirtualClock(HostTimer timer = nullptr, double host_scale = 1.0) noexcept
-      : timer_{timer}, host_scale_{host_scale} {}
+  /// @param reading_cost  measured time between two calls of `timer` with nothing between them,
+  ///                      >= 0; it is not charged.
+  explicit VirtualClock(HostTimer timer = nullptr, double host_scale = 1.0,
+                        std::chrono::nanoseconds reading_cost = {}) noexcept
+      : timer_{timer}, host_scale_{host_scale}, reading_cost_{reading_cost} {}
 
   /// The present, including host time since resume_host().
-  [[nodiscard]] Time now() const noexcept { return time_ + (running_ ? unbooked() : Duration{}); }
+  [[nodiscard]] Time now() noexcept {
+    if (running_) book();
+    return time_;
+  }
 
+  /// From here on; what has passed since resume_host() is charged at the old scale.
+  void set_host_scale(double host_scale) noexcept {
+    if (running_) book();
+    host_scale_ = host_scale;
+  }
   /// Adds modelled time, `by` >= 0.
   void advance(Duration by) noexcept { time_ += by; }
   /// Moves to `instant` if that is later than now().
@@ -35,24 +46,30 @@ class VirtualClock {
   }
   /// From here on, host time is charged.
   void resume_host() noexcept {
-    if (timer_ != nullptr) mark_ = timer_();
+    if (timer_ != nullptr) mark_ = timer_() + reading_cost_;
     running_ = true;
   }
   /// Books the host time since resume_host() and stops charging.
   void pause_host() noexcept {
-    if (running_) time_ += unbooked();
+    if (running_) book();
     running_ = false;
   }
 
  private:
-  [[nodiscard]] Duration unbooked() const noexcept {
-    if (timer_ == nullptr) return {};
-    const std::chrono::duration<double, std::pico> measured = timer_() - mark_;
-    return Duration{static_cast<Duration::rep>(measured.count() * host_scale_)};
+  /// Charges the host time up to here.
+  void book() noexcept {
+    if (timer_ == nullptr) return;
+    const std::chrono::nanoseconds reading = timer_();
+    if (reading > mark_) {
+      const std::chrono::duration<double, std::pico> measured = reading - mark_;
+      time_ += Duration{static_cast<Duration::rep>(measured.count() * host_scale_)};
+    }
+    mark_ = reading + reading_cost_;
   }
 
   HostTimer timer_;
   double host_scale_;
+  std::chrono::nanoseconds reading_cost_;
   Time time_{};
   std::chrono::nanoseconds mark_{};
   bool running_ = false;

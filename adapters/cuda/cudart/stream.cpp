@@ -33,7 +33,8 @@ PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStre
                                                      unsigned) {
   const auto* known = reinterpret_cast<rank::Event*>(event);
   const bool timing = known && !(known->flags & cudaEventDisableTiming);
-  return device_entry(timing ? Api::event_record_timing : Api::event_record, [&] {
+  const Api cost = timing ? Api::event_record_timing : Api::event_record_with_flags;
+  return device_entry(cost, [&] {
     if (!event) return cudaErrorInvalidResourceHandle;
     rank::Stream& target = stream_of(stream);
     if (known->device != target.device) return cudaErrorInvalidResourceHandle;
@@ -43,7 +44,9 @@ PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStre
 }
 
 PHANTORA_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+  return device_entry(Api::event_record, [&] {
+    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+  });
 }
 
 PHANTORA_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {

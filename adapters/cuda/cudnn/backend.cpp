@@ -246,7 +246,7 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t hand
 PHANTORA_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                                   cudnnBackendDescriptor_t plan,
                                                   cudnnBackendDescriptor_t variant_pack) {
-  return entry(Api::lt_matmul, [&] {
+  return entry(Api::cudnn_execute, [&] {
     if (!handle || !plan || !variant_pack) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     const Choice choice = choice_of(*hold_of(plan)->descriptor);
     if (!choice.graph) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;

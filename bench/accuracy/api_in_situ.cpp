@@ -1,0 +1,218 @@
+// Host time of CUDA, cuBLAS, cuDNN and NCCL calls while a real program trains on a real GPU:
+//
+//   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters \
+//     bench/accuracy/api_in_situ.cpp adapters/rank/host_speed.cpp -o api_in_situ.so
+//   API_IN_SITU=out LD_PRELOAD=./api_in_situ.so python3 test/programs/train.py --model gpt2
+//   --parallel none
+//
+// writes out.PID with a JSON line per call. A tight loop of one call (test/data/api_cost.jsonl)
+// finds its code and data in the caches; between the operations of a framework it takes twice as
+// long, and that is what a training step pays. It also times reference_work() where a rank of ours
+// does. Calls within calls are not counted.
+
+#include "rank/host_speed.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <dlfcn.h>
+#include <nccl.h>
+#include <time.h>
+#include <unistd.h>
+
+#undef cublasGemmEx
+
+namespace {
+
+double now_us(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
+}
+
+struct Call {
+  const char* name;
+  std::mutex mutex{};
+  std::vector<double> us{};
+
+  void add(double each) {
+    const std::lock_guard lock{mutex};
+    us.push_back(each);
+  }
+};
+
+struct Calls {
+  std::mutex mutex;
+  std::vector<Call*> all;
+};
+Calls& calls() {
+  static auto* known = new Calls;  // outlives every thread
+  return *known;
+}
+
+Call& call_named(const char* name) {
+  const std::lock_guard lock{calls().mutex};
+  return *calls().all.emplace_back(new Call{name});
+}
+
+/// Runs reference_work() about every 5 ms of the thread's CPU time.
+void sample_host_speed() {
+  static Call& work = call_named("reference_work");
+  static Call& reading = call_named("thread_cpu_clock");
+  thread_local int looked = 0;
+  thread_local double last = 0;
+  if (++looked % 64 != 0) return;
+  const double begin = now_us(CLOCK_THREAD_CPUTIME_ID);
+  if (begin - last < 5000) return;
+  static volatile unsigned result;
+  result = phantora::rank::reference_work();
+  const double end = now_us(CLOCK_THREAD_CPUTIME_ID);
+  last = now_us(CLOCK_THREAD_CPUTIME_ID);
+  work.add(end - begin);
+  reading.add(last - end);
+}
+
+thread_local int depth = 0;
+
+class Timed {
+ public:
+  explicit Timed(Call& call) : call_{call} {
+    if (depth++ == 0) sample_host_speed();
+    begin_ = now_us(CLOCK_MONOTONIC);
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  ~Timed() {
+    const double end = now_us(CLOCK_MONOTONIC);
+    if (--depth == 0) call_.add(end - begin_);
+  }
+
+ private:
+  Call& call_;
+  double begin_;
+};
+
+/// The real function; also in a library that the program loaded for itself alone.
+void* real(const char* name) {
+  if (void* found = dlsym(RTLD_NEXT, name)) return found;
+  for (const char* library : {"libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",
+                              "libcudnn.so.9", "libcudnn_graph.so.9", "libnccl.so.2"}) {
+    void* handle = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == nullptr) continue;
+    if (void* found = dlsym(handle, name)) return found;
+  }
+  std::fprintf(stderr, "api_in_situ: nobody defines %s\n", name);
+  std::abort();
+}
+
+struct AtExit {
+  ~AtExit() {
+    const char* prefix = std::getenv("API_IN_SITU");
+    if (prefix == nullptr) return;
+    const std::string path = prefix + ("." + std::to_string(getpid()));
+    std::FILE* out = nullptr;
+    for (Call* call : calls().all) {
+      const std::lock_guard lock{call->mutex};
+      std::vector<double>& us = call->us;
+      if (us.size() < 100) continue;
+      if (out == nullptr) out = std::fopen(path.c_str(), "w");
+      if (out == nullptr) return;
+      std::sort(us.begin(), us.end());
+      // First calls load kernels and choose algorithms: the mean is of all but the outer tenths.
+      const std::size_t tenth = us.size() / 10;
+      double sum = 0;
+      for (std::size_t i = tenth; i < us.size() - tenth; ++i) sum += us[i];
+      std::fprintf(out,
+                   "{\"call\": \"%s\", \"n\": %zu, \"mean_us\": %.3f, \"p10_us\": %.3f, "
+                   "\"p50_us\": %.3f, \"p90_us\": %.3f}\n",
+                   call->name, us.size(), sum / static_cast<double>(us.size() - 2 * tenth),
+                   us[tenth], us[us.size() / 2], us[us.size() - 1 - tenth]);
+    }
+    if (out != nullptr) std::fclose(out);
+  }
+} at_exit;
+
+}  // namespace
+
+// clang-format off: one row per call
+#define TIMED(result, name, parameters, arguments)                                \
+  extern "C" result name parameters {                                             \
+    static Call& timed_call = call_named(#name);                                  \
+    static auto timed_real = reinterpret_cast<result(*) parameters>(real(#name)); \
+    const Timed timed{timed_call};                                                \
+    return timed_real arguments;                                                  \
+  }
+TIMED(cudaError_t, __cudaLaunchKernel,
+      (cudaKernel_t k, dim3 g, dim3 b, void** a, size_t m, cudaStream_t s), (k, g, b, a, m, s))
+TIMED(cudaError_t, cudaLaunchKernel,
+      (const void* f, dim3 g, dim3 b, void** a, size_t m, cudaStream_t s), (f, g, b, a, m, s))
+TIMED(cudaError_t, cudaLaunchKernelExC, (const cudaLaunchConfig_t* c, const void* f, void** a),
+      (c, f, a))
+TIMED(cudaError_t, cudaMemcpyAsync,
+      (void* d, const void* f, size_t n, cudaMemcpyKind k, cudaStream_t s), (d, f, n, k, s))
+TIMED(cudaError_t, cudaMemsetAsync, (void* d, int v, size_t n, cudaStream_t s), (d, v, n, s))
+TIMED(cudaError_t, cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s))
+TIMED(cudaError_t, cudaEventRecordWithFlags, (cudaEvent_t e, cudaStream_t s, unsigned f), (e, s, f))
+TIMED(cudaError_t, cudaEventQuery, (cudaEvent_t e), (e))
+TIMED(cudaError_t, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned f), (e, f))
+TIMED(cudaError_t, cudaEventDestroy, (cudaEvent_t e), (e))
+TIMED(cudaError_t, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned f), (s, e, f))
+TIMED(cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))
+TIMED(cudaError_t, cudaDeviceSynchronize, (), ())
+TIMED(cudaError_t, cudaStreamQuery, (cudaStream_t s), (s))
+TIMED(cudaError_t, cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus* c), (s, c))
+TIMED(cudaError_t, cudaPointerGetAttributes, (cudaPointerAttributes * a, const void* p), (a, p))
+TIMED(cublasStatus_t, cublasGemmEx,
+      (cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+       const void* al, const void* a, cudaDataType at, int lda, const void* b, cudaDataType bt,
+       int ldb, const void* be, void* c, cudaDataType ct, int ldc, cublasComputeType_t cp,
+       cublasGemmAlgo_t g),
+      (h, ta, tb, m, n, k, al, a, at, lda, b, bt, ldb, be, c, ct, ldc, cp, g))
+TIMED(cublasStatus_t, cublasGemmStridedBatchedEx,
+      (cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+       const void* al, const void* a, cudaDataType at, int lda, long long sa, const void* b,
+       cudaDataType bt, int ldb, long long sb, const void* be, void* c, cudaDataType ct, int ldc,
+       long long sc, int bc, cublasComputeType_t cp, cublasGemmAlgo_t g),
+      (h, ta, tb, m, n, k, al, a, at, lda, sa, b, bt, ldb, sb, be, c, ct, ldc, sc, bc, cp, g))
+TIMED(cublasStatus_t, cublasLtMatmul,
+      (cublasLtHandle_t h, cublasLtMatmulDesc_t m, const void* al, const void* a,
+       cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb, const void* be,
+       const void* c, cublasLtMatrixLayout_t lc, void* d, cublasLtMatrixLayout_t ld,
+       const cublasLtMatmulAlgo_t* g, void* w, size_t wn, cudaStream_t s),
+      (h, m, al, a, la, b, lb, be, c, lc, d, ld, g, w, wn, s))
+TIMED(cublasStatus_t, cublasLtMatmulAlgoGetHeuristic,
+      (cublasLtHandle_t h, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t la,
+       cublasLtMatrixLayout_t lb, cublasLtMatrixLayout_t lc, cublasLtMatrixLayout_t ld,
+       cublasLtMatmulPreference_t p, int n, cublasLtMatmulHeuristicResult_t* r, int* o),
+      (h, m, la, lb, lc, ld, p, n, r, o))
+TIMED(cublasStatus_t, cublasSetStream_v2, (cublasHandle_t h, cudaStream_t s), (h, s))
+TIMED(cudnnStatus_t, cudnnSetStream, (cudnnHandle_t h, cudaStream_t s), (h, s))
+TIMED(cudnnStatus_t, cudnnBackendExecute,
+      (cudnnHandle_t h, cudnnBackendDescriptor_t p, cudnnBackendDescriptor_t v), (h, p, v))
+TIMED(cudnnStatus_t, cudnnBackendFinalize, (cudnnBackendDescriptor_t d), (d))
+TIMED(cudnnStatus_t, cudnnBackendCreateDescriptor,
+      (cudnnBackendDescriptorType_t t, cudnnBackendDescriptor_t* d), (t, d))
+TIMED(cudnnStatus_t, cudnnBackendSetAttribute,
+      (cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t a, cudnnBackendAttributeType_t t,
+       int64_t n, const void* e),
+      (d, a, t, n, e))
+TIMED(ncclResult_t, ncclAllReduce,
+      (const void* f, void* t, size_t n, ncclDataType_t d, ncclRedOp_t o, ncclComm_t c,
+       cudaStream_t s),
+      (f, t, n, d, o, c, s))
+TIMED(ncclResult_t, ncclAllGather,
+      (const void* f, void* t, size_t n, ncclDataType_t d, ncclComm_t c, cudaStream_t s),
+      (f, t, n, d, c, s))
+TIMED(ncclResult_t, ncclReduceScatter,
+      (const void* f, void* t, size_t n, ncclDataType_t d, ncclRedOp_t o, ncclComm_t c,
+       cudaStream_t s),
+      (f, t, n, d, o, c, s))
+TIMED(ncclResult_t, ncclGroupEnd, (), ())
