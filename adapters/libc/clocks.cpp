@@ -64,7 +64,9 @@ int clock_gettime(clockid_t clock, timespec* out) {
   if (rank::in_virtual_time()) {
     const std::int64_t zero = epoch_of(clock);
     if (zero >= 0) {
-      *out = to_timespec(zero + virtual_ns());
+      const bool realtime = zero == epoch_of(CLOCK_REALTIME);
+      *out = to_timespec(
+          zero + read_ns(realtime ? rank::ProgramClock::realtime : rank::ProgramClock::monotonic));
       return 0;
     }
   }
@@ -73,14 +75,14 @@ int clock_gettime(clockid_t clock, timespec* out) {
 
 int gettimeofday(timeval* out, void* zone) {
   if (!rank::in_virtual_time()) return real_gettimeofday(out, zone);
-  const std::int64_t now = epoch_of(CLOCK_REALTIME) + virtual_ns();
+  const std::int64_t now = epoch_of(CLOCK_REALTIME) + read_ns(rank::ProgramClock::realtime);
   *out = {.tv_sec = now / ns_per_s, .tv_usec = now % ns_per_s / 1000};
   return 0;
 }
 
 time_t time(time_t* out) {
   if (!rank::in_virtual_time()) return real_time(out);
-  const time_t now = (epoch_of(CLOCK_REALTIME) + virtual_ns()) / ns_per_s;
+  const time_t now = (epoch_of(CLOCK_REALTIME) + read_ns(rank::ProgramClock::realtime)) / ns_per_s;
   if (out != nullptr) *out = now;
   return now;
 }
@@ -105,7 +107,7 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespe
   const int result = sleep_for(ns, __builtin_return_address(0), [&] {
     return real_clock_nanosleep(clock, flags, deadline.real(), left);
   });
-  if (result == 0) rank::this_thread().read_once_ps = deadline.virtual_ps();
+  if (result == 0) rank::shows_once(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
   return result;
 }
 

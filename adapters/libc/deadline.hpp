@@ -37,6 +37,10 @@ inline std::int64_t epoch_of(clockid_t clock) noexcept {
 inline std::int64_t virtual_ns() noexcept {
   return rank::virtual_now().time_since_epoch().count() / 1000;
 }
+/// The same as the program reads it.
+inline std::int64_t read_ns(rank::ProgramClock clock) noexcept {
+  return rank::read_clock(clock).time_since_epoch().count() / 1000;
+}
 
 timespec real_now(clockid_t clock) noexcept;
 

@@ -86,4 +86,10 @@ ApiCall::~ApiCall() {
   thread.clock.resume_host();
 }
 
+void costs_more(std::chrono::nanoseconds by) noexcept {
+  if (!in_virtual_time() || host_time_policy().kind != HostTime::measured) return;
+  HostThread& thread = this_thread();
+  if (thread.issues) thread.clock.advance(by);
+}
+
 }  // namespace phantora::rank

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 /// Marks the extent of one intercepted call, so that the thread's clock is charged what the real
@@ -56,5 +57,8 @@ class ApiCall {
  private:
   bool stops_clock_ = false;
 };
+
+/// Within a call: it costs this much more than calls of its kind do, in `measured` host time.
+void costs_more(std::chrono::nanoseconds by) noexcept;
 
 }  // namespace phantora::rank

@@ -248,6 +248,13 @@ FatBinary::FatBinary(const void* image) {
   }
 }
 
+std::size_t FatBinary::bytes_read() const noexcept {
+  std::size_t bytes = 0;
+  for (const Entry& entry : entries_)
+    if (entry.cubin) bytes += entry.compressed != 0 ? entry.decompressed : entry.payload.size();
+  return bytes;
+}
+
 std::vector<std::byte> decompress(const FatBinary::Entry& entry) {
   if (entry.compressed == 0) return {entry.payload.begin(), entry.payload.end()};
   const auto in = part(entry.payload, 0, entry.compressed);

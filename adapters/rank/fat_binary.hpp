@@ -44,6 +44,8 @@ class FatBinary {
     std::size_t decompressed = 0;  ///< bytes
     std::optional<Cubin> cubin{};  ///< once read
   };
+  /// Size of the code that find() has decompressed so far.
+  [[nodiscard]] std::size_t bytes_read() const noexcept;
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
 
  private:

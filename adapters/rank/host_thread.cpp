@@ -191,17 +191,24 @@ Time virtual_now() noexcept {
   } else {
     now = Time{Duration{latest_ps.load(std::memory_order_relaxed)}};
   }
-  now = std::max(now, Time{Duration{thread.read_at_least_ps}});
+  return std::max(now, Time{Duration{thread.read_at_least_ps}});
+}
+
+Time read_clock(ProgramClock clock) noexcept {
+  HostThread& thread = this_thread();
+  const Time now = virtual_now();
   // A loop that reads the clock until it shows a certain time ends in every mode, as polling the
   // GPU does: nothing but a loop reads so often between two GPU calls.
   constexpr int many = 10'000;
   if (thread.issues && host_time_policy().kind != HostTime::measured && ++thread.readings > many) {
     thread.clock.advance(std::chrono::microseconds{1});
   }
-  if (thread.read_once_ps > 0) {
-    now = std::max(now, Time{Duration{std::exchange(thread.read_once_ps, 0)}});
-  }
-  return now;
+  std::int64_t& once = thread.read_once_ps[static_cast<std::size_t>(clock)];
+  return std::max(now, Time{Duration{std::exchange(once, 0)}});
+}
+
+void shows_once(Time deadline) noexcept {
+  this_thread().read_once_ps.fill(deadline.time_since_epoch().count());
 }
 
 void wait_timed_out(Time deadline) noexcept {
@@ -216,8 +223,10 @@ void wait_timed_out(Time deadline) noexcept {
   deadline += timer_slack;
   if (polls && thread.issues) {
     sleeps_until(deadline);
+  } else if (polls) {
+    thread.read_at_least_ps = deadline.time_since_epoch().count();
   } else {
-    (polls ? thread.read_at_least_ps : thread.read_once_ps) = deadline.time_since_epoch().count();
+    shows_once(deadline);
   }
 }
 
@@ -246,7 +255,7 @@ void wait_begins(const void* object) noexcept {
 
 void wait_ends(std::int64_t timed_out_at_ps) noexcept {
   HostThread& thread = this_thread();
-  if (timed_out_at_ps != channel::no_time) thread.read_once_ps = timed_out_at_ps;
+  if (timed_out_at_ps != channel::no_time) shows_once(Time{Duration{timed_out_at_ps}});
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
   {
     const std::lock_guard lock{issuers().mutex};

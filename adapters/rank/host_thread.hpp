@@ -5,6 +5,7 @@
 
 #include <phantora/virtual_clock.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -22,8 +23,9 @@ struct HostThread {
   int api_depth = 0;                    ///< nested ApiCalls
   channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
   std::uint32_t index = channel::no_thread;
-  const void* waits_for = nullptr;    ///< what it sleeps on, while waiting
-  std::int64_t read_once_ps = 0;      ///< a wait timed out: the next reading shows its deadline
+  const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
+  /// A wait timed out: the next reading of each ProgramClock shows its deadline.
+  std::array<std::int64_t, 2> read_once_ps{};
   std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
   int readings = 0;                   ///< of the clock since the last GPU call
 };
@@ -39,9 +41,17 @@ void become_issuer(HostThread& thread) noexcept;
 /// Shows the thread's clock to the engine and to the other threads.
 void publish(HostThread& thread) noexcept;
 
-/// Virtual time as the calling thread reads it: its own clock if it issues work, else the rank's
-/// latest.
+/// Virtual time for the calling thread: its own clock if it issues work, else the rank's latest.
 Time virtual_now() noexcept;
+
+/// The clocks that a program reads. Those who wait with a deadline look at one or both of them
+/// afterwards: C++'s condition_variable, built for an old glibc, at both.
+enum class ProgramClock : std::uint8_t { realtime, monotonic };
+/// Virtual time as the program reads it from a clock.
+Time read_clock(ProgramClock clock) noexcept;
+/// The calling thread has waited until `deadline` of virtual time: its next look at each clock
+/// shows that, also where its time has not come so far.
+void shows_once(Time deadline) noexcept;
 
 /// What the launcher chose.
 enum class HostTime : std::uint8_t { measured, fixed, off };

@@ -1,5 +1,6 @@
 #include "rank/kernel_launch.hpp"
 
+#include "rank/api_call.hpp"
 #include "rank/data_queue.hpp"
 #include "rank/device_memory.hpp"
 #include "rank/fat_binary.hpp"
@@ -10,6 +11,8 @@
 #include <phantora/gpu_model.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -37,10 +40,26 @@ constexpr Reader readers[] = {
     read_attention,     read_lookup,    read_embedding,    read_pooling,
 };
 
+/// Host time of loading a module's code, which the driver does when the first of its kernels is
+/// launched (CUDA_MODULE_LOADING=LAZY, the default), and of each other kernel's first launch: a
+/// line through 138 and the median of 156 first launches in training steps on H200 hosts,
+/// 2026-11-21 (test/data/first_launch.tsv; half of the 138 lie within 17 % of it).
+struct LoadingCost {
+  static constexpr std::chrono::microseconds module{557};
+  static constexpr double ns_per_byte = 0.143;
+  static constexpr std::chrono::microseconds kernel{27};
+};
+
 /// The first file's fat binary of each module, kept: kernels of one module are launched together.
 FatBinary& fat_binary(const Module& module) {
   static auto* const all = new std::unordered_map<const Module*, FatBinary>;
   return all->try_emplace(&module, module.image).first->second;
+}
+
+std::chrono::nanoseconds loading_time(const FatBinary& code) {
+  return LoadingCost::module +
+         std::chrono::nanoseconds{static_cast<std::int64_t>(
+             LoadingCost::ns_per_byte * static_cast<double>(code.bytes_read()))};
 }
 
 std::mutex& reading_mutex() {
@@ -98,7 +117,10 @@ const KernelReading& reading_of(const Kernel& kernel) {
   reading->parts = signature(reading->name);
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   if (kernel.module != nullptr) {
-    if (auto found = fat_binary(*kernel.module).find(kernel.mangled, architecture)) {
+    FatBinary& code = fat_binary(*kernel.module);
+    const bool loaded = code.bytes_read() > 0;
+    if (auto found = code.find(kernel.mangled, architecture)) {
+      costs_more(loaded ? LoadingCost::kernel : loading_time(code));
       reading->kernel_resources = std::move(*found);
     } else {
       warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +

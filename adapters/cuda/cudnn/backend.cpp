@@ -5,6 +5,8 @@
 #include "cuda/library/operation.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 
 using namespace phantora::cudnn;
 namespace library = phantora::library;
@@ -126,6 +128,16 @@ Choice choice_of(const Descriptor& plan) {
           engine->get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0)};
 }
 
+// Host time of making a plan, in training steps on H200 hosts (test/data/first_use.jsonl): the
+// first look for engines loads the library's tables; graphs of several operations are compiled; a
+// single convolution loads a kernel when it first runs (about 70 plans of ResNet-50 took 118 to 173
+// ms).
+struct PlanningCost {
+  static constexpr std::chrono::microseconds first_search{14'700};
+  static constexpr std::chrono::microseconds fused{40'200};
+  static constexpr std::chrono::microseconds single{2'100};
+};
+
 cudnnStatus_t finalize(Descriptor& descriptor) {
   switch (descriptor.type) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
@@ -143,12 +155,17 @@ cudnnStatus_t finalize(Descriptor& descriptor) {
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
       describe_configuration(descriptor);
       break;
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
+      static std::once_flag searched;
+      std::call_once(searched, [] { rank::costs_more(PlanningCost::first_search); });
       answer(descriptor);
       break;
+    }
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
       const Choice choice = choice_of(descriptor);
       if (!choice.graph) return CUDNN_STATUS_BAD_PARAM;
+      const bool fused = choice.graph->references(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() > 1;
+      rank::costs_more(fused ? PlanningCost::fused : PlanningCost::single);
       descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                      std::vector<std::int64_t>{
                          static_cast<std::int64_t>(workspace_bytes(*choice.graph, choice.engine))});
