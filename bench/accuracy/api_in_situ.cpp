@@ -5,10 +5,11 @@
 //   API_IN_SITU=out LD_PRELOAD=./api_in_situ.so python3 test/programs/train.py --model gpt2
 //   --parallel none
 //
-// writes out.PID with a JSON line per call. A tight loop of one call (test/data/api_cost.jsonl)
-// finds its code and data in the caches; between the operations of a framework it takes twice as
-// long, and that is what a training step pays. It also times reference_work() where a rank of ours
-// does. Calls within calls are not counted.
+// writes out.PID with a JSON line per call, and out.PID.first with one for each call of over 300 us
+// (libraries load themselves at first use) and each kernel's first launch. A tight loop of one call
+// (test/data/api_cost.jsonl) finds its code and data in the caches; between the operations of a
+// framework it takes twice as long, and that is what a training step pays. It also times
+// reference_work() where a rank of ours does. Calls within calls are not counted.
 
 #include "rank/host_speed.hpp"
 
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <cublasLt.h>
@@ -80,23 +82,57 @@ void sample_host_speed() {
   reading.add(last - end);
 }
 
+/// Where first uses are written; nullptr if nobody asked.
+std::FILE* first_uses() {
+  static std::FILE* const out = [] {
+    const char* prefix = std::getenv("API_IN_SITU");
+    return prefix == nullptr
+               ? nullptr
+               : std::fopen((prefix + ("." + std::to_string(getpid())) + ".first").c_str(), "w");
+  }();
+  return out;
+}
+
+void note_first_use(const char* call, double us, const char* kernel) {
+  if (first_uses() == nullptr) return;
+  std::fprintf(first_uses(), "{\"call\": \"%s\", \"us\": %.1f, \"kernel\": \"%s\"}\n", call, us,
+               kernel);
+}
+
+/// The name of a kernel that was not launched before, else nullptr.
+const char* name_if_new(cudaKernel_t kernel) {
+  static std::mutex mutex;
+  static auto* const seen = new std::unordered_set<cudaKernel_t>;
+  const std::lock_guard lock{mutex};
+  if (!seen->insert(kernel).second) return nullptr;
+  using GetName = int (*)(const char**, cudaKernel_t);
+  static const auto get_name = reinterpret_cast<GetName>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY), "cuKernelGetName"));
+  const char* name = "?";
+  get_name(&name, kernel);
+  return name;
+}
+
 thread_local int depth = 0;
 
 class Timed {
  public:
-  explicit Timed(Call& call) : call_{call} {
+  explicit Timed(Call& call, const char* new_kernel = nullptr) : call_{call}, kernel_{new_kernel} {
     if (depth++ == 0) sample_host_speed();
     begin_ = now_us(CLOCK_MONOTONIC);
   }
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
   ~Timed() {
-    const double end = now_us(CLOCK_MONOTONIC);
-    if (--depth == 0) call_.add(end - begin_);
+    const double us = now_us(CLOCK_MONOTONIC) - begin_;
+    if (--depth > 0) return;
+    call_.add(us);
+    if (kernel_ != nullptr || us > 300) note_first_use(call_.name, us, kernel_ ? kernel_ : "");
   }
 
  private:
   Call& call_;
+  const char* kernel_;
   double begin_;
 };
 
@@ -142,7 +178,6 @@ struct AtExit {
 
 }  // namespace
 
-// clang-format off: one row per call
 #define TIMED(result, name, parameters, arguments)                                \
   extern "C" result name parameters {                                             \
     static Call& timed_call = call_named(#name);                                  \
@@ -150,12 +185,19 @@ struct AtExit {
     const Timed timed{timed_call};                                                \
     return timed_real arguments;                                                  \
   }
-TIMED(cudaError_t, __cudaLaunchKernel,
-      (cudaKernel_t k, dim3 g, dim3 b, void** a, size_t m, cudaStream_t s), (k, g, b, a, m, s))
+extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                          void** arguments, size_t shared, cudaStream_t stream) {
+  static Call& call = call_named("__cudaLaunchKernel");
+  static auto launch = reinterpret_cast<decltype(&__cudaLaunchKernel)>(real("__cudaLaunchKernel"));
+  const Timed timed{call, name_if_new(kernel)};
+  return launch(kernel, grid, block, arguments, shared, stream);
+}
 TIMED(cudaError_t, cudaLaunchKernel,
       (const void* f, dim3 g, dim3 b, void** a, size_t m, cudaStream_t s), (f, g, b, a, m, s))
 TIMED(cudaError_t, cudaLaunchKernelExC, (const cudaLaunchConfig_t* c, const void* f, void** a),
       (c, f, a))
+TIMED(cudaError_t, cudaSetDevice, (int d), (d))
+TIMED(cudaError_t, cudaFuncGetAttributes, (cudaFuncAttributes * a, const void* f), (a, f))
 TIMED(cudaError_t, cudaMemcpyAsync,
       (void* d, const void* f, size_t n, cudaMemcpyKind k, cudaStream_t s), (d, f, n, k, s))
 TIMED(cudaError_t, cudaMemsetAsync, (void* d, int v, size_t n, cudaStream_t s), (d, v, n, s))
