@@ -1,6 +1,6 @@
 // Host time of CUDA, cuBLAS, cuDNN and NCCL calls while a real program trains on a real GPU:
 //
-//   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters \
+//   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters
 //     bench/accuracy/api_in_situ.cpp adapters/rank/host_speed.cpp -o api_in_situ.so
 //   API_IN_SITU=out LD_PRELOAD=./api_in_situ.so python3 test/programs/train.py --model gpt2
 //   --parallel none
@@ -74,7 +74,7 @@ void sample_host_speed() {
   if (++looked % 64 != 0) return;
   const double begin = now_us(CLOCK_THREAD_CPUTIME_ID);
   if (begin - last < 5000) return;
-  static volatile unsigned result;
+  [[maybe_unused]] static volatile unsigned result;
   result = phantora::rank::reference_work();
   const double end = now_us(CLOCK_THREAD_CPUTIME_ID);
   last = now_us(CLOCK_THREAD_CPUTIME_ID);
