@@ -159,7 +159,7 @@ std::vector<LinkUse> MaxMin::uses(Slot slot) const {
   return uses;
 }
 
-void MaxMin::join_links(Slot slot) {
+void MaxMin::join_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   flow.present = 1;
@@ -172,11 +172,11 @@ void MaxMin::join_links(Slot slot) {
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back({slot, i});
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
-    touch(use.link, Effect::lowers);
+    if (then == Then::evaluate) touch(use.link, Effect::lowers);
   }
 }
 
-void MaxMin::leave_links(Slot slot) {
+void MaxMin::leave_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   const FillingKey key = keys_[slot];
@@ -194,7 +194,7 @@ void MaxMin::leave_links(Slot slot) {
     entries[use.position] = last;
     flows_[last.flow].uses()[last.use].position = use.position;
     entries.pop_back();
-    touch(use.link, Effect::raises);
+    if (then == Then::evaluate) touch(use.link, Effect::raises);
   }
   flow.present = 0;
   flow.rate = 0;
@@ -203,19 +203,24 @@ void MaxMin::leave_links(Slot slot) {
 
 void MaxMin::insert(Slot slot) {
   note_change(slot);
-  join_links(slot);
+  join_links(slot, Then::evaluate);
 }
 
 void MaxMin::remove(Slot slot) {
   note_change(slot);
-  leave_links(slot);
+  leave_links(slot, Then::evaluate);
 }
 
-void MaxMin::withdraw(Slot slot) { leave_links(slot); }
+void MaxMin::withdraw(Slot slot) { leave_links(slot, Then::leave); }
 
 void MaxMin::restore(Slot slot, FillingKey key) {
-  if (!flows_[slot].present) join_links(slot);
-  assign(slot, key, FillingKey::cap_link);
+  if (!flows_[slot].present) join_links(slot, Then::leave);
+  assign(slot, key, FillingKey::cap_link, Then::leave);
+}
+
+void MaxMin::reconsider(std::uint32_t link) {
+  enter(link);
+  touch(link, Effect::lowers);
 }
 
 void MaxMin::set_cap(Slot slot, double cap) {
@@ -225,9 +230,9 @@ void MaxMin::set_cap(Slot slot, double cap) {
   }
   // As if it came anew: its level may go either way.
   note_change(slot);
-  leave_links(slot);
+  leave_links(slot, Then::evaluate);
   own_terms(slot).cap = cap;
-  join_links(slot);
+  join_links(slot, Then::evaluate);
 }
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
@@ -251,7 +256,7 @@ void MaxMin::note_change(Slot slot) {
 
 /// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
 /// evaluated and needs no second look.
-void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
+void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   const FillingKey old = keys_[slot];
@@ -273,7 +278,7 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
       const Int128 weight = fixed_weight(amount, its.shares);
       link.weight += is_weight ? weight : -weight;
     }
-    if (index == by) continue;
+    if (index == by || then == Then::leave) continue;
     // A flow that stops elsewhere before this link saturates leaves more to the others.
     touch(index, filling                    ? Effect::stops
                  : was_weight || change > 0 ? Effect::raises
@@ -283,13 +288,13 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
   keys_[slot] = key;
 }
 
-/// Notes what a link was before it is changed.
+/// Notes that a link is about to change.
 void MaxMin::enter(std::uint32_t index) {
   Link& link = links_[index];
   if (link.touched) return;
   link.touched = true;
   link.floor = 0;
-  touched_.push_back({index, surely_open(link), link.residual});
+  touched_.push_back(index);
 }
 
 /// Queues a link whose flows have changed, at a lower bound of its level.
@@ -303,8 +308,8 @@ void MaxMin::touch(std::uint32_t index, Effect effect) {
   if (bound < queue_.level(index)) queue_.set(index, bound);
 }
 
-void MaxMin::drain_queue() {
-  while (queue_.least() != LinkQueue::not_queued && conflicts_.empty()) {
+std::optional<std::uint32_t> MaxMin::solve() {
+  while (queue_.least() != LinkQueue::not_queued) {
     const double bound = queue_.least();
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];
@@ -313,19 +318,18 @@ void MaxMin::drain_queue() {
     const double now = link.weight == 0 ? 0.0 : level(link, link.residual, link.weight);
     if (bound < now && queue_.least() < now) {
       queue_.set(index, now);
+    } else if (link.stamp >= instant_) {
+      return index;
     } else {
       evaluate(index);
     }
   }
+  return std::nullopt;
 }
 
 /// Finds where the link saturates, given where others stop its flows, and stops the rest there.
 void MaxMin::evaluate(std::uint32_t index) {
   Link& link = links_[index];
-  if (link.stamp >= instant_) {
-    conflicts_.push_back(index);
-    return;
-  }
   const std::vector<Entry>& entries = flows_of_[index];
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
@@ -408,39 +412,25 @@ void MaxMin::evaluate(std::uint32_t index) {
     const Candidate& it = candidates_[i];
     if (keys_[it.flow] == it.key) continue;
     note_change(it.flow);
-    assign(it.flow, it.key, index);
+    assign(it.flow, it.key, index, Then::evaluate);
   }
   const auto stop = [&](Slot flow) {
     if (keys_[flow] == key) return;
     note_change(flow);
-    assign(flow, key, index);
+    assign(flow, key, index, Then::evaluate);
   };
   for (const Slot flow : own_) stop(flow);
   for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
 }
 
-const std::vector<MaxMin::Change>& MaxMin::solve() {
-  drain_queue();
-  if (!conflicts_.empty()) return changes_;
-  std::size_t kept = 0;
-  for (const Change& change : changes_) {
-    Flow& flow = flows_[change.flow];
-    flow.changed = 0;
-    if (flow.rate != change.rate || !(keys_[change.flow] == change.key)) changes_[kept++] = change;
-  }
-  changes_.resize(kept);
-  return changes_;
-}
-
 void MaxMin::settle() {
-  for (const Touched& it : touched_) {
-    links_[it.link].touched = false;
-    if (queue_.queued(it.link)) queue_.set(it.link, LinkQueue::not_queued);
+  for (const std::uint32_t link : touched_) {
+    links_[link].touched = false;
+    if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   }
   for (const Change& change : changes_) flows_[change.flow].changed = 0;
   touched_.clear();
   changes_.clear();
-  conflicts_.clear();
 }
 
 double MaxMin::load(std::uint32_t index) const {
