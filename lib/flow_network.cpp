@@ -90,14 +90,13 @@ struct Rerouted {
   Duration latency;
 };
 
-/// A flow that a replay has taken back in time, and what is known of its future from before.
+/// A flow in a replay, beside what it was in the past as that was known before.
 struct Rewound {
   Slot slot;
-  bool differs;    ///< it has changed otherwise than before: the rest is void
-  bool present;    ///< in the end
-  FillingKey key;  ///< in the end
-  double
-      counted;  ///< the rate up to which the histories of its links allow for it, once it differs
+  bool differs;     ///< its progress is not what it was: its records are void
+  bool astray;      ///< neither is its key
+  double counted;   ///< the rate up to which the histories of its links allow for it, if it differs
+  FillingKey last;  ///< its key in the end; filling if it was not there
   std::vector<std::uint64_t> future;  ///< positions of its records, the next one at the back
 };
 
@@ -139,13 +138,12 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Replay by difference. A start told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
 /// flows back to the instant. From there the replay goes through the instants at which something
-/// happens on rewound links. A flow whose past is as it was adopts what the journal says it became,
-/// as a guess. The guess holds wherever a link carries only such flows; links with a flow that
-/// differs are evaluated if anything changed on them, and MaxMin repairs what does not agree. A
-/// flow that becomes something else than before differs from then on: its records are void, and its
-/// other links are rewound too, unless they were so far from saturation ever since that it cannot
-/// matter. All links agree, and the state in which they do is unique: it is that of execution in
-/// order.
+/// happens on rewound links. A flow adopts, as a guess, what the journal says it became. The guess
+/// holds wherever a link carries only flows that are in step with their past. Links with a flow
+/// that has gone astray are evaluated if anything changed on them, and MaxMin repairs what does not
+/// agree. A link to which a stray flow comes is rewound too, at the first instant from which its
+/// history does not rule out that it is saturated. So all links agree at every instant, and the
+/// state in which they do is unique: it is that of execution in order.
 ///
 /// Everything from the late change on is undone where dependence goes further than flows that share
 /// links: observers want to be told in order, routes may follow load, links that are down move
@@ -158,6 +156,7 @@ class FlowNetwork::Impl {
         observers_{std::make_shared<std::vector<FlowObserver*>>()},
         marks_(view_.link_count()),
         left_(view_.link_count()),
+        stray_on_(view_.link_count()),
         excess_(view_.link_count()) {
     for (std::uint32_t link = 0; link < view_.link_count(); ++link)
       histories_.emplace_back(solver_.residual(link));
@@ -450,7 +449,12 @@ class FlowNetwork::Impl {
   /// @param key, rate  of the flow, until the change.
   /// @return its rate before the instant.
   double record(Slot slot, Ps at, FillingKey key, double rate) {
-    if (replaying()) differ(slot, rate);
+    if (replaying()) {
+      const std::uint32_t index = rewound_of_[slot];
+      Rewound& flow = index == 0 ? add_rewound(slot, key) : rewound_[index - 1];
+      if (!flow.differs)
+        differ(flow, flow.future.empty() ? std::nullopt : std::optional{flow.future.back()}, rate);
+    }
     Progress& progress = progress_[slot];
     std::uint64_t first = 0;
     if (progress.since == at || replaying()) {
@@ -497,6 +501,7 @@ class FlowNetwork::Impl {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
       marks_[link] = 0;
+      stray_on_[link] = 0;
     }
     marked_.clear();
     for (std::size_t i = 0; i < rewound_count_; ++i) rewound_of_[rewound_[i].slot] = 0;
@@ -515,7 +520,9 @@ class FlowNetwork::Impl {
     replay_end_ = std::max(replay_end_, at);
     mark(link, rewound);
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
-    for (const Slot slot : solver_.flows_on(link)) rewind(slot, at);
+    flows_on_.clear();
+    solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
+    for (const Slot slot : flows_on_) rewind(slot, at);
     for (const Slot slot : left_[link]) rewind(slot, at);
     histories_[link].forget_after(at);
     solver_.reconsider(link);
@@ -525,29 +532,39 @@ class FlowNetwork::Impl {
     if (rewound_of_[slot] != 0) return;
     std::uint64_t it = progress_[slot].last;
     if (it <= before_.begin() || before_[it - 1].at <= at) return;
-    Rewound& flow = add_rewound(slot);
+    Rewound& flow = add_rewound(slot, solver_.key(slot));
     for (; it > before_.begin() && before_[it - 1].at > at; it = before_[it - 1].previous)
       flow.future.push_back(it - 1);
-    const Before& before = before_[flow.future.back()];
-    if (before.since != Before::not_running) {
-      solver_.restore(slot, before.key());
-    } else if (flow.present) {
-      solver_.withdraw(slot);
-    }
-    schedule(before.at, rewound_of_[slot] - 1);
+    adopt(flow);
+    schedule(before_[flow.future.back()].at, rewound_of_[slot] - 1);
   }
 
-  Rewound& add_rewound(Slot slot) {
+  Rewound& add_rewound(Slot slot, FillingKey last) {
     if (rewound_count_ == rewound_.size()) rewound_.emplace_back();
     Rewound& flow = rewound_[rewound_count_++];
     rewound_of_[slot] = static_cast<std::uint32_t>(rewound_count_);
     flow.slot = slot;
-    flow.differs = false;
-    flow.present = solver_.present(slot);
-    flow.key = solver_.key(slot);
+    flow.differs = flow.astray = false;
     flow.counted = 0;
+    flow.last = last;
     flow.future.clear();
     return flow;
+  }
+
+  /// What a flow was, as that was known before; filling if it was not there.
+  [[nodiscard]] FillingKey past_key(const Rewound& flow) const {
+    if (flow.future.empty()) return flow.last;
+    const Before& before = before_[flow.future.back()];
+    return before.since == Before::not_running ? FillingKey{} : before.key();
+  }
+
+  void adopt(const Rewound& flow) {
+    const FillingKey key = past_key(flow);
+    if (!key.filling()) {
+      solver_.restore(flow.slot, key);
+    } else if (solver_.present(flow.slot)) {
+      solver_.withdraw(flow.slot);
+    }
   }
 
   void schedule(Ps at, std::uint64_t index) {
@@ -555,105 +572,132 @@ class FlowNetwork::Impl {
     std::push_heap(agenda_.begin(), agenda_.end());
   }
 
-  /// Lets the rewound flows become at an instant what they became before.
-  /// @return whether a link has to be evaluated.
+  /// Lets the flows in the replay become at an instant what they became before.
+  /// @return whether that leaves anything to do.
   bool adopt(Ps at) {
     adopted_.clear();
+    strays_.clear();
+    due_links_.clear();
     while (!agenda_.empty() && agenda_.front().at == at) {
-      const std::uint64_t index = agenda_.front().what;
+      const std::uint64_t what = agenda_.front().what;
       std::pop_heap(agenda_.begin(), agenda_.end());
       agenda_.pop_back();
-      Rewound& flow = rewound_[index];
-      if (flow.differs) continue;
-      const Slot slot = flow.slot;
-      const Before& before = before_[flow.future.back()];
-      std::size_t left = flow.future.size();
-      while (left > 0 && before_[flow.future[left - 1]].at == at) --left;
-      if (left > 0) {
-        const Before& next = before_[flow.future[left - 1]];
-        solver_.restore(slot, next.key());
-        schedule(next.at, index);
-      } else if (flow.present) {
-        solver_.restore(slot, flow.key);
-      } else if (const double rate = solver_.rate(slot);
-                 drained(before.since, before.remaining, rate) == at) {
-        solver_.withdraw(slot);
+      if (what >= link_due) {
+        due_links_.push_back(static_cast<std::uint32_t>(what - link_due));
       } else {
-        // It ended at once when its rate changed: that may be otherwise now.
-        differ(slot, rate);
-        const Progress& progress = progress_[slot];
-        ends_.set(slot, drained(progress.since, progress.remaining, rate));
-        continue;
+        adopt(rewound_[what], at);
       }
-      flow.future.resize(left);
-      adopted_.push_back(slot);
     }
-    bool reconsidered = false;
+    bool evaluate = false;
+    for (const std::uint32_t link : due_links_) {
+      if (stray_on_[link] == 0 || (marks_[link] & rewound)) continue;
+      rewind_link(link, at);
+      evaluate = true;
+    }
     for (const Slot slot : adopted_) {
       solver_.for_each_link(slot, [&](std::uint32_t link) {
-        if (marks_[link] != (rewound | differing)) return;
+        if (stray_on_[link] == 0 || !(marks_[link] & rewound)) return;
         solver_.reconsider(link);
-        reconsidered = true;
+        evaluate = true;
       });
     }
-    return reconsidered;
+    return evaluate || !strays_.empty() || !solver_.changes().empty();
   }
 
-  /// From here on a flow is not what it was before; its rate was, until now, `rate`.
-  void differ(Slot slot, double rate) {
-    const std::uint32_t index = rewound_of_[slot];
-    Rewound& flow = index == 0 ? add_rewound(slot) : rewound_[index - 1];
-    if (flow.differs) return;
+  void adopt(Rewound& flow, Ps at) {
+    const std::uint64_t first = flow.future.back();
+    while (!flow.future.empty() && before_[flow.future.back()].at == at) flow.future.pop_back();
+    if (!flow.future.empty()) schedule(before_[flow.future.back()].at, rewound_of_[flow.slot] - 1);
+    const FillingKey key = past_key(flow);
+    if (!flow.differs) {
+      const Before& before = before_[first];
+      const double rate = solver_.rate(flow.slot);
+      if (!key.filling() || drained(before.since, before.remaining, rate) == at) {
+        adopt(flow);
+        adopted_.push_back(flow.slot);
+        return;
+      }
+      // It ended at once when its rate changed: that may be otherwise now.
+      differ(flow, first, rate);
+      const Progress& progress = progress_[flow.slot];
+      ends_.set(flow.slot, drained(progress.since, progress.remaining, rate));
+    } else if (!flow.astray && !key.filling()) {
+      solver_.guess(flow.slot, key);
+      adopted_.push_back(flow.slot);
+    }
+    if (compare(flow)) strays_.push_back(flow.slot);
+  }
+
+  /// Notes whether a flow is in step with its past. @return whether it has gone astray just now.
+  bool compare(Rewound& flow) {
+    const bool astray = solver_.key(flow.slot) != past_key(flow);
+    if (astray == flow.astray) return false;
+    flow.astray = astray;
+    solver_.for_each_link(flow.slot, [&](std::uint32_t link) {
+      mark(link, visited);
+      stray_on_[link] += astray ? 1 : std::uint32_t(-1);
+    });
+    return astray;
+  }
+
+  /// From here on the progress of a flow is not what it was. The first of its records that are void
+  /// is `from`; its rate was, until now, `rate`.
+  void differ(Rewound& flow, std::optional<std::uint64_t> from, double rate) {
     flow.differs = true;
     flow.counted = least_rate(flow, rate);
-    if (!flow.future.empty()) {
-      const Before& before = before_[flow.future.back()];
-      Progress& progress = progress_[slot];
-      progress.since = before.since;
-      progress.remaining = before.remaining;
-      progress.last = before.previous;
-      flow.future.clear();
-    }
-    solver_.for_each_link(slot, [&](std::uint32_t link) { mark(link, differing); });
+    if (!from) return;
+    const Before& before = before_[*from];
+    Progress& progress = progress_[flow.slot];
+    progress.since = before.since;
+    progress.remaining = before.remaining;
+    progress.last = before.previous;
   }
 
-  /// The least rate that a flow had before, from now on.
+  /// The least rate that a flow had, as that was known before, from now on.
   [[nodiscard]] double least_rate(const Rewound& flow, double rate) const {
+    if (flow.last.filling()) return 0;
     for (const std::uint64_t it : flow.future)
       rate = std::min(rate, solver_.rate_at(flow.slot, before_[it].key()));
-    if (!flow.future.empty())
-      rate = flow.present ? std::min(rate, solver_.rate_at(flow.slot, flow.key)) : 0;
-    return rate;
+    return std::min(rate, solver_.rate_at(flow.slot, flow.last));
   }
 
-  /// Rewinds the links that changes have come to, unless they are so far from saturation from then
-  /// on that the changes cannot matter.
-  /// @return whether there is a link that has to be rewound.
+  /// Rewinds the links to which stray flows have come, or will later, when they may be saturated.
+  /// @return whether there is a link that has been rewound.
   bool rewind_affected(Ps at) {
-    for (const MaxMin::Change& change : solver_.changes()) {
-      if (!solver_.differs(change)) continue;
-      const double rate = solver_.rate(change.flow), counted = counted_rate(change);
-      const auto note = [&](std::uint32_t link, std::int64_t load) {
-        if (solver_.stamp(link) < at) return;
-        if (!(marks_[link] & affected)) affected_.push_back(link);
-        mark(link, affected);
-        excess_[link] += load;
-      };
-      solver_.for_each_load(change.flow, std::max(rate, counted), note);
-      solver_.for_each_load(change.flow, counted,
-                            [&](std::uint32_t link, std::int64_t load) { note(link, -load); });
-    }
-    std::size_t rewind = 0;
+    for (const MaxMin::Change& change : solver_.changes())
+      if (solver_.differs(change) && solver_.key(change.flow) != past_key(change))
+        note_affected(change.flow, counted_rate(change), at);
+    for (const Slot slot : strays_)
+      note_affected(slot, rewound_[rewound_of_[slot] - 1].counted, at);
+    bool any = false;
     for (const std::uint32_t link : affected_) {
-      const std::int64_t least = histories_[link].least_from(at);
-      if (least != LinkHistory::closed && solver_.open_with(link, least - excess_[link])) continue;
-      rewind_link(link, at);
-      ++rewind;
+      const Ps until = histories_[link].first_below(at, solver_.margin(link) + excess_[link]);
+      if (until <= at) {
+        rewind_link(link, at);
+        any = true;
+      } else if (until != LinkHistory::never) {
+        schedule(until, link_due + link);
+      }
     }
-    if (rewind > 0) forget_affected();
-    return rewind > 0;
+    if (any) forget_affected();
+    return any;
   }
 
+  void note_affected(Slot slot, double counted, Ps at) {
+    const double rate = solver_.rate(slot);
+    solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
+      if (solver_.stamp(link) < at) return;
+      if (!(marks_[link] & affected)) affected_.push_back(link);
+      mark(link, affected);
+      if (rate > counted)
+        excess_[link] += solver_.units(link, rate, amount) - solver_.units(link, counted, amount);
+    });
+  }
+
+  [[nodiscard]] FillingKey past_key(const MaxMin::Change& change) const {
+    const std::uint32_t index = rewound_of_[change.flow];
+    return index == 0 ? change.key : past_key(rewound_[index - 1]);
+  }
   [[nodiscard]] double counted_rate(const MaxMin::Change& change) const {
     const std::uint32_t index = rewound_of_[change.flow];
     if (index == 0) return change.rate;
@@ -666,12 +710,15 @@ class FlowNetwork::Impl {
     if (!replaying()) return;
     for (const std::uint32_t link : affected_) histories_[link].lower_from(at, excess_[link]);
     forget_affected();
-    for (const MaxMin::Change& change : solver_.changes()) {
-      const std::uint32_t index = rewound_of_[change.flow];
-      if (index == 0) continue;
-      double& counted = rewound_[index - 1].counted;
-      counted = std::max(counted, solver_.rate(change.flow));
-    }
+    const auto allow_for = [&](Slot slot) {
+      const std::uint32_t index = rewound_of_[slot];
+      if (index == 0) return;
+      Rewound& flow = rewound_[index - 1];
+      flow.counted = std::max(flow.counted, solver_.rate(slot));
+      compare(flow);
+    };
+    for (const MaxMin::Change& change : solver_.changes()) allow_for(change.flow);
+    for (const Slot slot : strays_) allow_for(slot);
   }
   void forget_affected() {
     for (const std::uint32_t link : affected_) {
@@ -791,8 +838,9 @@ class FlowNetwork::Impl {
   void reroute(Ps at) {
     std::vector<Slot> stalled;
     for (const std::uint32_t link : down_)
-      for (const Slot slot : solver_.flows_on(link))
+      solver_.for_each_flow(link, [&](Slot slot) {
         if (end_points_.contains(slot)) stalled.push_back(slot);
+      });
     std::sort(stalled.begin(), stalled.end(), [&](Slot a, Slot b) {
       const EndPoints &x = end_points_.at(a), &y = end_points_.at(b);
       return std::tie(x.key, x.src, x.dst, progress_[a].id) <
@@ -926,7 +974,8 @@ class FlowNetwork::Impl {
   bool selective_ = true;
 
   // Of links: what a replay has to do with them.
-  static constexpr std::uint8_t rewound = 1, differing = 2, affected = 4;
+  static constexpr std::uint8_t rewound = 1, visited = 2, affected = 4;
+  static constexpr std::uint64_t link_due = std::uint64_t{1} << 32;  ///< plus the link, in agenda_
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
   std::vector<std::uint8_t> marks_;
   std::vector<std::uint32_t> marked_;
@@ -934,8 +983,10 @@ class FlowNetwork::Impl {
   std::vector<Rewound> rewound_;         ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
   std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound
-  std::vector<Due> agenda_;                ///< a heap of rewound flows by their next records
-  std::vector<Slot> adopted_;
+  std::vector<Due> agenda_;  ///< a heap of rewound flows by their next records, and of links
+  std::vector<Slot> adopted_, strays_, flows_on_;
+  std::vector<std::uint32_t> due_links_;
+  std::vector<std::uint32_t> stray_on_;  ///< of each link, how many flows have gone astray
   std::vector<std::uint32_t> affected_;
   std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
   std::uint64_t ordered_from_ = 0;    ///< from this record on, the journal is in order of time

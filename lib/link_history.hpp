@@ -18,6 +18,8 @@ class LinkHistory {
   /// Stands for the residual of a link that may be saturated.
   static constexpr std::int64_t closed = std::numeric_limits<std::int64_t>::min();
 
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
   explicit LinkHistory(std::int64_t residual) : last_{before_all, residual} {}
 
   /// From an instant on, not before any other, the link has this residual. What was before
@@ -41,24 +43,24 @@ class LinkHistory {
     states_ = 1;
   }
 
-  /// The least residual from just before an instant to the present.
-  [[nodiscard]] std::int64_t least_from(std::int64_t at) const noexcept {
-    std::int64_t least = last_.least;
-    bool reached = last_.from < at;
-    for (std::size_t i = older_.size(); i > 0 && !reached; --i) {
-      least = std::min(least, older_[i - 1].least);
-      reached = older_[i - 1].from < at;
+  /// The first instant, from just before `at`, when the residual may be at most so much; `at` if it
+  /// is so before.
+  [[nodiscard]] std::int64_t first_below(std::int64_t at, std::int64_t residual) const noexcept {
+    std::int64_t first = never;
+    for (std::size_t i = older_.size() + 1; i-- > 0;) {
+      const Period& period = i < older_.size() ? older_[i] : last_;
+      if (period.least <= residual) first = std::max(at, period.from);
+      if (period.from < at) break;
     }
-    return least;
+    return first;
   }
 
   /// From just before an instant, the residuals may have been less by as much.
   void lower_from(std::int64_t at, std::int64_t by) noexcept {
-    last_.least -= by;
-    bool reached = last_.from < at;
-    for (std::size_t i = older_.size(); i > 0 && !reached; --i) {
-      older_[i - 1].least -= by;
-      reached = older_[i - 1].from < at;
+    for (std::size_t i = older_.size() + 1; i-- > 0;) {
+      Period& period = i < older_.size() ? older_[i] : last_;
+      if (period.least != closed) period.least -= by;
+      if (period.from < at) break;
     }
   }
 

@@ -218,6 +218,11 @@ void MaxMin::restore(Slot slot, FillingKey key) {
   assign(slot, key, FillingKey::cap_link, Then::leave);
 }
 
+void MaxMin::guess(Slot slot, FillingKey key) {
+  note_change(slot);
+  assign(slot, key, FillingKey::cap_link, Then::leave);
+}
+
 void MaxMin::reconsider(std::uint32_t link) {
   enter(link);
   touch(link, Effect::lowers);
@@ -446,12 +451,6 @@ double MaxMin::weight(std::uint32_t index) const {
   for (const Entry entry : flows_of_[index])
     sum += fixed_weight(terms(entry.flow).amount_on(entry.use), terms(entry.flow).shares);
   return to_double(sum) / weight_scale;
-}
-
-std::vector<MaxMin::Slot> MaxMin::flows_on(std::uint32_t index) const {
-  std::vector<Slot> slots;
-  for (const Entry entry : flows_of_[index]) slots.push_back(entry.flow);
-  return slots;
 }
 
 }  // namespace phantora

@@ -76,6 +76,8 @@ class MaxMin {
   void remove(Slot flow);
   /// Puts the flow, present or not, into a state that solve() once left. No link is evaluated.
   void restore(Slot flow, FillingKey key);
+  /// As restore() of a flow that is present, but it counts as a change.
+  void guess(Slot flow, FillingKey key);
   /// As remove(), but no link is evaluated.
   void withdraw(Slot flow);
   /// Undoes set_cap(), where restore() is to follow if the flow's key has changed.
@@ -129,31 +131,38 @@ class MaxMin {
     const Flow& it = flows_[flow];
     for (std::uint32_t i = 0; i < it.count; ++i) visit(it.uses()[i].link);
   }
-  /// Calls visit(link, load in units of the link) for each link of the flow, at a rate.
+  /// Calls visit(link, bytes per byte) for each link of the flow.
   template <class Visit>
-  void for_each_load(Slot flow, double rate, Visit visit) const {
+  void for_each_use(Slot flow, Visit visit) const {
     const Flow& it = flows_[flow];
-    for (std::uint32_t i = 0; i < it.count; ++i) {
-      const std::uint32_t link = it.uses()[i].link;
-      visit(link, fixed_load(links_[link], rate, terms(flow).amount_on(i)));
-    }
+    for (std::uint32_t i = 0; i < it.count; ++i)
+      visit(it.uses()[i].link, terms_[it.terms].amount_on(i));
+  }
+  /// Calls visit(flow) for each flow on a link.
+  template <class Visit>
+  void for_each_flow(std::uint32_t link, Visit visit) const {
+    for (const Entry entry : flows_of_[link]) visit(entry.flow);
   }
   /// Bytes per second on a link.
   [[nodiscard]] double load(std::uint32_t link) const;
   /// Sum of bytes_per_byte * shares of the flows on a link.
   [[nodiscard]] double weight(std::uint32_t link) const;
-  [[nodiscard]] std::vector<Slot> flows_on(std::uint32_t link) const;
 
   /// (flow, link) pairs looked at so far.
   [[nodiscard]] std::uint64_t touched_incidences() const noexcept { return touched_incidences_; }
   /// Whether the link is certainly not saturated.
   [[nodiscard]] bool open(std::uint32_t link) const noexcept { return surely_open(links_[link]); }
-  /// Capacity less load, in units of the link; and whether one rules out that it is saturated.
+  /// The load of a flow with this rate, in units of the link.
+  [[nodiscard]] std::int64_t units(std::uint32_t link, double rate, double amount) const noexcept {
+    return fixed_load(links_[link], rate, amount);
+  }
+  /// Capacity less load, in units of the link.
   [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
     return links_[link].residual;
   }
-  [[nodiscard]] bool open_with(std::uint32_t link, std::int64_t residual) const noexcept {
-    return residual > links_[link].margin;
+  /// A residual above it, weight apart, is no rounding error.
+  [[nodiscard]] std::int64_t margin(std::uint32_t link) const noexcept {
+    return links_[link].margin;
   }
 
  private:
