@@ -10,10 +10,8 @@ namespace phantora {
 namespace {
 
 // A link's initial capacity becomes at most 2^48 units, so that it may grow 16 times, and a sum of
-// 2^10 such loads still fits. A load is cut at 2^52: it can only be so great before the link that
-// it overloads is evaluated, which is next.
+// 2^10 such loads (cut at max_load) still fits.
 constexpr int capacity_bits = 48;
-constexpr double max_load = 0x1p52;
 // Weights have 48 fractional bits.
 constexpr double weight_scale = 0x1p48;
 // Levels this close (relative) are taken for equal: far above the rounding of one division and the
@@ -28,6 +26,49 @@ double to_double(Int128 value) noexcept {
 }
 
 }  // namespace
+
+// Defined before their uses, to be inlined there.
+
+inline Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
+  const double weight = amount * shares * weight_scale;
+  return weight < 0x1p62 ? Int128{static_cast<std::int64_t>(weight)} : static_cast<Int128>(weight);
+}
+
+inline double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
+  return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
+         (to_double(weight) * link.scale);
+}
+
+inline FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
+  return {terms.cap / terms.shares, FillingKey::cap_link};
+}
+
+/// Notes that a link is about to change.
+inline void MaxMin::enter(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.touched) return;
+  link.touched = true;
+  link.floor = 0;
+  touched_.push_back(index);
+}
+
+/// Queues a link whose flows have changed, at a lower bound of its level.
+inline void MaxMin::touch(std::uint32_t index, Effect effect) {
+  Link& link = links_[index];
+  if (effect == Effect::lowers) link.floor = 0;
+  if (surely_open(link)) return;
+  if (effect == Effect::raises && queue_.queued(index)) return;
+  const double bound =
+      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
+  if (bound < queue_.level(index)) queue_.set(index, bound);
+}
+
+inline void MaxMin::note_change(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.changed) return;
+  flow.changed = 1;
+  changes_.push_back({slot, flow.rate, keys_[slot]});
+}
 
 MaxMin::MaxMin(std::span<const Bandwidth> capacities)
     : links_(capacities.size()),
@@ -47,35 +88,6 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
 
 MaxMin::~MaxMin() {
   for (Slot slot = 0; slot < flows_.size(); ++slot) clear_uses(slot);
-}
-
-std::int64_t MaxMin::fixed_load(const Link& link, double rate, double amount) noexcept {
-  const double load = rate * amount * link.scale;
-  return static_cast<std::int64_t>(load < max_load ? load : max_load);
-}
-
-Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
-  const double weight = amount * shares * weight_scale;
-  return weight < 0x1p62 ? Int128{static_cast<std::int64_t>(weight)} : static_cast<Int128>(weight);
-}
-
-double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
-  return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
-         (to_double(weight) * link.scale);
-}
-
-/// Whether flows stop before the link saturates, with more to spare than rounding could explain.
-bool MaxMin::surely_open(const Link& link) noexcept {
-  return link.weight == 0 && link.residual > link.margin;
-}
-
-FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
-  return {terms.cap / terms.shares, FillingKey::cap_link};
-}
-
-double MaxMin::rate_at(const Terms& terms, FillingKey key) noexcept {
-  return key.link() == FillingKey::cap_link ? terms.cap
-                                            : std::min(terms.cap, key.level * terms.shares);
 }
 
 MaxMin::Terms& MaxMin::own_terms(Slot slot) {
@@ -252,13 +264,6 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   touch(index, Effect::lowers);
 }
 
-void MaxMin::note_change(Slot slot) {
-  Flow& flow = flows_[slot];
-  if (flow.changed) return;
-  flow.changed = 1;
-  changes_.push_back({slot, flow.rate, keys_[slot]});
-}
-
 /// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
 /// evaluated and needs no second look.
 void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
@@ -291,26 +296,6 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
   }
   flow.rate = rate;
   keys_[slot] = key;
-}
-
-/// Notes that a link is about to change.
-void MaxMin::enter(std::uint32_t index) {
-  Link& link = links_[index];
-  if (link.touched) return;
-  link.touched = true;
-  link.floor = 0;
-  touched_.push_back(index);
-}
-
-/// Queues a link whose flows have changed, at a lower bound of its level.
-void MaxMin::touch(std::uint32_t index, Effect effect) {
-  Link& link = links_[index];
-  if (effect == Effect::lowers) link.floor = 0;
-  if (surely_open(link)) return;
-  if (effect == Effect::raises && queue_.queued(index)) return;
-  const double bound =
-      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
-  if (bound < queue_.level(index)) queue_.set(index, bound);
 }
 
 std::optional<std::uint32_t> MaxMin::solve() {

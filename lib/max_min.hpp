@@ -220,14 +220,26 @@ class MaxMin {
     bool operator<(const Candidate& other) const noexcept { return key < other.key; }
   };
 
+  /// A load is cut: it can only be so great before the link that it overloads is evaluated, which
+  /// is next.
+  static constexpr double max_load = 0x1p52;
   [[nodiscard]] static std::int64_t fixed_load(const Link& link, double rate,
-                                               double amount) noexcept;
+                                               double amount) noexcept {
+    const double load = rate * amount * link.scale;
+    return static_cast<std::int64_t>(load < max_load ? load : max_load);
+  }
   [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
   [[nodiscard]] static double level(const Link& link, std::int64_t residual,
                                     Int128 weight) noexcept;
-  [[nodiscard]] static bool surely_open(const Link& link) noexcept;
+  /// Whether flows stop before the link saturates, with more to spare than rounding could explain.
+  [[nodiscard]] static bool surely_open(const Link& link) noexcept {
+    return link.weight == 0 && link.residual > link.margin;
+  }
   [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
-  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept;
+  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
+    return key.link() == FillingKey::cap_link ? terms.cap
+                                              : std::min(terms.cap, key.level * terms.shares);
+  }
   [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
