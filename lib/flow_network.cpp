@@ -665,7 +665,7 @@ class FlowNetwork::Impl {
   /// @return whether there is a link that has been rewound.
   bool rewind_affected(Ps at) {
     for (const MaxMin::Change& change : solver_.changes())
-      if (solver_.differs(change) && solver_.key(change.flow) != past_key(change))
+      if (solver_.key(change.flow) != past_key(change))
         note_affected(change.flow, counted_rate(change), at);
     for (const Slot slot : strays_)
       note_affected(slot, rewound_[rewound_of_[slot] - 1].counted, at);
@@ -714,8 +714,8 @@ class FlowNetwork::Impl {
       const std::uint32_t index = rewound_of_[slot];
       if (index == 0) return;
       Rewound& flow = rewound_[index - 1];
-      flow.counted = std::max(flow.counted, solver_.rate(slot));
       compare(flow);
+      if (flow.astray) flow.counted = std::max(flow.counted, solver_.rate(slot));
     };
     for (const MaxMin::Change& change : solver_.changes()) allow_for(change.flow);
     for (const Slot slot : strays_) allow_for(slot);
