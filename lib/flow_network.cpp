@@ -322,6 +322,14 @@ class FlowNetwork::Impl {
     }
   }
 
+  [[nodiscard]] std::size_t history_bytes() const noexcept {
+    std::size_t bytes = before_.size() * sizeof(Before) + applied_.size() * sizeof(Input) +
+                        routes_.size() * sizeof(Rerouted) + ended_.size() * sizeof(Due);
+    for (const std::vector<Slot>& left : left_) bytes += left.size() * sizeof(Slot);
+    for (const LinkHistory& history : histories_) bytes += history.bytes();
+    return bytes;
+  }
+
   [[nodiscard]] Subscription subscribe(FlowObserver& observer) {
     observers_->push_back(&observer);
     return Subscription{
@@ -1031,6 +1039,7 @@ Checkpoint FlowNetwork::checkpoint() const { return impl_->checkpoint(); }
 void FlowNetwork::rollback(const Checkpoint& checkpoint) { impl_->rollback(checkpoint); }
 void FlowNetwork::commit(Time gvt) { impl_->commit(gvt); }
 void FlowNetwork::forget(FlowId flow) { impl_->forget(flow.value); }
+std::size_t FlowNetwork::history_bytes() const noexcept { return impl_->history_bytes(); }
 Subscription FlowNetwork::subscribe(FlowObserver& observer) { return impl_->subscribe(observer); }
 const FlowStatistics& FlowNetwork::statistics() const noexcept { return impl_->statistics(); }
 
