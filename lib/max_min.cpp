@@ -388,6 +388,11 @@ void MaxMin::evaluate(std::uint32_t index) {
   }
   if (!own_.empty() || walked < candidates_.size()) {
     key = saturation();
+    if (key.depth() > depth_limit_) {
+      refill(index, key.level);
+      queue_.set(index, 0.0);
+      return;
+    }
     // Among equals the shallower comes first: a few units in the last place say so to the queue.
     const double place =
         std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
@@ -413,6 +418,32 @@ void MaxMin::evaluate(std::uint32_t index) {
   for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
 }
 
+/// Lets flows fill anew that links may have stopped only because each other's did.
+///
+/// Where two links tie, each takes over the level of the other's flows, one deeper. If that level
+/// has just lost its ground on a third, they go on counting. An honest chain of ties as long as
+/// the limit is found again, below a limit that is twice as high.
+void MaxMin::refill(std::uint32_t index, double level) {
+  depth_limit_ = std::min(2 * depth_limit_, FillingKey::max_depth);
+  std::vector<std::uint32_t> links{index};
+  std::vector<Slot> tied;
+  while (!links.empty()) {
+    const std::uint32_t link = links.back();
+    links.pop_back();
+    if (links_[link].stamp >= instant_) continue;  // solve() will come to it
+    tied.clear();
+    for (const Entry entry : flows_of_[link])
+      if (keys_[entry.flow].level == level && keys_[entry.flow].depth() > 0)
+        tied.push_back(entry.flow);
+    for (const Slot flow : tied) {
+      note_change(flow);
+      leave_links(flow, Then::evaluate);
+      join_links(flow, Then::evaluate);
+      for_each_link(flow, [&](std::uint32_t other) { links.push_back(other); });
+    }
+  }
+}
+
 void MaxMin::settle() {
   for (const std::uint32_t link : touched_) {
     links_[link].touched = false;
@@ -421,6 +452,7 @@ void MaxMin::settle() {
   for (const Change& change : changes_) flows_[change.flow].changed = 0;
   touched_.clear();
   changes_.clear();
+  depth_limit_ = first_depth_limit;
 }
 
 double MaxMin::load(std::uint32_t index) const {

@@ -254,6 +254,7 @@ class MaxMin {
   void touch(std::uint32_t link, Effect effect);
   void enter(std::uint32_t link);
   void evaluate(std::uint32_t link);
+  void refill(std::uint32_t link, double level);
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
 
@@ -268,6 +269,8 @@ class MaxMin {
   std::vector<Change> changes_;
   LinkQueue queue_;
   std::vector<std::uint32_t> touched_;
+  static constexpr std::uint64_t first_depth_limit = 64;
+  std::uint64_t depth_limit_ = first_depth_limit;
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;
   std::vector<Candidate> candidates_;
