@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ctime>
 #include <deque>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -138,6 +139,38 @@ void observers(benchmark::State& state) {
   state.counters["subscribed/none"] = ratio(one);
 }
 BENCHMARK(observers)->Iterations(20)->Unit(benchmark::kMillisecond);
+
+/// Each flow told up to so many us after its start, and the next event asked for.
+void late(benchmark::State& state) {
+  const auto lateness = static_cast<std::uint64_t>(state.range(0)) * 1000;
+  const auto flows = workload::flows<workload::Tree>("open", 1000, 0.6);
+  const auto specs = workload::specs<workload::Tree>(flows);
+  const auto told = workload::told_at(flows, lateness);
+  std::vector<std::size_t> order(flows.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return told[a] < told[b]; });
+  double replayed = 0;
+  for (auto _ : state) {
+    FlowNetwork net{workload::view<workload::Tree>()};
+    for (const std::size_t f : order) {
+      const Time at{std::chrono::nanoseconds{told[f]}};
+      net.advance_to(at);
+      net.start(specs[f]);
+      benchmark::DoNotOptimize(net.next_event());
+      const Time safe = at - std::chrono::nanoseconds{lateness};
+      if (safe > Time{}) net.commit(safe);
+    }
+    net.advance_to(never);
+    replayed = static_cast<double>(net.statistics().replayed_events);
+  }
+  const auto count = static_cast<double>(flows.size());
+  state.counters["lateness/us"] = static_cast<double>(state.range(0));
+  state.counters["replayed/flow"] = replayed / count;
+  state.counters["us/flow"] = benchmark::Counter(
+      count * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(late)->RangeMultiplier(10)->Range(1, 1000)->Unit(benchmark::kMillisecond);
 
 /// What is kept for changes in the past if nothing is committed.
 void history(benchmark::State& state, const NetworkView& view, const std::vector<FlowSpec>& flows) {
