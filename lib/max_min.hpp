@@ -269,7 +269,7 @@ class MaxMin {
   std::vector<Change> changes_;
   LinkQueue queue_;
   std::vector<std::uint32_t> touched_;
-  static constexpr std::uint64_t first_depth_limit = 64;
+  static constexpr std::uint64_t first_depth_limit = 16;
   std::uint64_t depth_limit_ = first_depth_limit;
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;
