@@ -629,7 +629,7 @@ class FlowNetwork::Impl {
       differ(flow, first, rate);
       const Progress& progress = progress_[flow.slot];
       ends_.set(flow.slot, drained(progress.since, progress.remaining, rate));
-    } else if (!flow.astray && !key.filling()) {
+    } else if (!flow.astray && !key.filling() && ends_.get(flow.slot) != at) {
       solver_.guess(flow.slot, key);
       adopted_.push_back(flow.slot);
     }
