@@ -543,7 +543,7 @@ class FlowNetwork::Impl {
     Rewound& flow = add_rewound(slot, solver_.key(slot));
     for (; it > before_.begin() && before_[it - 1].at > at; it = before_[it - 1].previous)
       flow.future.push_back(it - 1);
-    adopt(flow);
+    take_past_key(flow);
     schedule(before_[flow.future.back()].at, rewound_of_[slot] - 1);
   }
 
@@ -566,7 +566,7 @@ class FlowNetwork::Impl {
     return before.since == Before::not_running ? FillingKey{} : before.key();
   }
 
-  void adopt(const Rewound& flow) {
+  void take_past_key(const Rewound& flow) {
     const FillingKey key = past_key(flow);
     if (!key.filling()) {
       solver_.restore(flow.slot, key);
@@ -621,7 +621,7 @@ class FlowNetwork::Impl {
       const Before& before = before_[first];
       const double rate = solver_.rate(flow.slot);
       if (!key.filling() || drained(before.since, before.remaining, rate) == at) {
-        adopt(flow);
+        take_past_key(flow);
         adopted_.push_back(flow.slot);
         return;
       }
