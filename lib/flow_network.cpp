@@ -758,6 +758,8 @@ class FlowNetwork::Impl {
   /// Keeps a flow known to a link that it has left. The list may name other flows besides.
   void note_left(std::uint32_t link, Slot slot) {
     std::vector<Slot>& left = left_[link];
+    // A replay may end a flow that had ended before.
+    if (replaying() && std::find(left.begin(), left.end(), slot) != left.end()) return;
     if (left.size() == left.capacity()) {
       std::erase_if(left, [&](Slot it) {
         return progress_[it].remaining >= 0 || progress_[it].remaining == not_started ||
