@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <deque>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -19,30 +21,31 @@ namespace {
 
 using namespace phantora;
 
-/// Runs a workload in order, told as it arrives; set-up is not timed.
-template <class Network>
-void in_order(benchmark::State& state, const std::string& kind, double load, bool observed) {
-  const auto count = static_cast<std::uint32_t>(state.range(0));
-  const auto specs = workload::specs<Network>(workload::flows<Network>(kind, count, load));
+/// Runs flows in order, told as they arrive and committed at once.
+void run_in_order(FlowNetwork& net, std::vector<FlowSpec> flows) {
+  for (FlowSpec& flow : flows) {
+    if (flow.start - Duration{1} > net.now()) {
+      net.advance_to(flow.start - Duration{1});
+      net.commit(net.now());
+    }
+    net.start(std::move(flow));
+  }
+  for (Time next; (next = net.next_event()) != never;) {
+    net.advance_to(next);
+    net.commit(next);
+  }
+}
+
+/// Set-up is not timed.
+void in_order(benchmark::State& state, const NetworkView& view,
+              const std::vector<FlowSpec>& specs) {
   FlowStatistics statistics;
-  FlowObserver observer;
   for (auto _ : state) {
     state.PauseTiming();
     auto flows = specs;
-    FlowNetwork net{workload::view<Network>()};
-    const Subscription subscription = observed ? net.subscribe(observer) : Subscription{};
+    FlowNetwork net{view};
     state.ResumeTiming();
-    for (FlowSpec& flow : flows) {
-      if (flow.start - Duration{1} > net.now()) {
-        net.advance_to(flow.start - Duration{1});
-        net.commit(net.now());
-      }
-      net.start(std::move(flow));
-    }
-    for (Time next; (next = net.next_event()) != never;) {
-      net.advance_to(next);
-      net.commit(next);
-    }
+    run_in_order(net, std::move(flows));
     statistics = net.statistics();
   }
   const auto events = static_cast<double>(statistics.events);
@@ -53,38 +56,150 @@ void in_order(benchmark::State& state, const std::string& kind, double load, boo
       events * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-void ft(benchmark::State& state, const std::string& kind, double load, bool observed) {
-  in_order<workload::FatTree>(state, kind, load, observed);
+template <class Network>
+std::vector<FlowSpec> specs(const std::string& kind, std::int64_t count, double load) {
+  return workload::specs<Network>(
+      workload::flows<Network>(kind, static_cast<std::uint32_t>(count), load));
 }
-void tree(benchmark::State& state, const std::string& kind, double load, bool observed) {
-  in_order<workload::Tree>(state, kind, load, observed);
+
+void ft(benchmark::State& state, const std::string& kind, double load) {
+  in_order(state, workload::view<workload::FatTree>(),
+           specs<workload::FatTree>(kind, state.range(0), load));
 }
-BENCHMARK_CAPTURE(ft, open_03, "open", 0.3, false)
+void tree(benchmark::State& state, const std::string& kind, double load) {
+  in_order(state, workload::view<workload::Tree>(),
+           specs<workload::Tree>(kind, state.range(0), load));
+}
+BENCHMARK_CAPTURE(ft, open_03, "open", 0.3)
     ->Arg(1000)
     ->Arg(10'000)
     ->Arg(100'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(ft, open_06, "open", 0.6, false)
+BENCHMARK_CAPTURE(ft, open_06, "open", 0.6)->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(ft, burst, "burst", 0.6)
     ->Arg(1000)
+    ->Arg(3000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(ft, burst, "burst", 0.6, false)
+BENCHMARK_CAPTURE(tree, open_06, "open", 0.6)
     ->Arg(1000)
-    ->Arg(10'000)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(tree, open_06, "open", 0.6, false)
-    ->Arg(1000)
-    ->Arg(10'000)
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(ft, open_03_observed, "open", 0.3, true)
+    ->Arg(3000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
 
+/// The fat tree's flows on a network that has so many times its links, most of them idle.
+void links(benchmark::State& state) {
+  const auto times = static_cast<std::size_t>(state.range(0));
+  const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
+                                          Bandwidth{workload::link_rate});
+  in_order(state, NetworkView{capacities}, specs<workload::FatTree>("open", 10'000, 0.3));
+  state.counters["links"] = static_cast<double>(capacities.size());
+}
+BENCHMARK(links)->RangeMultiplier(4)->Range(1, 64)->Unit(benchmark::kMillisecond);
+
+/// The same flows over ever longer routes: parts of the fat tree in a row.
+void route_length(benchmark::State& state) {
+  const auto times = static_cast<std::uint32_t>(state.range(0));
+  const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
+                                          Bandwidth{workload::link_rate});
+  auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
+  double hops = 0;
+  for (FlowSpec& flow : flows) {
+    const std::vector<LinkUse> once = flow.links;
+    for (std::uint32_t t = 1; t < times; ++t)
+      for (const LinkUse& use : once)
+        flow.links.push_back({LinkId{use.link.value + t * workload::FatTree::links}, 1.0});
+    hops += static_cast<double>(flow.links.size());
+  }
+  in_order(state, NetworkView{capacities}, flows);
+  state.counters["links per route"] = hops / static_cast<double>(flows.size());
+}
+BENCHMARK(route_length)->RangeMultiplier(2)->Range(1, 32)->Unit(benchmark::kMillisecond);
+
+/// Time with an observer, and with one that has unsubscribed, over the time without.
+void observers(benchmark::State& state) {
+  enum { none, gone, one };
+  const auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
+  std::clock_t spent[3] = {0, 0, 0};
+  for (auto _ : state) {
+    for (const int how : {none, gone, one}) {
+      FlowNetwork net{workload::view<workload::FatTree>()};
+      FlowObserver observer;
+      Subscription subscription = how == none ? Subscription{} : net.subscribe(observer);
+      if (how == gone) subscription = Subscription{};
+      const std::clock_t begin = std::clock();
+      run_in_order(net, flows);
+      spent[how] += std::clock() - begin;
+    }
+  }
+  const auto ratio = [&](int how) {
+    return static_cast<double>(spent[how]) / static_cast<double>(spent[none]);
+  };
+  state.counters["unsubscribed/none"] = ratio(gone);
+  state.counters["subscribed/none"] = ratio(one);
+}
+BENCHMARK(observers)->Iterations(20)->Unit(benchmark::kMillisecond);
+
+/// Each flow told up to so many us after its start, and the next event asked for.
+void late(benchmark::State& state) {
+  const auto lateness = static_cast<std::uint64_t>(state.range(0)) * 1000;
+  const auto flows = workload::flows<workload::Tree>("open", 1000, 0.6);
+  const auto specs = workload::specs<workload::Tree>(flows);
+  const auto told = workload::told_at(flows, lateness);
+  std::vector<std::size_t> order(flows.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return told[a] < told[b]; });
+  double replayed = 0;
+  for (auto _ : state) {
+    FlowNetwork net{workload::view<workload::Tree>()};
+    for (const std::size_t f : order) {
+      const Time at{std::chrono::nanoseconds{told[f]}};
+      net.advance_to(at);
+      net.start(specs[f]);
+      benchmark::DoNotOptimize(net.next_event());
+      const Time safe = at - std::chrono::nanoseconds{lateness};
+      if (safe > Time{}) net.commit(safe);
+    }
+    net.advance_to(never);
+    replayed = static_cast<double>(net.statistics().replayed_events);
+  }
+  const auto count = static_cast<double>(flows.size());
+  state.counters["lateness/us"] = static_cast<double>(state.range(0));
+  state.counters["replayed/flow"] = replayed / count;
+  state.counters["us/flow"] = benchmark::Counter(
+      count * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(late)->RangeMultiplier(10)->Range(1, 1000)->Unit(benchmark::kMillisecond);
+
+/// What is kept for changes in the past if nothing is committed.
+void history(benchmark::State& state, const NetworkView& view, const std::vector<FlowSpec>& flows) {
+  for (auto _ : state) {
+    FlowNetwork net{view};
+    for (const FlowSpec& flow : flows) net.start(flow);
+    net.advance_to(never);
+    const auto bytes = static_cast<double>(net.history_bytes());
+    state.counters["MiB"] = bytes / (1 << 20);
+    state.counters["bytes/rate change"] =
+        bytes / static_cast<double>(net.statistics().rate_changes);
+  }
+}
+void ft_history(benchmark::State& state, const std::string& kind, double load) {
+  history(state, workload::view<workload::FatTree>(),
+          specs<workload::FatTree>(kind, state.range(0), load));
+}
+void tree_history(benchmark::State& state, const std::string& kind, double load) {
+  history(state, workload::view<workload::Tree>(),
+          specs<workload::Tree>(kind, state.range(0), load));
+}
+BENCHMARK_CAPTURE(ft_history, open_06, "open", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
+BENCHMARK_CAPTURE(ft_history, burst, "burst", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
+BENCHMARK_CAPTURE(tree_history, open_06, "open", 0.6)->Arg(1000)->Arg(3000)->Iterations(1);
+
 /// Flow after flow, committed and forgotten as it goes: memory must not grow with their number.
 void soak(benchmark::State& state) {
-  const auto specs =
-      workload::specs<workload::FatTree>(workload::flows<workload::FatTree>("open", 10'000, 0.3));
-  const Duration round = specs.back().start.time_since_epoch();
+  const auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
+  const Duration round = flows.back().start.time_since_epoch();
   const auto peak_mib = [] {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -95,7 +210,7 @@ void soak(benchmark::State& state) {
     std::deque<FlowId> live;
     double early = 0;
     for (std::int64_t i = 0; i < state.range(0); ++i) {
-      FlowSpec flow = specs[static_cast<std::size_t>(i % 10'000)];
+      FlowSpec flow = flows[static_cast<std::size_t>(i % 10'000)];
       flow.start += round * (i / 10'000);
       if (flow.start - Duration{1} > net.now()) net.advance_to(flow.start - Duration{1});
       net.commit(net.now());
@@ -112,22 +227,6 @@ void soak(benchmark::State& state) {
   }
 }
 BENCHMARK(soak)->Arg(1'000'000)->Arg(10'000'000)->Iterations(1)->Unit(benchmark::kSecond);
-
-/// Parallel flows over ever longer routes: cost by route length.
-void route_length(benchmark::State& state) {
-  const auto hops = static_cast<std::uint32_t>(state.range(0));
-  std::vector<Bandwidth> links(hops, Bandwidth{1e9});
-  for (auto _ : state) {
-    FlowNetwork net{NetworkView{links}};
-    for (int f = 0; f < 100; ++f) {
-      FlowSpec flow{.size = Bytes{1'000'000 + f}};
-      for (std::uint32_t l = 0; l < hops; ++l) flow.links.push_back({LinkId{l}, 1.0});
-      net.start(std::move(flow));
-    }
-    net.advance_to(never);
-  }
-}
-BENCHMARK(route_length)->RangeMultiplier(4)->Range(1, 256)->Unit(benchmark::kMillisecond);
 
 /// A ring all_reduce over 4,096 GPUs as one flow.
 void ring_of_4096(benchmark::State& state) {

@@ -1,6 +1,6 @@
 #include "earliest_end.hpp"
+#include "link_history.hpp"
 #include "max_min.hpp"
-#include "touch_list.hpp"
 #include "trail.hpp"
 
 #include <phantora/error.hpp>
@@ -45,6 +45,7 @@ struct Progress {
   double remaining = not_started;
   Duration latency{};
   std::uint64_t id = 0;
+  std::uint64_t last = 0;  ///< its last record in the journal, counted from 1
 };
 
 enum class Kind : std::uint8_t { start, cancel, cap, capacity };
@@ -65,39 +66,45 @@ struct Input {
   }
 };
 
-/// What a flow was before an instant that changed it.
+/// A record of the journal: what a flow was before an instant that changed it.
 struct Before {
   static constexpr Ps not_running = std::numeric_limits<Ps>::min();
-  /// It did not change, but the instant has to do with its links.
-  static constexpr Ps unchanged = std::numeric_limits<Ps>::min() + 1;
-  Ps since;  ///< or one of these
+  Ps at;
+  Ps since;  ///< or not_running
   double remaining;
   double level;
   std::uint64_t slot_and_order;  ///< 24 bits of slot, 40 of FillingKey::order
+  std::uint64_t previous;        ///< the flow's record before this one, counted from 1; 0 if none
 
   [[nodiscard]] Slot slot() const noexcept { return static_cast<Slot>(slot_and_order >> 40); }
   [[nodiscard]] FillingKey key() const noexcept {
     return {level, slot_and_order & ((std::uint64_t{1} << 40) - 1)};
   }
 };
-static_assert(sizeof(Before) == 32);
 
 /// The route that a flow had before an instant that changed it.
 struct Rerouted {
+  Ps at;
   Slot slot;
   std::vector<LinkUse> links;
   Duration latency;
 };
 
-/// A part of a trail.
-struct Part {
-  std::uint64_t begin, end;
+/// A flow in a replay, beside what it was in the past as that was known before.
+struct Rewound {
+  Slot slot;
+  bool differs;     ///< its progress is not what it was: its records are void
+  bool astray;      ///< neither is its key
+  double counted;   ///< the rate up to which the histories of its links allow for it, if it differs
+  FillingKey last;  ///< its key in the end; filling if it was not there
+  std::vector<std::uint64_t> future;  ///< positions of its records, the next one at the back
 };
 
-/// An executed instant: its part of each trail.
-struct Instant {
+/// Something due at an instant, for the earliest first.
+struct Due {
   Ps at;
-  Part before, inputs, routes, ended;
+  std::uint64_t what;
+  bool operator<(const Due& other) const noexcept { return other.at < at; }
 };
 
 struct EndPoints {
@@ -125,32 +132,34 @@ void merge_links(std::vector<LinkUse>& links) {
 
 /// Time on top of MaxMin: progress, events in order, and a journal to take them back.
 ///
-/// Each executed instant leaves in the journal what every flow was before it. Undoing restores that
-/// and computes nothing, so it is exact.
+/// Each instant leaves in the journal what every flow that it changed was before. Restoring that
+/// computes nothing, so it is exact.
 ///
-/// Selective. An instant depends on another only through links. A change told late is executed at
-/// its instant on the network as it is. If a link that it has to evaluate has been touched since,
-/// the instants that did are undone first, and before each of them those that depend on it; their
-/// events become pending again. All others stay: executed before or after, they are the same.
+/// Replay by difference. A start told late is executed at its instant on the network as it was
+/// then, but only there: a link that has to be evaluated is rewound first, which takes all its
+/// flows back to the instant. From there the replay goes through the instants at which something
+/// happens on rewound links. A flow adopts, as a guess, what the journal says it became. The guess
+/// holds wherever a link carries only flows that are in step with their past. Links with a flow
+/// that has gone astray are evaluated if anything changed on them, and MaxMin repairs what does not
+/// agree. A link to which a stray flow comes is rewound too, at the first instant from which its
+/// history does not rule out that it is saturated. So all links agree at every instant, and the
+/// state in which they do is unique: it is that of execution in order.
 ///
-/// A link that is certainly not saturated, before and after an instant, decides nothing there:
-/// loads on it just add up. So an instant that only adds to such a link does not depend on others
-/// that do, as long as the link stays so at all of them. Each link keeps the instants that touched
-/// it, with its residual before each.
-///
-/// A flow's changes hang together all the same: where one change of it ends with the link that
-/// holds it, the next begins, and that link is saturated in both. A flow held by its own cap has no
-/// such link; its changes count as dependent on all its links.
-///
-/// Everything from the late change on is undone where dependence goes further than links: observers
-/// want to be told in order, routes may follow load, and links that are down move flows.
+/// Everything from the late change on is undone where dependence goes further than flows that share
+/// links: observers want to be told in order, routes may follow load, links that are down move
+/// flows, and other changes than starts have no record in the journal of flows.
 class FlowNetwork::Impl {
  public:
   explicit Impl(NetworkView network)
       : view_{std::move(network)},
         solver_{view_.capacities()},
         observers_{std::make_shared<std::vector<FlowObserver*>>()},
-        touches_(view_.link_count()) {
+        marks_(view_.link_count()),
+        left_(view_.link_count()),
+        stray_on_(view_.link_count()),
+        excess_(view_.link_count()) {
+    for (std::uint32_t link = 0; link < view_.link_count(); ++link)
+      histories_.emplace_back(solver_.residual(link));
     if (view_.router() && view_.router()->depends_on_load()) selective_ = false;
   }
 
@@ -178,8 +187,11 @@ class FlowNetwork::Impl {
     const Slot slot = solver_.create(spec.links, spec.shares, spec.rate_cap.bytes_per_second());
     const std::uint64_t id = first_cell_ + cells_.size();
     cells_.push_back(-1 - static_cast<Ps>(slot));
-    if (slot >= progress_.size()) progress_.resize(slot + 1);
-    progress_[slot] = {0, not_started, latency, id};
+    if (slot >= progress_.size()) {
+      progress_.resize(slot + 1);
+      rewound_of_.resize(slot + 1);
+    }
+    progress_[slot] = {0, not_started, latency, id, 0};
     if (routed)
       end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency});
     tell({to_ps(spec.start), next_order_++, id, static_cast<double>(spec.size.count()), 0.0,
@@ -196,6 +208,7 @@ class FlowNetwork::Impl {
       PHANTORA_EXPECTS(id < view_.link_count(), "a link of this network");
       if (value <= 0 && view_.router()) selective_ = false;
     }
+    if (to_ps(at) <= last_instant_) other_is_late_ = true;
     tell({to_ps(at), next_order_++, id, value, 0.0, kind});
   }
 
@@ -209,8 +222,8 @@ class FlowNetwork::Impl {
 
   void advance(Time until) {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-    run(until == never ? none - 1 : to_ps(until));
-    now_ = std::max(now_, until == never ? last_instant() : to_ps(until));
+    run(until == never ? none - 1 : std::max(now_, to_ps(until)));
+    now_ = std::max(now_, until == never ? last_instant_ : to_ps(until));
   }
 
   [[nodiscard]] std::optional<Time> completion(std::uint64_t id) {
@@ -257,9 +270,8 @@ class FlowNetwork::Impl {
     check_committed(checkpoint.now);
     const auto later = [&](const Input& in) { return in.order >= checkpoint.inputs; };
     Ps from = to_ps(checkpoint.now) + 1;
-    for (const Instant& it : instants_)
-      for (std::uint64_t i = it.inputs.begin; i < it.inputs.end; ++i)
-        if (later(applied_[i])) from = std::min(from, it.at);
+    for (std::uint64_t i = applied_.begin(); i < applied_.end(); ++i)
+      if (later(applied_[i])) from = std::min(from, applied_[i].at);
     undo_from(from);
     for (const Input& in : pending_) {
       if (later(in) && in.kind == Kind::start) {
@@ -279,33 +291,23 @@ class FlowNetwork::Impl {
     catch_up();
     if (to_ps(gvt) <= committed_) return;
     committed_ = to_ps(gvt);
-    std::size_t dropped = 0;
-    while (dropped < instants_.size() && instants_[dropped].at < committed_) {
-      const Part ended = instants_[dropped].ended;
-      for (std::uint64_t i = ended.begin; i < ended.end; ++i) {
-        const Slot slot = ended_[i];
-        const Progress& progress = progress_[slot];
-        cells_[static_cast<std::size_t>(progress.id - first_cell_)] =
-            progress.remaining == finished ? progress.since + progress.latency.count() : gone;
-        release(slot);
-      }
-      last_dropped_ = instants_[dropped].at;
-      ++dropped;
+    while (!ended_.empty() && ended_.front().at < committed_) {
+      const Due ended = ended_.front();
+      std::pop_heap(ended_.begin(), ended_.end());
+      ended_.pop_back();
+      const auto slot = slot_of(ended.what);
+      if (!slot) continue;
+      // A replay may have found another end for it.
+      const Progress& progress = progress_[*slot];
+      if (progress.remaining >= 0 || progress.since != ended.at) continue;
+      cells_[static_cast<std::size_t>(ended.what - first_cell_)] =
+          progress.remaining == finished ? progress.since + progress.latency.count() : gone;
+      release(*slot);
     }
-    if (dropped > 0) {
-      instants_.erase(instants_.begin(), instants_.begin() + static_cast<std::ptrdiff_t>(dropped));
-      Instant first = here(committed_);
-      for (const Instant& it : instants_) {
-        first.before.begin = std::min(first.before.begin, it.before.begin);
-        first.inputs.begin = std::min(first.inputs.begin, it.inputs.begin);
-        first.routes.begin = std::min(first.routes.begin, it.routes.begin);
-        first.ended.begin = std::min(first.ended.begin, it.ended.begin);
-      }
-      before_.drop_before(first.before.begin);
-      applied_.drop_before(first.inputs.begin);
-      routes_.drop_before(first.routes.begin);
-      ended_.drop_before(first.ended.begin);
-    }
+    const auto old = [&](const auto& it) { return it.at < committed_; };
+    before_.drop_while(old);
+    applied_.drop_while(old);
+    routes_.drop_while(old);
     for (FlowObserver* it : *observers_) it->on_commit(gvt);
   }
 
@@ -318,6 +320,14 @@ class FlowNetwork::Impl {
       cells_.pop_front();
       ++first_cell_;
     }
+  }
+
+  [[nodiscard]] std::size_t history_bytes() const noexcept {
+    std::size_t bytes = before_.size() * sizeof(Before) + applied_.size() * sizeof(Input) +
+                        routes_.size() * sizeof(Rerouted) + ended_.size() * sizeof(Due);
+    for (const std::vector<Slot>& left : left_) bytes += left.size() * sizeof(Slot);
+    for (const LinkHistory& history : histories_) bytes += history.bytes();
+    return bytes;
   }
 
   [[nodiscard]] Subscription subscribe(FlowObserver& observer) {
@@ -356,11 +366,9 @@ class FlowNetwork::Impl {
     std::push_heap(pending_.begin(), pending_.end());
   }
 
-  [[nodiscard]] Ps last_instant() const noexcept {
-    return instants_.empty() ? last_dropped_ : std::max(last_dropped_, instants_.back().at);
-  }
   [[nodiscard]] Ps next_instant() const noexcept {
-    return std::min(pending_.empty() ? none : pending_.front().at, ends_.earliest());
+    return std::min({pending_.empty() ? none : pending_.front().at,
+                     agenda_.empty() ? none : agenda_.front().at, ends_.earliest()});
   }
 
   /// Makes the present consistent with changes told about the past.
@@ -374,40 +382,24 @@ class FlowNetwork::Impl {
   }
 
   void run(Ps until) {
-    if (!pending_.empty() && pending_.front().at <= until && !instants_.empty() &&
-        pending_.front().at <= instants_.back().at) {
+    if (!pending_.empty() && pending_.front().at <= std::min(until, last_instant_)) {
       ++statistics_.rollbacks;
-      if (!observers_->empty() || !selective_) undo_from(pending_.front().at);
+      const bool starts_only = !other_is_late_ && last_other_ < pending_.front().at;
+      if (!observers_->empty() || !selective_ || !starts_only) undo_from(pending_.front().at);
     }
-    for (Ps next = next_instant(); next <= until; next = next_instant())
-      while (!execute(next)) {
-      }
+    for (Ps next = next_instant(); next <= until; next = next_instant()) execute(next);
+    finish_replay();
   }
 
-  /// An instant of which nothing has been written yet.
-  [[nodiscard]] Instant here(Ps at) const noexcept {
-    return {at,
-            {before_.end(), before_.end()},
-            {applied_.end(), applied_.end()},
-            {routes_.end(), routes_.end()},
-            {ended_.end(), ended_.end()}};
-  }
-  void close(Instant& instant) const noexcept {
-    instant.before.end = before_.end();
-    instant.inputs.end = applied_.end();
-    instant.routes.end = routes_.end();
-    instant.ended.end = ended_.end();
-  }
-
-  /// @return false if later instants were in the way; they have been undone.
-  bool execute(Ps at) {
-    ++statistics_.events;
-    statistics_.replayed_events += at <= furthest_;
-    furthest_ = std::max(furthest_, at);
-    Instant instant = here(at);
+  void execute(Ps at) {
+    if (at > replay_end_) finish_replay();
+    if (at <= last_instant_) replay_end_ = last_instant_;
     solver_.set_instant(at);
-    closed_.clear();
-    ends_.for_each_at(at, [&](Slot slot) { end(slot, at, finished); });
+    bool changes = adopt(at);
+    ends_.for_each_at(at, [&](Slot slot) {
+      end(slot, at, finished);
+      changes = true;
+    });
     bool links_changed = false;
     while (!pending_.empty() && pending_.front().at == at) {
       std::pop_heap(pending_.begin(), pending_.end());
@@ -415,221 +407,375 @@ class FlowNetwork::Impl {
       pending_.pop_back();
       links_changed |= apply(input);
       applied_.push(input);
+      changes = true;
     }
-    if (links_changed) reroute();
-    const auto& changes = solver_.solve();
+    if (links_changed) reroute(at);
+    if (changes) {
+      ++statistics_.events;
+      statistics_.replayed_events += at <= last_instant_;
+      solve(at);
+    }
+    for (const std::uint32_t link : solver_.touched_links()) note_state(link, at);
+    if (!observers_->empty()) report(at);
+    solver_.settle();
+    last_instant_ = std::max(last_instant_, at);
+  }
+
+  void solve(Ps at) {
+    for (;;) {
+      if (const auto link = solver_.solve()) {
+        rewind_link(*link, at);
+      } else if (!replaying() || !rewind_affected(at)) {
+        break;
+      }
+    }
     statistics_.touched_incidences = solver_.touched_incidences();
-    const std::vector<std::uint32_t> conflicts = find_conflicts(at);
-    if (!conflicts.empty()) {
-      close(instant);
-      undo(instant);
-      solver_.settle();
-      for (const std::uint32_t link : conflicts) undo_touching(link, at);
-      return false;
-    }
-    for (const MaxMin::Touched& touched : solver_.touched_links()) note_touch(touched, at);
-    for (const MaxMin::Change& change : changes) {
-      const double rate = solver_.rate(change.flow);
-      statistics_.rate_changes += rate != change.rate;
-      if (!solver_.present(change.flow)) continue;
-      Progress& progress = progress_[change.flow];
-      if (!change.key.filling()) remember(change.flow, change.key);
-      if (rate != change.rate) {
-        progress.remaining = std::max(
-            0.0, progress.remaining - change.rate * to_seconds(Duration{at - progress.since}));
-        progress.since = at;
-        ends_.set(change.flow, drained(at, progress.remaining, rate));
-      }
-    }
-    if (!observers_->empty()) report(at, changes);
-    solver_.settle();
-    close(instant);
-    instants_.insert(std::upper_bound(instants_.begin(), instants_.end(), at,
-                                      [](Ps t, const Instant& it) { return t < it.at; }),
-                     instant);
-    return true;
-  }
-
-  /// The links where a solve does not hold at its instant, or not beside later ones.
-  [[nodiscard]] std::vector<std::uint32_t> find_conflicts(Ps at) {
-    std::vector<std::uint32_t> conflicts(solver_.conflicts().begin(), solver_.conflicts().end());
-    if (!conflicts.empty()) return conflicts;
     for (const MaxMin::Change& change : solver_.changes()) {
-      const FillingKey now = solver_.key(change.flow);
-      const auto capped = [](FillingKey key) {
-        return !key.filling() && key.link() == FillingKey::cap_link;
-      };
-      if (capped(change.key) || capped(now))
-        solver_.for_each_link(change.flow, [&](std::uint32_t l) { closed_.push_back(l); });
+      if (!solver_.differs(change)) continue;
+      statistics_.rate_changes += solver_.rate(change.flow) != change.rate;
+      if (solver_.present(change.flow)) move_on(change, at);
     }
-    std::sort(closed_.begin(), closed_.end());
-    for (const MaxMin::Touched& touched : solver_.touched_links()) {
-      if (solver_.stamp(touched.link) < at) continue;
-      const std::int64_t change = solver_.residual(touched.link) - touched.residual;
-      const bool decides = !touched.open || !solver_.open(touched.link) || closed(touched.link);
-      if (decides || !stays_open(touched.link, first_touch(touched.link, at), change, 0))
-        conflicts.push_back(touched.link);
+    allow_for_affected(at);
+  }
+
+  /// Brings a flow's progress to an instant that changes it.
+  void move_on(const MaxMin::Change& change, Ps at) {
+    const double rate_before = record(change.flow, at, change.key, change.rate);
+    const double rate = solver_.rate(change.flow);
+    Progress& progress = progress_[change.flow];
+    if (rate != rate_before) {
+      progress.remaining = std::max(
+          0.0, progress.remaining - rate_before * to_seconds(Duration{at - progress.since}));
+      progress.since = at;
     }
-    return conflicts;
+    if (rate != rate_before || replaying())
+      ends_.set(change.flow, drained(progress.since, progress.remaining, rate));
   }
 
-  [[nodiscard]] bool closed(std::uint32_t link) const {
-    return std::binary_search(closed_.begin(), closed_.end(), link);
-  }
-
-  /// The first touch of a link at or after an instant.
-  [[nodiscard]] std::size_t first_touch(std::uint32_t link, Ps at) const {
-    const TouchList& touches = touches_[link];
-    std::size_t i = touches.size();
-    while (i > 0 && touches[i - 1].at >= at) --i;
-    return i;
-  }
-
-  /// Whether the touches from the `first` on stay what they are if the residual changes there.
-  /// After the last of them too: `change_after` is what is yet to come to the residual of now.
-  [[nodiscard]] bool stays_open(std::uint32_t link, std::size_t first, std::int64_t change,
-                                std::int64_t change_after) const {
-    const TouchList& touches = touches_[link];
-    if (!solver_.open_with(link, solver_.residual(link) + change_after)) return false;
-    for (std::size_t i = first; i < touches.size(); ++i)
-      if (!touches[i].open || !solver_.open_with(link, touches[i].residual + change)) return false;
-    return true;
-  }
-
-  void note_touch(const MaxMin::Touched& touched, Ps at) {
-    TouchList& touches = touches_[touched.link];
-    const bool open = touched.open && solver_.open(touched.link) && !closed(touched.link);
-    if (touches.last() < at) {
-      touches.push({at, touched.residual, open}, committed_);
-      solver_.set_stamp(touched.link, at);
-      return;
+  /// Sees to it that the journal says what a flow is before an instant that changes it, and that
+  /// its progress is that of then.
+  /// @param key, rate  of the flow, until the change.
+  /// @return its rate before the instant.
+  double record(Slot slot, Ps at, FillingKey key, double rate) {
+    if (replaying()) {
+      const std::uint32_t index = rewound_of_[slot];
+      Rewound& flow = index == 0 ? add_rewound(slot, key) : rewound_[index - 1];
+      if (!flow.differs)
+        differ(flow, flow.future.empty() ? std::nullopt : std::optional{flow.future.back()}, rate);
     }
-    // Later touches find another residual.
-    const std::size_t first = first_touch(touched.link, at);
-    const std::int64_t change = solver_.residual(touched.link) - touched.residual;
-    const Touch touch{at, touches[first].residual, open};
-    for (std::size_t i = first; i < touches.size(); ++i) touches[i].residual += change;
-    touches.insert(first, touch);
+    Progress& progress = progress_[slot];
+    std::uint64_t first = 0;
+    if (progress.since == at || replaying()) {
+      // The instant may have changed it already.
+      for (std::uint64_t it = progress.last; it > before_.begin() && before_[it - 1].at == at;
+           it = before_[it - 1].previous)
+        first = it;
+    }
+    if (first == 0) {
+      push_record({at, progress.since, progress.remaining, key.level, key.order, 0}, slot);
+      return rate;
+    }
+    const Before& before = before_[first - 1];
+    progress.last = first;
+    if (before.since == Before::not_running) return 0;
+    progress.since = before.since;
+    progress.remaining = before.remaining;
+    return solver_.rate_at(slot, before.key());
+  }
+  void record_not_running(Slot slot, Ps at) {
+    push_record({at, Before::not_running, 0.0, 0.0, 0, 0}, slot);
+  }
+  void push_record(Before before, Slot slot) {
+    constexpr std::uint64_t order = (std::uint64_t{1} << 40) - 1;
+    before.slot_and_order = std::uint64_t{slot} << 40 | (before.slot_and_order & order);
+    before.previous = std::exchange(progress_[slot].last, before_.end() + 1);
+    before_.push(before);
   }
 
-  /// Forgets the i-th touch of a link; what it did to the residual has been undone.
-  void drop_touch(std::uint32_t link, std::size_t i, std::int64_t change) {
-    TouchList& touches = touches_[link];
-    for (std::size_t k = i + 1; k < touches.size(); ++k) touches[k].residual -= change;
-    touches.erase(i);
-    solver_.set_stamp(link, touches.last());
+  void note_state(std::uint32_t link, Ps at) {
+    if (solver_.stamp(link) >= at) return;  // not rewound, see allow_for_affected()
+    histories_[link].push(at, solver_.open(link) ? solver_.residual(link) : LinkHistory::closed,
+                          committed_);
+    if (!(marks_[link] & rewound)) solver_.set_stamp(link, at);
   }
 
-  /// What the i-th touch of a link did to its residual.
-  [[nodiscard]] std::int64_t change_of(std::uint32_t link, std::size_t i) const {
-    const TouchList& touches = touches_[link];
-    return (i + 1 < touches.size() ? touches[i + 1].residual : solver_.residual(link)) -
-           touches[i].residual;
+  // ---- Replay by difference -------------------------------------------------------------------
+
+  [[nodiscard]] bool replaying() const noexcept { return replay_end_ >= 0; }
+
+  void finish_replay() {
+    if (!replaying()) return;
+    for (const std::uint32_t link : marked_) {
+      // At the latest.
+      if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
+      marks_[link] = 0;
+      stray_on_[link] = 0;
+    }
+    marked_.clear();
+    for (std::size_t i = 0; i < rewound_count_; ++i) rewound_of_[rewound_[i].slot] = 0;
+    rewound_count_ = 0;
+    replay_end_ = -1;
+    ordered_from_ = before_.end();
   }
 
-  /// Undoes the instants from `at` on that touched the link.
-  void undo_touching(std::uint32_t link, Ps at) {
-    while (solver_.stamp(link) >= at) {
-      const Ps last = solver_.stamp(link);
-      undo_at(last);
-      // It may have looked at the link without changing a flow there.
-      if (touches_[link].last() == last) drop_touch(link, touches_[link].size() - 1, 0);
+  void mark(std::uint32_t link, std::uint8_t as) {
+    if (marks_[link] == 0) marked_.push_back(link);
+    marks_[link] |= as;
+  }
+
+  /// Takes a link back to the state after an instant, as far as that is known from before.
+  void rewind_link(std::uint32_t link, Ps at) {
+    replay_end_ = std::max(replay_end_, at);
+    mark(link, rewound);
+    solver_.set_stamp(link, std::numeric_limits<Ps>::min());
+    flows_on_.clear();
+    solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
+    for (const Slot slot : flows_on_) rewind(slot, at);
+    for (const Slot slot : left_[link]) rewind(slot, at);
+    histories_[link].forget_after(at);
+    solver_.reconsider(link);
+  }
+
+  void rewind(Slot slot, Ps at) {
+    if (rewound_of_[slot] != 0) return;
+    std::uint64_t it = progress_[slot].last;
+    if (it <= before_.begin() || before_[it - 1].at <= at) return;
+    Rewound& flow = add_rewound(slot, solver_.key(slot));
+    for (; it > before_.begin() && before_[it - 1].at > at; it = before_[it - 1].previous)
+      flow.future.push_back(it - 1);
+    take_past_key(flow);
+    schedule(before_[flow.future.back()].at, rewound_of_[slot] - 1);
+  }
+
+  Rewound& add_rewound(Slot slot, FillingKey last) {
+    if (rewound_count_ == rewound_.size()) rewound_.emplace_back();
+    Rewound& flow = rewound_[rewound_count_++];
+    rewound_of_[slot] = static_cast<std::uint32_t>(rewound_count_);
+    flow.slot = slot;
+    flow.differs = flow.astray = false;
+    flow.counted = 0;
+    flow.last = last;
+    flow.future.clear();
+    return flow;
+  }
+
+  /// What a flow was, as that was known before; filling if it was not there.
+  [[nodiscard]] FillingKey past_key(const Rewound& flow) const {
+    if (flow.future.empty()) return flow.last;
+    const Before& before = before_[flow.future.back()];
+    return before.since == Before::not_running ? FillingKey{} : before.key();
+  }
+
+  void take_past_key(const Rewound& flow) {
+    const FillingKey key = past_key(flow);
+    if (!key.filling()) {
+      solver_.restore(flow.slot, key);
+    } else if (solver_.present(flow.slot)) {
+      solver_.withdraw(flow.slot);
     }
   }
 
-  /// Undoes an instant, and before it all later ones that depend on it.
-  void undo_at(Ps at) {
-    const auto range = [&] {
-      return std::equal_range(instants_.begin(), instants_.end(), at, ByTime{});
+  void schedule(Ps at, std::uint64_t index) {
+    agenda_.push_back({at, index});
+    std::push_heap(agenda_.begin(), agenda_.end());
+  }
+
+  /// Lets the flows in the replay become at an instant what they became before.
+  /// @return whether that leaves anything to do.
+  bool adopt(Ps at) {
+    adopted_.clear();
+    strays_.clear();
+    due_links_.clear();
+    while (!agenda_.empty() && agenda_.front().at == at) {
+      const std::uint64_t what = agenda_.front().what;
+      std::pop_heap(agenda_.begin(), agenda_.end());
+      agenda_.pop_back();
+      if (what >= link_due) {
+        due_links_.push_back(static_cast<std::uint32_t>(what - link_due));
+      } else {
+        adopt(rewound_[what], at);
+      }
+    }
+    bool evaluate = false;
+    for (const std::uint32_t link : due_links_) {
+      if (stray_on_[link] == 0 || (marks_[link] & rewound)) continue;
+      rewind_link(link, at);
+      evaluate = true;
+    }
+    for (const Slot slot : adopted_) {
+      solver_.for_each_link(slot, [&](std::uint32_t link) {
+        if (stray_on_[link] == 0 || !(marks_[link] & rewound)) return;
+        solver_.reconsider(link);
+        evaluate = true;
+      });
+    }
+    return evaluate || !strays_.empty() || !solver_.changes().empty();
+  }
+
+  void adopt(Rewound& flow, Ps at) {
+    const std::uint64_t first = flow.future.back();
+    while (!flow.future.empty() && before_[flow.future.back()].at == at) flow.future.pop_back();
+    if (!flow.future.empty()) schedule(before_[flow.future.back()].at, rewound_of_[flow.slot] - 1);
+    const FillingKey key = past_key(flow);
+    if (!flow.differs) {
+      const Before& before = before_[first];
+      const double rate = solver_.rate(flow.slot);
+      if (!key.filling() || drained(before.since, before.remaining, rate) == at) {
+        take_past_key(flow);
+        adopted_.push_back(flow.slot);
+        return;
+      }
+      // It ended at once when its rate changed: that may be otherwise now.
+      differ(flow, first, rate);
+      const Progress& progress = progress_[flow.slot];
+      ends_.set(flow.slot, drained(progress.since, progress.remaining, rate));
+    } else if (!flow.astray && !key.filling() && ends_.get(flow.slot) != at) {
+      solver_.guess(flow.slot, key);
+      adopted_.push_back(flow.slot);
+    }
+    if (compare(flow)) strays_.push_back(flow.slot);
+  }
+
+  /// Notes whether a flow is in step with its past. @return whether it has gone astray just now.
+  bool compare(Rewound& flow) {
+    const bool astray = solver_.key(flow.slot) != past_key(flow);
+    if (astray == flow.astray) return false;
+    flow.astray = astray;
+    solver_.for_each_link(flow.slot, [&](std::uint32_t link) {
+      mark(link, visited);
+      stray_on_[link] += astray ? 1 : std::uint32_t(-1);
+    });
+    return astray;
+  }
+
+  /// From here on the progress of a flow is not what it was. The first of its records that are void
+  /// is `from`; its rate was, until now, `rate`.
+  void differ(Rewound& flow, std::optional<std::uint64_t> from, double rate) {
+    flow.differs = true;
+    flow.counted = least_rate(flow, rate);
+    if (!from) return;
+    const Before& before = before_[*from];
+    Progress& progress = progress_[flow.slot];
+    progress.since = before.since;
+    progress.remaining = before.remaining;
+    progress.last = before.previous;
+  }
+
+  /// The least rate that a flow had, as that was known before, from now on.
+  [[nodiscard]] double least_rate(const Rewound& flow, double rate) const {
+    if (flow.last.filling()) return 0;
+    for (const std::uint64_t it : flow.future)
+      rate = std::min(rate, solver_.rate_at(flow.slot, before_[it].key()));
+    return std::min(rate, solver_.rate_at(flow.slot, flow.last));
+  }
+
+  /// Rewinds the links to which stray flows have come, or will later, when they may be saturated.
+  /// @return whether there is a link that has been rewound.
+  bool rewind_affected(Ps at) {
+    for (const MaxMin::Change& change : solver_.changes())
+      if (solver_.key(change.flow) != past_key(change))
+        note_affected(change.flow, counted_rate(change), at);
+    for (const Slot slot : strays_)
+      note_affected(slot, rewound_[rewound_of_[slot] - 1].counted, at);
+    bool any = false;
+    for (const std::uint32_t link : affected_) {
+      const Ps until = histories_[link].first_below(at, solver_.margin(link) + excess_[link]);
+      if (until <= at) {
+        rewind_link(link, at);
+        any = true;
+      } else if (until != LinkHistory::never) {
+        schedule(until, link_due + link);
+      }
+    }
+    if (any) forget_affected();
+    return any;
+  }
+
+  void note_affected(Slot slot, double counted, Ps at) {
+    const double rate = solver_.rate(slot);
+    solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
+      if (solver_.stamp(link) < at) return;
+      if (!(marks_[link] & affected)) affected_.push_back(link);
+      mark(link, affected);
+      if (rate > counted)
+        excess_[link] += solver_.units(link, rate, amount) - solver_.units(link, counted, amount);
+    });
+  }
+
+  [[nodiscard]] FillingKey past_key(const MaxMin::Change& change) const {
+    const std::uint32_t index = rewound_of_[change.flow];
+    return index == 0 ? change.key : past_key(rewound_[index - 1]);
+  }
+  [[nodiscard]] double counted_rate(const MaxMin::Change& change) const {
+    const std::uint32_t index = rewound_of_[change.flow];
+    if (index == 0) return change.rate;
+    const Rewound& flow = rewound_[index - 1];
+    return flow.differs ? flow.counted : least_rate(flow, change.rate);
+  }
+
+  /// Has the histories of the links that stay as they are allow for the changes.
+  void allow_for_affected(Ps at) {
+    if (!replaying()) return;
+    for (const std::uint32_t link : affected_) histories_[link].lower_from(at, excess_[link]);
+    forget_affected();
+    const auto allow_for = [&](Slot slot) {
+      const std::uint32_t index = rewound_of_[slot];
+      if (index == 0) return;
+      Rewound& flow = rewound_[index - 1];
+      compare(flow);
+      if (flow.astray) flow.counted = std::max(flow.counted, solver_.rate(slot));
     };
-    auto [first, last] = range();
-    if (first == last) return;
-    if (undoing_ == links_of_undone_.size()) links_of_undone_.emplace_back();
-    std::vector<std::uint32_t>& links = links_of_undone_[undoing_++];
-    links.clear();
-    for (auto it = first; it != last; ++it) collect_links(*it, links);
-    std::sort(links.begin(), links.end());
-    links.erase(std::unique(links.begin(), links.end()), links.end());
-    for (const std::uint32_t link : links) {
-      const std::size_t mine = first_touch(link, at), next = first_touch(link, at + 1);
-      bool open = true;
-      std::int64_t change = 0;
-      for (std::size_t k = mine; k < next; ++k) {
-        open &= touches_[link][k].open;
-        change += change_of(link, k);
-      }
-      if (next < touches_[link].size() && (!open || !stays_open(link, next, -change, -change)))
-        undo_touching(link, at + 1);
+    for (const MaxMin::Change& change : solver_.changes()) allow_for(change.flow);
+    for (const Slot slot : strays_) allow_for(slot);
+  }
+  void forget_affected() {
+    for (const std::uint32_t link : affected_) {
+      excess_[link] = 0;
+      marks_[link] &= static_cast<std::uint8_t>(~affected);
     }
-    // What is left of later touches only sees other residuals.
-    std::tie(first, last) = range();
-    for (auto it = last; it != first;) undo(*--it);
-    instants_.erase(first, last);
-    solver_.settle();
-    for (const std::uint32_t link : links) {
-      for (std::size_t i;
-           i = first_touch(link, at), i < touches_[link].size() && touches_[link][i].at == at;) {
-        const bool is_last = i + 1 == touches_[link].size();
-        const std::int64_t change =
-            is_last ? 0 : touches_[link][i + 1].residual - touches_[link][i].residual;
-        drop_touch(link, i, change);
-      }
-    }
-    --undoing_;
+    affected_.clear();
   }
 
-  void collect_links(const Instant& instant, std::vector<std::uint32_t>& links) {
-    for (std::uint64_t i = instant.before.begin; i < instant.before.end; ++i)
-      solver_.for_each_link(before_[i].slot(), [&](std::uint32_t l) { links.push_back(l); });
-    for (std::uint64_t i = instant.inputs.begin; i < instant.inputs.end; ++i)
-      if (applied_[i].kind == Kind::capacity)
-        links.push_back(static_cast<std::uint32_t>(applied_[i].id));
-  }
-
-  void remember(Slot slot, FillingKey key) {
-    const Progress& progress = progress_[slot];
-    before_.push({progress.since, progress.remaining, key.level,
-                  std::uint64_t{slot} << 40 | (key.order & ((std::uint64_t{1} << 40) - 1))});
-  }
-  void remember_not_running(Slot slot) {
-    before_.push({Before::not_running, 0.0, 0.0, std::uint64_t{slot} << 40});
-  }
-  void remember_links(Slot slot) {
-    before_.push({Before::unchanged, 0.0, 0.0, std::uint64_t{slot} << 40});
-  }
+  // ---- Events -----------------------------------------------------------------------------------
 
   /// Takes a flow out of the network, for good unless undone.
   void end(Slot slot, Ps at, double how) {
     Progress& progress = progress_[slot];
     if (solver_.present(slot)) {
-      const FillingKey key = solver_.key(slot);
-      // A flow that started at this very instant has its record already.
-      if (!key.filling()) remember(slot, key);
+      record(slot, at, solver_.key(slot), solver_.rate(slot));
       solver_.remove(slot);
     } else {
-      remember_not_running(slot);
+      record_not_running(slot, at);
     }
     progress.since = at;
     progress.remaining = how;
     ends_.set(slot, none);
-    ended_.push(slot);
+    ended_.push_back({at, progress.id});
+    std::push_heap(ended_.begin(), ended_.end());
+    solver_.for_each_link(slot, [&](std::uint32_t link) { note_left(link, slot); });
   }
 
-  /// Makes the instant depend on the flow's links even if it changes nothing there.
-  void touch_links(Slot slot) {
-    solver_.for_each_link(slot, [&](std::uint32_t link) {
-      solver_.look_at(link);
-      closed_.push_back(link);
-    });
+  /// Keeps a flow known to a link that it has left. The list may name other flows besides.
+  void note_left(std::uint32_t link, Slot slot) {
+    std::vector<Slot>& left = left_[link];
+    // A replay may end a flow that had ended before.
+    if (replaying() && std::find(left.begin(), left.end(), slot) != left.end()) return;
+    if (left.size() == left.capacity()) {
+      std::erase_if(left, [&](Slot it) {
+        return progress_[it].remaining >= 0 || progress_[it].remaining == not_started ||
+               progress_[it].since < committed_;
+      });
+    }
+    left.push_back(slot);
   }
 
   /// @return whether a link went down or came up.
   bool apply(Input& input) {
+    if (input.kind != Kind::start) last_other_ = std::max(last_other_, input.at);
     if (input.kind == Kind::capacity) {
       const auto link = static_cast<std::uint32_t>(input.id);
       input.previous = solver_.capacity(link);
       solver_.set_capacity(link, input.value);
-      closed_.push_back(link);
       const bool was_up = input.previous > 0, is_up = input.value > 0;
       if (was_up && !is_up) down_.push_back(link);
       if (!was_up && is_up) std::erase(down_, link);
@@ -640,30 +786,20 @@ class FlowNetwork::Impl {
     Progress& progress = progress_[*slot];
     switch (input.kind) {
       case Kind::start:
-        if (progress.remaining == cancelled) {
-          remember_links(*slot);
-          touch_links(*slot);
-          break;
-        }
-        remember_not_running(*slot);
+        if (progress.remaining == cancelled) break;
+        record_not_running(*slot, input.at);
         progress.since = input.at;
         progress.remaining = input.value;
-        choose_route(*slot);
+        choose_route(*slot, input.at);
         solver_.insert(*slot);
         break;
       case Kind::cancel:
-        if (progress.remaining >= 0 || progress.remaining == not_started) {
+        if (progress.remaining >= 0 || progress.remaining == not_started)
           end(*slot, input.at, cancelled);
-        } else {
-          remember_links(*slot);
-        }
-        touch_links(*slot);
         break;
       case Kind::cap:
         input.previous = solver_.cap(*slot);
-        remember_links(*slot);
         solver_.set_cap(*slot, input.value);
-        touch_links(*slot);
         break;
       case Kind::capacity:
         break;
@@ -680,7 +816,7 @@ class FlowNetwork::Impl {
   }
 
   /// Gives a flow another route, unless the router finds none or the same.
-  void take_route(Slot slot, const EndPoints& ends) {
+  void take_route(Slot slot, const EndPoints& ends, Ps at) {
     Route route;
     try {
       route = view_.router()->route(request(ends));
@@ -691,11 +827,9 @@ class FlowNetwork::Impl {
     std::vector<LinkUse> old = solver_.uses(slot);
     if (old == route.links) return;
     Progress& progress = progress_[slot];
-    routes_.push({slot, std::move(old), progress.latency});
+    routes_.push({at, slot, std::move(old), progress.latency});
     progress.latency = route.latency + ends.latency;
     if (solver_.present(slot)) {
-      // Undoing takes it off its links even where neither its rate nor its bottleneck changes.
-      if (!solver_.key(slot).filling()) remember(slot, solver_.key(slot));
       solver_.remove(slot);
       solver_.redirect(slot, route.links);
       solver_.insert(slot);
@@ -704,88 +838,108 @@ class FlowNetwork::Impl {
     }
   }
 
-  void choose_route(Slot slot) {
+  void choose_route(Slot slot, Ps at) {
     if (!view_.router() || (down_.empty() && !view_.router()->depends_on_load())) return;
     const auto ends = end_points_.find(slot);
-    if (ends != end_points_.end()) take_route(slot, ends->second);
+    if (ends != end_points_.end()) take_route(slot, ends->second, at);
   }
 
   /// Moves routed flows off the links that are down, in an order of their own.
-  void reroute() {
+  void reroute(Ps at) {
     std::vector<Slot> stalled;
     for (const std::uint32_t link : down_)
-      for (const Slot slot : solver_.flows_on(link))
+      solver_.for_each_flow(link, [&](Slot slot) {
         if (end_points_.contains(slot)) stalled.push_back(slot);
+      });
     std::sort(stalled.begin(), stalled.end(), [&](Slot a, Slot b) {
       const EndPoints &x = end_points_.at(a), &y = end_points_.at(b);
       return std::tie(x.key, x.src, x.dst, progress_[a].id) <
              std::tie(y.key, y.src, y.dst, progress_[b].id);
     });
     stalled.erase(std::unique(stalled.begin(), stalled.end()), stalled.end());
-    for (const Slot slot : stalled) take_route(slot, end_points_.at(slot));
+    for (const Slot slot : stalled) take_route(slot, end_points_.at(slot), at);
   }
 
   /// Undoes everything from an instant on.
   void undo_from(Ps at) {
-    if (instants_.empty() || instants_.back().at < at) return;
-    Ps first = at;
-    while (!instants_.empty() && instants_.back().at >= at) {
-      first = instants_.back().at;
-      undo_at(first);
+    if (last_instant_ < at) return;
+    Ps first = none;
+    for (std::uint64_t i = applied_.end(); i-- > applied_.begin();) {
+      if (applied_[i].at < at) continue;
+      first = std::min(first, applied_[i].at);
+      take_back(applied_[i]);
     }
+    applied_.erase_if([&](const Input& it) { return it.at >= at; });
+    while (!routes_.empty() && routes_.back().at >= at) {
+      take_back(routes_.back(), at);
+      routes_.cut_back(routes_.end() - 1);
+    }
+    std::uint64_t kept = before_.begin();
+    for (std::uint64_t i = before_.end(); i > before_.begin(); --i) {
+      const Before before = before_[i - 1];
+      if (before.at < at) {
+        kept = std::max(kept, i);
+        if (i > ordered_from_) break;
+      } else if (progress_[before.slot()].last == i) {  // else a replay has made it void
+        first = std::min(first, before.at);
+        take_back(before, at);
+      }
+    }
+    before_.cut_back(kept);
+    ordered_from_ = std::min(ordered_from_, kept);
+    solver_.settle();
+    last_instant_ = at - 1;
+    last_other_ = std::min(last_other_, last_instant_);
+    other_is_late_ = false;
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
   }
 
-  /// Restores what an instant, or an attempt at one, has changed; nothing later stands on it.
-  void undo(const Instant& instant) {
-    for (std::uint64_t i = instant.inputs.end; i-- > instant.inputs.begin;) {
-      const Input& input = applied_[i];
-      if (input.kind == Kind::capacity) {
-        const auto link = static_cast<std::uint32_t>(input.id);
-        const bool was_up = input.previous > 0, is_up = input.value > 0;
-        solver_.set_capacity(link, input.previous);
-        if (was_up && !is_up) std::erase(down_, link);
-        if (!was_up && is_up) down_.push_back(link);
-      } else if (input.kind == Kind::cap) {
-        if (const auto slot = slot_of(input.id)) solver_.restore_cap(*slot, input.previous);
-      }
-      tell(input);
+  void take_back(const Input& input) {
+    if (input.kind == Kind::capacity) {
+      const auto link = static_cast<std::uint32_t>(input.id);
+      const bool was_up = input.previous > 0, is_up = input.value > 0;
+      solver_.set_capacity(link, input.previous);
+      forget_from(link, input.at);
+      if (was_up && !is_up) std::erase(down_, link);
+      if (!was_up && is_up) down_.push_back(link);
+    } else if (input.kind == Kind::cap) {
+      if (const auto slot = slot_of(input.id)) solver_.restore_cap(*slot, input.previous);
     }
-    for (std::uint64_t i = instant.routes.end; i-- > instant.routes.begin;) {
-      const Rerouted& it = routes_[i];
-      if (solver_.present(it.slot)) solver_.withdraw(it.slot);
-      solver_.redirect(it.slot, it.links);
-      progress_[it.slot].latency = it.latency;
+    tell(input);
+  }
+
+  void take_back(const Rerouted& route, Ps from) {
+    const auto forget = [&](std::uint32_t link) { forget_from(link, from); };
+    const bool present = solver_.present(route.slot);
+    const FillingKey key = solver_.key(route.slot);
+    solver_.for_each_link(route.slot, forget);
+    if (present) solver_.withdraw(route.slot);
+    solver_.redirect(route.slot, route.links);
+    if (present) solver_.restore(route.slot, key);
+    progress_[route.slot].latency = route.latency;
+  }
+
+  void take_back(const Before& before, Ps from) {
+    const Slot slot = before.slot();
+    Progress& progress = progress_[slot];
+    if (before.since == Before::not_running) {
+      if (solver_.present(slot)) solver_.withdraw(slot);
+      progress.remaining = not_started;
+      ends_.set(slot, none);
+    } else {
+      solver_.restore(slot, before.key());
+      progress.since = before.since;
+      progress.remaining = before.remaining;
+      ends_.set(slot, drained(before.since, before.remaining, solver_.rate(slot)));
     }
-    // Of an attempt, the solver knows what it has changed; else this is empty.
-    for (std::size_t i = 0; i < solver_.changes().size(); ++i) {
-      const MaxMin::Change change = solver_.changes()[i];
-      if (!change.key.filling()) {
-        solver_.restore(change.flow, change.key);
-      } else if (solver_.present(change.flow)) {
-        solver_.withdraw(change.flow);
-      }
-    }
-    for (std::uint64_t i = instant.before.end; i-- > instant.before.begin;) {
-      const Before& it = before_[i];
-      const Slot slot = it.slot();
-      Progress& progress = progress_[slot];
-      if (it.since == Before::unchanged) continue;
-      if (it.since == Before::not_running) {
-        if (solver_.present(slot)) solver_.withdraw(slot);
-        progress.remaining = not_started;
-        ends_.set(slot, none);
-      } else {
-        solver_.restore(slot, it.key());
-        progress.since = it.since;
-        progress.remaining = it.remaining;
-        ends_.set(slot, drained(it.since, it.remaining, solver_.rate(slot)));
-      }
-    }
-    if (instant.before.end == before_.end()) before_.cut_back(instant.before.begin);
-    if (instant.inputs.end == applied_.end()) applied_.cut_back(instant.inputs.begin);
-    if (instant.routes.end == routes_.end()) routes_.cut_back(instant.routes.begin);
-    if (instant.ended.end == ended_.end()) ended_.cut_back(instant.ended.begin);
+    progress.last = before.previous;
+    solver_.for_each_link(slot, [&](std::uint32_t link) { forget_from(link, from); });
+  }
+
+  void forget_from(std::uint32_t link, Ps at) {
+    if (solver_.stamp(link) < at) return;
+    histories_[link].forget_after(at - 1);
+    solver_.set_stamp(link, at - 1);
   }
 
   void release(Slot slot) {
@@ -793,10 +947,11 @@ class FlowNetwork::Impl {
     solver_.erase(slot);
   }
 
-  void report(Ps at, const std::vector<MaxMin::Change>& changes) {
+  void report(Ps at) {
     const Time time = to_time(at);
     for (FlowObserver* it : *observers_) {
-      for (const MaxMin::Change& change : changes) {
+      for (const MaxMin::Change& change : solver_.changes()) {
+        if (!solver_.differs(change)) continue;
         const Progress& progress = progress_[change.flow];
         const FlowId id{progress.id};
         if (change.key.filling()) it->on_flow_start(id, time);
@@ -804,8 +959,8 @@ class FlowNetwork::Impl {
           it->on_rate_change(id, time, Bandwidth{solver_.rate(change.flow)});
         if (progress.remaining == finished) it->on_flow_finish(id, time + progress.latency);
       }
-      for (const MaxMin::Touched& touched : solver_.touched_links())
-        it->on_link_load(LinkId{touched.link}, time, Bandwidth{solver_.load(touched.link)});
+      for (const std::uint32_t link : solver_.touched_links())
+        it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
     }
   }
 
@@ -820,26 +975,37 @@ class FlowNetwork::Impl {
   std::vector<Input> pending_;
   std::uint64_t next_order_ = 0;
 
-  struct ByTime {
-    bool operator()(const Instant& a, Ps b) const noexcept { return a.at < b; }
-    bool operator()(Ps a, const Instant& b) const noexcept { return a < b.at; }
-  };
-  std::vector<Instant> instants_;  ///< by time; those at one time in the order of execution
   Trail<Before> before_;
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
-  Trail<Slot> ended_;
+  std::vector<Due> ended_;  ///< a heap of flows by their ends, and of ends that are void
   std::shared_ptr<std::vector<FlowObserver*>> observers_;
-  std::vector<TouchList> touches_;     ///< of each link, by time
-  std::vector<std::uint32_t> closed_;  ///< links on which the instant being executed depends anyway
-  std::deque<std::vector<std::uint32_t>> links_of_undone_;  ///< of each undo in progress, for reuse
-  std::size_t undoing_ = 0;
+  std::vector<LinkHistory> histories_;
   bool selective_ = true;
+
+  // Of links: what a replay has to do with them.
+  static constexpr std::uint8_t rewound = 1, visited = 2, affected = 4;
+  static constexpr std::uint64_t link_due = std::uint64_t{1} << 32;  ///< plus the link, in agenda_
+  Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
+  std::vector<std::uint8_t> marks_;
+  std::vector<std::uint32_t> marked_;
+  std::vector<std::vector<Slot>> left_;  ///< of each link, flows that ended in uncommitted time
+  std::vector<Rewound> rewound_;         ///< the first rewound_count_ are in use
+  std::size_t rewound_count_ = 0;
+  std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound
+  std::vector<Due> agenda_;  ///< a heap of rewound flows by their next records, and of links
+  std::vector<Slot> adopted_, strays_, flows_on_;
+  std::vector<std::uint32_t> due_links_;
+  std::vector<std::uint32_t> stray_on_;  ///< of each link, how many flows have gone astray
+  std::vector<std::uint32_t> affected_;
+  std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
+  std::uint64_t ordered_from_ = 0;    ///< from this record on, the journal is in order of time
 
   Ps now_ = 0;
   Ps committed_ = 0;
-  Ps last_dropped_ = 0;
-  Ps furthest_ = -1;
+  Ps last_instant_ = -1;
+  Ps last_other_ = -1;          ///< the last instant with another input than starts
+  bool other_is_late_ = false;  ///< such an input is pending, at or before the last instant
   std::exception_ptr error_;
   FlowStatistics statistics_;
 };
@@ -875,6 +1041,7 @@ Checkpoint FlowNetwork::checkpoint() const { return impl_->checkpoint(); }
 void FlowNetwork::rollback(const Checkpoint& checkpoint) { impl_->rollback(checkpoint); }
 void FlowNetwork::commit(Time gvt) { impl_->commit(gvt); }
 void FlowNetwork::forget(FlowId flow) { impl_->forget(flow.value); }
+std::size_t FlowNetwork::history_bytes() const noexcept { return impl_->history_bytes(); }
 Subscription FlowNetwork::subscribe(FlowObserver& observer) { return impl_->subscribe(observer); }
 const FlowStatistics& FlowNetwork::statistics() const noexcept { return impl_->statistics(); }
 

@@ -10,10 +10,8 @@ namespace phantora {
 namespace {
 
 // A link's initial capacity becomes at most 2^48 units, so that it may grow 16 times, and a sum of
-// 2^10 such loads still fits. A load is cut at 2^52: it can only be so great before the link that
-// it overloads is evaluated, which is next.
+// 2^10 such loads (cut at max_load) still fits.
 constexpr int capacity_bits = 48;
-constexpr double max_load = 0x1p52;
 // Weights have 48 fractional bits.
 constexpr double weight_scale = 0x1p48;
 // Levels this close (relative) are taken for equal: far above the rounding of one division and the
@@ -28,6 +26,49 @@ double to_double(Int128 value) noexcept {
 }
 
 }  // namespace
+
+// Defined before their uses, to be inlined there.
+
+inline Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
+  const double weight = amount * shares * weight_scale;
+  return weight < 0x1p62 ? Int128{static_cast<std::int64_t>(weight)} : static_cast<Int128>(weight);
+}
+
+inline double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
+  return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
+         (to_double(weight) * link.scale);
+}
+
+inline FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
+  return {terms.cap / terms.shares, FillingKey::cap_link};
+}
+
+/// Notes that a link is about to change.
+inline void MaxMin::enter(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.touched) return;
+  link.touched = true;
+  link.floor = 0;
+  touched_.push_back(index);
+}
+
+/// Queues a link whose flows have changed, at a lower bound of its level.
+inline void MaxMin::touch(std::uint32_t index, Effect effect) {
+  Link& link = links_[index];
+  if (effect == Effect::lowers) link.floor = 0;
+  if (surely_open(link)) return;
+  if (effect == Effect::raises && queue_.queued(index)) return;
+  const double bound =
+      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
+  if (bound < queue_.level(index)) queue_.set(index, bound);
+}
+
+inline void MaxMin::note_change(Slot slot) {
+  Flow& flow = flows_[slot];
+  if (flow.changed) return;
+  flow.changed = 1;
+  changes_.push_back({slot, flow.rate, keys_[slot]});
+}
 
 MaxMin::MaxMin(std::span<const Bandwidth> capacities)
     : links_(capacities.size()),
@@ -47,35 +88,6 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
 
 MaxMin::~MaxMin() {
   for (Slot slot = 0; slot < flows_.size(); ++slot) clear_uses(slot);
-}
-
-std::int64_t MaxMin::fixed_load(const Link& link, double rate, double amount) noexcept {
-  const double load = rate * amount * link.scale;
-  return static_cast<std::int64_t>(load < max_load ? load : max_load);
-}
-
-Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
-  const double weight = amount * shares * weight_scale;
-  return weight < 0x1p62 ? Int128{static_cast<std::int64_t>(weight)} : static_cast<Int128>(weight);
-}
-
-double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
-  return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
-         (to_double(weight) * link.scale);
-}
-
-/// Whether flows stop before the link saturates, with more to spare than rounding could explain.
-bool MaxMin::surely_open(const Link& link) noexcept {
-  return link.weight == 0 && link.residual > link.margin;
-}
-
-FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
-  return {terms.cap / terms.shares, FillingKey::cap_link};
-}
-
-double MaxMin::rate_at(const Terms& terms, FillingKey key) noexcept {
-  return key.link() == FillingKey::cap_link ? terms.cap
-                                            : std::min(terms.cap, key.level * terms.shares);
 }
 
 MaxMin::Terms& MaxMin::own_terms(Slot slot) {
@@ -159,7 +171,7 @@ std::vector<LinkUse> MaxMin::uses(Slot slot) const {
   return uses;
 }
 
-void MaxMin::join_links(Slot slot) {
+void MaxMin::join_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   flow.present = 1;
@@ -172,11 +184,11 @@ void MaxMin::join_links(Slot slot) {
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back({slot, i});
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
-    touch(use.link, Effect::lowers);
+    if (then == Then::evaluate) touch(use.link, Effect::lowers);
   }
 }
 
-void MaxMin::leave_links(Slot slot) {
+void MaxMin::leave_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   const FillingKey key = keys_[slot];
@@ -194,7 +206,7 @@ void MaxMin::leave_links(Slot slot) {
     entries[use.position] = last;
     flows_[last.flow].uses()[last.use].position = use.position;
     entries.pop_back();
-    touch(use.link, Effect::raises);
+    if (then == Then::evaluate) touch(use.link, Effect::raises);
   }
   flow.present = 0;
   flow.rate = 0;
@@ -203,19 +215,29 @@ void MaxMin::leave_links(Slot slot) {
 
 void MaxMin::insert(Slot slot) {
   note_change(slot);
-  join_links(slot);
+  join_links(slot, Then::evaluate);
 }
 
 void MaxMin::remove(Slot slot) {
   note_change(slot);
-  leave_links(slot);
+  leave_links(slot, Then::evaluate);
 }
 
-void MaxMin::withdraw(Slot slot) { leave_links(slot); }
+void MaxMin::withdraw(Slot slot) { leave_links(slot, Then::leave); }
 
 void MaxMin::restore(Slot slot, FillingKey key) {
-  if (!flows_[slot].present) join_links(slot);
-  assign(slot, key, FillingKey::cap_link);
+  if (!flows_[slot].present) join_links(slot, Then::leave);
+  assign(slot, key, FillingKey::cap_link, Then::leave);
+}
+
+void MaxMin::guess(Slot slot, FillingKey key) {
+  note_change(slot);
+  assign(slot, key, FillingKey::cap_link, Then::leave);
+}
+
+void MaxMin::reconsider(std::uint32_t link) {
+  enter(link);
+  touch(link, Effect::lowers);
 }
 
 void MaxMin::set_cap(Slot slot, double cap) {
@@ -225,9 +247,9 @@ void MaxMin::set_cap(Slot slot, double cap) {
   }
   // As if it came anew: its level may go either way.
   note_change(slot);
-  leave_links(slot);
+  leave_links(slot, Then::evaluate);
   own_terms(slot).cap = cap;
-  join_links(slot);
+  join_links(slot, Then::evaluate);
 }
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
@@ -242,16 +264,9 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   touch(index, Effect::lowers);
 }
 
-void MaxMin::note_change(Slot slot) {
-  Flow& flow = flows_[slot];
-  if (flow.changed) return;
-  flow.changed = 1;
-  changes_.push_back({slot, flow.rate, keys_[slot]});
-}
-
 /// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
 /// evaluated and needs no second look.
-void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
+void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   const FillingKey old = keys_[slot];
@@ -273,7 +288,7 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
       const Int128 weight = fixed_weight(amount, its.shares);
       link.weight += is_weight ? weight : -weight;
     }
-    if (index == by) continue;
+    if (index == by || then == Then::leave) continue;
     // A flow that stops elsewhere before this link saturates leaves more to the others.
     touch(index, filling                    ? Effect::stops
                  : was_weight || change > 0 ? Effect::raises
@@ -283,28 +298,8 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by) {
   keys_[slot] = key;
 }
 
-/// Notes what a link was before it is changed.
-void MaxMin::enter(std::uint32_t index) {
-  Link& link = links_[index];
-  if (link.touched) return;
-  link.touched = true;
-  link.floor = 0;
-  touched_.push_back({index, surely_open(link), link.residual});
-}
-
-/// Queues a link whose flows have changed, at a lower bound of its level.
-void MaxMin::touch(std::uint32_t index, Effect effect) {
-  Link& link = links_[index];
-  if (effect == Effect::lowers) link.floor = 0;
-  if (surely_open(link)) return;
-  if (effect == Effect::raises && queue_.queued(index)) return;
-  const double bound =
-      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
-  if (bound < queue_.level(index)) queue_.set(index, bound);
-}
-
-void MaxMin::drain_queue() {
-  while (queue_.least() != LinkQueue::not_queued && conflicts_.empty()) {
+std::optional<std::uint32_t> MaxMin::solve() {
+  while (queue_.least() != LinkQueue::not_queued) {
     const double bound = queue_.least();
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];
@@ -313,19 +308,18 @@ void MaxMin::drain_queue() {
     const double now = link.weight == 0 ? 0.0 : level(link, link.residual, link.weight);
     if (bound < now && queue_.least() < now) {
       queue_.set(index, now);
+    } else if (link.stamp >= instant_) {
+      return index;
     } else {
       evaluate(index);
     }
   }
+  return std::nullopt;
 }
 
 /// Finds where the link saturates, given where others stop its flows, and stops the rest there.
 void MaxMin::evaluate(std::uint32_t index) {
   Link& link = links_[index];
-  if (link.stamp >= instant_) {
-    conflicts_.push_back(index);
-    return;
-  }
   const std::vector<Entry>& entries = flows_of_[index];
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
@@ -394,6 +388,11 @@ void MaxMin::evaluate(std::uint32_t index) {
   }
   if (!own_.empty() || walked < candidates_.size()) {
     key = saturation();
+    if (key.depth() > depth_limit_) {
+      refill(index, key.level);
+      queue_.set(index, 0.0);
+      return;
+    }
     // Among equals the shallower comes first: a few units in the last place say so to the queue.
     const double place =
         std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
@@ -408,39 +407,52 @@ void MaxMin::evaluate(std::uint32_t index) {
     const Candidate& it = candidates_[i];
     if (keys_[it.flow] == it.key) continue;
     note_change(it.flow);
-    assign(it.flow, it.key, index);
+    assign(it.flow, it.key, index, Then::evaluate);
   }
   const auto stop = [&](Slot flow) {
     if (keys_[flow] == key) return;
     note_change(flow);
-    assign(flow, key, index);
+    assign(flow, key, index, Then::evaluate);
   };
   for (const Slot flow : own_) stop(flow);
   for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
 }
 
-const std::vector<MaxMin::Change>& MaxMin::solve() {
-  drain_queue();
-  if (!conflicts_.empty()) return changes_;
-  std::size_t kept = 0;
-  for (const Change& change : changes_) {
-    Flow& flow = flows_[change.flow];
-    flow.changed = 0;
-    if (flow.rate != change.rate || !(keys_[change.flow] == change.key)) changes_[kept++] = change;
+/// Lets flows fill anew that links may have stopped only because each other's did.
+///
+/// Where two links tie, each takes over the level of the other's flows, one deeper. If that level
+/// has just lost its ground on a third, they go on counting. An honest chain of ties as long as
+/// the limit is found again, below a limit that is twice as high.
+void MaxMin::refill(std::uint32_t index, double level) {
+  depth_limit_ = std::min(2 * depth_limit_, FillingKey::max_depth);
+  std::vector<std::uint32_t> links{index};
+  std::vector<Slot> tied;
+  while (!links.empty()) {
+    const std::uint32_t link = links.back();
+    links.pop_back();
+    if (links_[link].stamp >= instant_) continue;  // solve() will come to it
+    tied.clear();
+    for (const Entry entry : flows_of_[link])
+      if (keys_[entry.flow].level == level && keys_[entry.flow].depth() > 0)
+        tied.push_back(entry.flow);
+    for (const Slot flow : tied) {
+      note_change(flow);
+      leave_links(flow, Then::evaluate);
+      join_links(flow, Then::evaluate);
+      for_each_link(flow, [&](std::uint32_t other) { links.push_back(other); });
+    }
   }
-  changes_.resize(kept);
-  return changes_;
 }
 
 void MaxMin::settle() {
-  for (const Touched& it : touched_) {
-    links_[it.link].touched = false;
-    if (queue_.queued(it.link)) queue_.set(it.link, LinkQueue::not_queued);
+  for (const std::uint32_t link : touched_) {
+    links_[link].touched = false;
+    if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   }
   for (const Change& change : changes_) flows_[change.flow].changed = 0;
   touched_.clear();
   changes_.clear();
-  conflicts_.clear();
+  depth_limit_ = first_depth_limit;
 }
 
 double MaxMin::load(std::uint32_t index) const {
@@ -456,12 +468,6 @@ double MaxMin::weight(std::uint32_t index) const {
   for (const Entry entry : flows_of_[index])
     sum += fixed_weight(terms(entry.flow).amount_on(entry.use), terms(entry.flow).shares);
   return to_double(sum) / weight_scale;
-}
-
-std::vector<MaxMin::Slot> MaxMin::flows_on(std::uint32_t index) const {
-  std::vector<Slot> slots;
-  for (const Entry entry : flows_of_[index]) slots.push_back(entry.flow);
-  return slots;
 }
 
 }  // namespace phantora

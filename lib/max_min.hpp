@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -73,9 +74,11 @@ class MaxMin {
   /// The flow takes part, its rate unknown until solve().
   void insert(Slot flow);
   void remove(Slot flow);
-  /// Undoes: puts the flow, present or not, back into a state that solve() once left.
+  /// Puts the flow, present or not, into a state that solve() once left. No link is evaluated.
   void restore(Slot flow, FillingKey key);
-  /// Undoes: as remove(), where solve() is not to follow.
+  /// As restore() of a flow that is present, but it counts as a change.
+  void guess(Slot flow, FillingKey key);
+  /// As remove(), but no link is evaluated.
   void withdraw(Slot flow);
   /// Undoes set_cap(), where restore() is to follow if the flow's key has changed.
   void restore_cap(Slot flow, double cap) { own_terms(flow).cap = cap; }
@@ -84,8 +87,8 @@ class MaxMin {
   void set_capacity(std::uint32_t link, double capacity);
   [[nodiscard]] double capacity(std::uint32_t link) const noexcept { return capacities_[link]; }
 
-  /// Counts a link as touched, though nothing changes there.
-  void look_at(std::uint32_t link) { enter(link); }
+  /// Has solve() evaluate a link on which flows have been restored or withdrawn.
+  void reconsider(std::uint32_t link);
 
   struct Change {
     Slot flow;
@@ -93,29 +96,34 @@ class MaxMin {
     FillingKey key;  ///< before; filling if the flow was absent
   };
   /// Brings all rates up to date.
-  /// @return the flows whose key or rate differs from that at the last settle(), with what it was
-  /// then; valid until settle(), which must follow.
-  const std::vector<Change>& solve();
-  /// Declares the present state a solved one: after solve(), or after restore(), withdraw() and
-  /// set_capacity() have undone changes.
-  void settle();
-
-  /// A caller that takes changes back out of order stamps each link with the last instant that
-  /// touched it. A solve for `instant` stops before it evaluates a link with that stamp or a later
-  /// one: what it sees there is not yet so at that instant. It has then to be undone, see
-  /// changes().
+  ///
+  /// A caller that goes back in time stamps each link with the last instant that touched it, and
+  /// says for which instant it solves. A link with that stamp or a later one has no state of that
+  /// instant to evaluate: the caller has to restore it, reconsider() it and solve() again.
+  /// @return the first such link, if there is one.
+  [[nodiscard]] std::optional<std::uint32_t> solve();
   void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
   void set_stamp(std::uint32_t link, std::int64_t stamp) noexcept { links_[link].stamp = stamp; }
   [[nodiscard]] std::int64_t stamp(std::uint32_t link) const noexcept { return links_[link].stamp; }
-  /// The links at which it stopped; none after a complete solve. Until settle().
-  [[nodiscard]] std::span<const std::uint32_t> conflicts() const noexcept { return conflicts_; }
-  /// All flows that may have changed since the last settle().
-  [[nodiscard]] const std::vector<Change>& changes() const noexcept { return changes_; }
+  /// The flows that may have changed since the last settle(), other than by restore() and
+  /// withdraw(), with what they were then.
+  [[nodiscard]] std::span<const Change> changes() const noexcept { return changes_; }
+  [[nodiscard]] bool differs(const Change& change) const noexcept {
+    return flows_[change.flow].rate != change.rate || keys_[change.flow] != change.key;
+  }
+  /// The links on which something may have changed since the last settle().
+  [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
+  /// Declares the present state a solved one.
+  void settle();
 
   [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
   [[nodiscard]] double rate(Slot flow) const noexcept { return flows_[flow].rate; }
   [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
   [[nodiscard]] FillingKey key(Slot flow) const noexcept { return keys_[flow]; }
+  /// The rate of a flow that stops at a key.
+  [[nodiscard]] double rate_at(Slot flow, FillingKey key) const noexcept {
+    return rate_at(terms(flow), key);
+  }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
   /// Calls visit(link) for each link of the flow.
   template <class Visit>
@@ -123,28 +131,38 @@ class MaxMin {
     const Flow& it = flows_[flow];
     for (std::uint32_t i = 0; i < it.count; ++i) visit(it.uses()[i].link);
   }
+  /// Calls visit(link, bytes per byte) for each link of the flow.
+  template <class Visit>
+  void for_each_use(Slot flow, Visit visit) const {
+    const Flow& it = flows_[flow];
+    for (std::uint32_t i = 0; i < it.count; ++i)
+      visit(it.uses()[i].link, terms_[it.terms].amount_on(i));
+  }
+  /// Calls visit(flow) for each flow on a link.
+  template <class Visit>
+  void for_each_flow(std::uint32_t link, Visit visit) const {
+    for (const Entry entry : flows_of_[link]) visit(entry.flow);
+  }
   /// Bytes per second on a link.
   [[nodiscard]] double load(std::uint32_t link) const;
   /// Sum of bytes_per_byte * shares of the flows on a link.
   [[nodiscard]] double weight(std::uint32_t link) const;
-  [[nodiscard]] std::vector<Slot> flows_on(std::uint32_t link) const;
 
-  /// (flow, link) pairs looked at so far, and links whose load may have changed since
-  /// the last settle().
+  /// (flow, link) pairs looked at so far.
   [[nodiscard]] std::uint64_t touched_incidences() const noexcept { return touched_incidences_; }
-  struct Touched {
-    std::uint32_t link;
-    bool open;              ///< certainly not saturated, before
-    std::int64_t residual;  ///< capacity less load, before, in units of the link
-  };
-  [[nodiscard]] std::span<const Touched> touched_links() const noexcept { return touched_; }
-  /// Whether the link is certainly not saturated now, and would not be with another residual.
+  /// Whether the link is certainly not saturated.
   [[nodiscard]] bool open(std::uint32_t link) const noexcept { return surely_open(links_[link]); }
-  [[nodiscard]] bool open_with(std::uint32_t link, std::int64_t residual) const noexcept {
-    return residual > links_[link].margin;
+  /// The load of a flow with this rate, in units of the link.
+  [[nodiscard]] std::int64_t units(std::uint32_t link, double rate, double amount) const noexcept {
+    return fixed_load(links_[link], rate, amount);
   }
+  /// Capacity less load, in units of the link.
   [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
     return links_[link].residual;
+  }
+  /// A residual above it, weight apart, is no rounding error.
+  [[nodiscard]] std::int64_t margin(std::uint32_t link) const noexcept {
+    return links_[link].margin;
   }
 
  private:
@@ -191,7 +209,7 @@ class MaxMin {
     Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
     double floor = 0;           ///< a lower bound of its level while flows only stop
     std::int64_t margin = 0;    ///< a residual above it is no rounding error
-    std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see set_stamp()
+    std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see solve()
     bool touched = false;
   };
   static_assert(sizeof(Link) == 64);
@@ -202,29 +220,43 @@ class MaxMin {
     bool operator<(const Candidate& other) const noexcept { return key < other.key; }
   };
 
+  /// A load is cut: it can only be so great before the link that it overloads is evaluated, which
+  /// is next.
+  static constexpr double max_load = 0x1p52;
   [[nodiscard]] static std::int64_t fixed_load(const Link& link, double rate,
-                                               double amount) noexcept;
+                                               double amount) noexcept {
+    const double load = rate * amount * link.scale;
+    return static_cast<std::int64_t>(load < max_load ? load : max_load);
+  }
   [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
   [[nodiscard]] static double level(const Link& link, std::int64_t residual,
                                     Int128 weight) noexcept;
-  [[nodiscard]] static bool surely_open(const Link& link) noexcept;
+  /// Whether flows stop before the link saturates, with more to spare than rounding could explain.
+  [[nodiscard]] static bool surely_open(const Link& link) noexcept {
+    return link.weight == 0 && link.residual > link.margin;
+  }
   [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
-  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept;
+  [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
+    return key.link() == FillingKey::cap_link ? terms.cap
+                                              : std::min(terms.cap, key.level * terms.shares);
+  }
   [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
   void clear_uses(Slot flow);
 
   void note_change(Slot flow);
-  void assign(Slot flow, FillingKey key, std::uint32_t by);
+  /// Whether the links that a change touches are to be evaluated.
+  enum class Then : std::uint8_t { evaluate, leave };
+  void assign(Slot flow, FillingKey key, std::uint32_t by, Then then);
   /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
   enum class Effect : std::uint8_t { stops, raises, lowers };
   void touch(std::uint32_t link, Effect effect);
   void enter(std::uint32_t link);
   void evaluate(std::uint32_t link);
-  void join_links(Slot flow);
-  void leave_links(Slot flow);
-  void drain_queue();
+  void refill(std::uint32_t link, double level);
+  void join_links(Slot flow, Then then);
+  void leave_links(Slot flow, Then then);
 
   std::vector<Link> links_;
   std::vector<std::vector<Entry>> flows_of_;  ///< of each link
@@ -236,8 +268,9 @@ class MaxMin {
   std::vector<std::uint32_t> free_terms_;
   std::vector<Change> changes_;
   LinkQueue queue_;
-  std::vector<Touched> touched_;
-  std::vector<std::uint32_t> conflicts_;
+  std::vector<std::uint32_t> touched_;
+  static constexpr std::uint64_t first_depth_limit = 16;
+  std::uint64_t depth_limit_ = first_depth_limit;
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;
   std::vector<Candidate> candidates_;

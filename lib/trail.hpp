@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -17,15 +18,25 @@ class Trail {
   [[nodiscard]] T& operator[](std::uint64_t at) noexcept {
     return items_[static_cast<std::size_t>(at - dropped_)];
   }
+  [[nodiscard]] const T& operator[](std::uint64_t at) const noexcept {
+    return items_[static_cast<std::size_t>(at - dropped_)];
+  }
   [[nodiscard]] T& back() noexcept { return items_.back(); }
   [[nodiscard]] const T& back() const noexcept { return items_.back(); }
   void cut_back(std::uint64_t to) { items_.resize(static_cast<std::size_t>(to - dropped_)); }
-  /// Drops everything before a position; memory is given back once half of it is unused.
-  void drop_before(std::uint64_t at) {
-    head_ = static_cast<std::size_t>(at - dropped_);
+  template <class Predicate>
+  void erase_if(Predicate predicate) {
+    items_.erase(std::remove_if(items_.begin() + static_cast<std::ptrdiff_t>(head_), items_.end(),
+                                predicate),
+                 items_.end());
+  }
+  /// Drops the oldest items that satisfy a predicate; memory is given back once half is unused.
+  template <class Predicate>
+  void drop_while(Predicate predicate) {
+    while (head_ < items_.size() && predicate(items_[head_])) ++head_;
     if (head_ < 1024 || head_ < items_.size() / 2) return;
     items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
-    dropped_ = at;
+    dropped_ += head_;
     head_ = 0;
     if (items_.capacity() > 4 * items_.size() + 1024) items_.shrink_to_fit();
   }

@@ -4,6 +4,7 @@
 #include <phantora/network_view.hpp>
 #include <phantora/units.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -147,6 +148,9 @@ class FlowNetwork {
   void commit(Time gvt);
   /// Drops a flow that has ended before the last commit(); its id must not be used again.
   void forget(FlowId flow);
+
+  /// Bytes kept for changes in the past; commit() frees them. O(links).
+  [[nodiscard]] std::size_t history_bytes() const noexcept;
 
   /// Tells the observer of everything from now on. Costs nothing while nobody subscribes.
   [[nodiscard]] Subscription subscribe(FlowObserver& observer);

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Draws how the network's cost grows, from network_bench's output, as SVG beside this script.
+
+usage: bench/plot.py network.json
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+WIDTH, HEIGHT = 460, 300
+LEFT, RIGHT, TOP, BOTTOM = 62, 130, 34, 46
+COLOURS = ["#0b6e99", "#c4492b", "#5b8c2a", "#7a4fa3"]
+
+
+def ticks(low, high):
+    """1, 2 and 5 times powers of ten; powers only where those would crowd."""
+    steps = (1,) if high / low > 300 else (1, 2, 5)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [s * 10.0**p for p in powers for s in steps if low <= s * 10.0**p <= high]
+
+
+def label(value):
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:g}{name}"
+    return f"{value:g}"
+
+
+def plot(title, x_name, y_name, lines):
+    """A log-log plot; `lines` maps a name to its points."""
+    points = [p for line in lines.values() for p in line]
+    low_x, high_x = min(x for x, _ in points) / 1.3, max(x for x, _ in points) * 1.3
+    low_y, high_y = min(y for _, y in points) / 1.6, max(y for _, y in points) * 1.6
+
+    def at(value, low, high, begin, end):
+        return begin + (end - begin) * math.log(value / low) / math.log(high / low)
+
+    def x_at(x):
+        return at(x, low_x, high_x, LEFT, WIDTH - RIGHT)
+
+    def y_at(y):
+        return at(y, low_y, high_y, HEIGHT - BOTTOM, TOP)
+
+    svg = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        'font-family="sans-serif" font-size="11">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="20" font-size="13">{title}</text>',
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">'
+        f"{x_name}</text>",
+        f'<text transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" '
+        f'text-anchor="middle">{y_name}</text>',
+    ]
+    for x in ticks(low_x, high_x):
+        svg.append(
+            f'<path d="M{x_at(x):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#ddd"/>'
+            f'<text x="{x_at(x):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">'
+            f"{label(x)}</text>"
+        )
+    for y in ticks(low_y, high_y):
+        svg.append(
+            f'<path d="M{LEFT} {y_at(y):.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
+            f'<text x="{LEFT - 6}" y="{y_at(y) + 4:.1f}" text-anchor="end">{label(y)}</text>'
+        )
+    for i, ((name, line), colour) in enumerate(zip(lines.items(), COLOURS)):
+        line = sorted(line)
+        path = "L".join(f"{x_at(x):.1f} {y_at(y):.1f}" for x, y in line)
+        svg.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        svg += [
+            f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="3" fill="{colour}"/>' for x, y in line
+        ]
+        y = TOP + 12 + 16 * i
+        svg.append(f'<text x="{WIDTH - RIGHT + 10}" y="{y}" fill="{colour}">{name}</text>')
+    return "\n".join(svg + ["</svg>", ""])
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    runs = json.loads(pathlib.Path(sys.argv[1]).read_text())["benchmarks"]
+
+    def line(prefix, x, y="us/event"):
+        chosen = [run for run in runs if run["name"].startswith(prefix + "/")]
+        if not chosen:
+            sys.exit(f'no run "{prefix}" in {sys.argv[1]}')
+        return [
+            (float(run["name"].split("/")[-1]) if x is None else run[x], run[y]) for run in chosen
+        ]
+
+    workloads = {
+        "FT open, 0.3": "ft/open_03",
+        "FT open, 0.6": "ft/open_06",
+        "FT burst": "ft/burst",
+        "TREE open, 0.6": "tree/open_06",
+    }
+    event = "us per event"
+    plots = {
+        "flows": ("Cost by flows", "flows in all", event,
+                  {name: line(prefix, None) for name, prefix in workloads.items()}),
+        "rates": ("Cost by what an event changes", "rates changed per event", event,
+                  {name: line(prefix, "rates/event") for name, prefix in workloads.items()}),
+        "links": ("Cost by links of the network", "links, most of them idle", event,
+                  {"FT open, 0.3": line("links", "links")}),
+        "route_length": ("Cost by route length", "links per route", event,
+                         {"FT open, 0.3": line("route_length", "links per route")}),
+        "late": ("Cost of late flows", "lateness, us", "us per flow",
+                 {"TREE open, 0.6": line("late", "lateness/us", "us/flow")}),
+    }
+    folder = pathlib.Path(__file__).parent / "plots"
+    folder.mkdir(exist_ok=True)
+    for name, (title, x_name, y_name, lines) in plots.items():
+        (folder / f"{name}.svg").write_text(plot(title, x_name, y_name, lines))
+
+
+if __name__ == "__main__":
+    main()

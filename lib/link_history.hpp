@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace phantora {
+
+/// How far a link was from saturation, over the uncommitted time: a list of periods.
+///
+/// Most links are never near it, and then all that a change told late has to know of them is by how
+/// much. So a period holds the least residual of several states in a row; what is asked of it errs
+/// on the side of saturation.
+class LinkHistory {
+ public:
+  /// Stands for the residual of a link that may be saturated.
+  static constexpr std::int64_t closed = std::numeric_limits<std::int64_t>::min();
+
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+  explicit LinkHistory(std::int64_t residual) : last_{before_all, residual} {}
+
+  /// From an instant on, not before any other, the link has this residual. What was before
+  /// `committed` is no longer of interest.
+  void push(std::int64_t at, std::int64_t residual, std::int64_t committed) {
+    const bool alike = (last_.least == closed) == (residual == closed);
+    if (last_.from == at || (alike && (residual == closed || states_ < states_per_period))) {
+      last_.least = std::min(last_.least, residual);
+      ++states_;
+      return;
+    }
+    if (last_.from < committed) {
+      older_.clear();
+    } else if (older_.size() == older_.capacity()) {
+      std::size_t stale = 0;
+      while (stale + 1 < older_.size() && older_[stale + 1].from < committed) ++stale;
+      older_.erase(older_.begin(), older_.begin() + static_cast<std::ptrdiff_t>(stale));
+    }
+    older_.push_back(last_);
+    last_ = {at, residual};
+    states_ = 1;
+  }
+
+  /// The first instant, from just before `at`, when the residual may be at most so much; `at` if it
+  /// is so before.
+  [[nodiscard]] std::int64_t first_below(std::int64_t at, std::int64_t residual) const noexcept {
+    std::int64_t first = never;
+    for (std::size_t i = older_.size() + 1; i-- > 0;) {
+      const Period& period = i < older_.size() ? older_[i] : last_;
+      if (period.least <= residual) first = std::max(at, period.from);
+      if (period.from < at) break;
+    }
+    return first;
+  }
+
+  /// From just before an instant, the residuals may have been less by as much.
+  void lower_from(std::int64_t at, std::int64_t by) noexcept {
+    for (std::size_t i = older_.size() + 1; i-- > 0;) {
+      Period& period = i < older_.size() ? older_[i] : last_;
+      if (period.least != closed) period.least -= by;
+      if (period.from < at) break;
+    }
+  }
+
+  /// Forgets what was after an instant.
+  void forget_after(std::int64_t at) noexcept {
+    while (last_.from > at && !older_.empty()) {
+      last_ = older_.back();
+      older_.pop_back();
+      states_ = states_per_period;
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return older_.size() * sizeof(Period); }
+
+ private:
+  static constexpr std::int64_t before_all = std::numeric_limits<std::int64_t>::min();
+  static constexpr std::uint32_t states_per_period = 16;
+  struct Period {
+    std::int64_t from;
+    std::int64_t least;
+  };
+
+  Period last_;
+  std::uint32_t states_ = 1;
+  std::vector<Period> older_;
+};
+
+}  // namespace phantora
