@@ -88,12 +88,21 @@ constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
 /// a multiple of what NCCL counts for hops.
 constexpr std::array<double, 3> ring_base_us{6.6, 19.1, 11.5};
 constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
-constexpr std::array<double, 3> ring_hop_scale{1.67, 0.26, 1.174};
+constexpr std::array<double, 3> ring_hop_scale{1.52, 0.26, 1.174};
+/// LL hops of all_gather and reduce_scatter, whose ranks do not wait for one another at the end.
+constexpr double one_way_ll_hop_scale = 2.3;
 /// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
 /// approaches `block_us` for large blocks and is linear for small ones.
 constexpr double block_us = 1014.7, block_half_bytes = 547e6;
-/// A rooted reduction fills a deeper pipeline: this many Simple hops more per doubling of ranks.
-constexpr double reduce_hops_per_doubling = 2, simple_hop_us = 3.99;
+/// A rooted reduction fills a deeper pipeline: this many hops more per doubling of ranks.
+constexpr double reduce_hops_per_doubling = 2;
+/// Bytes per second that a channel moves of shards that are not aligned to 16 bytes, which NCCL
+/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter.
+constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
+                 unaligned_message_rate = 4.6e9;
+/// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
+/// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
+constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
 /// What the messages of a group wait for: a launch, and the filling of buffers.
 constexpr double message_us = 11, message_fill_us = 36, message_fill_half_bytes = 8e6;
 /// A channel moves one message at this rate (H200: 19 to 20.2 GB/s).
@@ -496,6 +505,14 @@ class Communicator::Impl {
     return -1;
   }
 
+  /// Whether the shards of all ranks begin where 16 bytes can be loaded at once.
+  [[nodiscard]] bool aligned(Bytes total) const { return total.count() / size() % 16 == 0; }
+  /// GB/s that channels of unaligned shards move.
+  [[nodiscard]] static double unaligned_bus(CollectiveOp op, int channels) {
+    return channels *
+           (op == CollectiveOp::all_gather ? unaligned_gather_rate : unaligned_scatter_rate) / 1e9;
+  }
+
   [[nodiscard]] CollectivePlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
     const TunedOp tuned_op = tuned(op);
     const auto& allowed = allowed_[static_cast<std::size_t>(tuned_op)];
@@ -518,13 +535,20 @@ class Communicator::Impl {
       case Algorithm::ring: {
         const bool one_host = nodes_.size() == 1;
         bandwidth *= one_host ? ring_efficiency[p] : ring_efficiency_between_hosts;
-        if (one_host)
-          latency = ring_base_us[p] + (latency - nccl_ring_base_us[p]) * ring_hop_scale[p];
+        const bool one_way = op == CollectiveOp::all_gather || op == CollectiveOp::reduce_scatter;
+        if (one_host) {
+          const double hops =
+              one_way && choice.protocol == Protocol::ll ? one_way_ll_hop_scale : ring_hop_scale[p];
+          double counted = latency - nccl_ring_base_us[p];
+          if (op == CollectiveOp::reduce && size() > 2)  // of a rooted operation it counts one
+            counted += counted * reduce_hops_per_doubling * std::log2(size() / 2.0);
+          latency = ring_base_us[p] + counted * hops;
+        }
         const double block = static_cast<double>(total.count()) / size();
-        if (op == CollectiveOp::reduce && choice.protocol == Protocol::simple && size() > 2)
-          latency += simple_hop_us * reduce_hops_per_doubling * std::log2(size() / 2.0);
         if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
           latency += block_us * block / (block + block_half_bytes);
+        if (one_way && !aligned(total))
+          bandwidth = std::min(bandwidth, unaligned_bus(op, plan.channels) / ring_traffic(op));
         flow.links = scaled(ring(open_end(op, root)).uses, ring_traffic(op) * protocol_overhead[p]);
         break;
       }
@@ -536,6 +560,8 @@ class Communicator::Impl {
         break;
       default:
         if (nodes_.size() > 1) bandwidth *= ring_efficiency_between_hosts;
+        latency += nvls_fill_us * static_cast<double>(total.count()) /
+                   (static_cast<double>(total.count()) + nvls_fill_half_bytes);
         flow.links = nvls(op);
         break;
     }
@@ -674,6 +700,8 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
   plan.channels = message_channels();
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
   flow.links = exchange_uses(op, root);
+  if (tuning_ && !aligned(total))
+    flow.rate_cap = Bandwidth{plan.channels * unaligned_message_rate * size() / (size() - 1)};
   plan.flows.push_back(std::move(flow));
   return plan;
 }

@@ -120,27 +120,23 @@ TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {
 }
 
 TEST(CollectivesAccuracy, AllOperationsOnTheGpuSide) {
-  // 3 ranks leave shards that are not aligned to 16 bytes, which NCCL moves through a slower path
-  // that we do not model: only the operations without shards count there.
   const Cluster cluster = parse_cluster("h200:1x8");
   Errors large, small;
   std::map<std::string, Errors> by_op;
   for (const Sample& s : read_samples("h200_collectives.jsonl", 1)) {
-    if (s.world == 3 && (s.op == "all_gather" || s.op == "reduce_scatter" || s.op == "all_to_all"))
-      continue;
     const double error = predicted_us(cluster, s) / s.us - 1;
     (s.bytes >= 64'000'000 ? large : small).add(error);
     by_op[s.op].add(error);
     if (s.bytes >= 64'000'000) {
-      EXPECT_LT(std::abs(error), 0.12) << s.op << " x" << s.world << " " << s.bytes
+      EXPECT_LT(std::abs(error), 0.17) << s.op << " x" << s.world << " " << s.bytes
                                        << " B: " << s.us * (1 + error) << " us against " << s.us;
     }
   }
   for (const auto& [op, errors] : by_op)
     RecordProperty(
         op, std::to_string(errors.mean()) + " mean, " + std::to_string(errors.worst) + " worst");
-  EXPECT_LT(large.mean(), 0.05);
-  EXPECT_LT(small.mean(), 0.20);
+  EXPECT_LT(large.mean(), 0.035);
+  EXPECT_LT(small.mean(), 0.10);
 }
 
 TEST(Collectives, TheTextbookHoldsOnAPlainSwitch) {
@@ -287,6 +283,9 @@ TEST(CollectivesAccuracy, PublishedLargeMessageFigures) {
   EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 8_GiB), 480, 24);
   EXPECT_NEAR(bus_bandwidth(parse_cluster("a100:1x8"), CollectiveOp::all_reduce, 8_GiB), 240, 12);
   EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_reduce, 8_GiB), 325, 20);
+  // 16 and 32 MiB, while NVLS still fills its pipeline: 242 and 300 (Mooncake, pull request 3484).
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 16_MiB), 242, 5);
+  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 32_MiB), 300, 5);
   // all_to_all across hosts is bound by the NICs: 2 hosts send 8 of 16 parts through them, so busbw
   // is 15/16 x 2 x 48.5 GB/s; SimAI's closed form says 90.94.
   EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:2x8"), CollectiveOp::all_to_all, 8_GiB), 90.94,
