@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -270,28 +271,76 @@ TEST(Collectives, VariablesSteerTheChoice) {
   EXPECT_THROW(plan({{"NCCL_MAX_NCHANNELS", "many"}}), ConfigError);
 }
 
-double bus_bandwidth(const Cluster& cluster, CollectiveOp op, Bytes size) {
-  const Communicator comm{cluster, cluster.gpus};
+double bus_bandwidth(const Cluster& cluster, std::vector<NodeId> gpus, CollectiveOp op, Bytes size,
+                     const NcclVariables& variables) {
+  const Communicator comm{cluster, std::move(gpus), variables};
   const double n = comm.size(), seconds = to_seconds(run(cluster, comm.plan(op, size)));
   const double factor = op == CollectiveOp::all_reduce ? 2 * (n - 1) / n : (n - 1) / n;
   return factor * static_cast<double>(size.count()) / seconds / 1e9;
 }
 
-TEST(CollectivesAccuracy, PublishedLargeMessageFigures) {
-  // busbw GB/s at large sizes: 8 x H100 NVLS about 480 and 365-370 without (nccl-tests#212, #309);
-  // 8 x A100 230-250; H100 nodes with 8 x 400 Gb/s about 320-330 on several hosts (nccl#1221).
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 8_GiB), 480, 24);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("a100:1x8"), CollectiveOp::all_reduce, 8_GiB), 240, 12);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_reduce, 8_GiB), 325, 20);
-  // 16 and 32 MiB, while NVLS still fills its pipeline: 242 and 300 (Mooncake, pull request 3484).
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 16_MiB), 242, 5);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 32_MiB), 300, 5);
-  // all_to_all across hosts is bound by the NICs: 2 hosts send 8 of 16 parts through them, so busbw
-  // is 15/16 x 2 x 48.5 GB/s; SimAI's closed form says 90.94.
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:2x8"), CollectiveOp::all_to_all, 8_GiB), 90.94,
-              4.5);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_to_all, 8_GiB), 62.65,
-              3.2);
+TEST(CollectivesAccuracy, PublishedFigures) {
+  // Bus bandwidth in GB/s, between `low` and `high` as published; a hit is within 10 % of that.
+  struct Published {
+    std::string cluster;
+    int gpus;
+    CollectiveOp op;
+    Bytes size;
+    NcclVariables variables;
+    double low, high;
+    std::string source;
+    bool hit;
+  };
+  const auto ar = CollectiveOp::all_reduce, a2a = CollectiveOp::all_to_all;
+  const NcclVariables off{{"NCCL_NVLS_ENABLE", "0"}};
+  const std::vector<Published> table{
+      {"h100:1x8", 8, ar, 8_GiB, {}, 476, 480, "nccl-tests#212, #290", true},
+      {"h100:1x8", 7, ar, 8_GiB, {}, 460, 460, "nccl-tests#212", true},
+      {"h100:1x8", 6, ar, 8_GiB, {}, 440, 440, "nccl-tests#212", true},
+      {"h100:1x8", 5, ar, 8_GiB, {}, 420, 420, "nccl-tests#212", true},
+      {"h100:1x8", 4, ar, 8_GiB, {}, 370, 370, "nccl-tests#212", true},
+      {"h100:1x8", 8, ar, 8_GiB, off, 365, 370, "nccl-tests#309, nccl#1455", true},
+      {"h100:1x8", 2, ar, 8_GiB, off, 365, 370, "nccl#1455", true},
+      {"h100:1x8", 8, ar, 16_MiB, {}, 242, 242, "Mooncake#3484; a source of ours", true},
+      {"h100:1x8", 8, ar, 32_MiB, {}, 300, 300, "Mooncake#3484; a source of ours", true},
+      {"h100:1x8", 8, ar, 1_MiB, {}, 66, 66, "Mooncake#3484", true},
+      {"h100:2x8", 16, ar, 8_GiB, off, 330, 330, "nccl#1221; a source of ours", true},
+      {"h100:2x8", 16, ar, 8_GiB, {}, 430, 430, "nccl#1221", true},
+      {"h100:4x8", 32, ar, 8_GiB, {}, 320, 320, "nccl#1221", true},
+      {"h100:4x8", 32, ar, 8_GiB, off, 320, 320, "nccl#1221", true},
+      {"h200:248x8", 1984, ar, 8_GiB, {}, 350, 350, "nccl-tests#283", true},
+      {"h100:2x8", 16, a2a, 8_GiB, {}, 90.94, 90.94, "SimAI's closed form", true},
+      {"h100:4x8", 32, a2a, 8_GiB, {}, 62.65, 62.65, "SimAI's closed form", true},
+      {"h100:16x8", 128, a2a, 8_GiB, {}, 51.33, 51.33, "SimAI's closed form", true},
+      {"h100:16x8", 128, ar, 8_GiB, off, 388, 388, "SimAI's closed form", false},
+      {"a100:1x8", 8, ar, 8_GiB, {}, 230, 250, "alayanew", true},
+      {"h100_pcie:1x8", 8, ar, 8_GiB, {}, 35, 45, "alayanew", true},
+      {"gb200_nvl72", 72, ar, 512_MiB, {}, 586, 586, "coreweave/nccl-tests#43", true},
+      {"gb200_nvl72", 72, ar, 8_GiB, {}, 835, 839, "coreweave/nccl-tests#43", false},
+  };
+  const std::map<std::string, std::string> described{
+      {"h100_pcie:1x8", "[[hosts]]\ngpu = \"h100\"\nnvlink = \"0GB/s\"\n"},
+      {"gb200_nvl72", "[[hosts]]\ngpu = \"b200\"\ngpus = 72\n"}};
+  std::cout << "| cluster | GPUs | operation | MiB | NVLS | published | model | |\n"
+            << "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Published& row : table) {
+    const auto text = described.find(row.cluster);
+    const Cluster cluster = text == described.end() ? parse_cluster(row.cluster)
+                                                    : parse_cluster_toml(text->second, row.cluster);
+    const double model =
+        bus_bandwidth(cluster, first(cluster, row.gpus), row.op, row.size, row.variables);
+    const double error = model < row.low    ? model / row.low - 1
+                         : model > row.high ? model / row.high - 1
+                                            : 0;
+    const bool hit = std::abs(error) <= 0.1;
+    std::cout << "| " << row.cluster << " | " << row.gpus << " | " << to_string(row.op) << " | "
+              << (row.size.count() >> 20) << " | " << (row.variables.empty() ? "on" : "off")
+              << " | " << row.low
+              << (row.low < row.high ? " to " + std::to_string(int(row.high)) : "") << " ("
+              << row.source << ") | " << std::round(model * 10) / 10 << " | "
+              << (hit ? "hit" : "miss") << " |\n";
+    EXPECT_EQ(hit, row.hit) << row.cluster << " x" << row.gpus << ": " << model;
+  }
 }
 
 TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {
