@@ -216,19 +216,33 @@ TunedOp tuned(CollectiveOp op) {
 class LinkLoads {
  public:
   void add(std::span<const LinkUse> route, double bytes) {
-    for (const LinkUse& use : route) loads_[use.link] += use.bytes_per_byte * bytes;
+    for (const LinkUse& use : route) loads_.push_back({use.link, use.bytes_per_byte * bytes});
+    if (loads_.size() >= 2 * merged_ + 1024) merge();
   }
-  [[nodiscard]] std::vector<LinkUse> uses() const {
-    std::vector<LinkUse> uses;
-    uses.reserve(loads_.size());
-    for (const auto& [link, bytes] : loads_) uses.push_back({link, bytes});
-    std::sort(uses.begin(), uses.end(),
-              [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
-    return uses;
+  [[nodiscard]] std::vector<LinkUse> uses() && {
+    merge();
+    return std::move(loads_);
   }
 
  private:
-  std::unordered_map<LinkId, double> loads_;
+  /// Sorts by link and sums, in the order in which they were added.
+  void merge() {
+    std::stable_sort(loads_.begin(), loads_.end(),
+                     [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
+    std::size_t kept = 0;
+    for (const LinkUse& use : loads_) {
+      if (kept > 0 && loads_[kept - 1].link == use.link) {
+        loads_[kept - 1].bytes_per_byte += use.bytes_per_byte;
+      } else {
+        loads_[kept++] = use;
+      }
+    }
+    loads_.resize(kept);
+    merged_ = kept;
+  }
+
+  std::vector<LinkUse> loads_;
+  std::size_t merged_ = 0;
 };
 
 }  // namespace
@@ -351,19 +365,24 @@ class Communicator::Impl {
     RouteRequest request{.src = from, .dst = to, .key = key};
     if (!peer_to_peer_) {
       request.capacity = [this](LinkId link) {
-        const bool nvlink = topology_.kind(topology_.source(link)) == NodeKind::nvswitch ||
-                            topology_.kind(topology_.target(link)) == NodeKind::nvswitch;
-        return nvlink ? 0.0 : topology_.bandwidth(link).bytes_per_second();
+        return topology_.graph().routes->wire(link.value) == RouteGraph::Wire::nvlink
+                   ? 0.0
+                   : topology_.bandwidth(link).bytes_per_second();
       };
     }
     Route found = router_.route(request);
     if (!tuning_) return found;
     for (LinkUse& use : found.links) {
-      const NodeKind a = topology_.kind(topology_.source(use.link)),
-                     b = topology_.kind(topology_.target(use.link));
-      if (a == NodeKind::nvswitch || b == NodeKind::nvswitch) use.bytes_per_byte *= nvlink_overhead;
-      if (a == NodeKind::network_switch || b == NodeKind::network_switch)
-        use.bytes_per_byte *= nic_overhead;
+      switch (topology_.graph().routes->wire(use.link.value)) {
+        case RouteGraph::Wire::nvlink:
+          use.bytes_per_byte *= nvlink_overhead;
+          break;
+        case RouteGraph::Wire::fabric:
+          use.bytes_per_byte *= nic_overhead;
+          break;
+        case RouteGraph::Wire::other:
+          break;
+      }
     }
     return found;
   }
@@ -406,7 +425,7 @@ class Communicator::Impl {
           hop(node.nics[r].second, next.nics[r].second, 1.0 / static_cast<double>(rails), r);
       }
     }
-    ring.uses = loads.uses();
+    ring.uses = std::move(loads).uses();
     return ring;
   }
 
@@ -429,7 +448,7 @@ class Communicator::Impl {
         both_ways(nodes_[child].nics[r].second, nodes_[parent].nics[r].second,
                   0.5 / static_cast<double>(rails), r);
     });
-    trees_ = loads.uses();
+    trees_ = std::move(loads).uses();
     return *trees_;
   }
 
@@ -482,7 +501,7 @@ class Communicator::Impl {
         }
       });
     }
-    return loads.uses();
+    return std::move(loads).uses();
   }
 
   [[nodiscard]] static std::vector<LinkUse> scaled(std::span<const LinkUse> uses, double factor) {
@@ -696,7 +715,7 @@ const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, i
       loads.add(message_route(from, to, nvlink_messages).links, part);
     }
   }
-  it->second = loads.uses();
+  it->second = std::move(loads).uses();
   return it->second;
 }
 

@@ -160,6 +160,31 @@ TEST(Routing, AdaptiveAvoidsTheLoadedSpine) {
     EXPECT_EQ(net.completion(f)->time_since_epoch(), 1ms + 4 * 115ns + 4 * 180ns);
 }
 
+TEST(Routing, TheFabricsTablesGiveTheRoutesOfASearch) {
+  // A request that says every link is up is searched for; one that says nothing may be looked up.
+  std::mt19937_64 random{5};
+  for (const char* spec :
+       {"h200:96x8", "h200:12x8/leaf_spine,hosts_per_leaf=2,oversubscription=2",
+        "l40s:20x4/fat_tree", "a100:9x8/dragonfly,routers_per_group=3,nics_per_router=4",
+        "h200:12x4/torus,dimensions=3x4"}) {
+    const Cluster cluster = parse_cluster(spec);
+    for (const Routing routing : {Routing::ecmp, Routing::spray}) {
+      const NetworkView view = cluster.topology.view({.routing = routing});
+      for (int i = 0; i < 300; ++i) {
+        RouteRequest request{.src = cluster.gpus[random() % cluster.gpus.size()],
+                             .dst = cluster.gpus[random() % cluster.gpus.size()],
+                             .key = random()};
+        if (request.src == request.dst) continue;
+        const Route looked_up = view.router()->route(request);
+        request.capacity = [](LinkId) { return 1.0; };
+        const Route searched = view.router()->route(request);
+        ASSERT_EQ(looked_up.links, searched.links) << spec;
+        ASSERT_EQ(looked_up.latency, searched.latency) << spec;
+      }
+    }
+  }
+}
+
 TEST(Routing, UnreachableEndsAreReported) {
   TopologyBuilder builder;
   const auto a = builder.add_switch("a"), b = builder.add_switch("b");
