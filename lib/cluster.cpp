@@ -14,6 +14,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -79,6 +80,19 @@ class Fields {
     const auto value = text ? parse(*text) : std::nullopt;
     if (!value) throw wrong(*node, key, std::string{"a quantity such as "} + example);
     return value;
+  }
+  [[nodiscard]] std::vector<std::string> words(std::string_view key) {
+    const toml::node* node = find(key);
+    std::vector<std::string> out;
+    if (!node) return out;
+    const toml::array* array = node->as_array();
+    if (!array) throw wrong(*node, key, "a list of names such as [\"leaf0\", \"spine0\"]");
+    for (const toml::node& item : *array) {
+      const auto value = item.value_exact<std::string>();
+      if (!value) throw wrong(item, key, "names in quotes");
+      out.push_back(*value);
+    }
+    return out;
   }
   [[nodiscard]] std::vector<int> numbers(std::string_view key) {
     const toml::node* node = find(key);
@@ -199,6 +213,51 @@ RoutingOptions read_routing(const toml::table& table, std::string_view source) {
   return options;
 }
 
+/// A virtual instant, written as the duration since the start.
+std::optional<Time> read_time(Fields& fields, std::string_view key) {
+  const auto since = fields.quantity(key, parse_duration, "\"10ms\"");
+  return since ? std::optional{Time{*since}} : std::nullopt;
+}
+
+Failure read_failure(const toml::table& table, std::string_view source, const Topology& topology) {
+  Fields fields{table, "failures", source};
+  Failure failure;
+  const auto at = read_time(fields, "at");
+  if (!at) fields.fail("at: expected the instant of the failure, such as \"10ms\"");
+  failure.at = *at;
+  failure.until = read_time(fields, "until").value_or(never);
+  if (failure.until <= failure.at) fields.fail("until: expected an instant after at");
+  failure.speed = fields.real("speed").value_or(0);
+  if (!(failure.speed >= 0 && failure.speed <= 1)) fields.fail("speed: expected 0 to 1");
+  const auto node_called = [&](std::string_view key, const std::string& name) {
+    const auto node = topology.find_node(name);
+    if (!node)
+      fields.fail(std::string{key} + ": there is no node \"" + name +
+                  "\"; `phantora topology --json` lists them");
+    return *node;
+  };
+  const auto node = fields.word("node"), link = fields.word("link");
+  const auto between = fields.words("between");
+  if ((node ? 1 : 0) + (link ? 1 : 0) + (between.empty() ? 0 : 1) != 1)
+    fields.fail("expected one of node, link and between");
+  if (node) failure.links = topology.links_of(node_called("node", *node));
+  if (link) {
+    const auto found = topology.find_link(*link);
+    if (!found)
+      fields.fail("link: there is no link \"" + *link +
+                  "\"; `phantora topology --json` lists them");
+    failure.links = {*found};
+  }
+  if (!between.empty()) {
+    if (between.size() != 2) fields.fail("between: expected the names of two nodes");
+    failure.links = topology.links_between(node_called("between", between[0]),
+                                           node_called("between", between[1]));
+  }
+  if (failure.links.empty()) fields.fail("no link there to fail");
+  fields.expect_no_others();
+  return failure;
+}
+
 /// A table of that name; an empty one if there is none.
 const toml::table& table_of(const toml::table& root, std::string_view key,
                             std::string_view source) {
@@ -308,34 +367,60 @@ const Host& Cluster::host_of(NodeId gpu) const {
   return *found;
 }
 
+void schedule_failures(const Cluster& cluster, FlowNetwork& network) {
+  // In order of time: of changes at one instant the network takes the last that it is told.
+  std::vector<std::tuple<Time, LinkId, double>> changes;
+  for (const Failure& failure : cluster.failures) {
+    for (const LinkId link : failure.links) {
+      changes.emplace_back(failure.at, link, failure.speed);
+      if (failure.until != never) changes.emplace_back(failure.until, link, 1.0);
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
+    return std::get<Time>(a) < std::get<Time>(b);
+  });
+  for (const auto& [at, link, speed] : changes)
+    network.set_capacity(link, at,
+                         Bandwidth{cluster.topology.bandwidth(link).bytes_per_second() * speed});
+}
+
 Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
   const toml::table root = parse_toml(text, source);
   for (const auto& [key, node] : root)
-    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing")
+    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing" && key != "failures")
       throw ConfigError{std::string{source} + ":" + std::to_string(key.source().begin.line) +
                         ": unknown \"" + std::string{key.str()} +
-                        "\"; expected name, [[hosts]], [fabric] or [routing]"};
+                        "\"; expected name, [[hosts]], [fabric], [routing] or [[failures]]"};
+  const auto tables = [&](const char* key) {
+    const toml::node* node = root.get(key);
+    const toml::array* array = node ? node->as_array() : nullptr;
+    if (!array || array->empty() || !array->is_homogeneous(toml::node_type::table))
+      throw ConfigError{std::string{source} +
+                        (node ? ":" + std::to_string(node->source().begin.line) : "") + ": " + key +
+                        ": expected one or more tables [[" + key + "]]"};
+    return array;
+  };
   std::vector<HostGroup> groups;
-  const toml::node* hosts = root.get("hosts");
-  const toml::array* tables = hosts ? hosts->as_array() : nullptr;
-  if (!tables || tables->empty() || !tables->is_homogeneous(toml::node_type::table))
-    throw ConfigError{std::string{source} +
-                      (hosts ? ":" + std::to_string(hosts->source().begin.line) : "") +
-                      ": hosts: expected one or more tables [[hosts]]"};
-  for (const toml::node& table : *tables) groups.push_back(read_hosts(*table.as_table(), source));
+  for (const toml::node& table : *tables("hosts"))
+    groups.push_back(read_hosts(*table.as_table(), source));
   Fields fields{table_of(root, "fabric", source), "fabric", source};
   const Fabric fabric = read_fabric(fields);
   const RoutingOptions routing = read_routing(table_of(root, "routing", source), source);
-  try {
-    Cluster cluster = make_cluster(groups, fabric, routing);
-    const toml::node* name = root.get("name");
-    cluster.name = name ? name->value_or(std::string{source}) : std::string{source};
-    return cluster;
-  } catch (const TopologyError& error) {
-    fields.fail(error.what());
-  } catch (const ConfigError& error) {
-    fields.fail(error.what());
-  }
+  Cluster cluster = [&] {
+    try {
+      return make_cluster(groups, fabric, routing);
+    } catch (const TopologyError& error) {
+      fields.fail(error.what());
+    } catch (const ConfigError& error) {
+      fields.fail(error.what());
+    }
+  }();
+  const toml::node* name = root.get("name");
+  cluster.name = name ? name->value_or(std::string{source}) : std::string{source};
+  if (root.contains("failures"))
+    for (const toml::node& table : *tables("failures"))
+      cluster.failures.push_back(read_failure(*table.as_table(), source, cluster.topology));
+  return cluster;
 }
 
 Cluster parse_cluster(std::string_view spec) {

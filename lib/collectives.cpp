@@ -10,8 +10,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -247,11 +249,32 @@ class LinkLoads {
 
 }  // namespace
 
-class Communicator::Impl {
+/// What links can carry now (0: down), as in RouteRequest; empty where all are up.
+using Capacity = std::function<double(LinkId)>;
+
+/// Lays a collective's flow anew where links are down.
+class CollectiveRouter final : public Router {
+ public:
+  using Lay = std::function<std::vector<LinkUse>(const Capacity&)>;
+  CollectiveRouter(std::shared_ptr<const void> communicator, Lay lay)
+      : communicator_{std::move(communicator)}, lay_{std::move(lay)} {}
+  [[nodiscard]] Route route(const RouteRequest& request) const override {
+    return {.links = lay_(request.capacity)};
+  }
+
+ private:
+  std::shared_ptr<const void> communicator_;  ///< what lay_ refers to
+  Lay lay_;
+};
+
+class Communicator::Impl : public std::enable_shared_from_this<Communicator::Impl> {
  public:
   Impl(const Cluster& cluster, std::vector<NodeId> gpus, const NcclVariables& variables)
       : topology_{cluster.topology},
-        router_{cluster.topology.shared_graph(), {Routing::ecmp, cluster.routing.seed}},
+        router_{cluster.topology.shared_graph(),
+                // Between many channels' queue pairs, routing by load comes to an even spread.
+                {cluster.routing.routing == Routing::ecmp ? Routing::ecmp : Routing::spray,
+                 cluster.routing.seed}},
         ranks_{std::move(gpus)} {
     PHANTORA_EXPECTS(!ranks_.empty(), "at least one rank");
     place(cluster);
@@ -360,14 +383,13 @@ class Communicator::Impl {
   }
 
   /// The route between two GPUs with the wire's overheads on each link.
-  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key,
-                            double nvlink_overhead) const {
-    RouteRequest request{.src = from, .dst = to, .key = key};
+  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key, double nvlink_overhead,
+                            const Capacity& capacity) const {
+    RouteRequest request{.src = from, .dst = to, .key = key, .capacity = capacity};
     if (!peer_to_peer_) {
-      request.capacity = [this](LinkId link) {
-        return topology_.graph().routes->wire(link.value) == RouteGraph::Wire::nvlink
-                   ? 0.0
-                   : topology_.bandwidth(link).bytes_per_second();
+      request.capacity = [&](LinkId link) {
+        if (topology_.graph().routes->wire(link.value) == RouteGraph::Wire::nvlink) return 0.0;
+        return capacity ? capacity(link) : topology_.bandwidth(link).bytes_per_second();
       };
     }
     Route found = router_.route(request);
@@ -396,12 +418,15 @@ class Communicator::Impl {
   [[nodiscard]] const Ring& ring(int skip) const {
     const std::lock_guard lock{mutex_};
     const auto [it, added] = rings_.try_emplace(skip);
-    if (!added) return it->second;
+    if (added) it->second = lay_ring(skip, {});
+    return it->second;
+  }
+  [[nodiscard]] Ring lay_ring(int skip, const Capacity& capacity) const {
     LinkLoads loads;
-    Ring& ring = it->second;
+    Ring ring;
     const auto hop = [&](int from, int to, double part, std::uint64_t key) {
       if (from == to) return;
-      const Route found = route(gpu(from), gpu(to), key, nvlink_ring);
+      const Route found = route(gpu(from), gpu(to), key, nvlink_ring, capacity);
       loads.add(found.links, part);
       ring.hop = std::max(ring.hop, found.latency);
     };
@@ -433,11 +458,14 @@ class Communicator::Impl {
   /// inside the hosts, each of two trees across the hosts carrying half.
   [[nodiscard]] const std::vector<LinkUse>& trees() const {
     const std::lock_guard lock{mutex_};
-    if (trees_) return *trees_;
+    if (!trees_) trees_ = lay_trees({});
+    return *trees_;
+  }
+  [[nodiscard]] std::vector<LinkUse> lay_trees(const Capacity& capacity) const {
     LinkLoads loads;
     const auto both_ways = [&](int a, int b, double part, std::uint64_t key) {
-      loads.add(route(gpu(a), gpu(b), key, nvlink_ring).links, part);
-      loads.add(route(gpu(b), gpu(a), key, nvlink_ring).links, part);
+      loads.add(route(gpu(a), gpu(b), key, nvlink_ring, capacity).links, part);
+      loads.add(route(gpu(b), gpu(a), key, nvlink_ring, capacity).links, part);
     };
     for (const Node& node : nodes_)
       for (std::size_t i = 0; i + 1 < node.ranks.size(); ++i)
@@ -448,8 +476,7 @@ class Communicator::Impl {
         both_ways(nodes_[child].nics[r].second, nodes_[parent].nics[r].second,
                   0.5 / static_cast<double>(rails), r);
     });
-    trees_ = std::move(loads).uses();
-    return *trees_;
+    return std::move(loads).uses();
   }
 
   /// The edges of both trees: in-order binary trees, the second shifted by one host.
@@ -474,7 +501,7 @@ class Communicator::Impl {
 
   /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast: each GPU
   /// gives all it has and takes its part, or the other way round, and both for an all_reduce.
-  [[nodiscard]] std::vector<LinkUse> nvls(CollectiveOp op) const {
+  [[nodiscard]] std::vector<LinkUse> lay_nvls(CollectiveOp op, const Capacity& capacity) const {
     LinkLoads loads;
     const double overhead =
         tuning_->shape().compute_capability >= 100 ? nvlink_nvls_blackwell : nvlink_nvls;
@@ -485,7 +512,7 @@ class Communicator::Impl {
       if (op == CollectiveOp::all_reduce) out = in = 1 + part;
       for (std::size_t i = 0; i < node.ranks.size(); ++i) {
         const int to = node.ranks[(i + 1) % node.ranks.size()];
-        const auto links = route(gpu(node.ranks[i]), gpu(to), 0, overhead).links;
+        const auto links = route(gpu(node.ranks[i]), gpu(to), 0, overhead, capacity).links;
         loads.add(std::span{links}.first(1), out);
         loads.add(std::span{links}.last(1), in);
       }
@@ -496,12 +523,23 @@ class Communicator::Impl {
         for (std::size_t r = 0; r < rails; ++r) {
           const NodeId a = gpu(nodes_[child].nics[r].second),
                        b = gpu(nodes_[parent].nics[r].second);
-          loads.add(route(a, b, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
-          loads.add(route(b, a, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
+          loads.add(route(a, b, r, nvlink_ring, capacity).links, 0.5 / static_cast<double>(rails));
+          loads.add(route(b, a, r, nvlink_ring, capacity).links, 0.5 / static_cast<double>(rails));
         }
       });
     }
     return std::move(loads).uses();
+  }
+
+  /// Gives a flow its links, and the way to lay them anew.
+  void lay(FlowSpec& flow, std::vector<LinkUse> links, CollectiveRouter::Lay anew) const {
+    flow.links = std::move(links);
+    flow.router = std::make_shared<CollectiveRouter>(shared_from_this(), std::move(anew));
+  }
+  void lay_around(FlowSpec& flow, int skip, double factor) const {
+    lay(flow, scaled(ring(skip).uses, factor), [this, skip, factor](const Capacity& capacity) {
+      return scaled(lay_ring(skip, capacity).uses, factor);
+    });
   }
 
   [[nodiscard]] static std::vector<LinkUse> scaled(std::span<const LinkUse> uses, double factor) {
@@ -575,14 +613,16 @@ class Communicator::Impl {
           latency += block_us * block / (block + block_half_bytes);
         if (one_way && !aligned(total))
           bandwidth = std::min(bandwidth, unaligned_bus(op, plan.channels) / ring_traffic(op));
-        flow.links = scaled(ring(open_end(op, root)).uses, ring_traffic(op) * protocol_overhead[p]);
+        lay_around(flow, open_end(op, root), ring_traffic(op) * protocol_overhead[p]);
         break;
       }
       case Algorithm::tree:
-        flow.links = scaled(trees(), protocol_overhead[p]);
+        lay(flow, scaled(trees(), protocol_overhead[p]), [this, p](const Capacity& capacity) {
+          return scaled(lay_trees(capacity), protocol_overhead[p]);
+        });
         break;
       case Algorithm::pat:
-        flow.links = scaled(ring(-1).uses, ring_traffic(op));
+        lay_around(flow, -1, ring_traffic(op));
         break;
       default:
         // In one host the links decide, not what NCCL expects.
@@ -590,7 +630,8 @@ class Communicator::Impl {
                                       : std::numeric_limits<double>::infinity();
         latency += nvls_fill_us * static_cast<double>(total.count()) /
                    (static_cast<double>(total.count()) + nvls_fill_half_bytes);
-        flow.links = nvls(op);
+        lay(flow, lay_nvls(op, {}),
+            [this, op](const Capacity& capacity) { return lay_nvls(op, capacity); });
         break;
     }
     // Fewer channels than NCCL's table assumes move less.
@@ -607,13 +648,17 @@ class Communicator::Impl {
     const Ring& found = ring(open_end(op, root));
     const int steps = NcclTuning::steps(tuned(op), size()) - (open_end(op, root) >= 0 ? 1 : 0);
     CollectivePlan plan{.channels = 1, .latency = found.hop * steps};
-    plan.flows.push_back({.size = total, .links = scaled(found.uses, ring_traffic(op))});
+    lay_around(plan.flows.emplace_back(FlowSpec{.size = total}), open_end(op, root),
+               ring_traffic(op));
     return plan;
   }
 
   [[nodiscard]] CollectivePlan exchange(CollectiveOp op, Bytes total, int root) const;
   [[nodiscard]] const std::vector<LinkUse>& exchange_uses(CollectiveOp op, int root) const;
-  [[nodiscard]] Route message_route(int from, int to, double overhead) const;
+  [[nodiscard]] std::vector<LinkUse> lay_exchange(CollectiveOp op, int root,
+                                                  const Capacity& capacity) const;
+  [[nodiscard]] Route message_route(int from, int to, double overhead,
+                                    const Capacity& capacity) const;
   [[nodiscard]] double message_latency_us(double bytes) const {
     return message_us + message_fill_us * bytes / (bytes + message_fill_half_bytes);
   }
@@ -637,7 +682,8 @@ class Communicator::Impl {
 
 /// The links of one message. Between rails NCCL crosses over NVLink first (PXN), so that the
 /// message stays on the rail of its destination.
-Route Communicator::Impl::message_route(int from, int to, double overhead) const {
+Route Communicator::Impl::message_route(int from, int to, double overhead,
+                                        const Capacity& capacity) const {
   const std::size_t here = node_of(from), there = node_of(to);
   if (here != there && pxn_ && has_nvlink_) {
     const auto& source = nodes_[here];
@@ -646,14 +692,15 @@ Route Communicator::Impl::message_route(int from, int to, double overhead) const
         static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), to) - ranks.begin());
     if (place < source.ranks.size() && source.ranks[place] != from) {
       const int relay = source.ranks[place];
-      Route route = this->route(gpu(from), gpu(relay), 0, overhead);
-      const Route rest = this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead);
+      Route route = this->route(gpu(from), gpu(relay), 0, overhead, capacity);
+      const Route rest =
+          this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
       route.links.insert(route.links.end(), rest.links.begin(), rest.links.end());
       route.latency += rest.latency;
       return route;
     }
   }
-  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead);
+  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
 }
 
 CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
@@ -687,14 +734,17 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
     while (channels <= all / 2 &&
            static_cast<double>(message.size.count()) / channels > message_part_bytes)
       channels *= 2;
-    Route route = message_route(message.src_rank, message.dst_rank, overhead);
+    Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
     FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(channels)};
     if (tuning_) {
       flow.rate_cap = Bandwidth{channels * message_channel_rate};
     } else {
       flow.latency = route.latency;
     }
-    flow.links = std::move(route.links);
+    lay(flow, std::move(route.links),
+        [this, from = message.src_rank, to = message.dst_rank, overhead](const Capacity& capacity) {
+          return message_route(from, to, overhead, capacity).links;
+        });
     plan.flows.push_back(std::move(flow));
     plan.channels = std::min(all, std::max(plan.channels, channels * most_messages));
   }
@@ -704,7 +754,12 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
 const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, int root) const {
   const std::lock_guard lock{mutex_};
   const auto [it, added] = exchanges_.try_emplace({op, op == CollectiveOp::all_to_all ? 0 : root});
-  if (!added) return it->second;
+  if (added) it->second = lay_exchange(op, root, {});
+  return it->second;
+}
+
+std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
+                                                      const Capacity& capacity) const {
   LinkLoads loads;
   const double part = 1.0 / size();
   for (int from = 0; from < size(); ++from) {
@@ -712,11 +767,10 @@ const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, i
       if (from == to || (op == CollectiveOp::gather && to != root) ||
           (op == CollectiveOp::scatter && from != root))
         continue;
-      loads.add(message_route(from, to, nvlink_messages).links, part);
+      loads.add(message_route(from, to, nvlink_messages, capacity).links, part);
     }
   }
-  it->second = std::move(loads).uses();
-  return it->second;
+  return std::move(loads).uses();
 }
 
 /// An exchange in which all pairs move alike: one flow, as NCCL runs it in rounds.
@@ -727,7 +781,8 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
   if (size() == 1 || total == Bytes{0}) return plan;
   plan.channels = message_channels();
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
-  flow.links = exchange_uses(op, root);
+  lay(flow, exchange_uses(op, root),
+      [this, op, root](const Capacity& capacity) { return lay_exchange(op, root, capacity); });
   if (tuning_ && !aligned(total))
     flow.rate_cap = Bandwidth{plan.channels * unaligned_message_rate * size() / (size() - 1)};
   plan.flows.push_back(std::move(flow));

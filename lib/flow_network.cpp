@@ -103,7 +103,8 @@ struct Instant {
 struct EndPoints {
   NodeId src, dst;
   std::uint64_t key;
-  Duration latency;  ///< on top of the route's
+  Duration latency;                      ///< on top of the route's
+  std::shared_ptr<const Router> router;  ///< its own, in place of the network's
 };
 
 /// Sorts by link and adds up repeated ones.
@@ -181,7 +182,10 @@ class FlowNetwork::Impl {
     if (slot >= progress_.size()) progress_.resize(slot + 1);
     progress_[slot] = {0, not_started, latency, id};
     if (routed)
-      end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency});
+      end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, {}});
+    else if (spec.router && view_.router())
+      end_points_.insert_or_assign(
+          slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, std::move(spec.router)});
     tell({to_ps(spec.start), next_order_++, id, static_cast<double>(spec.size.count()), 0.0,
           Kind::start});
     return FlowId{id};
@@ -683,7 +687,7 @@ class FlowNetwork::Impl {
   void take_route(Slot slot, const EndPoints& ends) {
     Route route;
     try {
-      route = view_.router()->route(request(ends));
+      route = (ends.router ? ends.router.get() : view_.router())->route(request(ends));
     } catch (const RouteError&) {
       return;  // it stalls on the link that is down until a link comes up
     }
@@ -707,7 +711,8 @@ class FlowNetwork::Impl {
   void choose_route(Slot slot) {
     if (!view_.router() || (down_.empty() && !view_.router()->depends_on_load())) return;
     const auto ends = end_points_.find(slot);
-    if (ends != end_points_.end()) take_route(slot, ends->second);
+    if (ends == end_points_.end() || (ends->second.router && down_.empty())) return;
+    take_route(slot, ends->second);
   }
 
   /// Moves routed flows off the links that are down, in an order of their own.

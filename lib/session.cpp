@@ -151,6 +151,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         view_{cluster_.topology.view()},
         network_{view_},
         network_events_{network_.subscribe(*this)} {
+    schedule_failures(cluster_, network_);
     for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i)
       devices_.emplace_back(i, gpu_.sm_count, timing_, *this);
   }
@@ -656,6 +657,18 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
 std::vector<std::string> Session::Impl::incomplete_collectives() const {
   std::vector<std::string> lines;
+  for (const std::uint64_t id : moving_) {
+    const Operation& operation = operations_.at(id);
+    for (const Operation::MovingFlow& flow : operation.flows) {
+      const auto link = network_.bottleneck(flow.id);
+      if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
+      lines.push_back(operation.name + " on a communicator of " +
+                      std::to_string(communicators_.at(operation.communicator.value).gpus.size()) +
+                      " ranks: stalled, " + cluster_.topology.name(*link) +
+                      " is down and no route avoids it");
+      break;
+    }
+  }
   std::map<std::uint64_t, const Operation*> ordered;
   for (const auto& [id, operation] : operations_) {
     if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);

@@ -193,6 +193,22 @@ std::optional<LinkId> Topology::find_link(std::string_view name) const {
   return std::nullopt;
 }
 
+std::vector<LinkId> Topology::links_of(NodeId node) const {
+  PHANTORA_EXPECTS(node.value < node_count(), "no such node");
+  std::vector<LinkId> links;
+  for (const RouteGraph::Arc arc : graph_->routes->out(node.value))
+    links.push_back(LinkId{arc.link});
+  for (const RouteGraph::Arc arc : graph_->routes->in(node.value))
+    links.push_back(LinkId{arc.link});
+  std::sort(links.begin(), links.end());
+  return links;
+}
+std::vector<LinkId> Topology::links_between(NodeId a, NodeId b) const {
+  std::vector<LinkId> links = links_of(a);
+  std::erase_if(links, [&](LinkId link) { return source(link) != b && target(link) != b; });
+  return links;
+}
+
 std::vector<LinkId> Topology::route(NodeId from, NodeId to, std::uint64_t key,
                                     std::uint64_t seed) const {
   const GraphRouter router{graph_, {Routing::ecmp, seed}};

@@ -343,6 +343,51 @@ TEST(CollectivesAccuracy, PublishedFigures) {
   }
 }
 
+TEST(Collectives, MoveOffLinksThatGoDown) {
+  // Every algorithm across hosts: after one spine is down, what used it goes over others.
+  Cluster cluster = parse_cluster("h100:2x8/leaf_spine,hosts_per_leaf=1");
+  const auto spine = cluster.topology.find_node("spine3");
+  ASSERT_TRUE(spine);
+  const std::vector<LinkId> down = cluster.topology.links_of(*spine);
+  for (const char* algorithm : {"Ring", "Tree", "NVLSTree"}) {
+    const Communicator comm{cluster, cluster.gpus, {{"NCCL_ALGO", algorithm}}};
+    for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_to_all}) {
+      CollectivePlan plan = comm.plan(op, 1_GiB);
+      FlowNetwork net{cluster.topology.view()};
+      const FlowId flow = net.start(std::move(plan.flows.at(0)));
+      for (const LinkId link : down) net.set_capacity(link, Time{1us}, Bandwidth{0.0});
+      net.advance_to(Time{1us});
+      EXPECT_GT(net.rate(flow).bytes_per_second(), 0) << algorithm;
+      for (const LinkUse& use : net.links(flow))
+        EXPECT_EQ(std::count(down.begin(), down.end(), use.link), 0) << algorithm;
+      net.advance_to(never);
+      EXPECT_TRUE(net.completion(flow)) << algorithm;
+    }
+  }
+}
+
+TEST(Collectives, SprayedOnesUseAllSpinesEvenly) {
+  const auto loads = [](const char* mode) {
+    const Cluster cluster = parse_cluster_toml(
+        std::string{"[[hosts]]\ncount = 2\n[fabric]\nkind = \"leaf_spine\"\nhosts_per_leaf = "
+                    "1\n[routing]\nmode = \""} +
+        mode + "\"");
+    const auto plan =
+        Communicator{cluster, cluster.gpus}.plan(CollectiveOp::all_to_all, 1_GiB).flows.at(0);
+    std::vector<double> loads;
+    for (const LinkUse& use : plan.links)
+      if (cluster.topology.name(use.link).starts_with("leaf0->spine"))
+        loads.push_back(use.bytes_per_byte);
+    std::sort(loads.begin(), loads.end());
+    return loads;
+  };
+  for (const char* even : {"spray", "adaptive"}) {
+    EXPECT_EQ(loads(even).size(), 8U);
+    EXPECT_NEAR(loads(even).back(), loads(even).front(), 1e-12);
+  }
+  EXPECT_GT(loads("ecmp").back(), 1.2 * loads("spray").back());  // hashes collide
+}
+
 TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {
   const Cluster cluster = parse_cluster("h100:2x8");
   const auto links = [&](const NcclVariables& variables) {

@@ -194,6 +194,48 @@ TEST(Routing, UnreachableEndsAreReported) {
   EXPECT_TRUE(contains(message, "\"b\"") && contains(message, "\"a\"")) << message;
 }
 
+// ---- Failures ----------------------------------------------------------------------------------
+
+constexpr const char* failing = R"([[hosts]]
+gpu = "h200"
+count = 2
+[[failures]]
+at = "1ms"
+until = "3ms"
+between = ["host0/nic0", "leaf0"]
+speed = 0.5
+)";
+
+TEST(Failures, ACableAtHalfSpeedForAWhile) {
+  const Cluster cluster = parse_cluster_toml(failing);
+  ASSERT_EQ(cluster.failures.size(), 1U);
+  EXPECT_EQ(cluster.failures[0].links.size(), 2U);
+  FlowNetwork net{cluster.topology.view()};
+  schedule_failures(cluster, net);
+  // 50 GB/s for 1 ms, half of it for 2 ms, then the last 100 MB of 200 MB at full speed.
+  const FlowId f = net.start({.src = cluster.gpus[0], .dst = cluster.gpus[8], .size = 200_MB});
+  net.advance_to(never);
+  EXPECT_EQ(*net.completion(f), Time{5ms + 2 * 180ns + 4 * 115ns});
+}
+
+TEST(Failures, FlowsMoveOffASwitchThatGoesDown) {
+  Cluster cluster = parse_cluster("h200:2x8");
+  const auto route = cluster.topology.route(cluster.gpus[0], cluster.gpus[9]);
+  const NodeId spine = cluster.topology.target(route.at(3));
+  cluster.failures.push_back({.at = Time{1ms}, .links = cluster.topology.links_of(spine)});
+  FlowNetwork net{cluster.topology.view()};
+  schedule_failures(cluster, net);
+  const FlowId f = net.start({.src = cluster.gpus[0], .dst = cluster.gpus[9], .size = 100_MB});
+  net.advance_to(Time{1500us});
+  EXPECT_EQ(net.rate(f), 400_Gbps);
+  for (const LinkUse& use : net.links(f)) {
+    EXPECT_NE(cluster.topology.source(use.link), spine);
+    EXPECT_NE(cluster.topology.target(use.link), spine);
+  }
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(f)->time_since_epoch(), 2ms + 4 * 115ns + 4 * 180ns);
+}
+
 // ---- Generators --------------------------------------------------------------------------------
 
 std::size_t switches(const Cluster& cluster, std::string_view prefix) {
@@ -324,6 +366,14 @@ hosts_per_leaf = 2
 [routing]
 mode = "spray"
 seed = 7
+[[failures]]
+at = "10ms"
+until = "20ms"
+node = "spine0"
+speed = 0.25
+[[failures]]
+at = "10ms"
+link = "leaf0->spine0"
 )";
 
 TEST(ClusterToml, ReadsEverything) {
@@ -364,6 +414,20 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
   names("[[hosts]]\ncount=2\n[fabric]\nkind=\"fat_tree\"\nk = 5", {"c.toml:3", "even"});
   names("[[hosts]]\n[routing]\nmode = \"guess\"", {"c.toml:3", "routing.mode", "ecmp"});
   names("[[hosts]]\n[fabrik]", {"c.toml:2", "fabrik"});
+  const auto failure = [&](const std::string& lines,
+                           std::initializer_list<std::string_view> parts) {
+    names("[[hosts]]\ncount = 2\n[[failures]]\n" + lines, parts);
+  };
+  failure("", {"c.toml:3", "failures: at", "10ms"});
+  failure("at = \"1ms\"", {"c.toml:3", "node, link and between"});
+  failure("at = \"soon\"", {"c.toml:4", "failures.at", "10ms"});
+  failure("at = \"1ms\"\nnode = \"spine99\"", {"c.toml:3", "spine99", "--json"});
+  failure("at = \"1ms\"\nlink = \"leaf0->leaf1\"", {"c.toml:3", "leaf0->leaf1"});
+  failure("at = \"1ms\"\nbetween = [\"leaf0\"]", {"c.toml:3", "two nodes"});
+  failure("at = \"1ms\"\nbetween = [\"leaf0\", \"leaf1\"]", {"c.toml:3", "no link"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nspeed = 2", {"c.toml:3", "speed", "0 to 1"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nuntil = \"1ms\"", {"c.toml:3", "until", "after"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nwhy = \"rain\"", {"c.toml:6", "why"});
   names("[[hosts]\n", {"c.toml:1"});
 }
 
@@ -409,6 +473,8 @@ TEST(TopologyRender, TableAndRouteSayWhatThereIs) {
   EXPECT_TRUE(contains(table, "16 GPUs in 2 hosts"));
   EXPECT_TRUE(contains(table, "host0..host1"));
   EXPECT_TRUE(contains(table, "450 GB/s"));
+  EXPECT_TRUE(contains(render_table(parse_cluster_toml(failing)),
+                       "0.001 s   0.003 s  50 %  host0/nic0->leaf0 and 1 more"));
   const std::string route = render_route(cluster, cluster.gpus[0], cluster.gpus[8]);
   EXPECT_TRUE(contains(route, "host0/nic0->leaf0"));
   EXPECT_TRUE(contains(route, "6 links, 50 GB/s"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <phantora/flow_network.hpp>
 #include <phantora/ids.hpp>
 #include <phantora/topology.hpp>
 #include <phantora/units.hpp>
@@ -24,6 +25,14 @@ struct Host {
   std::vector<NodeId> nics{};
 };
 
+/// Links that lose bandwidth for a time: a cable or a switch that fails or degrades.
+struct Failure {
+  Time at{};
+  Time until = never;
+  std::vector<LinkId> links{};
+  double speed = 0;  ///< what is left of their bandwidth, in [0, 1]; 0: they are down
+};
+
 /// A set of hosts with GPUs, and the network that joins them.
 struct Cluster {
   std::string name{};
@@ -36,10 +45,16 @@ struct Cluster {
   /// Device memory per GPU, where the cluster's description overrides that of the model.
   std::optional<Bytes> gpu_memory{};
   RoutingOptions routing{};
+  std::vector<Failure> failures{};
 
   /// The host of a GPU. @throws std::logic_error if the node is none of our GPUs.
   [[nodiscard]] const Host& host_of(NodeId gpu) const;
 };
+
+/// Tells a network on the cluster's topology of its failures. Where links have several at a time,
+/// the one that began or ended last decides.
+/// @throws CommitError if one lies before the network's last commit().
+void schedule_failures(const Cluster& cluster, FlowNetwork& network);
 
 /// Makes a cluster from "PRESET:HOSTSxGPUS", as in "h200:2x8": hosts on a rail-optimised fabric.
 ///
@@ -75,6 +90,12 @@ Cluster parse_cluster(std::string_view spec);
 ///     [routing]
 ///     mode = "ecmp"                 # or adaptive, spray
 ///     seed = 1
+///     [[failures]]                  # any number
+///     at = "10ms"
+///     until = "20ms"                # default: never repaired
+///     node = "spine0"               # all its links; or link = "leaf0->spine0", one direction; or
+///                                   # between = ["leaf0", "spine0"], both
+///     speed = 0.5                   # what is left of the bandwidth; default 0: down
 ///
 /// @param source  what errors call the text, such as its path.
 /// @throws ConfigError naming the source, line, field and what was expected there.

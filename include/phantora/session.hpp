@@ -152,7 +152,8 @@ class Session {
   [[nodiscard]] Time now() const noexcept;
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
   /// Collectives that some ranks have reached and others have not: one line each, naming the
-  /// communicator, the operation, who waits since when and who is missing.
+  /// communicator, the operation, who waits since when and who is missing. And those that cannot go
+  /// on because a link is down, naming it.
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
 
  private:
