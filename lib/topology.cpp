@@ -153,6 +153,9 @@ std::pair<LinkId, LinkId> TopologyBuilder::add_duplex_link(NodeId a, NodeId b,
   return {there, add_link(b, a, std::move(down))};
 }
 
+std::size_t TopologyBuilder::node_count() const noexcept { return boost::num_vertices(*graph_); }
+std::size_t TopologyBuilder::link_count() const noexcept { return graph_->links.size(); }
+
 Topology TopologyBuilder::build() && {
   validate(*graph_);
   graph_->routes = std::make_shared<const RouteGraph>(*graph_);

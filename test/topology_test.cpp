@@ -431,37 +431,79 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
   names("[[hosts]\n", {"c.toml:1"});
 }
 
+/// Cuts, doubles and overwrites pieces of a text.
+std::string mutated(std::string text, std::mt19937_64& random,
+                    const std::vector<std::string>& pieces) {
+  for (std::uint64_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
+    const std::size_t at = random() % text.size(), length = random() % 12;
+    switch (random() % 4) {
+      case 0:
+        text.erase(at, length);
+        break;
+      case 1:
+        text.insert(at, text.substr(random() % text.size(), length));
+        break;
+      case 2:
+        text[at] = static_cast<char>(1 + random() % 255);  // what() ends at a zero
+        break;
+      default:
+        text.insert(at, pieces[random() % pieces.size()]);
+    }
+  }
+  return text;
+}
+
 TEST(ClusterToml, NoTextBreaksTheParser) {
-  // Cut, doubled and overwritten pieces of a good file: each gives a cluster or a ConfigError.
-  const std::string good = full_toml;
+  // Each gives a cluster, or a ConfigError that names the source.
   std::mt19937_64 random{3};
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
-    std::string text = good;
-    for (std::uint64_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
-      const std::size_t at = random() % text.size(), length = random() % 12;
-      switch (random() % 4) {
-        case 0:
-          text.erase(at, length);
-          break;
-        case 1:
-          text.insert(at, text.substr(random() % text.size(), length));
-          break;
-        case 2:
-          text[at] = static_cast<char>(random() % 256);
-          break;
-        default:
-          text.insert(
-              at, std::vector<std::string>{"=", "[", "]", "\"", "9", "-", "\n", "."}[random() % 8]);
-      }
-    }
+    const std::string text = mutated(
+        full_toml, random, {"=", "[", "]", "\"", "9", "-", "\n", ".", "1e999", "nan", "{}"});
     try {
       (void)parse_cluster_toml(text, "fuzz");
       ++accepted;
-    } catch (const ConfigError&) {
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(std::string_view{error.what()}.starts_with("fuzz")) << error.what();
     }
   }
   EXPECT_GT(accepted, 30);  // or the edits are too wild to reach the depths
+}
+
+TEST(ClusterSpec, NoTextBreaksTheParser) {
+  const std::vector<std::string> good{"h200:2x8",
+                                      "h100:4x8/leaf_spine,oversubscription=2,hosts_per_leaf=2",
+                                      "l40s:3x4/fat_tree,k=8,latency=1us",
+                                      "b200:2x8/dragonfly,routers_per_group=2,nics_per_router=4",
+                                      "a100:4x8/torus,dimensions=2x2,link=200Gbps"};
+  std::mt19937_64 random{4};
+  int accepted = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string text = mutated(good[random() % good.size()], random,
+                                     {":", "x", "/", ",", "=", "9", "-", "0", ".toml", "torus"});
+    int digits = 0, most = 0;
+    for (const char c : text) most = std::max(most, digits = c >= '0' && c <= '9' ? digits + 1 : 0);
+    if (most > 3) continue;  // may be a large cluster, which takes its time
+    try {
+      (void)parse_cluster(text);
+      ++accepted;
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(contains(error.what(), text)) << error.what();
+    }
+  }
+  EXPECT_GT(accepted, 50);
+}
+
+TEST(ClusterSpec, NumbersThatWouldFillTheMemoryAreRefused) {
+  for (const char* spec :
+       {"h200:2x8/torus,dimensions=1000000x1000000x1000000", "h200:2x8/fat_tree,k=1000000",
+        "h200:2x8/dragonfly,routers_per_group=1000000", "h200:65536x8"}) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string message = spec_error(spec);
+    EXPECT_TRUE(contains(message, "4194304") || contains(message, "4096")) << spec << message;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(seconds.count(), 20) << spec;  // 2 s on an idle machine
+  }
 }
 
 // ---- Descriptions

@@ -102,7 +102,8 @@ struct Torus : FabricLinks {
 using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus>;
 
 /// Builds hosts in the order of their groups, named host0, host1, ..., and the fabric.
-/// @throws ConfigError for an unknown GPU model or numbers that make no cluster.
+/// @throws ConfigError for an unknown GPU model, numbers that make no cluster, or more than 2^22
+/// nodes or links.
 Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric = RailOptimized{},
                      const RoutingOptions& routing = {});
 

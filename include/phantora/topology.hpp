@@ -111,6 +111,9 @@ class TopologyBuilder {
   /// Adds both directions; a name gets "/up" (a to b) and "/down" (b to a) appended.
   std::pair<LinkId, LinkId> add_duplex_link(NodeId a, NodeId b, const LinkSpec& spec);
 
+  [[nodiscard]] std::size_t node_count() const noexcept;
+  [[nodiscard]] std::size_t link_count() const noexcept;
+
   /// @throws TopologyError naming the node or link at fault: an empty or duplicate name, a
   /// bandwidth that is not positive, a negative latency, a link that joins a node to itself, a GPU
   /// that cannot reach every other GPU.
