@@ -163,8 +163,8 @@ HostGroup read_hosts(const toml::table& table, std::string_view source) {
   return group;
 }
 
-const std::vector<std::string> fabric_kinds{"rail_optimized", "leaf_spine", "fat_tree", "dragonfly",
-                                            "torus"};
+const std::vector<std::string> fabric_kinds{"rail_optimized", "leaf_spine", "fat_tree",
+                                            "dragonfly",      "torus",      "single_switch"};
 
 Fabric read_fabric(Fields& fields) {
   const std::string kind = fields.word("kind", fabric_kinds).value_or("rail_optimized");
@@ -192,24 +192,23 @@ Fabric read_fabric(Fields& fields) {
     it.nics_per_router = fields.count("nics_per_router").value_or(it.nics_per_router);
     it.links_per_pair = fields.count("links_per_pair").value_or(it.links_per_pair);
     fabric = it;
-  } else {
+  } else if (kind == "torus") {
     Torus it{links};
     it.dimensions = fields.numbers("dimensions");
     fabric = it;
+  } else {
+    fabric = OneSwitch{links};
   }
-  fields.expect_no_others();
   return fabric;
 }
 
-RoutingOptions read_routing(const toml::table& table, std::string_view source) {
-  Fields fields{table, "routing", source};
+RoutingOptions read_routing(Fields& fields, std::string_view mode_key) {
   RoutingOptions options;
-  const std::string mode = fields.word("mode", {"ecmp", "adaptive", "spray"}).value_or("ecmp");
+  const std::string mode = fields.word(mode_key, {"ecmp", "adaptive", "spray"}).value_or("ecmp");
   options.routing = mode == "spray"      ? Routing::spray
                     : mode == "adaptive" ? Routing::adaptive
                                          : Routing::ecmp;
   options.seed = static_cast<std::uint64_t>(fields.number("seed", 0).value_or(0));
-  fields.expect_no_others();
   return options;
 }
 
@@ -233,7 +232,7 @@ Failure read_failure(const toml::table& table, std::string_view source, const To
     const auto node = topology.find_node(name);
     if (!node)
       fields.fail(std::string{key} + ": there is no node \"" + name +
-                  "\"; `phantora topology --json` lists them");
+                  "\"; `phantora topology --format json` lists them");
     return *node;
   };
   const auto node = fields.word("node"), link = fields.word("link");
@@ -245,7 +244,7 @@ Failure read_failure(const toml::table& table, std::string_view source, const To
     const auto found = topology.find_link(*link);
     if (!found)
       fields.fail("link: there is no link \"" + *link +
-                  "\"; `phantora topology --json` lists them");
+                  "\"; `phantora topology --format json` lists them");
     failure.links = {*found};
   }
   if (!between.empty()) {
@@ -283,14 +282,12 @@ Cluster parse_preset(std::string_view spec) {
     return ConfigError{"cluster \"" + std::string{spec} + "\": " + why +
                        "; expected PRESET:HOSTSxGPUS such as h200:2x8, with PRESET one of " +
                        join(known_models()) +
-                       ", perhaps /FABRIC[,option=value...] with FABRIC one of " +
+                       ", perhaps +PRESET:HOSTSxGPUS, perhaps /FABRIC[,option=value...] with "
+                       "FABRIC one of " +
                        join(fabric_kinds) + "; or the path of a .toml file"};
   };
   const std::size_t slash = std::min(spec.find('/'), spec.size());
-  const std::string_view box = spec.substr(0, slash);
-  const std::size_t colon = box.find(':'), x = box.find('x', colon == box.npos ? 0 : colon);
-  if (colon == box.npos) throw fail("no colon after the preset");
-  if (x == box.npos) throw fail("no x between hosts and GPUs");
+  const std::string_view boxes = spec.substr(0, slash);
   const auto number = [&](std::string_view text, const std::string& what, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -299,12 +296,22 @@ Cluster parse_preset(std::string_view spec) {
                  std::to_string(most));
     return value;
   };
-  HostGroup group{.gpu_model = std::string{box.substr(0, colon)}};
+  std::vector<HostGroup> groups;
   const auto models = known_models();
-  if (std::find(models.begin(), models.end(), group.gpu_model) == models.end())
-    throw fail("unknown preset \"" + group.gpu_model + "\"");
-  group.hosts = number(box.substr(colon + 1, x - colon - 1), "the number of hosts", 65536);
-  group.gpus_per_host = number(box.substr(x + 1), "the number of GPUs per host", 8);
+  for (std::size_t at = 0; at <= boxes.size();) {
+    const std::size_t plus = std::min(boxes.find('+', at), boxes.size());
+    const std::string_view box = boxes.substr(at, plus - at);
+    const std::size_t colon = box.find(':'), x = box.find('x', colon == box.npos ? 0 : colon);
+    if (colon == box.npos) throw fail("no colon after the preset");
+    if (x == box.npos) throw fail("no x between hosts and GPUs");
+    HostGroup group{.gpu_model = std::string{box.substr(0, colon)}};
+    if (std::find(models.begin(), models.end(), group.gpu_model) == models.end())
+      throw fail("unknown preset \"" + group.gpu_model + "\"");
+    group.hosts = number(box.substr(colon + 1, x - colon - 1), "the number of hosts", 65536);
+    group.gpus_per_host = number(box.substr(x + 1), "the number of GPUs per host", 8);
+    groups.push_back(std::move(group));
+    at = plus + 1;
+  }
 
   // The options read as the lines of a [fabric] table.
   toml::table fabric;
@@ -344,8 +351,10 @@ Cluster parse_preset(std::string_view spec) {
   }
   Fields fields{fabric, "fabric", spec};
   const Fabric kind = read_fabric(fields);
+  const RoutingOptions routing = read_routing(fields, "routing");
+  fields.expect_no_others();
   try {
-    return make_cluster({group}, kind);
+    return make_cluster(groups, kind, routing);
   } catch (const ConfigError& error) {
     fields.fail(error.what());
   }
@@ -405,7 +414,10 @@ Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
     groups.push_back(read_hosts(*table.as_table(), source));
   Fields fields{table_of(root, "fabric", source), "fabric", source};
   const Fabric fabric = read_fabric(fields);
-  const RoutingOptions routing = read_routing(table_of(root, "routing", source), source);
+  fields.expect_no_others();
+  Fields routing_fields{table_of(root, "routing", source), "routing", source};
+  const RoutingOptions routing = read_routing(routing_fields, "mode");
+  routing_fields.expect_no_others();
   Cluster cluster = [&] {
     try {
       return make_cluster(groups, fabric, routing);

@@ -245,6 +245,11 @@ void lay(const Site& site, const Torus& spec) {
   for (const Port& port : site.ports) site.attach(port, grid[port.host * switches / site.hosts]);
 }
 
+void lay(const Site& site, const OneSwitch&) {
+  const NodeId hub = site.add_switch("switch");
+  for (const Port& port : site.ports) site.attach(port, hub);
+}
+
 }  // namespace
 
 Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,

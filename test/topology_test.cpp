@@ -308,7 +308,7 @@ TEST(Topologies, MixedAndUnevenHosts) {
 TEST(Topologies, EveryPresetAndFabricJoinsAllGpus) {
   for (const char* model : {"h200", "h100", "a100", "b200", "l40s"}) {
     for (const char* fabric : {"", "/rail_optimized", "/leaf_spine", "/fat_tree", "/dragonfly",
-                               "/torus,dimensions=3x2"}) {
+                               "/torus,dimensions=3x2", "/single_switch"}) {
       const Cluster cluster = parse_cluster(std::string{model} + ":5x8" + fabric);
       EXPECT_EQ(cluster.gpus.size(), 40U);
       EXPECT_NO_THROW((void)cluster.topology.route(cluster.gpus[1], cluster.gpus[38]))
@@ -341,10 +341,22 @@ TEST(ClusterSpec, ErrorsSayWhatWasExpected) {
         << spec << message;
   }
   EXPECT_TRUE(contains(spec_error("h200:2x8/mesh"), "rail_optimized"));
+  EXPECT_TRUE(contains(spec_error("h200:2x8+"), "no colon"));
+  EXPECT_TRUE(contains(spec_error("h200:2x8/torus,dimensions=2,routing=luck"), "adaptive"));
   EXPECT_TRUE(contains(spec_error("h200:2x8/fat_tree,k=3"), "even"));
   EXPECT_TRUE(contains(spec_error("h200:2x8/fat_tree,q=4"), "\"q\""));
   EXPECT_TRUE(contains(spec_error("h200:2x8/leaf_spine,oversubscription=half"), "a number"));
   EXPECT_TRUE(contains(spec_error("nowhere.toml"), "cannot be read"));
+}
+
+TEST(ClusterSpec, MixesHostsAndChoosesRouting) {
+  const Cluster cluster = parse_cluster("h200:2x8+l40s:3x4/single_switch,routing=spray,seed=3");
+  EXPECT_EQ(cluster.gpus.size(), 28U);
+  EXPECT_EQ(cluster.hosts.back().gpu_model, "l40s");
+  EXPECT_EQ(cluster.routing.routing, Routing::spray);
+  EXPECT_EQ(cluster.routing.seed, 3U);
+  // PCIe switch, NIC, switch, NIC, PCIe switch, GPU.
+  EXPECT_EQ(cluster.topology.route(cluster.gpus.front(), cluster.gpus.back()).size(), 6U);
 }
 
 constexpr const char* full_toml = R"(name = "two racks"
@@ -421,7 +433,7 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
   failure("", {"c.toml:3", "failures: at", "10ms"});
   failure("at = \"1ms\"", {"c.toml:3", "node, link and between"});
   failure("at = \"soon\"", {"c.toml:4", "failures.at", "10ms"});
-  failure("at = \"1ms\"\nnode = \"spine99\"", {"c.toml:3", "spine99", "--json"});
+  failure("at = \"1ms\"\nnode = \"spine99\"", {"c.toml:3", "spine99", "--format json"});
   failure("at = \"1ms\"\nlink = \"leaf0->leaf1\"", {"c.toml:3", "leaf0->leaf1"});
   failure("at = \"1ms\"\nbetween = [\"leaf0\"]", {"c.toml:3", "two nodes"});
   failure("at = \"1ms\"\nbetween = [\"leaf0\", \"leaf1\"]", {"c.toml:3", "no link"});

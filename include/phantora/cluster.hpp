@@ -58,9 +58,10 @@ void schedule_failures(const Cluster& cluster, FlowNetwork& network);
 
 /// Makes a cluster from "PRESET:HOSTSxGPUS", as in "h200:2x8": hosts on a rail-optimised fabric.
 ///
-/// Another fabric and its options may follow, as in "h100:16x8/leaf_spine,oversubscription=2":
-/// kinds and options are those of the [fabric] table of parse_cluster_toml(). A spec that ends in
-/// ".toml" is the path of such a file.
+/// Groups of hosts that differ are joined by +, as in "h200:2x8+l40s:3x4". Another fabric and its
+/// options may follow, as in "h100:16x8/leaf_spine,oversubscription=2,routing=spray": kinds and
+/// options are those of the [fabric] table of parse_cluster_toml(), and `routing` and `seed` of its
+/// [routing] table. A spec that ends in ".toml" is the path of such a file.
 /// @throws ConfigError naming what was expected, and the known presets.
 Cluster parse_cluster(std::string_view spec);
 
@@ -78,7 +79,7 @@ Cluster parse_cluster(std::string_view spec);
 ///     nic = "400Gbps"
 ///     gpus_per_nic = 1
 ///     [fabric]
-///     kind = "rail_optimized"       # or leaf_spine, fat_tree, dragonfly, torus
+///     kind = "rail_optimized"       # or leaf_spine, fat_tree, dragonfly, torus, single_switch
 ///     link = "400Gbps"
 ///     latency = "180ns"
 ///     oversubscription = 2          # rail_optimized, leaf_spine

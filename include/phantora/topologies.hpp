@@ -99,7 +99,13 @@ struct Torus : FabricLinks {
   std::vector<int> dimensions{};  ///< each at least 1
 };
 
-using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus>;
+/// All NICs meet at one switch that never is a bottleneck.
+///
+///     nic0   nic1   ...
+///       `-switch-'
+struct OneSwitch : FabricLinks {};
+
+using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus, OneSwitch>;
 
 /// Builds hosts in the order of their groups, named host0, host1, ..., and the fabric.
 /// @throws ConfigError for an unknown GPU model, numbers that make no cluster, or more than 2^22
