@@ -54,6 +54,13 @@ class Fields {
     const auto value = number(key, 1);
     return value ? std::optional{static_cast<int>(*value)} : std::nullopt;
   }
+  [[nodiscard]] std::optional<bool> boolean(std::string_view key) {
+    const toml::node* node = find(key);
+    if (!node) return std::nullopt;
+    const auto value = node->value_exact<bool>();
+    if (!value) throw wrong(*node, key, "true or false");
+    return value;
+  }
   [[nodiscard]] std::optional<double> real(std::string_view key) {
     const toml::node* node = find(key);
     if (!node) return std::nullopt;
@@ -154,6 +161,7 @@ HostGroup read_hosts(const toml::table& table, std::string_view source) {
   group.gpu_memory = fields.quantity("memory", parse_bytes, "\"141GB\"");
   group.nvlink = fields.quantity("nvlink", parse_bandwidth, "\"450GB/s\"");
   group.nvlink_latency = fields.quantity("nvlink_latency", parse_duration, "\"468ns\"");
+  group.nvlink_mesh = fields.boolean("nvlink_mesh").value_or(group.nvlink_mesh);
   group.pcie = fields.quantity("pcie", parse_bandwidth, "\"57.6GB/s\"");
   group.nic = fields.quantity("nic", parse_bandwidth, "\"400Gbps\"");
   group.gpus_per_nic = fields.count("gpus_per_nic");

@@ -357,15 +357,17 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       if (nics == 0) throw ConfigError{"hosts without NICs cannot form one communicator"};
       nic = std::min(nic_speed(nodes_.front().nics.front().first), model.nccl_pcie);
     }
-    has_nvlink_ = host.nvswitch.has_value() && peer_to_peer_;
-    tuning_.emplace(TuningShape{.ranks = size(),
-                                .nodes = static_cast<int>(nodes_.size()),
-                                .compute_capability = model.compute_capability,
-                                .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
-                                .nic = nic,
-                                .pcie = model.nccl_pcie,
-                                .nics = static_cast<int>(nics),
-                                .nvls = has_nvlink_ && nvls_on_ && model.compute_capability >= 90});
+    has_nvlink_ = (host.nvswitch.has_value() || host.nvlink_mesh) && peer_to_peer_;
+    mesh_ = has_nvlink_ && host.nvlink_mesh;
+    tuning_.emplace(
+        TuningShape{.ranks = size(),
+                    .nodes = static_cast<int>(nodes_.size()),
+                    .compute_capability = model.compute_capability,
+                    .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
+                    .nic = nic,
+                    .pcie = model.nccl_pcie,
+                    .nics = static_cast<int>(nics),
+                    .nvls = has_nvlink_ && !mesh_ && nvls_on_ && model.compute_capability >= 90});
   }
 
   /// GB/s of the NIC's port.
@@ -434,8 +436,16 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       const Node& node = nodes_[n];
       const Node& next = nodes_[(n + 1) % nodes_.size()];
       const bool whole = nodes_.size() == 1;
+      if (mesh_) {
+        // The channels' rings go round in different orders and use all links of a mesh alike.
+        const auto ranks = static_cast<double>(node.ranks.size());
+        const double part = whole ? 1 / (ranks - 1) : 1 / ranks;
+        for (const int from : node.ranks)
+          for (const int to : node.ranks)
+            if (to != skip) hop(from, to, part, 0);
+      }
       // Inside a host every rank passes everything to the next.
-      for (std::size_t i = 0; i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
+      for (std::size_t i = 0; !mesh_ && i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
         const int to = node.ranks[(i + 1) % node.ranks.size()];
         if (to != skip) hop(node.ranks[i], to, 1.0, 0);
       }
@@ -467,9 +477,15 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       loads.add(route(gpu(a), gpu(b), key, nvlink_ring, capacity).links, part);
       loads.add(route(gpu(b), gpu(a), key, nvlink_ring, capacity).links, part);
     };
-    for (const Node& node : nodes_)
-      for (std::size_t i = 0; i + 1 < node.ranks.size(); ++i)
-        both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+    for (const Node& node : nodes_) {
+      const std::size_t ranks = node.ranks.size();
+      for (std::size_t i = 0; i + 1 < ranks; ++i) {
+        if (!mesh_) both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+        // As the rings: each pair bears its part of ranks - 1 hops, in both directions.
+        for (std::size_t j = i + 1; mesh_ && j < ranks; ++j)
+          both_ways(node.ranks[i], node.ranks[j], 2.0 / static_cast<double>(ranks), 0);
+      }
+    }
     across_hosts([&](std::size_t child, std::size_t parent) {
       const std::size_t rails = std::min(nodes_[child].nics.size(), nodes_[parent].nics.size());
       for (std::size_t r = 0; r < rails; ++r)
@@ -672,7 +688,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   std::optional<NcclTuning> tuning_;
   std::array<NcclTuning::Allowed, NcclTuning::ops> allowed_;
   int min_channels_ = 1, max_channels_ = 64;
-  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false;
+  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false, mesh_ = false;
   // What plans share; computed when first asked for.
   mutable std::mutex mutex_;
   mutable std::map<int, Ring> rings_;

@@ -24,7 +24,9 @@ RouteGraph::RouteGraph(const Graph& graph) {
   for (const auto& edge : graph.links) {
     latencies_.push_back(graph[edge].spec.latency);
     const NodeKind a = graph[source(edge)].kind, b = graph[target(edge)].kind;
-    wires_.push_back(a == NodeKind::nvswitch || b == NodeKind::nvswitch ? Wire::nvlink
+    const bool nvlink = a == NodeKind::nvswitch || b == NodeKind::nvswitch ||
+                        (a == NodeKind::gpu && b == NodeKind::gpu);
+    wires_.push_back(nvlink ? Wire::nvlink
                      : a == NodeKind::network_switch || b == NodeKind::network_switch
                          ? Wire::fabric
                          : Wire::other);

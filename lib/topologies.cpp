@@ -44,16 +44,20 @@ Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup
   const NodeId cpu = builder.add_node(NodeKind::host_bridge, name + "/cpu");
   host.memory = builder.add_node(NodeKind::memory, name + "/memory");
   builder.add_duplex_link(cpu, host.memory, {model.host_memory, pcie_latency});
-  if (nvlink > Bandwidth{0.0})
+  host.nvlink_mesh = group.nvlink_mesh && nvlink > Bandwidth{0.0} && group.gpus_per_host > 1;
+  if (nvlink > Bandwidth{0.0} && !host.nvlink_mesh)
     host.nvswitch = builder.add_node(NodeKind::nvswitch, name + "/nvswitch");
   NodeId slot{};
   for (int g = 0; g < group.gpus_per_host; ++g) {
     const std::string index = std::to_string(g / gpus_per_nic);
     const NodeId gpu = builder.add_gpu(name + "/gpu" + std::to_string(g));
+    const Duration latency = group.nvlink_latency.value_or(nvlink_latency);
+    if (host.nvswitch) builder.add_duplex_link(gpu, *host.nvswitch, {nvlink, latency});
+    if (host.nvlink_mesh)
+      for (const NodeId other : host.gpus)
+        builder.add_duplex_link(other, gpu,
+                                {nvlink / static_cast<double>(group.gpus_per_host - 1), latency});
     host.gpus.push_back(gpu);
-    if (host.nvswitch)
-      builder.add_duplex_link(gpu, *host.nvswitch,
-                              {nvlink, group.nvlink_latency.value_or(nvlink_latency)});
     if (g % gpus_per_nic == 0) {
       // The port keeps traffic to a NIC under another port longer than a detour over the fabric.
       slot = builder.add_node(NodeKind::pcie_switch, name + "/pcie" + index);

@@ -385,6 +385,23 @@ TEST(Collectives, MoveOffLinksThatGoDown) {
   }
 }
 
+TEST(Collectives, AMeshCarriesARingAsAnNvswitchDoes) {
+  // Rings in all orders use every pair's links; a lone message has those of its pair only.
+  const std::string host = "[[hosts]]\ngpu = \"a100\"\ngpus = 4\n";
+  const Cluster mesh = parse_cluster_toml(host + "nvlink_mesh = true"),
+                with_switch = parse_cluster_toml(host);
+  for (const CollectiveOp op :
+       {CollectiveOp::all_reduce, CollectiveOp::broadcast, CollectiveOp::all_to_all}) {
+    const Duration a = run(mesh, Communicator{mesh, mesh.gpus}.plan(op, 1_GiB)),
+                   b = run(with_switch,
+                           Communicator{with_switch, with_switch.gpus}.plan(op, 1_GiB));
+    EXPECT_NEAR(to_seconds(a) / to_seconds(b), 1, 0.02) << to_string(op);
+  }
+  const std::vector<SendRecv> message{{0, 1, 1_GiB}};
+  EXPECT_GT(run(mesh, Communicator{mesh, mesh.gpus}.plan(message)),
+            2 * run(with_switch, Communicator{with_switch, with_switch.gpus}.plan(message)));
+}
+
 TEST(Collectives, SprayedOnesUseAllSpinesEvenly) {
   const auto loads = [](const char* mode) {
     const Cluster cluster = parse_cluster_toml(

@@ -305,6 +305,15 @@ TEST(Topologies, MixedAndUnevenHosts) {
   EXPECT_GT(cluster.topology.route(cluster.gpus.front(), cluster.gpus.back()).size(), 0U);
 }
 
+TEST(Topologies, AMeshJoinsGpusInPairs) {
+  const Cluster cluster =
+      parse_cluster_toml("[[hosts]]\ngpu = \"a100\"\ngpus = 4\nnvlink_mesh = true");
+  EXPECT_FALSE(cluster.hosts[0].nvswitch);
+  const auto route = cluster.topology.route(cluster.gpus[0], cluster.gpus[3]);
+  ASSERT_EQ(route.size(), 1U);
+  EXPECT_EQ(cluster.topology.bandwidth(route[0]), 100_GBps);  // 4 of 12 NVLinks
+}
+
 TEST(Topologies, EveryPresetAndFabricJoinsAllGpus) {
   for (const char* model : {"h200", "h100", "a100", "b200", "l40s"}) {
     for (const char* fabric : {"", "/rail_optimized", "/leaf_spine", "/fat_tree", "/dragonfly",

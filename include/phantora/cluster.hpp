@@ -19,8 +19,9 @@ struct Host {
   std::string gpu_model{};
   std::vector<NodeId> gpus{};
   NodeId memory{};
-  /// The NVSwitches as one node; nothing on PCIe hosts.
+  /// The NVSwitches as one node; nothing on PCIe hosts and meshes.
   std::optional<NodeId> nvswitch{};
+  bool nvlink_mesh = false;  ///< NVLinks join its GPUs in pairs
   /// nics[i] is the one nearest to gpus[i]; several GPUs may share one.
   std::vector<NodeId> nics{};
 };
@@ -75,6 +76,7 @@ Cluster parse_cluster(std::string_view spec);
 ///     memory = "141GB"              # of a GPU; these and the rest: default the model's own
 ///     nvlink = "450GB/s"            # of a GPU, per direction; "0GB/s" for none
 ///     nvlink_latency = "468ns"
+///     nvlink_mesh = true            # GPUs joined in pairs, no NVSwitch; default false
 ///     pcie = "57.6GB/s"
 ///     nic = "400Gbps"
 ///     gpus_per_nic = 1

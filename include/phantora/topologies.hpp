@@ -11,8 +11,8 @@
 
 /// Generators of clusters: hosts of a model, and the fabric that joins their NICs.
 ///
-/// A host, with its NVSwitches as one node (none on PCIe cards, whose GPUs meet at the CPU), and
-/// one NIC per GPU or per few:
+/// A host, with its NVSwitches as one node (none on PCIe cards, whose GPUs meet at the CPU, nor in
+/// a mesh, whose GPUs are joined in pairs), and one NIC per GPU or per few:
 ///
 ///       gpu0    gpu1   ...          every GPU to the NVSwitch and to its PCIe switch
 ///        | `----. |
@@ -30,6 +30,9 @@ struct HostGroup {
   int gpus_per_host = 8;
   std::optional<Bandwidth> nvlink{};  ///< line rate of all NVLinks of one GPU; 0: none
   std::optional<Duration> nvlink_latency{};
+  /// GPUs joined to one another in pairs, each with its share of the NVLinks, without an NVSwitch:
+  /// HGX boards of four A100 or H100.
+  bool nvlink_mesh = false;
   std::optional<Bandwidth> pcie{};  ///< payload rate of a x16 slot
   std::optional<Bandwidth> nic{};   ///< line rate of a NIC
   std::optional<int> gpus_per_nic{};
