@@ -436,6 +436,22 @@ TEST(Session, ACollectiveThatNoLinkCarriesIsNamed) {
   EXPECT_GT(*session.completion(MarkerId{0}), at(65ms));
 }
 
+TEST(Session, ACollectiveThatStartsOverADeadLinkIsNamed) {
+  const Cluster cluster = parse_cluster_toml(
+      "[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = \"0ms\"\nnode = \"leaf0\"");
+  Session session{cluster, gpu_model("h200"), Told{}, ideal};
+  const CommunicatorId world = session.add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session.add_stream(StreamId{rank}, rank, rank);
+    session.collective(StreamId{rank}, at(1ms), world, static_cast<int>(rank),
+                       CollectiveOp::all_reduce, 1_GiB, 0);
+  }
+  (void)session.advance(std::vector<Time>(2, never));
+  const auto lines = session.incomplete_collectives();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("leaf0"), std::string::npos) << lines[0];
+}
+
 TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
   // Two hosts with a GPU each: a ring of 4 GiB moves 4 GiB through each NIC, 86 ms at 400 Gb/s,
   // so that latency does not matter.
