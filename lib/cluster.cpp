@@ -14,6 +14,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -53,6 +54,13 @@ class Fields {
     const auto value = number(key, 1);
     return value ? std::optional{static_cast<int>(*value)} : std::nullopt;
   }
+  [[nodiscard]] std::optional<bool> boolean(std::string_view key) {
+    const toml::node* node = find(key);
+    if (!node) return std::nullopt;
+    const auto value = node->value_exact<bool>();
+    if (!value) throw wrong(*node, key, "true or false");
+    return value;
+  }
   [[nodiscard]] std::optional<double> real(std::string_view key) {
     const toml::node* node = find(key);
     if (!node) return std::nullopt;
@@ -79,6 +87,19 @@ class Fields {
     const auto value = text ? parse(*text) : std::nullopt;
     if (!value) throw wrong(*node, key, std::string{"a quantity such as "} + example);
     return value;
+  }
+  [[nodiscard]] std::vector<std::string> words(std::string_view key) {
+    const toml::node* node = find(key);
+    std::vector<std::string> out;
+    if (!node) return out;
+    const toml::array* array = node->as_array();
+    if (!array) throw wrong(*node, key, "a list of names such as [\"leaf0\", \"spine0\"]");
+    for (const toml::node& item : *array) {
+      const auto value = item.value_exact<std::string>();
+      if (!value) throw wrong(item, key, "names in quotes");
+      out.push_back(*value);
+    }
+    return out;
   }
   [[nodiscard]] std::vector<int> numbers(std::string_view key) {
     const toml::node* node = find(key);
@@ -140,6 +161,7 @@ HostGroup read_hosts(const toml::table& table, std::string_view source) {
   group.gpu_memory = fields.quantity("memory", parse_bytes, "\"141GB\"");
   group.nvlink = fields.quantity("nvlink", parse_bandwidth, "\"450GB/s\"");
   group.nvlink_latency = fields.quantity("nvlink_latency", parse_duration, "\"468ns\"");
+  group.nvlink_mesh = fields.boolean("nvlink_mesh").value_or(group.nvlink_mesh);
   group.pcie = fields.quantity("pcie", parse_bandwidth, "\"57.6GB/s\"");
   group.nic = fields.quantity("nic", parse_bandwidth, "\"400Gbps\"");
   group.gpus_per_nic = fields.count("gpus_per_nic");
@@ -149,8 +171,8 @@ HostGroup read_hosts(const toml::table& table, std::string_view source) {
   return group;
 }
 
-const std::vector<std::string> fabric_kinds{"rail_optimized", "leaf_spine", "fat_tree", "dragonfly",
-                                            "torus"};
+const std::vector<std::string> fabric_kinds{"rail_optimized", "leaf_spine", "fat_tree",
+                                            "dragonfly",      "torus",      "single_switch"};
 
 Fabric read_fabric(Fields& fields) {
   const std::string kind = fields.word("kind", fabric_kinds).value_or("rail_optimized");
@@ -178,25 +200,69 @@ Fabric read_fabric(Fields& fields) {
     it.nics_per_router = fields.count("nics_per_router").value_or(it.nics_per_router);
     it.links_per_pair = fields.count("links_per_pair").value_or(it.links_per_pair);
     fabric = it;
-  } else {
+  } else if (kind == "torus") {
     Torus it{links};
     it.dimensions = fields.numbers("dimensions");
     fabric = it;
+  } else {
+    fabric = OneSwitch{links};
   }
-  fields.expect_no_others();
   return fabric;
 }
 
-RoutingOptions read_routing(const toml::table& table, std::string_view source) {
-  Fields fields{table, "routing", source};
+RoutingOptions read_routing(Fields& fields, std::string_view mode_key) {
   RoutingOptions options;
-  const std::string mode = fields.word("mode", {"ecmp", "adaptive", "spray"}).value_or("ecmp");
+  const std::string mode = fields.word(mode_key, {"ecmp", "adaptive", "spray"}).value_or("ecmp");
   options.routing = mode == "spray"      ? Routing::spray
                     : mode == "adaptive" ? Routing::adaptive
                                          : Routing::ecmp;
   options.seed = static_cast<std::uint64_t>(fields.number("seed", 0).value_or(0));
-  fields.expect_no_others();
   return options;
+}
+
+/// A virtual instant, written as the duration since the start.
+std::optional<Time> read_time(Fields& fields, std::string_view key) {
+  const auto since = fields.quantity(key, parse_duration, "\"10ms\"");
+  return since ? std::optional{Time{*since}} : std::nullopt;
+}
+
+Failure read_failure(const toml::table& table, std::string_view source, const Topology& topology) {
+  Fields fields{table, "failures", source};
+  Failure failure;
+  const auto at = read_time(fields, "at");
+  if (!at) fields.fail("at: expected the instant of the failure, such as \"10ms\"");
+  failure.at = *at;
+  failure.until = read_time(fields, "until").value_or(never);
+  if (failure.until <= failure.at) fields.fail("until: expected an instant after at");
+  failure.speed = fields.real("speed").value_or(0);
+  if (!(failure.speed >= 0 && failure.speed <= 1)) fields.fail("speed: expected 0 to 1");
+  const auto node_called = [&](std::string_view key, const std::string& name) {
+    const auto node = topology.find_node(name);
+    if (!node)
+      fields.fail(std::string{key} + ": there is no node \"" + name +
+                  "\"; `phantora topology --format json` lists them");
+    return *node;
+  };
+  const auto node = fields.word("node"), link = fields.word("link");
+  const auto between = fields.words("between");
+  if ((node ? 1 : 0) + (link ? 1 : 0) + (between.empty() ? 0 : 1) != 1)
+    fields.fail("expected one of node, link and between");
+  if (node) failure.links = topology.links_of(node_called("node", *node));
+  if (link) {
+    const auto found = topology.find_link(*link);
+    if (!found)
+      fields.fail("link: there is no link \"" + *link +
+                  "\"; `phantora topology --format json` lists them");
+    failure.links = {*found};
+  }
+  if (!between.empty()) {
+    if (between.size() != 2) fields.fail("between: expected the names of two nodes");
+    failure.links = topology.links_between(node_called("between", between[0]),
+                                           node_called("between", between[1]));
+  }
+  if (failure.links.empty()) fields.fail("no link there to fail");
+  fields.expect_no_others();
+  return failure;
 }
 
 /// A table of that name; an empty one if there is none.
@@ -224,14 +290,12 @@ Cluster parse_preset(std::string_view spec) {
     return ConfigError{"cluster \"" + std::string{spec} + "\": " + why +
                        "; expected PRESET:HOSTSxGPUS such as h200:2x8, with PRESET one of " +
                        join(known_models()) +
-                       ", perhaps /FABRIC[,option=value...] with FABRIC one of " +
+                       ", perhaps +PRESET:HOSTSxGPUS, perhaps /FABRIC[,option=value...] with "
+                       "FABRIC one of " +
                        join(fabric_kinds) + "; or the path of a .toml file"};
   };
   const std::size_t slash = std::min(spec.find('/'), spec.size());
-  const std::string_view box = spec.substr(0, slash);
-  const std::size_t colon = box.find(':'), x = box.find('x', colon == box.npos ? 0 : colon);
-  if (colon == box.npos) throw fail("no colon after the preset");
-  if (x == box.npos) throw fail("no x between hosts and GPUs");
+  const std::string_view boxes = spec.substr(0, slash);
   const auto number = [&](std::string_view text, const std::string& what, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -240,12 +304,22 @@ Cluster parse_preset(std::string_view spec) {
                  std::to_string(most));
     return value;
   };
-  HostGroup group{.gpu_model = std::string{box.substr(0, colon)}};
+  std::vector<HostGroup> groups;
   const auto models = known_models();
-  if (std::find(models.begin(), models.end(), group.gpu_model) == models.end())
-    throw fail("unknown preset \"" + group.gpu_model + "\"");
-  group.hosts = number(box.substr(colon + 1, x - colon - 1), "the number of hosts", 65536);
-  group.gpus_per_host = number(box.substr(x + 1), "the number of GPUs per host", 8);
+  for (std::size_t at = 0; at <= boxes.size();) {
+    const std::size_t plus = std::min(boxes.find('+', at), boxes.size());
+    const std::string_view box = boxes.substr(at, plus - at);
+    const std::size_t colon = box.find(':'), x = box.find('x', colon == box.npos ? 0 : colon);
+    if (colon == box.npos) throw fail("no colon after the preset");
+    if (x == box.npos) throw fail("no x between hosts and GPUs");
+    HostGroup group{.gpu_model = std::string{box.substr(0, colon)}};
+    if (std::find(models.begin(), models.end(), group.gpu_model) == models.end())
+      throw fail("unknown preset \"" + group.gpu_model + "\"");
+    group.hosts = number(box.substr(colon + 1, x - colon - 1), "the number of hosts", 65536);
+    group.gpus_per_host = number(box.substr(x + 1), "the number of GPUs per host", 8);
+    groups.push_back(std::move(group));
+    at = plus + 1;
+  }
 
   // The options read as the lines of a [fabric] table.
   toml::table fabric;
@@ -285,8 +359,10 @@ Cluster parse_preset(std::string_view spec) {
   }
   Fields fields{fabric, "fabric", spec};
   const Fabric kind = read_fabric(fields);
+  const RoutingOptions routing = read_routing(fields, "routing");
+  fields.expect_no_others();
   try {
-    return make_cluster({group}, kind);
+    return make_cluster(groups, kind, routing);
   } catch (const ConfigError& error) {
     fields.fail(error.what());
   }
@@ -308,34 +384,63 @@ const Host& Cluster::host_of(NodeId gpu) const {
   return *found;
 }
 
+void schedule_failures(const Cluster& cluster, FlowNetwork& network) {
+  // In order of time: of changes at one instant the network takes the last that it is told.
+  std::vector<std::tuple<Time, LinkId, double>> changes;
+  for (const Failure& failure : cluster.failures) {
+    for (const LinkId link : failure.links) {
+      changes.emplace_back(failure.at, link, failure.speed);
+      if (failure.until != never) changes.emplace_back(failure.until, link, 1.0);
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
+    return std::get<Time>(a) < std::get<Time>(b);
+  });
+  for (const auto& [at, link, speed] : changes)
+    network.set_capacity(link, at,
+                         Bandwidth{cluster.topology.bandwidth(link).bytes_per_second() * speed});
+}
+
 Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
   const toml::table root = parse_toml(text, source);
   for (const auto& [key, node] : root)
-    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing")
+    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing" && key != "failures")
       throw ConfigError{std::string{source} + ":" + std::to_string(key.source().begin.line) +
                         ": unknown \"" + std::string{key.str()} +
-                        "\"; expected name, [[hosts]], [fabric] or [routing]"};
+                        "\"; expected name, [[hosts]], [fabric], [routing] or [[failures]]"};
+  const auto tables = [&](const char* key) {
+    const toml::node* node = root.get(key);
+    const toml::array* array = node ? node->as_array() : nullptr;
+    if (!array || array->empty() || !array->is_homogeneous(toml::node_type::table))
+      throw ConfigError{std::string{source} +
+                        (node ? ":" + std::to_string(node->source().begin.line) : "") + ": " + key +
+                        ": expected one or more tables [[" + key + "]]"};
+    return array;
+  };
   std::vector<HostGroup> groups;
-  const toml::node* hosts = root.get("hosts");
-  const toml::array* tables = hosts ? hosts->as_array() : nullptr;
-  if (!tables || tables->empty() || !tables->is_homogeneous(toml::node_type::table))
-    throw ConfigError{std::string{source} +
-                      (hosts ? ":" + std::to_string(hosts->source().begin.line) : "") +
-                      ": hosts: expected one or more tables [[hosts]]"};
-  for (const toml::node& table : *tables) groups.push_back(read_hosts(*table.as_table(), source));
+  for (const toml::node& table : *tables("hosts"))
+    groups.push_back(read_hosts(*table.as_table(), source));
   Fields fields{table_of(root, "fabric", source), "fabric", source};
   const Fabric fabric = read_fabric(fields);
-  const RoutingOptions routing = read_routing(table_of(root, "routing", source), source);
-  try {
-    Cluster cluster = make_cluster(groups, fabric, routing);
-    const toml::node* name = root.get("name");
-    cluster.name = name ? name->value_or(std::string{source}) : std::string{source};
-    return cluster;
-  } catch (const TopologyError& error) {
-    fields.fail(error.what());
-  } catch (const ConfigError& error) {
-    fields.fail(error.what());
-  }
+  fields.expect_no_others();
+  Fields routing_fields{table_of(root, "routing", source), "routing", source};
+  const RoutingOptions routing = read_routing(routing_fields, "mode");
+  routing_fields.expect_no_others();
+  Cluster cluster = [&] {
+    try {
+      return make_cluster(groups, fabric, routing);
+    } catch (const TopologyError& error) {
+      fields.fail(error.what());
+    } catch (const ConfigError& error) {
+      fields.fail(error.what());
+    }
+  }();
+  const toml::node* name = root.get("name");
+  cluster.name = name ? name->value_or(std::string{source}) : std::string{source};
+  if (root.contains("failures"))
+    for (const toml::node& table : *tables("failures"))
+      cluster.failures.push_back(read_failure(*table.as_table(), source, cluster.topology));
+  return cluster;
 }
 
 Cluster parse_cluster(std::string_view spec) {

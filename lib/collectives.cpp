@@ -10,7 +10,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -80,7 +83,7 @@ namespace {
 // differences that remain.
 
 /// Achieved over nominal ring bandwidth, by protocol.
-constexpr std::array<double, 3> ring_efficiency{1.135, 0.988, 1.041};
+constexpr std::array<double, 3> ring_efficiency{1.2, 0.988, 1.041};
 /// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
 /// (NVIDIA/nccl#1221).
 constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
@@ -88,12 +91,21 @@ constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
 /// a multiple of what NCCL counts for hops.
 constexpr std::array<double, 3> ring_base_us{6.6, 19.1, 11.5};
 constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
-constexpr std::array<double, 3> ring_hop_scale{1.67, 0.26, 1.174};
+constexpr std::array<double, 3> ring_hop_scale{1.52, 0.26, 1.174};
+/// LL hops of all_gather and reduce_scatter, whose ranks do not wait for one another at the end.
+constexpr double one_way_ll_hop_scale = 2.3;
 /// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
 /// approaches `block_us` for large blocks and is linear for small ones.
 constexpr double block_us = 1014.7, block_half_bytes = 547e6;
-/// A rooted reduction fills a deeper pipeline: this many Simple hops more per doubling of ranks.
-constexpr double reduce_hops_per_doubling = 2, simple_hop_us = 3.99;
+/// A rooted reduction fills a deeper pipeline: this many hops more per doubling of ranks.
+constexpr double reduce_hops_per_doubling = 2;
+/// Bytes per second that a channel moves of shards that are not aligned to 16 bytes, which NCCL
+/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter.
+constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
+                 unaligned_message_rate = 4.6e9;
+/// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
+/// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
+constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
 /// What the messages of a group wait for: a launch, and the filling of buffers.
 constexpr double message_us = 11, message_fill_us = 36, message_fill_half_bytes = 8e6;
 /// A channel moves one message at this rate (H200: 19 to 20.2 GB/s).
@@ -101,6 +113,10 @@ constexpr double message_channel_rate = 20.2e9;
 /// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
 constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
                  nvlink_messages = 450.0 / 340;
+/// The same where NVSwitches reduce. A GPU gives and takes 1 + 1/n of the tensor, so that 308.6
+/// GB/s are bus bandwidths of 411, 441, 463 and 480 GB/s on 5 to 8 H100; nccl-tests#212 has 420,
+/// 440, 460 and 480. Blackwell by NCCL's own efficiencies of NVLS, .74 and .85.
+constexpr double nvlink_nvls = 450 / 308.6, nvlink_nvls_blackwell = nvlink_nvls * 0.85 / 0.74;
 /// Line rate over achieved rate of a NIC: 48.5 of 50 GB/s (CX7, as SimAI and nccl-tests#290 find).
 constexpr double nic_overhead = 50 / 48.5;
 /// Bytes on the wire per byte of data, by protocol: flags.
@@ -202,28 +218,63 @@ TunedOp tuned(CollectiveOp op) {
 class LinkLoads {
  public:
   void add(std::span<const LinkUse> route, double bytes) {
-    for (const LinkUse& use : route) loads_[use.link] += use.bytes_per_byte * bytes;
+    for (const LinkUse& use : route) loads_.push_back({use.link, use.bytes_per_byte * bytes});
+    if (loads_.size() >= 2 * merged_ + 1024) merge();
   }
-  [[nodiscard]] std::vector<LinkUse> uses() const {
-    std::vector<LinkUse> uses;
-    uses.reserve(loads_.size());
-    for (const auto& [link, bytes] : loads_) uses.push_back({link, bytes});
-    std::sort(uses.begin(), uses.end(),
-              [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
-    return uses;
+  [[nodiscard]] std::vector<LinkUse> uses() && {
+    merge();
+    return std::move(loads_);
   }
 
  private:
-  std::unordered_map<LinkId, double> loads_;
+  /// Sorts by link and sums, in the order in which they were added.
+  void merge() {
+    std::stable_sort(loads_.begin(), loads_.end(),
+                     [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
+    std::size_t kept = 0;
+    for (const LinkUse& use : loads_) {
+      if (kept > 0 && loads_[kept - 1].link == use.link) {
+        loads_[kept - 1].bytes_per_byte += use.bytes_per_byte;
+      } else {
+        loads_[kept++] = use;
+      }
+    }
+    loads_.resize(kept);
+    merged_ = kept;
+  }
+
+  std::vector<LinkUse> loads_;
+  std::size_t merged_ = 0;
 };
 
 }  // namespace
 
-class Communicator::Impl {
+/// What links can carry now (0: down), as in RouteRequest; empty where all are up.
+using Capacity = std::function<double(LinkId)>;
+
+/// Lays a collective's flow anew where links are down.
+class CollectiveRouter final : public Router {
+ public:
+  using Lay = std::function<std::vector<LinkUse>(const Capacity&)>;
+  CollectiveRouter(std::shared_ptr<const void> communicator, Lay lay)
+      : communicator_{std::move(communicator)}, lay_{std::move(lay)} {}
+  [[nodiscard]] Route route(const RouteRequest& request) const override {
+    return {.links = lay_(request.capacity)};
+  }
+
+ private:
+  std::shared_ptr<const void> communicator_;  ///< what lay_ refers to
+  Lay lay_;
+};
+
+class Communicator::Impl : public std::enable_shared_from_this<Communicator::Impl> {
  public:
   Impl(const Cluster& cluster, std::vector<NodeId> gpus, const NcclVariables& variables)
       : topology_{cluster.topology},
-        router_{cluster.topology.shared_graph(), {Routing::ecmp, cluster.routing.seed}},
+        router_{cluster.topology.shared_graph(),
+                // Between many channels' queue pairs, routing by load comes to an even spread.
+                {cluster.routing.routing == Routing::ecmp ? Routing::ecmp : Routing::spray,
+                 cluster.routing.seed}},
         ranks_{std::move(gpus)} {
     PHANTORA_EXPECTS(!ranks_.empty(), "at least one rank");
     place(cluster);
@@ -306,15 +357,17 @@ class Communicator::Impl {
       if (nics == 0) throw ConfigError{"hosts without NICs cannot form one communicator"};
       nic = std::min(nic_speed(nodes_.front().nics.front().first), model.nccl_pcie);
     }
-    has_nvlink_ = host.nvswitch.has_value() && peer_to_peer_;
-    tuning_.emplace(TuningShape{.ranks = size(),
-                                .nodes = static_cast<int>(nodes_.size()),
-                                .compute_capability = model.compute_capability,
-                                .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
-                                .nic = nic,
-                                .pcie = model.nccl_pcie,
-                                .nics = static_cast<int>(nics),
-                                .nvls = has_nvlink_ && nvls_on_ && model.compute_capability >= 90});
+    has_nvlink_ = (host.nvswitch.has_value() || host.nvlink_mesh) && peer_to_peer_;
+    mesh_ = has_nvlink_ && host.nvlink_mesh;
+    tuning_.emplace(
+        TuningShape{.ranks = size(),
+                    .nodes = static_cast<int>(nodes_.size()),
+                    .compute_capability = model.compute_capability,
+                    .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
+                    .nic = nic,
+                    .pcie = model.nccl_pcie,
+                    .nics = static_cast<int>(nics),
+                    .nvls = has_nvlink_ && !mesh_ && nvls_on_ && model.compute_capability >= 90});
   }
 
   /// GB/s of the NIC's port.
@@ -332,24 +385,28 @@ class Communicator::Impl {
   }
 
   /// The route between two GPUs with the wire's overheads on each link.
-  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key,
-                            double nvlink_overhead) const {
-    RouteRequest request{.src = from, .dst = to, .key = key};
+  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key, double nvlink_overhead,
+                            const Capacity& capacity) const {
+    RouteRequest request{.src = from, .dst = to, .key = key, .capacity = capacity};
     if (!peer_to_peer_) {
-      request.capacity = [this](LinkId link) {
-        const bool nvlink = topology_.kind(topology_.source(link)) == NodeKind::nvswitch ||
-                            topology_.kind(topology_.target(link)) == NodeKind::nvswitch;
-        return nvlink ? 0.0 : topology_.bandwidth(link).bytes_per_second();
+      request.capacity = [&](LinkId link) {
+        if (topology_.graph().routes->wire(link.value) == RouteGraph::Wire::nvlink) return 0.0;
+        return capacity ? capacity(link) : topology_.bandwidth(link).bytes_per_second();
       };
     }
     Route found = router_.route(request);
     if (!tuning_) return found;
     for (LinkUse& use : found.links) {
-      const NodeKind a = topology_.kind(topology_.source(use.link)),
-                     b = topology_.kind(topology_.target(use.link));
-      if (a == NodeKind::nvswitch || b == NodeKind::nvswitch) use.bytes_per_byte *= nvlink_overhead;
-      if (a == NodeKind::network_switch || b == NodeKind::network_switch)
-        use.bytes_per_byte *= nic_overhead;
+      switch (topology_.graph().routes->wire(use.link.value)) {
+        case RouteGraph::Wire::nvlink:
+          use.bytes_per_byte *= nvlink_overhead;
+          break;
+        case RouteGraph::Wire::fabric:
+          use.bytes_per_byte *= nic_overhead;
+          break;
+        case RouteGraph::Wire::other:
+          break;
+      }
     }
     return found;
   }
@@ -363,12 +420,15 @@ class Communicator::Impl {
   [[nodiscard]] const Ring& ring(int skip) const {
     const std::lock_guard lock{mutex_};
     const auto [it, added] = rings_.try_emplace(skip);
-    if (!added) return it->second;
+    if (added) it->second = lay_ring(skip, {});
+    return it->second;
+  }
+  [[nodiscard]] Ring lay_ring(int skip, const Capacity& capacity) const {
     LinkLoads loads;
-    Ring& ring = it->second;
+    Ring ring;
     const auto hop = [&](int from, int to, double part, std::uint64_t key) {
       if (from == to) return;
-      const Route found = route(gpu(from), gpu(to), key, nvlink_ring);
+      const Route found = route(gpu(from), gpu(to), key, nvlink_ring, capacity);
       loads.add(found.links, part);
       ring.hop = std::max(ring.hop, found.latency);
     };
@@ -376,8 +436,16 @@ class Communicator::Impl {
       const Node& node = nodes_[n];
       const Node& next = nodes_[(n + 1) % nodes_.size()];
       const bool whole = nodes_.size() == 1;
+      if (mesh_) {
+        // The channels' rings go round in different orders and use all links of a mesh alike.
+        const auto ranks = static_cast<double>(node.ranks.size());
+        const double part = whole ? 1 / (ranks - 1) : 1 / ranks;
+        for (const int from : node.ranks)
+          for (const int to : node.ranks)
+            if (to != skip) hop(from, to, part, 0);
+      }
       // Inside a host every rank passes everything to the next.
-      for (std::size_t i = 0; i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
+      for (std::size_t i = 0; !mesh_ && i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
         const int to = node.ranks[(i + 1) % node.ranks.size()];
         if (to != skip) hop(node.ranks[i], to, 1.0, 0);
       }
@@ -392,7 +460,7 @@ class Communicator::Impl {
           hop(node.nics[r].second, next.nics[r].second, 1.0 / static_cast<double>(rails), r);
       }
     }
-    ring.uses = loads.uses();
+    ring.uses = std::move(loads).uses();
     return ring;
   }
 
@@ -400,23 +468,31 @@ class Communicator::Impl {
   /// inside the hosts, each of two trees across the hosts carrying half.
   [[nodiscard]] const std::vector<LinkUse>& trees() const {
     const std::lock_guard lock{mutex_};
-    if (trees_) return *trees_;
+    if (!trees_) trees_ = lay_trees({});
+    return *trees_;
+  }
+  [[nodiscard]] std::vector<LinkUse> lay_trees(const Capacity& capacity) const {
     LinkLoads loads;
     const auto both_ways = [&](int a, int b, double part, std::uint64_t key) {
-      loads.add(route(gpu(a), gpu(b), key, nvlink_ring).links, part);
-      loads.add(route(gpu(b), gpu(a), key, nvlink_ring).links, part);
+      loads.add(route(gpu(a), gpu(b), key, nvlink_ring, capacity).links, part);
+      loads.add(route(gpu(b), gpu(a), key, nvlink_ring, capacity).links, part);
     };
-    for (const Node& node : nodes_)
-      for (std::size_t i = 0; i + 1 < node.ranks.size(); ++i)
-        both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+    for (const Node& node : nodes_) {
+      const std::size_t ranks = node.ranks.size();
+      for (std::size_t i = 0; i + 1 < ranks; ++i) {
+        if (!mesh_) both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+        // As the rings: each pair bears its part of ranks - 1 hops, in both directions.
+        for (std::size_t j = i + 1; mesh_ && j < ranks; ++j)
+          both_ways(node.ranks[i], node.ranks[j], 2.0 / static_cast<double>(ranks), 0);
+      }
+    }
     across_hosts([&](std::size_t child, std::size_t parent) {
       const std::size_t rails = std::min(nodes_[child].nics.size(), nodes_[parent].nics.size());
       for (std::size_t r = 0; r < rails; ++r)
         both_ways(nodes_[child].nics[r].second, nodes_[parent].nics[r].second,
                   0.5 / static_cast<double>(rails), r);
     });
-    trees_ = loads.uses();
-    return *trees_;
+    return std::move(loads).uses();
   }
 
   /// The edges of both trees: in-order binary trees, the second shifted by one host.
@@ -441,8 +517,10 @@ class Communicator::Impl {
 
   /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast: each GPU
   /// gives all it has and takes its part, or the other way round, and both for an all_reduce.
-  [[nodiscard]] std::vector<LinkUse> nvls(CollectiveOp op) const {
+  [[nodiscard]] std::vector<LinkUse> lay_nvls(CollectiveOp op, const Capacity& capacity) const {
     LinkLoads loads;
+    const double overhead =
+        tuning_->shape().compute_capability >= 100 ? nvlink_nvls_blackwell : nvlink_nvls;
     for (const Node& node : nodes_) {
       const double part = 1.0 / static_cast<double>(node.ranks.size());
       double out = 1, in = part;
@@ -450,7 +528,7 @@ class Communicator::Impl {
       if (op == CollectiveOp::all_reduce) out = in = 1 + part;
       for (std::size_t i = 0; i < node.ranks.size(); ++i) {
         const int to = node.ranks[(i + 1) % node.ranks.size()];
-        const auto links = route(gpu(node.ranks[i]), gpu(to), 0, nvlink_ring).links;
+        const auto links = route(gpu(node.ranks[i]), gpu(to), 0, overhead, capacity).links;
         loads.add(std::span{links}.first(1), out);
         loads.add(std::span{links}.last(1), in);
       }
@@ -461,12 +539,23 @@ class Communicator::Impl {
         for (std::size_t r = 0; r < rails; ++r) {
           const NodeId a = gpu(nodes_[child].nics[r].second),
                        b = gpu(nodes_[parent].nics[r].second);
-          loads.add(route(a, b, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
-          loads.add(route(b, a, r, nvlink_ring).links, 0.5 / static_cast<double>(rails));
+          loads.add(route(a, b, r, nvlink_ring, capacity).links, 0.5 / static_cast<double>(rails));
+          loads.add(route(b, a, r, nvlink_ring, capacity).links, 0.5 / static_cast<double>(rails));
         }
       });
     }
-    return loads.uses();
+    return std::move(loads).uses();
+  }
+
+  /// Gives a flow its links, and the way to lay them anew.
+  void lay(FlowSpec& flow, std::vector<LinkUse> links, CollectiveRouter::Lay anew) const {
+    flow.links = std::move(links);
+    flow.router = std::make_shared<CollectiveRouter>(shared_from_this(), std::move(anew));
+  }
+  void lay_around(FlowSpec& flow, int skip, double factor) const {
+    lay(flow, scaled(ring(skip).uses, factor), [this, skip, factor](const Capacity& capacity) {
+      return scaled(lay_ring(skip, capacity).uses, factor);
+    });
   }
 
   [[nodiscard]] static std::vector<LinkUse> scaled(std::span<const LinkUse> uses, double factor) {
@@ -496,6 +585,14 @@ class Communicator::Impl {
     return -1;
   }
 
+  /// Whether the shards of all ranks begin where 16 bytes can be loaded at once.
+  [[nodiscard]] bool aligned(Bytes total) const { return total.count() / size() % 16 == 0; }
+  /// GB/s that channels of unaligned shards move.
+  [[nodiscard]] static double unaligned_bus(CollectiveOp op, int channels) {
+    return channels *
+           (op == CollectiveOp::all_gather ? unaligned_gather_rate : unaligned_scatter_rate) / 1e9;
+  }
+
   [[nodiscard]] CollectivePlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
     const TunedOp tuned_op = tuned(op);
     const auto& allowed = allowed_[static_cast<std::size_t>(tuned_op)];
@@ -518,25 +615,39 @@ class Communicator::Impl {
       case Algorithm::ring: {
         const bool one_host = nodes_.size() == 1;
         bandwidth *= one_host ? ring_efficiency[p] : ring_efficiency_between_hosts;
-        if (one_host)
-          latency = ring_base_us[p] + (latency - nccl_ring_base_us[p]) * ring_hop_scale[p];
+        const bool one_way = op == CollectiveOp::all_gather || op == CollectiveOp::reduce_scatter;
+        if (one_host) {
+          const double hops =
+              one_way && choice.protocol == Protocol::ll ? one_way_ll_hop_scale : ring_hop_scale[p];
+          double counted = latency - nccl_ring_base_us[p];
+          if (op == CollectiveOp::reduce && size() > 2)  // of a rooted operation it counts one
+            counted += counted * reduce_hops_per_doubling * std::log2(size() / 2.0);
+          latency = ring_base_us[p] + counted * hops;
+        }
         const double block = static_cast<double>(total.count()) / size();
-        if (op == CollectiveOp::reduce && choice.protocol == Protocol::simple && size() > 2)
-          latency += simple_hop_us * reduce_hops_per_doubling * std::log2(size() / 2.0);
         if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
           latency += block_us * block / (block + block_half_bytes);
-        flow.links = scaled(ring(open_end(op, root)).uses, ring_traffic(op) * protocol_overhead[p]);
+        if (one_way && !aligned(total))
+          bandwidth = std::min(bandwidth, unaligned_bus(op, plan.channels) / ring_traffic(op));
+        lay_around(flow, open_end(op, root), ring_traffic(op) * protocol_overhead[p]);
         break;
       }
       case Algorithm::tree:
-        flow.links = scaled(trees(), protocol_overhead[p]);
+        lay(flow, scaled(trees(), protocol_overhead[p]), [this, p](const Capacity& capacity) {
+          return scaled(lay_trees(capacity), protocol_overhead[p]);
+        });
         break;
       case Algorithm::pat:
-        flow.links = scaled(ring(-1).uses, ring_traffic(op));
+        lay_around(flow, -1, ring_traffic(op));
         break;
       default:
-        if (nodes_.size() > 1) bandwidth *= ring_efficiency_between_hosts;
-        flow.links = nvls(op);
+        // In one host the links decide, not what NCCL expects.
+        bandwidth = nodes_.size() > 1 ? bandwidth * ring_efficiency_between_hosts
+                                      : std::numeric_limits<double>::infinity();
+        latency += nvls_fill_us * static_cast<double>(total.count()) /
+                   (static_cast<double>(total.count()) + nvls_fill_half_bytes);
+        lay(flow, lay_nvls(op, {}),
+            [this, op](const Capacity& capacity) { return lay_nvls(op, capacity); });
         break;
     }
     // Fewer channels than NCCL's table assumes move less.
@@ -553,13 +664,17 @@ class Communicator::Impl {
     const Ring& found = ring(open_end(op, root));
     const int steps = NcclTuning::steps(tuned(op), size()) - (open_end(op, root) >= 0 ? 1 : 0);
     CollectivePlan plan{.channels = 1, .latency = found.hop * steps};
-    plan.flows.push_back({.size = total, .links = scaled(found.uses, ring_traffic(op))});
+    lay_around(plan.flows.emplace_back(FlowSpec{.size = total}), open_end(op, root),
+               ring_traffic(op));
     return plan;
   }
 
   [[nodiscard]] CollectivePlan exchange(CollectiveOp op, Bytes total, int root) const;
   [[nodiscard]] const std::vector<LinkUse>& exchange_uses(CollectiveOp op, int root) const;
-  [[nodiscard]] Route message_route(int from, int to, double overhead) const;
+  [[nodiscard]] std::vector<LinkUse> lay_exchange(CollectiveOp op, int root,
+                                                  const Capacity& capacity) const;
+  [[nodiscard]] Route message_route(int from, int to, double overhead,
+                                    const Capacity& capacity) const;
   [[nodiscard]] double message_latency_us(double bytes) const {
     return message_us + message_fill_us * bytes / (bytes + message_fill_half_bytes);
   }
@@ -573,7 +688,7 @@ class Communicator::Impl {
   std::optional<NcclTuning> tuning_;
   std::array<NcclTuning::Allowed, NcclTuning::ops> allowed_;
   int min_channels_ = 1, max_channels_ = 64;
-  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false;
+  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false, mesh_ = false;
   // What plans share; computed when first asked for.
   mutable std::mutex mutex_;
   mutable std::map<int, Ring> rings_;
@@ -583,7 +698,8 @@ class Communicator::Impl {
 
 /// The links of one message. Between rails NCCL crosses over NVLink first (PXN), so that the
 /// message stays on the rail of its destination.
-Route Communicator::Impl::message_route(int from, int to, double overhead) const {
+Route Communicator::Impl::message_route(int from, int to, double overhead,
+                                        const Capacity& capacity) const {
   const std::size_t here = node_of(from), there = node_of(to);
   if (here != there && pxn_ && has_nvlink_) {
     const auto& source = nodes_[here];
@@ -592,14 +708,15 @@ Route Communicator::Impl::message_route(int from, int to, double overhead) const
         static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), to) - ranks.begin());
     if (place < source.ranks.size() && source.ranks[place] != from) {
       const int relay = source.ranks[place];
-      Route route = this->route(gpu(from), gpu(relay), 0, overhead);
-      const Route rest = this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead);
+      Route route = this->route(gpu(from), gpu(relay), 0, overhead, capacity);
+      const Route rest =
+          this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
       route.links.insert(route.links.end(), rest.links.begin(), rest.links.end());
       route.latency += rest.latency;
       return route;
     }
   }
-  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead);
+  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
 }
 
 CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
@@ -633,14 +750,17 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
     while (channels <= all / 2 &&
            static_cast<double>(message.size.count()) / channels > message_part_bytes)
       channels *= 2;
-    Route route = message_route(message.src_rank, message.dst_rank, overhead);
+    Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
     FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(channels)};
     if (tuning_) {
       flow.rate_cap = Bandwidth{channels * message_channel_rate};
     } else {
       flow.latency = route.latency;
     }
-    flow.links = std::move(route.links);
+    lay(flow, std::move(route.links),
+        [this, from = message.src_rank, to = message.dst_rank, overhead](const Capacity& capacity) {
+          return message_route(from, to, overhead, capacity).links;
+        });
     plan.flows.push_back(std::move(flow));
     plan.channels = std::min(all, std::max(plan.channels, channels * most_messages));
   }
@@ -650,7 +770,12 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
 const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, int root) const {
   const std::lock_guard lock{mutex_};
   const auto [it, added] = exchanges_.try_emplace({op, op == CollectiveOp::all_to_all ? 0 : root});
-  if (!added) return it->second;
+  if (added) it->second = lay_exchange(op, root, {});
+  return it->second;
+}
+
+std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
+                                                      const Capacity& capacity) const {
   LinkLoads loads;
   const double part = 1.0 / size();
   for (int from = 0; from < size(); ++from) {
@@ -658,11 +783,10 @@ const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, i
       if (from == to || (op == CollectiveOp::gather && to != root) ||
           (op == CollectiveOp::scatter && from != root))
         continue;
-      loads.add(message_route(from, to, nvlink_messages).links, part);
+      loads.add(message_route(from, to, nvlink_messages, capacity).links, part);
     }
   }
-  it->second = loads.uses();
-  return it->second;
+  return std::move(loads).uses();
 }
 
 /// An exchange in which all pairs move alike: one flow, as NCCL runs it in rounds.
@@ -673,7 +797,10 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
   if (size() == 1 || total == Bytes{0}) return plan;
   plan.channels = message_channels();
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
-  flow.links = exchange_uses(op, root);
+  lay(flow, exchange_uses(op, root),
+      [this, op, root](const Capacity& capacity) { return lay_exchange(op, root, capacity); });
+  if (tuning_ && !aligned(total))
+    flow.rate_cap = Bandwidth{plan.channels * unaligned_message_rate * size() / (size() - 1)};
   plan.flows.push_back(std::move(flow));
   return plan;
 }

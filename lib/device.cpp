@@ -105,10 +105,13 @@ void Device::start_head(StreamQueue& stream, Time now) {
       }
       return;
     case StreamOp::Kind::collective:
-      stream.ops.pop_front();
-      stream.state = StreamQueue::State::in_collective;
-      count(pending_collectives_, +1, now);
-      events_.collective_reached(op.argument, stream, at);
+      stream.start = at;
+      stream.sms = events_.collective_sms(op.argument);
+      if (has_sms_for(stream)) {
+        dispatch_collective(stream, at);
+      } else {
+        stream.state = StreamQueue::State::awaiting_sms;
+      }
       return;
     case StreamOp::Kind::host_function:
       stream.ops.pop_front();
@@ -140,6 +143,33 @@ void Device::complete_kernel(StreamQueue& stream, Time now) {
   stream.after_kernel = true;
   stream.kernel = nullptr;
   stream.completion = never;
+  dispatch_waiting(now);
+}
+
+bool Device::has_sms_for(const StreamQueue& collective) const {
+  double taken = held_sms_;
+  for (const StreamQueue* stream : active_) {
+    if (stream->kernel->limit != PricedKernel::Limit::copy_engine &&
+        stream->start <= collective.start)
+      taken += stream->kernel->demand * sm_count_;
+  }
+  return collective.sms == 0 || taken == 0 || taken + collective.sms <= sm_count_;
+}
+
+void Device::dispatch_collective(StreamQueue& stream, Time at) {
+  const std::uint64_t part = stream.ops.front().argument;
+  stream.ops.pop_front();
+  stream.state = StreamQueue::State::in_collective;
+  held_sms_ += stream.sms;
+  count(pending_collectives_, +1, at);
+  events_.collective_reached(part, stream, at);
+}
+
+void Device::dispatch_waiting(Time now) {
+  for (StreamQueue& stream : streams_) {
+    if (stream.state == StreamQueue::State::awaiting_sms && has_sms_for(stream))
+      dispatch_collective(stream, now);
+  }
 }
 
 void Device::update_rates(Time now) {
@@ -147,15 +177,16 @@ void Device::update_rates(Time now) {
   for (const StreamQueue* stream : active_) {
     if (stream->kernel->limit != PricedKernel::Limit::copy_engine) demand += stream->kernel->demand;
   }
-  const double crowding = std::max(1.0, demand);
+  const double left = std::max(1, sm_count_ - held_sms_) / static_cast<double>(sm_count_);
+  const double crowding = std::max(1.0, demand / left);
   for (StreamQueue* stream : active_) {
     double slowdown = 1.0;
     switch (stream->kernel->limit) {
       case PricedKernel::Limit::arithmetic:
-        slowdown = crowding * (moving_collectives_ > 0 ? timing_.compute_slowdown : 1.0);
+        slowdown = crowding * (held_sms_ > 0 && crowding > 1.0 ? timing_.broken_waves : 1.0);
         break;
       case PricedKernel::Limit::memory:
-        slowdown = crowding * (moving_collectives_ > 0 ? timing_.memory_slowdown : 1.0);
+        slowdown = crowding;
         break;
       case PricedKernel::Limit::copy_engine:
         break;
@@ -165,8 +196,8 @@ void Device::update_rates(Time now) {
     stream->remaining -= stream->rate * static_cast<double>((now - stream->segment_start).count());
     stream->segment_start = std::max(now, stream->segment_start);
     stream->rate = rate;
-    const double left = std::ceil(std::max(0.0, stream->remaining) / rate);
-    stream->completion = stream->segment_start + Duration{static_cast<Duration::rep>(left)};
+    const double rest = std::ceil(std::max(0.0, stream->remaining) / rate);
+    stream->completion = stream->segment_start + Duration{static_cast<Duration::rep>(rest)};
   }
 }
 
@@ -192,14 +223,9 @@ void Device::wake(StreamQueue& stream, Time at) {
   }
 }
 
-void Device::collective_started(Time at) {
-  ++moving_collectives_;
-  update_rates(at);
-}
-
 void Device::collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
-                                 Time reached, Time at, bool moved_data) {
-  if (moved_data) --moving_collectives_;
+                                 Time reached, Time at) {
+  held_sms_ -= stream.sms;
   count(pending_collectives_, -1, at);
   events_.span({.gpu = index_,
                 .process = stream.process,
@@ -213,6 +239,7 @@ void Device::collective_finished(StreamQueue& stream, std::string_view name, std
   stream.state = StreamQueue::State::idle;
   stream.end = at;
   stream.after_kernel = true;
+  dispatch_waiting(at);
   update_rates(at);
 }
 
@@ -225,20 +252,9 @@ void Device::host_function_finished(StreamQueue& stream, Time at) {
 }
 
 double Device::collective_slowdown() const {
-  double slowdown = 1.0;
-  for (const StreamQueue* stream : active_) {
-    switch (stream->kernel->limit) {
-      case PricedKernel::Limit::arithmetic:
-        slowdown = std::max(slowdown, timing_.collective_slowdown_by_compute);
-        break;
-      case PricedKernel::Limit::memory:
-        slowdown = std::max(slowdown, timing_.collective_slowdown_by_memory);
-        break;
-      case PricedKernel::Limit::copy_engine:
-        break;
-    }
-  }
-  return slowdown;
+  double memory = 0.0;
+  for (const StreamQueue* stream : active_) memory += stream->kernel->memory_share * stream->rate;
+  return 1.0 + timing_.memory_contention * std::min(1.0, memory);
 }
 
 }  // namespace phantora::detail

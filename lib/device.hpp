@@ -20,6 +20,8 @@ struct PricedKernel {
   enum class Limit : std::uint8_t { arithmetic, memory, copy_engine } limit{};
   /// Share of the GPU's SMs that it can fill, in (0, 1].
   double demand = 1.0;
+  /// Share of the memory's peak bandwidth that it draws, in [0, 1].
+  double memory_share = 0.0;
   std::uint64_t identity = 0;  ///< Span::identity
 };
 
@@ -41,13 +43,15 @@ struct StreamQueue {
     idle,
     running,
     in_collective,
+    awaiting_sms,
     waiting,
     in_host_function
   } state{};
   // While running: `remaining` ps of full-speed work at `segment_start`, moved only when the
   // rate's bits change, so that the completion does not depend on who looked when.
   const PricedKernel* kernel = nullptr;
-  Time start{};
+  Time start{};  ///< of the kernel; while awaiting SMs, when the collective could have started
+  int sms = 0;   ///< that the collective at the head holds, or awaits
   Time segment_start{};
   double remaining = 0;
   double rate = 0;
@@ -65,17 +69,24 @@ class DeviceEvents {
   virtual void marker_completed(MarkerId marker, Time at) = 0;
   /// The marker's completion, or nothing: then `stream` is woken (Device::wake) when it comes.
   virtual std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& stream) = 0;
+  /// Thread blocks of a collective, each of which fills an SM.
+  virtual int collective_sms(std::uint64_t part) = 0;
   virtual void collective_reached(std::uint64_t part, StreamQueue& stream, Time at) = 0;
   virtual void host_function_reached(std::uint64_t ticket, StreamQueue& stream, Time at) = 0;
   virtual void span(const Span& span) = 0;
 };
 
 /// Kernels of different streams share the SMs: each runs at full speed while their demands fit, and
-/// at demand's share otherwise; a running collective slows them further.
+/// at demand's share otherwise.
+///
+/// Blocks are dispatched in the order of launches and keep their SM until they end. So a collective
+/// begins once the kernels before it leave as many SMs as it has channels, and then withholds them
+/// from kernels until its end, also while it waits for other ranks.
+/// @note Approximation: a kernel leaves its SMs at its end, not in its last wave.
 class Device {
  public:
-  Device(GpuIndex index, const DeviceTiming& timing, DeviceEvents& events)
-      : index_{index}, timing_{timing}, events_{events} {}
+  Device(GpuIndex index, int sm_count, const DeviceTiming& timing, DeviceEvents& events)
+      : index_{index}, sm_count_{sm_count}, timing_{timing}, events_{events} {}
 
   StreamQueue& add_stream(StreamId id, ProcessIndex process);
   void append(StreamQueue& stream, StreamOp op);
@@ -87,10 +98,8 @@ class Device {
 
   /// The marker that `stream`'s head waits for completed at `at`.
   void wake(StreamQueue& stream, Time at);
-  /// The collective at `stream`'s head starts to move data, or ends, at `at`.
-  void collective_started(Time at);
   void collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
-                           Time reached, Time at, bool moved_data);
+                           Time reached, Time at);
   void host_function_finished(StreamQueue& stream, Time at);
 
   /// True while something beyond this GPU's own streams influences it: then its time must not run
@@ -109,17 +118,23 @@ class Device {
   [[nodiscard]] Time next_of(const StreamQueue& stream) const;
   void start_head(StreamQueue& stream, Time now);
   void complete_kernel(StreamQueue& stream, Time now);
+  /// Whether the kernels that started before a collective was ready leave it its SMs.
+  [[nodiscard]] bool has_sms_for(const StreamQueue& collective) const;
+  void dispatch_collective(StreamQueue& stream, Time at);
+  /// Collectives that wait for SMs start where there are some now.
+  void dispatch_waiting(Time now);
   void update_rates(Time now);
   void count(int& counter, int change, Time now);
 
   GpuIndex index_;
+  int sm_count_;
   const DeviceTiming& timing_;
   DeviceEvents& events_;
   std::deque<StreamQueue> streams_{};
   std::vector<StreamQueue*> active_{};  ///< running kernels, by stream
   std::set<ProcessIndex> processes_{};
-  int pending_collectives_ = 0;  ///< reached by a stream and not finished
-  int moving_collectives_ = 0;
+  int pending_collectives_ = 0;  ///< dispatched and not finished
+  int held_sms_ = 0;             ///< by these
   int foreign_waits_ = 0;
   int running_kernels_ = 0, running_copies_ = 0;
   Time processed_to_{};

@@ -110,7 +110,8 @@ struct Due {
 struct EndPoints {
   NodeId src, dst;
   std::uint64_t key;
-  Duration latency;  ///< on top of the route's
+  Duration latency;                      ///< on top of the route's
+  std::shared_ptr<const Router> router;  ///< its own, in place of the network's
 };
 
 /// Sorts by link and adds up repeated ones.
@@ -193,7 +194,10 @@ class FlowNetwork::Impl {
     }
     progress_[slot] = {0, not_started, latency, id, 0};
     if (routed)
-      end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency});
+      end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, {}});
+    else if (spec.router && view_.router())
+      end_points_.insert_or_assign(
+          slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, std::move(spec.router)});
     tell({to_ps(spec.start), next_order_++, id, static_cast<double>(spec.size.count()), 0.0,
           Kind::start});
     return FlowId{id};
@@ -819,7 +823,7 @@ class FlowNetwork::Impl {
   void take_route(Slot slot, const EndPoints& ends, Ps at) {
     Route route;
     try {
-      route = view_.router()->route(request(ends));
+      route = (ends.router ? ends.router.get() : view_.router())->route(request(ends));
     } catch (const RouteError&) {
       return;  // it stalls on the link that is down until a link comes up
     }
@@ -841,7 +845,8 @@ class FlowNetwork::Impl {
   void choose_route(Slot slot, Ps at) {
     if (!view_.router() || (down_.empty() && !view_.router()->depends_on_load())) return;
     const auto ends = end_points_.find(slot);
-    if (ends != end_points_.end()) take_route(slot, ends->second, at);
+    if (ends == end_points_.end() || (ends->second.router && down_.empty())) return;
+    take_route(slot, ends->second, at);
   }
 
   /// Moves routed flows off the links that are down, in an order of their own.

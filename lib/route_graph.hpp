@@ -2,7 +2,10 @@
 
 #include <phantora/topology_graph.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -31,6 +34,21 @@ class RouteGraph {
   static constexpr std::uint32_t no_site = 0;
   [[nodiscard]] Duration latency(std::uint32_t link) const noexcept { return latencies_[link]; }
 
+  /// Hops from every switch to one of them over switches alone, by switch_index(); `unreachable` if
+  /// there are none. Found when first asked for, then kept.
+  ///
+  /// Thread-safe. Null once the tables of other switches have taken up `most_table_bytes`.
+  [[nodiscard]] const std::uint16_t* switch_hops(std::uint32_t to) const;
+  [[nodiscard]] std::uint32_t switch_index(std::uint32_t v) const noexcept {
+    return switch_index_[v];
+  }
+  static constexpr std::uint16_t unreachable = 0xFFFF;
+  static constexpr std::size_t most_table_bytes = std::size_t{64} << 20;
+
+  /// Which overheads of the wire apply to a link: those of its ends.
+  enum class Wire : std::uint8_t { nvlink, fabric, other };
+  [[nodiscard]] Wire wire(std::uint32_t link) const noexcept { return wires_[link]; }
+
  private:
   /// Arcs by node, one after the other.
   struct Arcs {
@@ -44,6 +62,13 @@ class RouteGraph {
   std::vector<char> forwards_;
   std::vector<std::uint32_t> sites_;
   std::vector<Duration> latencies_;
+  std::vector<Wire> wires_;
+  std::vector<std::uint32_t> switch_index_;  ///< of switches; 0 for other nodes
+  std::vector<std::uint32_t> switches_;
+  // One table per switch, published once it is complete.
+  mutable std::unique_ptr<std::atomic<const std::uint16_t*>[]> tables_;
+  mutable std::vector<std::unique_ptr<std::uint16_t[]>> owned_tables_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace phantora

@@ -6,6 +6,7 @@
 #include <phantora/topology_graph.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -119,6 +120,113 @@ class Distances {
   std::uint32_t length_ = 0;
 };
 
+/// The same between two hosts, where every link is up: the fabric's hops are looked up, and only
+/// the two hosts are searched.
+class DistancesBetweenSites {
+ public:
+  DistancesBetweenSites(const RouteGraph& graph, Vertex src, Vertex dst) : graph_{graph} {
+    thread_local Marks left_marks, from_marks;
+    thread_local std::vector<Vertex> open;
+    thread_local std::vector<Door> doors;
+    left_ = &left_marks;
+    left_->start(graph.size());
+    // Into the destination's host: hops to dst, and the switches at its doors.
+    doors.clear();
+    open.assign(1, dst);
+    left_->set(dst, 0);
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const Vertex at = open[i];
+      const std::uint32_t hops = left_->get(at) + 1;
+      if (at != dst && !graph.forwards(at)) continue;
+      for (const RouteGraph::Arc arc : graph.in(at)) {
+        if (graph.site(arc.to) == RouteGraph::no_site) {
+          doors.push_back({arc.to, hops});
+        } else if (!left_->has(arc.to)) {
+          left_->set(arc.to, hops);
+          open.push_back(arc.to);
+        }
+      }
+    }
+    // Breadth first, so nearest first. A door that is as near through another adds nothing.
+    for (const Door& door : doors) {
+      if (door_count_ == most_doors) return;  // left without a length: search instead
+      if (through_doors(door.at) <= door.hops) continue;
+      const std::uint16_t* table = graph.switch_hops(door.at);
+      if (!table) return;
+      doors_[door_count_++] = {table, door.hops};
+    }
+    // Out of the source's host: the least sum, and the nodes on the ways to it.
+    Marks& from = from_marks;
+    from.start(graph.size());
+    open.assign(1, src);
+    from.set(src, 0);
+    std::uint32_t length = none;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const Vertex at = open[i];
+      const std::uint32_t hops = from.get(at) + 1;
+      if (hops >= length) break;
+      if (at != src && !graph.forwards(at)) continue;
+      for (const RouteGraph::Arc arc : graph.out(at)) {
+        if (graph.site(arc.to) == RouteGraph::no_site) {
+          const std::uint32_t rest = through_doors(arc.to);
+          if (rest != none) length = std::min(length, hops + rest);
+        } else if (!from.has(arc.to)) {
+          from.set(arc.to, hops);
+          open.push_back(arc.to);
+        }
+      }
+    }
+    if (length == none) return;
+    for (std::size_t i = open.size(); i-- > 0;) {
+      const Vertex at = open[i];
+      if (from.get(at) >= length || (at != src && !graph.forwards(at))) continue;
+      const std::uint32_t left = length - from.get(at);
+      for (const RouteGraph::Arc arc : graph.out(at)) {
+        if (!leads(arc.to, left - 1)) continue;
+        left_->set(at, left);
+        break;
+      }
+    }
+    length_ = length;
+  }
+
+  /// False if the fabric alone does not join the hosts, or is too large for tables.
+  [[nodiscard]] bool found() const noexcept { return length_ != none; }
+  [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
+  [[nodiscard]] bool leads(Vertex v, std::uint32_t left) const {
+    if (graph_.site(v) == RouteGraph::no_site) return through_doors(v) == left;
+    return left_->has(v) && left_->get(v) == left;
+  }
+
+ private:
+  static constexpr std::uint32_t none = ~0U;
+  static constexpr std::size_t most_doors = 16;
+  struct Door {
+    Vertex at;
+    std::uint32_t hops;
+  };
+
+  /// Hops to dst from a switch.
+  [[nodiscard]] std::uint32_t through_doors(Vertex at) const {
+    std::uint32_t least = none;
+    for (std::size_t d = 0; d < door_count_; ++d) {
+      const std::uint16_t hops = doors_[d].table[graph_.switch_index(at)];
+      if (hops != RouteGraph::unreachable) least = std::min(least, hops + doors_[d].hops);
+    }
+    return least;
+  }
+
+  const RouteGraph& graph_;
+  Marks* left_;
+  struct NearDoor {
+    const std::uint16_t* table;
+    std::uint32_t hops;
+  };
+  std::array<NearDoor, most_doors> doors_{};
+  std::size_t door_count_ = 0;
+  std::uint32_t length_ = none;
+};
+
 struct Hop {
   LinkId link;
   Vertex to;
@@ -126,7 +234,8 @@ struct Hop {
 };
 
 /// The next hops from `at` on shortest routes, by link id.
-void next_hops(const RouteGraph& graph, const RouteRequest& request, const Distances& distances,
+template <class AnyDistances>
+void next_hops(const RouteGraph& graph, const RouteRequest& request, const AnyDistances& distances,
                Vertex at, std::uint32_t left, std::vector<Hop>& hops) {
   hops.clear();
   for (const RouteGraph::Arc arc : graph.out(at)) {
@@ -136,24 +245,13 @@ void next_hops(const RouteGraph& graph, const RouteRequest& request, const Dista
   }
 }
 
-}  // namespace
-
-Route GraphRouter::route(const RouteRequest& request) const {
-  const RouteGraph& graph = *graph_->routes;
-  PHANTORA_EXPECTS(request.src.value < graph.size() && request.dst.value < graph.size(),
-                   "the ends of a route are nodes of its topology");
-  PHANTORA_EXPECTS(request.src != request.dst, "a route joins two different nodes");
-  const Distances distances = [&] {
-    try {
-      return Distances{graph, request};
-    } catch (const RouteError&) {
-      throw RouteError{"no path from \"" + (*graph_)[request.src.value].name + "\" to \"" +
-                       (*graph_)[request.dst.value].name + "\""};
-    }
-  }();
+/// The route that the options choose among the shortest.
+template <class AnyDistances>
+Route walk(const RouteGraph& graph, const RouteRequest& request, const RoutingOptions& options,
+           const AnyDistances& distances) {
   Route route;
   std::vector<Hop> hops;
-  if (options_.routing == Routing::spray) {
+  if (options.routing == Routing::spray) {
     // The share of the flow that reaches each vertex of a level, split evenly among next hops.
     std::map<Vertex, double> level{{request.src.value, 1.0}};
     for (std::uint32_t left = distances.length(); left > 0; --left) {
@@ -174,12 +272,12 @@ Route GraphRouter::route(const RouteRequest& request) const {
     return route;
   }
   const std::uint64_t pair = std::uint64_t{request.src.value} << 32 | request.dst.value;
-  const std::uint64_t flow = mix(mix(options_.seed ^ mix(request.key)) ^ pair);
+  const std::uint64_t flow = mix(mix(options.seed ^ mix(request.key)) ^ pair);
   Vertex at = request.src.value;
   for (std::uint32_t left = distances.length(); left > 0; --left) {
     next_hops(graph, request, distances, at, left, hops);
     std::size_t choice = mix(flow ^ at) % hops.size();
-    if (options_.routing == Routing::adaptive && request.load) {
+    if (options.routing == Routing::adaptive && request.load) {
       // Least relative load; the hash decides among equals.
       const auto load = [&](std::size_t i) {
         return request.load(hops[i].link) / request.capacity(hops[i].link);
@@ -196,6 +294,30 @@ Route GraphRouter::route(const RouteRequest& request) const {
     at = hops[choice].to;
   }
   return route;
+}
+
+}  // namespace
+
+Route GraphRouter::route(const RouteRequest& request) const {
+  const RouteGraph& graph = *graph_->routes;
+  PHANTORA_EXPECTS(request.src.value < graph.size() && request.dst.value < graph.size(),
+                   "the ends of a route are nodes of its topology");
+  PHANTORA_EXPECTS(request.src != request.dst, "a route joins two different nodes");
+  const std::uint32_t here = graph.site(request.src.value), there = graph.site(request.dst.value);
+  if (!request.capacity && here != there && here != RouteGraph::no_site &&
+      there != RouteGraph::no_site) {
+    const DistancesBetweenSites distances{graph, request.src.value, request.dst.value};
+    if (distances.found()) return walk(graph, request, options_, distances);
+  }
+  const Distances distances = [&] {
+    try {
+      return Distances{graph, request};
+    } catch (const RouteError&) {
+      throw RouteError{"no path from \"" + (*graph_)[request.src.value].name + "\" to \"" +
+                       (*graph_)[request.dst.value].name + "\""};
+    }
+  }();
+  return walk(graph, request, options_, distances);
 }
 
 }  // namespace phantora

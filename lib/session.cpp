@@ -2,6 +2,7 @@
 
 #include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
+#include <phantora/kernel_work.hpp>
 #include <phantora/session.hpp>
 
 #include <algorithm>
@@ -53,15 +54,17 @@ struct Operation {
   double slowdown = 1.0;
 };
 
+// Thread blocks of a kernel that sends and receives (NCCL on NVLink 4).
+constexpr int most_message_channels = 32;
+
 /// A rank's send/recv group: done when all its messages are.
 struct Group {
   StreamQueue* stream = nullptr;
   std::uint64_t tag = 0;
   Time reached = never;
   std::vector<std::uint64_t> messages{};
+  int send_channels = 0, receive_channels = 0;
   std::size_t unfinished = 0;
-  bool moving = false;
-  Time finish{};
 };
 
 struct MarkerState {
@@ -116,6 +119,14 @@ PricedKernel::Limit limit_of(const KernelQuery& query) {
   return PricedKernel::Limit::memory;
 }
 
+// The share of the memory's peak bandwidth that a kernel draws.
+double memory_share_of(const KernelQuery& query, Duration duration, const GpuModel& gpu) {
+  const KernelWork work = describe(query);
+  if (work.path != DataPath::device_memory) return 0.0;
+  return std::min(1.0, (work.bytes + work.converted_bytes) /
+                           (to_seconds(duration) * gpu.memory_bandwidth.bytes_per_second()));
+}
+
 // The share of the SMs that a launch can fill: blocks over resident blocks, as limited by threads
 // (2048 per SM on every GPU we model). A library operation fills the GPU.
 double demand_of(const KernelQuery& query, int sm_count) {
@@ -140,7 +151,9 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         view_{cluster_.topology.view()},
         network_{view_},
         network_events_{network_.subscribe(*this)} {
-    for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i) devices_.emplace_back(i, timing_, *this);
+    schedule_failures(cluster_, network_);
+    for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i)
+      devices_.emplace_back(i, gpu_.sm_count, timing_, *this);
   }
 
   // --- Appending ---
@@ -148,11 +161,13 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   QueryIndex add_query(const KernelQuery& query) {
     const auto estimate = costs_.estimate(query);
     if (!estimate) throw CostError{"no cost model answers for kernel " + query.name};
+    const Duration duration = std::max(estimate->duration, Duration{1});
     kernels_.push_back({.name = query.name,
-                        .duration = std::max(estimate->duration, Duration{1}),
+                        .duration = duration,
                         .source = estimate->source,
                         .limit = limit_of(query),
                         .demand = demand_of(query, gpu_.sm_count),
+                        .memory_share = memory_share_of(query, duration, gpu_),
                         .identity = kernels_.size()});
     return static_cast<QueryIndex>(kernels_.size() - 1);
   }
@@ -246,6 +261,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         }
         operations_.at(operation_id).parts.push_back(group_id);
         mine.messages.push_back(operation_id);
+        (sends ? mine.send_channels : mine.receive_channels) +=
+            operations_.at(operation_id).plan.channels;
       }
     }
     mine.unfinished = mine.messages.size();
@@ -388,6 +405,14 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     return std::nullopt;
   }
 
+  int collective_sms(std::uint64_t part) override {
+    const auto group = groups_.find(part);
+    if (group == groups_.end()) return operations_.at(parts_.at(part).operation).plan.channels;
+    // One kernel runs all messages; a channel serves one in each direction.
+    return std::min(most_message_channels,
+                    std::max(group->second.send_channels, group->second.receive_channels));
+  }
+
   void collective_reached(std::uint64_t part, StreamQueue&, Time at) override {
     // The rest of the cluster may not have got here: the network acts on it in global order.
     reached_.emplace(at, part);
@@ -477,15 +502,6 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     operation.unfinished_flows = operation.flows.size();
     operation.plan.flows.clear();
     moving_.push_back(operation.id);
-    for (const std::uint64_t part : operation.parts) {
-      const auto group = groups_.find(part);
-      if (group == groups_.end()) {
-        parts_.at(part).stream->device->collective_started(at);
-      } else if (!group->second.moving) {
-        group->second.moving = true;
-        group->second.stream->device->collective_started(at);
-      }
-    }
     if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
   }
 
@@ -508,7 +524,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       if (group == groups_.end()) {
         const Part& done = parts_.at(part);
         done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
-                                                 done.reached, at, true);
+                                                 done.reached, at);
         finished_tags_.push_back(done.tag);
         parts_.erase(part);
       } else if (--group->second.unfinished == 0) {
@@ -522,7 +538,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   void finish_group(std::uint64_t id, Time at) {
     const Group& group = groups_.at(id);
     group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
-                                              group.reached, at, group.moving);
+                                              group.reached, at);
     finished_tags_.push_back(group.tag);
     groups_.erase(id);
   }
@@ -641,6 +657,18 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
 std::vector<std::string> Session::Impl::incomplete_collectives() const {
   std::vector<std::string> lines;
+  for (const std::uint64_t id : moving_) {
+    const Operation& operation = operations_.at(id);
+    for (const Operation::MovingFlow& flow : operation.flows) {
+      const auto link = network_.bottleneck(flow.id);
+      if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
+      lines.push_back(operation.name + " on a communicator of " +
+                      std::to_string(communicators_.at(operation.communicator.value).gpus.size()) +
+                      " ranks: stalled, " + cluster_.topology.name(*link) +
+                      " is down and no route avoids it");
+      break;
+    }
+  }
   std::map<std::uint64_t, const Operation*> ordered;
   for (const auto& [id, operation] : operations_) {
     if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);

@@ -27,6 +27,13 @@ void require(bool condition, const std::string& message) {
   if (!condition) throw ConfigError{message};
 }
 
+// A mistyped number must not fill the machine's memory: 0.8 GB, over 200,000 GPUs in HGX hosts.
+constexpr std::size_t most_links = std::size_t{1} << 22;
+void require_room(const TopologyBuilder& builder) {
+  require(builder.link_count() < most_links && builder.node_count() < most_links,
+          "a cluster has at most " + std::to_string(most_links) + " nodes and links");
+}
+
 Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup& group) {
   const GpuInterconnect& model = gpu_interconnect(group.gpu_model);
   const Bandwidth pcie = group.pcie.value_or(model.pcie);
@@ -37,16 +44,20 @@ Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup
   const NodeId cpu = builder.add_node(NodeKind::host_bridge, name + "/cpu");
   host.memory = builder.add_node(NodeKind::memory, name + "/memory");
   builder.add_duplex_link(cpu, host.memory, {model.host_memory, pcie_latency});
-  if (nvlink > Bandwidth{0.0})
+  host.nvlink_mesh = group.nvlink_mesh && nvlink > Bandwidth{0.0} && group.gpus_per_host > 1;
+  if (nvlink > Bandwidth{0.0} && !host.nvlink_mesh)
     host.nvswitch = builder.add_node(NodeKind::nvswitch, name + "/nvswitch");
   NodeId slot{};
   for (int g = 0; g < group.gpus_per_host; ++g) {
     const std::string index = std::to_string(g / gpus_per_nic);
     const NodeId gpu = builder.add_gpu(name + "/gpu" + std::to_string(g));
+    const Duration latency = group.nvlink_latency.value_or(nvlink_latency);
+    if (host.nvswitch) builder.add_duplex_link(gpu, *host.nvswitch, {nvlink, latency});
+    if (host.nvlink_mesh)
+      for (const NodeId other : host.gpus)
+        builder.add_duplex_link(other, gpu,
+                                {nvlink / static_cast<double>(group.gpus_per_host - 1), latency});
     host.gpus.push_back(gpu);
-    if (host.nvswitch)
-      builder.add_duplex_link(gpu, *host.nvswitch,
-                              {nvlink, group.nvlink_latency.value_or(nvlink_latency)});
     if (g % gpus_per_nic == 0) {
       // The port keeps traffic to a NIC under another port longer than a detour over the fabric.
       slot = builder.add_node(NodeKind::pcie_switch, name + "/pcie" + index);
@@ -79,11 +90,17 @@ struct Site {
   Duration latency;
   Bandwidth link;  ///< between switches
 
-  NodeId add_switch(const std::string& name) const { return builder.add_switch(name); }
+  NodeId add_switch(const std::string& name) const {
+    require_room(builder);
+    return builder.add_switch(name);
+  }
   void attach(const Port& port, NodeId to) const {
     builder.add_duplex_link(port.nic, to, {port.speed, latency});
   }
-  void join(NodeId a, NodeId b) const { builder.add_duplex_link(a, b, {link, latency}); }
+  void join(NodeId a, NodeId b) const {
+    require_room(builder);
+    builder.add_duplex_link(a, b, {link, latency});
+  }
 };
 
 std::size_t ports_up(std::size_t down, double oversubscription) {
@@ -156,7 +173,7 @@ void lay(const Site& site, const FatTree& spec) {
   std::size_t k = static_cast<std::size_t>(std::max(0, spec.k));
   if (spec.k == 0)
     for (k = 2; k * k * k / 4 < nics;) k += 2;
-  require(k >= 2 && k % 2 == 0, "k: expected an even number of at least 2");
+  require(k >= 2 && k % 2 == 0 && k <= 4096, "k: expected an even number from 2 to 4096");
   require(k * k * k / 4 >= nics, "k: a fat tree of " + std::to_string(k) + "-port switches holds " +
                                      std::to_string(k * k * k / 4) + " NICs, and there are " +
                                      std::to_string(nics));
@@ -213,6 +230,8 @@ void lay(const Site& site, const Torus& spec) {
   for (const int d : spec.dimensions) {
     require(d >= 1, "dimensions: expected lengths of at least 1");
     switches *= static_cast<std::size_t>(d);
+    require(switches < most_links,
+            "dimensions: expected fewer than " + std::to_string(most_links) + " switches in all");
   }
   std::vector<NodeId> grid;
   for (std::size_t s = 0; s < switches; ++s) grid.push_back(site.add_switch(numbered("switch", s)));
@@ -230,6 +249,11 @@ void lay(const Site& site, const Torus& spec) {
   for (const Port& port : site.ports) site.attach(port, grid[port.host * switches / site.hosts]);
 }
 
+void lay(const Site& site, const OneSwitch&) {
+  const NodeId hub = site.add_switch("switch");
+  for (const Port& port : site.ports) site.attach(port, hub);
+}
+
 }  // namespace
 
 Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
@@ -244,6 +268,7 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
     require(group.gpus_per_host >= 1 && group.gpus_per_host <= 72,
             "gpus_per_host: expected 1 to 72");
     for (int h = 0; h < group.hosts; ++h) {
+      require_room(builder);
       Host host = add_host(builder, numbered("host", hosts.size()), group);
       gpus.insert(gpus.end(), host.gpus.begin(), host.gpus.end());
       std::vector<NodeId> distinct = host.nics;

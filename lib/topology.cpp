@@ -153,6 +153,9 @@ std::pair<LinkId, LinkId> TopologyBuilder::add_duplex_link(NodeId a, NodeId b,
   return {there, add_link(b, a, std::move(down))};
 }
 
+std::size_t TopologyBuilder::node_count() const noexcept { return boost::num_vertices(*graph_); }
+std::size_t TopologyBuilder::link_count() const noexcept { return graph_->links.size(); }
+
 Topology TopologyBuilder::build() && {
   validate(*graph_);
   graph_->routes = std::make_shared<const RouteGraph>(*graph_);
@@ -191,6 +194,22 @@ std::optional<LinkId> Topology::find_link(std::string_view name) const {
   for (std::uint32_t l = 0; l < link_count(); ++l)
     if (name_of(*graph_, LinkId{l}) == name) return LinkId{l};
   return std::nullopt;
+}
+
+std::vector<LinkId> Topology::links_of(NodeId node) const {
+  PHANTORA_EXPECTS(node.value < node_count(), "no such node");
+  std::vector<LinkId> links;
+  for (const RouteGraph::Arc arc : graph_->routes->out(node.value))
+    links.push_back(LinkId{arc.link});
+  for (const RouteGraph::Arc arc : graph_->routes->in(node.value))
+    links.push_back(LinkId{arc.link});
+  std::sort(links.begin(), links.end());
+  return links;
+}
+std::vector<LinkId> Topology::links_between(NodeId a, NodeId b) const {
+  std::vector<LinkId> links = links_of(a);
+  std::erase_if(links, [&](LinkId link) { return source(link) != b && target(link) != b; });
+  return links;
 }
 
 std::vector<LinkId> Topology::route(NodeId from, NodeId to, std::uint64_t key,

@@ -154,7 +154,20 @@ std::string render_table(const Cluster& cluster) {
     rows.push_back({std::string{to_string(std::get<0>(kind))},
                     std::string{to_string(std::get<1>(kind))}, std::to_string(count),
                     bandwidth_text(Bandwidth{std::get<2>(kind)}), latency_text(std::get<3>(kind))});
-  return out + columns(rows);
+  out += columns(rows);
+  if (cluster.failures.empty()) return out;
+  rows = {{"fails at", "until", "left", "links"}};
+  for (const Failure& failure : cluster.failures) {
+    std::string links = topology.name(failure.links.front());
+    if (failure.links.size() > 1)
+      links += " and " + std::to_string(failure.links.size() - 1) + " more";
+    rows.push_back({number(to_seconds(failure.at.time_since_epoch())) + " s",
+                    failure.until == never
+                        ? "the end"
+                        : number(to_seconds(failure.until.time_since_epoch())) + " s",
+                    number(100 * failure.speed) + " %", links});
+  }
+  return out + "\n" + columns(rows);
 }
 
 std::string render_dot(const Cluster& cluster) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iostream>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -120,27 +122,23 @@ TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {
 }
 
 TEST(CollectivesAccuracy, AllOperationsOnTheGpuSide) {
-  // 3 ranks leave shards that are not aligned to 16 bytes, which NCCL moves through a slower path
-  // that we do not model: only the operations without shards count there.
   const Cluster cluster = parse_cluster("h200:1x8");
   Errors large, small;
   std::map<std::string, Errors> by_op;
   for (const Sample& s : read_samples("h200_collectives.jsonl", 1)) {
-    if (s.world == 3 && (s.op == "all_gather" || s.op == "reduce_scatter" || s.op == "all_to_all"))
-      continue;
     const double error = predicted_us(cluster, s) / s.us - 1;
     (s.bytes >= 64'000'000 ? large : small).add(error);
     by_op[s.op].add(error);
     if (s.bytes >= 64'000'000) {
-      EXPECT_LT(std::abs(error), 0.12) << s.op << " x" << s.world << " " << s.bytes
+      EXPECT_LT(std::abs(error), 0.17) << s.op << " x" << s.world << " " << s.bytes
                                        << " B: " << s.us * (1 + error) << " us against " << s.us;
     }
   }
   for (const auto& [op, errors] : by_op)
     RecordProperty(
         op, std::to_string(errors.mean()) + " mean, " + std::to_string(errors.worst) + " worst");
-  EXPECT_LT(large.mean(), 0.05);
-  EXPECT_LT(small.mean(), 0.20);
+  EXPECT_LT(large.mean(), 0.035);
+  EXPECT_LT(small.mean(), 0.10);
 }
 
 TEST(Collectives, TheTextbookHoldsOnAPlainSwitch) {
@@ -225,24 +223,42 @@ std::vector<double> stepwise(const Cluster& cluster, const std::vector<std::vect
 }
 
 TEST(Collectives, FluidAndStepwiseRingsNearlyAgreeUnderContention) {
-  // Two rings that share GPUs 2 and 3, one with a third of the other's bytes.
-  const Cluster cluster = topologies::single_switch({.gpus = 6, .link = {50_GBps, 0ns}});
-  const std::vector<std::vector<NodeId>> rings{
-      {cluster.gpus[0], cluster.gpus[1], cluster.gpus[2], cluster.gpus[3]},
-      {cluster.gpus[2], cluster.gpus[3], cluster.gpus[4], cluster.gpus[5]}};
-  const std::vector<Bytes> sizes{3_GB, 1_GB};
-  const auto steps = stepwise(cluster, rings, sizes);
-  FlowNetwork net{cluster.topology.view()};
-  std::vector<FlowId> flows;
-  for (std::size_t i = 0; i < 2; ++i)
-    flows.push_back(net.start(
-        Communicator{cluster, rings[i]}.plan(CollectiveOp::all_reduce, sizes[i]).flows.at(0)));
-  net.advance_to(never);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const double fluid = to_seconds(net.completion(flows[i])->time_since_epoch());
-    RecordProperty("ring" + std::to_string(i), std::to_string(fluid / steps[i] - 1));
-    EXPECT_NEAR(fluid / steps[i], 1, 0.05) << "ring " << i;
+  // Rings of 4 to 16 ranks at random places on 24 GPUs, 2 to 4 at once and of different sizes. One
+  // that steps through its messages has gaps in which others run faster, and waits at each step for
+  // its slowest message, for which the fluid one has one rate.
+  const Cluster cluster = topologies::single_switch({.gpus = 24, .link = {50_GBps, 0ns}});
+  std::mt19937_64 random{1};
+  Errors ends;
+  double longest = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::vector<NodeId>> rings(2 + random() % 3);
+    std::vector<Bytes> sizes;
+    for (auto& ring : rings) {
+      ring = cluster.gpus;
+      std::shuffle(ring.begin(), ring.end(), random);
+      ring.resize(4U << random() % 3);
+      sizes.push_back(1_GiB * static_cast<std::int64_t>(1 + random() % 4));
+    }
+    const auto steps = stepwise(cluster, rings, sizes);
+    FlowNetwork net{cluster.topology.view()};
+    std::vector<FlowId> flows;
+    for (std::size_t r = 0; r < rings.size(); ++r)
+      flows.push_back(net.start(
+          Communicator{cluster, rings[r]}.plan(CollectiveOp::all_reduce, sizes[r]).flows.at(0)));
+    net.advance_to(never);
+    double last = 0;
+    for (std::size_t r = 0; r < rings.size(); ++r) {
+      const double fluid = to_seconds(net.completion(flows[r])->time_since_epoch());
+      ends.add(fluid / steps[r] - 1);
+      last = std::max(last, fluid);
+    }
+    longest = std::max(longest, std::abs(last / *std::max_element(steps.begin(), steps.end()) - 1));
   }
+  std::cout << "fluid against stepwise rings under contention: ends differ by " << 100 * ends.mean()
+            << " % on average, " << 100 * ends.worst << " % at most; the last end by "
+            << 100 * longest << " % at most\n";
+  EXPECT_LT(ends.mean(), 0.03);
+  EXPECT_LT(ends.worst, 0.17);
 }
 
 TEST(Collectives, TwoOnTheSameLinksShareThem) {
@@ -274,25 +290,138 @@ TEST(Collectives, VariablesSteerTheChoice) {
   EXPECT_THROW(plan({{"NCCL_MAX_NCHANNELS", "many"}}), ConfigError);
 }
 
-double bus_bandwidth(const Cluster& cluster, CollectiveOp op, Bytes size) {
-  const Communicator comm{cluster, cluster.gpus};
+double bus_bandwidth(const Cluster& cluster, std::vector<NodeId> gpus, CollectiveOp op, Bytes size,
+                     const NcclVariables& variables) {
+  const Communicator comm{cluster, std::move(gpus), variables};
   const double n = comm.size(), seconds = to_seconds(run(cluster, comm.plan(op, size)));
   const double factor = op == CollectiveOp::all_reduce ? 2 * (n - 1) / n : (n - 1) / n;
   return factor * static_cast<double>(size.count()) / seconds / 1e9;
 }
 
-TEST(CollectivesAccuracy, PublishedLargeMessageFigures) {
-  // busbw GB/s at large sizes: 8 x H100 NVLS about 480 and 365-370 without (nccl-tests#212, #309);
-  // 8 x A100 230-250; H100 nodes with 8 x 400 Gb/s about 320-330 on several hosts (nccl#1221).
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:1x8"), CollectiveOp::all_reduce, 8_GiB), 480, 24);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("a100:1x8"), CollectiveOp::all_reduce, 8_GiB), 240, 12);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_reduce, 8_GiB), 325, 20);
-  // all_to_all across hosts is bound by the NICs: 2 hosts send 8 of 16 parts through them, so busbw
-  // is 15/16 x 2 x 48.5 GB/s; SimAI's closed form says 90.94.
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:2x8"), CollectiveOp::all_to_all, 8_GiB), 90.94,
-              4.5);
-  EXPECT_NEAR(bus_bandwidth(parse_cluster("h100:4x8"), CollectiveOp::all_to_all, 8_GiB), 62.65,
-              3.2);
+TEST(CollectivesAccuracy, PublishedFigures) {
+  // Bus bandwidth in GB/s, between `low` and `high` as published; a hit is within 10 % of that.
+  struct Published {
+    std::string cluster;
+    int gpus;
+    CollectiveOp op;
+    Bytes size;
+    NcclVariables variables;
+    double low, high;
+    std::string source;
+    bool hit;
+  };
+  const auto ar = CollectiveOp::all_reduce, a2a = CollectiveOp::all_to_all;
+  const NcclVariables off{{"NCCL_NVLS_ENABLE", "0"}};
+  const std::vector<Published> table{
+      {"h100:1x8", 8, ar, 8_GiB, {}, 476, 480, "nccl-tests#212, #290", true},
+      {"h100:1x8", 7, ar, 8_GiB, {}, 460, 460, "nccl-tests#212", true},
+      {"h100:1x8", 6, ar, 8_GiB, {}, 440, 440, "nccl-tests#212", true},
+      {"h100:1x8", 5, ar, 8_GiB, {}, 420, 420, "nccl-tests#212", true},
+      {"h100:1x8", 4, ar, 8_GiB, {}, 370, 370, "nccl-tests#212", true},
+      {"h100:1x8", 8, ar, 8_GiB, off, 365, 370, "nccl-tests#309, nccl#1455", true},
+      {"h100:1x8", 2, ar, 8_GiB, off, 365, 370, "nccl#1455", true},
+      {"h100:1x8", 8, ar, 16_MiB, {}, 242, 242, "Mooncake#3484; a source of ours", true},
+      {"h100:1x8", 8, ar, 32_MiB, {}, 300, 300, "Mooncake#3484; a source of ours", true},
+      {"h100:1x8", 8, ar, 1_MiB, {}, 66, 66, "Mooncake#3484", true},
+      {"h100:2x8", 16, ar, 8_GiB, off, 330, 330, "nccl#1221; a source of ours", true},
+      {"h100:2x8", 16, ar, 8_GiB, {}, 430, 430, "nccl#1221", true},
+      {"h100:4x8", 32, ar, 8_GiB, {}, 320, 320, "nccl#1221", true},
+      {"h100:4x8", 32, ar, 8_GiB, off, 320, 320, "nccl#1221", true},
+      {"h200:248x8", 1984, ar, 8_GiB, {}, 350, 350, "nccl-tests#283", true},
+      {"h100:2x8", 16, a2a, 8_GiB, {}, 90.94, 90.94, "SimAI's closed form", true},
+      {"h100:4x8", 32, a2a, 8_GiB, {}, 62.65, 62.65, "SimAI's closed form", true},
+      {"h100:16x8", 128, a2a, 8_GiB, {}, 51.33, 51.33, "SimAI's closed form", true},
+      {"h100:16x8", 128, ar, 8_GiB, off, 388, 388, "SimAI's closed form", false},
+      {"a100:1x8", 8, ar, 8_GiB, {}, 230, 250, "alayanew", true},
+      {"h100_pcie:1x8", 8, ar, 8_GiB, {}, 35, 45, "alayanew", true},
+      {"gb200_nvl72", 72, ar, 512_MiB, {}, 586, 586, "coreweave/nccl-tests#43", true},
+      {"gb200_nvl72", 72, ar, 8_GiB, {}, 835, 839, "coreweave/nccl-tests#43", false},
+  };
+  const std::map<std::string, std::string> described{
+      {"h100_pcie:1x8", "[[hosts]]\ngpu = \"h100\"\nnvlink = \"0GB/s\"\n"},
+      {"gb200_nvl72", "[[hosts]]\ngpu = \"b200\"\ngpus = 72\n"}};
+  std::cout << "| cluster | GPUs | operation | MiB | NVLS | published | model | |\n"
+            << "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Published& row : table) {
+    const auto text = described.find(row.cluster);
+    const Cluster cluster = text == described.end() ? parse_cluster(row.cluster)
+                                                    : parse_cluster_toml(text->second, row.cluster);
+    const double model =
+        bus_bandwidth(cluster, first(cluster, row.gpus), row.op, row.size, row.variables);
+    const double error = model < row.low    ? model / row.low - 1
+                         : model > row.high ? model / row.high - 1
+                                            : 0;
+    const bool hit = std::abs(error) <= 0.1;
+    std::cout << "| " << row.cluster << " | " << row.gpus << " | " << to_string(row.op) << " | "
+              << (row.size.count() >> 20) << " | " << (row.variables.empty() ? "on" : "off")
+              << " | " << row.low
+              << (row.low < row.high ? " to " + std::to_string(int(row.high)) : "") << " ("
+              << row.source << ") | " << std::round(model * 10) / 10 << " | "
+              << (hit ? "hit" : "miss") << " |\n";
+    EXPECT_EQ(hit, row.hit) << row.cluster << " x" << row.gpus << ": " << model;
+  }
+}
+
+TEST(Collectives, MoveOffLinksThatGoDown) {
+  // Every algorithm across hosts: after one spine is down, what used it goes over others.
+  Cluster cluster = parse_cluster("h100:2x8/leaf_spine,hosts_per_leaf=1");
+  const auto spine = cluster.topology.find_node("spine3");
+  ASSERT_TRUE(spine);
+  const std::vector<LinkId> down = cluster.topology.links_of(*spine);
+  for (const char* algorithm : {"Ring", "Tree", "NVLSTree"}) {
+    const Communicator comm{cluster, cluster.gpus, {{"NCCL_ALGO", algorithm}}};
+    for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_to_all}) {
+      CollectivePlan plan = comm.plan(op, 1_GiB);
+      FlowNetwork net{cluster.topology.view()};
+      const FlowId flow = net.start(std::move(plan.flows.at(0)));
+      for (const LinkId link : down) net.set_capacity(link, Time{1us}, Bandwidth{0.0});
+      net.advance_to(Time{1us});
+      EXPECT_GT(net.rate(flow).bytes_per_second(), 0) << algorithm;
+      for (const LinkUse& use : net.links(flow))
+        EXPECT_EQ(std::count(down.begin(), down.end(), use.link), 0) << algorithm;
+      net.advance_to(never);
+      EXPECT_TRUE(net.completion(flow)) << algorithm;
+    }
+  }
+}
+
+TEST(Collectives, AMeshCarriesARingAsAnNvswitchDoes) {
+  // Rings in all orders use every pair's links; a lone message has those of its pair only.
+  const std::string host = "[[hosts]]\ngpu = \"a100\"\ngpus = 4\n";
+  const Cluster mesh = parse_cluster_toml(host + "nvlink_mesh = true"),
+                with_switch = parse_cluster_toml(host);
+  for (const CollectiveOp op :
+       {CollectiveOp::all_reduce, CollectiveOp::broadcast, CollectiveOp::all_to_all}) {
+    const Duration a = run(mesh, Communicator{mesh, mesh.gpus}.plan(op, 1_GiB)),
+                   b = run(with_switch,
+                           Communicator{with_switch, with_switch.gpus}.plan(op, 1_GiB));
+    EXPECT_NEAR(to_seconds(a) / to_seconds(b), 1, 0.02) << to_string(op);
+  }
+  const std::vector<SendRecv> message{{0, 1, 1_GiB}};
+  EXPECT_GT(run(mesh, Communicator{mesh, mesh.gpus}.plan(message)),
+            2 * run(with_switch, Communicator{with_switch, with_switch.gpus}.plan(message)));
+}
+
+TEST(Collectives, SprayedOnesUseAllSpinesEvenly) {
+  const auto loads = [](const char* mode) {
+    const Cluster cluster = parse_cluster_toml(
+        std::string{"[[hosts]]\ncount = 2\n[fabric]\nkind = \"leaf_spine\"\nhosts_per_leaf = "
+                    "1\n[routing]\nmode = \""} +
+        mode + "\"");
+    const auto plan =
+        Communicator{cluster, cluster.gpus}.plan(CollectiveOp::all_to_all, 1_GiB).flows.at(0);
+    std::vector<double> loads;
+    for (const LinkUse& use : plan.links)
+      if (cluster.topology.name(use.link).starts_with("leaf0->spine"))
+        loads.push_back(use.bytes_per_byte);
+    std::sort(loads.begin(), loads.end());
+    return loads;
+  };
+  for (const char* even : {"spray", "adaptive"}) {
+    EXPECT_EQ(loads(even).size(), 8U);
+    EXPECT_NEAR(loads(even).back(), loads(even).front(), 1e-12);
+  }
+  EXPECT_GT(loads("ecmp").back(), 1.2 * loads("spray").back());  // hashes collide
 }
 
 TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {

@@ -28,12 +28,8 @@ KernelQuery kernel(int us, const char* name = "copy_kernel") {
 }
 
 /// No launch latency, no gap, no interference: times are sums.
-constexpr DeviceTiming ideal{.launch_latency = {},
-                             .kernel_gap = {},
-                             .compute_slowdown = 1,
-                             .memory_slowdown = 1,
-                             .collective_slowdown_by_compute = 1,
-                             .collective_slowdown_by_memory = 1};
+constexpr DeviceTiming ideal{
+    .launch_latency = {}, .kernel_gap = {}, .broken_waves = 1, .memory_contention = 0};
 
 Time at(Duration d) { return Time{d}; }
 
@@ -194,6 +190,87 @@ TEST_F(SessionTest, ACallThatNobodyMatchesCanBeNamedButNotAnswered) {
   EXPECT_NE(session->incomplete_collectives()[0].find("missing: 1"), std::string::npos);
 }
 
+/// Two GPUs with a stream each for kernels (1, 3) and collectives (0, 2); 24 channels of 132 SMs.
+class InterferenceTest : public SessionTest {
+ protected:
+  void SetUp() override { start(ideal); }
+  void start(const DeviceTiming& timing) {
+    open("h200:1x2", timing);
+    world = session->add_communicator({0, 1});
+    for (const std::uint32_t rank : {0U, 1U}) {
+      for (const std::uint32_t s : {0U, 1U})
+        session->add_stream(StreamId{2 * rank + s}, rank, rank);
+    }
+  }
+  void reduce(std::uint32_t rank, Time issued) {
+    session->collective(StreamId{2 * rank}, issued, world, static_cast<int>(rank),
+                        CollectiveOp::all_reduce, 64_MiB, 0);
+  }
+  Time ends(std::uint64_t stream, Time issued) {
+    session->record(StreamId{stream}, issued, MarkerId{++last});
+    (void)advance({never, never});
+    return *session->completion(MarkerId{last});
+  }
+  CommunicatorId world{};
+  std::uint64_t last = 0;
+};
+
+TEST_F(InterferenceTest, AKernelRunsOnTheSmsThatACollectiveLeaves) {
+  const QueryIndex query = session->add_query(kernel(108));
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+  session->launch(StreamId{1}, at(1us), query);
+  EXPECT_EQ(ends(1, at(1us)), at(133us));  // 108 us x 132 / (132 - 24)
+}
+
+TEST_F(InterferenceTest, ACollectiveHoldsItsSmsWhileItWaitsForOtherRanks) {
+  const QueryIndex query = session->add_query(kernel(108));
+  reduce(0, at(0us));
+  session->launch(StreamId{1}, at(1us), query);
+  EXPECT_EQ(ends(1, at(1us)), at(133us));
+}
+
+TEST_F(InterferenceTest, ACollectiveBeginsWhenTheKernelsBeforeItLeaveItsSms) {
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+  const Duration alone = ends(0, at(0us)).time_since_epoch();
+  SetUp();
+  const QueryIndex query = session->add_query(kernel(50));
+  session->launch(StreamId{1}, at(0us), query);
+  session->launch(StreamId{1}, at(0us), query);  // after the collective: it does not hold it up
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(10us));
+  session->record(StreamId{1}, at(10us), MarkerId{99});
+  EXPECT_EQ(ends(0, at(10us)), at(50us) + alone);
+  EXPECT_EQ(session->completion(MarkerId{99}),
+            Time{50us + duration_from_seconds(50e-6 * 132 / 108)});
+}
+
+TEST_F(InterferenceTest, AKernelOfFewBlocksAndACollectiveDoNotMeet) {
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+  const Duration alone = ends(0, at(0us)).time_since_epoch();
+  SetUp();
+  KernelQuery few = kernel(50);
+  few.grid = {66};
+  few.block = {1024};  // a quarter of what fits on 132 SMs
+  session->launch(StreamId{1}, at(0us), session->add_query(few));
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(10us));
+  session->record(StreamId{1}, at(0us), MarkerId{99});
+  EXPECT_EQ(ends(0, at(10us)), at(10us) + alone);
+  EXPECT_EQ(session->completion(MarkerId{99}), at(50us));
+}
+
+TEST_F(InterferenceTest, AKernelThatDrawsTheMemorysBandwidthSlowsACollective) {
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+  const Duration alone = ends(0, at(0us)).time_since_epoch();
+  start({.launch_latency = {}, .kernel_gap = {}, .memory_contention = 1.0});
+  KernelQuery stream = kernel(100'000);
+  stream.bytes = 4800e9 * 0.1;  // at the H200's peak
+  for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+  session->launch(StreamId{1}, at(0us), session->add_query(stream));
+  const Duration beside = ends(0, at(0us)).time_since_epoch();
+  // The kernel has 108 of 132 SMs, and draws as much less. What precedes the data does not slow.
+  EXPECT_GT(beside, alone * 3 / 2);
+  EXPECT_LT(beside, alone * (132 + 108) / 132);
+}
+
 TEST_F(SessionTest, AHostFunctionHoldsItsStream) {
   open("h200:1x1");
   const QueryIndex ten = session->add_query(kernel(10));
@@ -335,6 +412,44 @@ TEST_F(SessionTest, DoublingEveryKernelDoublesAComputeBoundMakespan) {
     session->synchronize(0, 0, at(0us), MarkerId{1});
     EXPECT_EQ(advance({never}).at(0).clock, at(1000us * factor));
   }
+}
+
+TEST(Session, ACollectiveThatNoLinkCarriesIsNamed) {
+  const Cluster cluster = parse_cluster_toml(
+      "[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = \"1ms\"\nuntil = \"50ms\"\nnode = "
+      "\"leaf0\"");
+  Session session{cluster, gpu_model("h200"), Told{}, ideal};
+  const CommunicatorId world = session.add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session.add_stream(StreamId{rank}, rank, rank);
+    session.collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
+                       CollectiveOp::all_reduce, 1_GiB, 0);
+    session.record(StreamId{rank}, at(0us), MarkerId{rank});
+  }
+  (void)session.advance(std::vector<Time>(2, at(2ms)));
+  const auto lines = session.incomplete_collectives();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("leaf0"), std::string::npos) << lines[0];
+  // Repaired, it goes on: about 22 ms of data, 49 ms late.
+  (void)session.advance(std::vector<Time>(2, never));
+  ASSERT_TRUE(session.completion(MarkerId{0}));
+  EXPECT_GT(*session.completion(MarkerId{0}), at(65ms));
+}
+
+TEST(Session, ACollectiveThatStartsOverADeadLinkIsNamed) {
+  const Cluster cluster = parse_cluster_toml(
+      "[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = \"0ms\"\nnode = \"leaf0\"");
+  Session session{cluster, gpu_model("h200"), Told{}, ideal};
+  const CommunicatorId world = session.add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session.add_stream(StreamId{rank}, rank, rank);
+    session.collective(StreamId{rank}, at(1ms), world, static_cast<int>(rank),
+                       CollectiveOp::all_reduce, 1_GiB, 0);
+  }
+  (void)session.advance(std::vector<Time>(2, never));
+  const auto lines = session.incomplete_collectives();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("leaf0"), std::string::npos) << lines[0];
 }
 
 TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {

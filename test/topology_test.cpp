@@ -160,6 +160,31 @@ TEST(Routing, AdaptiveAvoidsTheLoadedSpine) {
     EXPECT_EQ(net.completion(f)->time_since_epoch(), 1ms + 4 * 115ns + 4 * 180ns);
 }
 
+TEST(Routing, TheFabricsTablesGiveTheRoutesOfASearch) {
+  // A request that says every link is up is searched for; one that says nothing may be looked up.
+  std::mt19937_64 random{5};
+  for (const char* spec :
+       {"h200:96x8", "h200:12x8/leaf_spine,hosts_per_leaf=2,oversubscription=2",
+        "l40s:20x4/fat_tree", "a100:9x8/dragonfly,routers_per_group=3,nics_per_router=4",
+        "h200:12x4/torus,dimensions=3x4"}) {
+    const Cluster cluster = parse_cluster(spec);
+    for (const Routing routing : {Routing::ecmp, Routing::spray}) {
+      const NetworkView view = cluster.topology.view({.routing = routing});
+      for (int i = 0; i < 300; ++i) {
+        RouteRequest request{.src = cluster.gpus[random() % cluster.gpus.size()],
+                             .dst = cluster.gpus[random() % cluster.gpus.size()],
+                             .key = random()};
+        if (request.src == request.dst) continue;
+        const Route looked_up = view.router()->route(request);
+        request.capacity = [](LinkId) { return 1.0; };
+        const Route searched = view.router()->route(request);
+        ASSERT_EQ(looked_up.links, searched.links) << spec;
+        ASSERT_EQ(looked_up.latency, searched.latency) << spec;
+      }
+    }
+  }
+}
+
 TEST(Routing, UnreachableEndsAreReported) {
   TopologyBuilder builder;
   const auto a = builder.add_switch("a"), b = builder.add_switch("b");
@@ -167,6 +192,48 @@ TEST(Routing, UnreachableEndsAreReported) {
   const Topology topology = std::move(builder).build();
   const std::string message = message_of<RouteError>([&] { (void)topology.route(b, a); });
   EXPECT_TRUE(contains(message, "\"b\"") && contains(message, "\"a\"")) << message;
+}
+
+// ---- Failures ----------------------------------------------------------------------------------
+
+constexpr const char* failing = R"([[hosts]]
+gpu = "h200"
+count = 2
+[[failures]]
+at = "1ms"
+until = "3ms"
+between = ["host0/nic0", "leaf0"]
+speed = 0.5
+)";
+
+TEST(Failures, ACableAtHalfSpeedForAWhile) {
+  const Cluster cluster = parse_cluster_toml(failing);
+  ASSERT_EQ(cluster.failures.size(), 1U);
+  EXPECT_EQ(cluster.failures[0].links.size(), 2U);
+  FlowNetwork net{cluster.topology.view()};
+  schedule_failures(cluster, net);
+  // 50 GB/s for 1 ms, half of it for 2 ms, then the last 100 MB of 200 MB at full speed.
+  const FlowId f = net.start({.src = cluster.gpus[0], .dst = cluster.gpus[8], .size = 200_MB});
+  net.advance_to(never);
+  EXPECT_EQ(*net.completion(f), Time{5ms + 2 * 180ns + 4 * 115ns});
+}
+
+TEST(Failures, FlowsMoveOffASwitchThatGoesDown) {
+  Cluster cluster = parse_cluster("h200:2x8");
+  const auto route = cluster.topology.route(cluster.gpus[0], cluster.gpus[9]);
+  const NodeId spine = cluster.topology.target(route.at(3));
+  cluster.failures.push_back({.at = Time{1ms}, .links = cluster.topology.links_of(spine)});
+  FlowNetwork net{cluster.topology.view()};
+  schedule_failures(cluster, net);
+  const FlowId f = net.start({.src = cluster.gpus[0], .dst = cluster.gpus[9], .size = 100_MB});
+  net.advance_to(Time{1500us});
+  EXPECT_EQ(net.rate(f), 400_Gbps);
+  for (const LinkUse& use : net.links(f)) {
+    EXPECT_NE(cluster.topology.source(use.link), spine);
+    EXPECT_NE(cluster.topology.target(use.link), spine);
+  }
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(f)->time_since_epoch(), 2ms + 4 * 115ns + 4 * 180ns);
 }
 
 // ---- Generators --------------------------------------------------------------------------------
@@ -238,10 +305,19 @@ TEST(Topologies, MixedAndUnevenHosts) {
   EXPECT_GT(cluster.topology.route(cluster.gpus.front(), cluster.gpus.back()).size(), 0U);
 }
 
+TEST(Topologies, AMeshJoinsGpusInPairs) {
+  const Cluster cluster =
+      parse_cluster_toml("[[hosts]]\ngpu = \"a100\"\ngpus = 4\nnvlink_mesh = true");
+  EXPECT_FALSE(cluster.hosts[0].nvswitch);
+  const auto route = cluster.topology.route(cluster.gpus[0], cluster.gpus[3]);
+  ASSERT_EQ(route.size(), 1U);
+  EXPECT_EQ(cluster.topology.bandwidth(route[0]), 100_GBps);  // 4 of 12 NVLinks
+}
+
 TEST(Topologies, EveryPresetAndFabricJoinsAllGpus) {
   for (const char* model : {"h200", "h100", "a100", "b200", "l40s"}) {
     for (const char* fabric : {"", "/rail_optimized", "/leaf_spine", "/fat_tree", "/dragonfly",
-                               "/torus,dimensions=3x2"}) {
+                               "/torus,dimensions=3x2", "/single_switch"}) {
       const Cluster cluster = parse_cluster(std::string{model} + ":5x8" + fabric);
       EXPECT_EQ(cluster.gpus.size(), 40U);
       EXPECT_NO_THROW((void)cluster.topology.route(cluster.gpus[1], cluster.gpus[38]))
@@ -274,10 +350,22 @@ TEST(ClusterSpec, ErrorsSayWhatWasExpected) {
         << spec << message;
   }
   EXPECT_TRUE(contains(spec_error("h200:2x8/mesh"), "rail_optimized"));
+  EXPECT_TRUE(contains(spec_error("h200:2x8+"), "no colon"));
+  EXPECT_TRUE(contains(spec_error("h200:2x8/torus,dimensions=2,routing=luck"), "adaptive"));
   EXPECT_TRUE(contains(spec_error("h200:2x8/fat_tree,k=3"), "even"));
   EXPECT_TRUE(contains(spec_error("h200:2x8/fat_tree,q=4"), "\"q\""));
   EXPECT_TRUE(contains(spec_error("h200:2x8/leaf_spine,oversubscription=half"), "a number"));
   EXPECT_TRUE(contains(spec_error("nowhere.toml"), "cannot be read"));
+}
+
+TEST(ClusterSpec, MixesHostsAndChoosesRouting) {
+  const Cluster cluster = parse_cluster("h200:2x8+l40s:3x4/single_switch,routing=spray,seed=3");
+  EXPECT_EQ(cluster.gpus.size(), 28U);
+  EXPECT_EQ(cluster.hosts.back().gpu_model, "l40s");
+  EXPECT_EQ(cluster.routing.routing, Routing::spray);
+  EXPECT_EQ(cluster.routing.seed, 3U);
+  // PCIe switch, NIC, switch, NIC, PCIe switch, GPU.
+  EXPECT_EQ(cluster.topology.route(cluster.gpus.front(), cluster.gpus.back()).size(), 6U);
 }
 
 constexpr const char* full_toml = R"(name = "two racks"
@@ -299,6 +387,14 @@ hosts_per_leaf = 2
 [routing]
 mode = "spray"
 seed = 7
+[[failures]]
+at = "10ms"
+until = "20ms"
+node = "spine0"
+speed = 0.25
+[[failures]]
+at = "10ms"
+link = "leaf0->spine0"
 )";
 
 TEST(ClusterToml, ReadsEverything) {
@@ -339,40 +435,96 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
   names("[[hosts]]\ncount=2\n[fabric]\nkind=\"fat_tree\"\nk = 5", {"c.toml:3", "even"});
   names("[[hosts]]\n[routing]\nmode = \"guess\"", {"c.toml:3", "routing.mode", "ecmp"});
   names("[[hosts]]\n[fabrik]", {"c.toml:2", "fabrik"});
+  const auto failure = [&](const std::string& lines,
+                           std::initializer_list<std::string_view> parts) {
+    names("[[hosts]]\ncount = 2\n[[failures]]\n" + lines, parts);
+  };
+  failure("", {"c.toml:3", "failures: at", "10ms"});
+  failure("at = \"1ms\"", {"c.toml:3", "node, link and between"});
+  failure("at = \"soon\"", {"c.toml:4", "failures.at", "10ms"});
+  failure("at = \"1ms\"\nnode = \"spine99\"", {"c.toml:3", "spine99", "--format json"});
+  failure("at = \"1ms\"\nlink = \"leaf0->leaf1\"", {"c.toml:3", "leaf0->leaf1"});
+  failure("at = \"1ms\"\nbetween = [\"leaf0\"]", {"c.toml:3", "two nodes"});
+  failure("at = \"1ms\"\nbetween = [\"leaf0\", \"leaf1\"]", {"c.toml:3", "no link"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nspeed = 2", {"c.toml:3", "speed", "0 to 1"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nuntil = \"1ms\"", {"c.toml:3", "until", "after"});
+  failure("at = \"1ms\"\nnode = \"leaf0\"\nwhy = \"rain\"", {"c.toml:6", "why"});
   names("[[hosts]\n", {"c.toml:1"});
 }
 
+/// Cuts, doubles and overwrites pieces of a text.
+std::string mutated(std::string text, std::mt19937_64& random,
+                    const std::vector<std::string>& pieces) {
+  for (std::uint64_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
+    const std::size_t at = random() % text.size(), length = random() % 12;
+    switch (random() % 4) {
+      case 0:
+        text.erase(at, length);
+        break;
+      case 1:
+        text.insert(at, text.substr(random() % text.size(), length));
+        break;
+      case 2:
+        text[at] = static_cast<char>(1 + random() % 255);  // what() ends at a zero
+        break;
+      default:
+        text.insert(at, pieces[random() % pieces.size()]);
+    }
+  }
+  return text;
+}
+
 TEST(ClusterToml, NoTextBreaksTheParser) {
-  // Cut, doubled and overwritten pieces of a good file: each gives a cluster or a ConfigError.
-  const std::string good = full_toml;
+  // Each gives a cluster, or a ConfigError that names the source.
   std::mt19937_64 random{3};
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
-    std::string text = good;
-    for (std::uint64_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
-      const std::size_t at = random() % text.size(), length = random() % 12;
-      switch (random() % 4) {
-        case 0:
-          text.erase(at, length);
-          break;
-        case 1:
-          text.insert(at, text.substr(random() % text.size(), length));
-          break;
-        case 2:
-          text[at] = static_cast<char>(random() % 256);
-          break;
-        default:
-          text.insert(
-              at, std::vector<std::string>{"=", "[", "]", "\"", "9", "-", "\n", "."}[random() % 8]);
-      }
-    }
+    const std::string text = mutated(
+        full_toml, random, {"=", "[", "]", "\"", "9", "-", "\n", ".", "1e999", "nan", "{}"});
     try {
       (void)parse_cluster_toml(text, "fuzz");
       ++accepted;
-    } catch (const ConfigError&) {
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(std::string_view{error.what()}.starts_with("fuzz")) << error.what();
     }
   }
   EXPECT_GT(accepted, 30);  // or the edits are too wild to reach the depths
+}
+
+TEST(ClusterSpec, NoTextBreaksTheParser) {
+  const std::vector<std::string> good{"h200:2x8",
+                                      "h100:4x8/leaf_spine,oversubscription=2,hosts_per_leaf=2",
+                                      "l40s:3x4/fat_tree,k=8,latency=1us",
+                                      "b200:2x8/dragonfly,routers_per_group=2,nics_per_router=4",
+                                      "a100:4x8/torus,dimensions=2x2,link=200Gbps"};
+  std::mt19937_64 random{4};
+  int accepted = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string text = mutated(good[random() % good.size()], random,
+                                     {":", "x", "/", ",", "=", "9", "-", "0", ".toml", "torus"});
+    int digits = 0, most = 0;
+    for (const char c : text) most = std::max(most, digits = c >= '0' && c <= '9' ? digits + 1 : 0);
+    if (most > 3) continue;  // may be a large cluster, which takes its time
+    try {
+      (void)parse_cluster(text);
+      ++accepted;
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(contains(error.what(), text)) << error.what();
+    }
+  }
+  EXPECT_GT(accepted, 50);
+}
+
+TEST(ClusterSpec, NumbersThatWouldFillTheMemoryAreRefused) {
+  for (const char* spec :
+       {"h200:2x8/torus,dimensions=1000000x1000000x1000000", "h200:2x8/fat_tree,k=1000000",
+        "h200:2x8/dragonfly,routers_per_group=1000000", "h200:65536x8"}) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string message = spec_error(spec);
+    EXPECT_TRUE(contains(message, "4194304") || contains(message, "4096")) << spec << message;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(seconds.count(), 20) << spec;  // 2 s on an idle machine
+  }
 }
 
 // ---- Descriptions
@@ -384,6 +536,8 @@ TEST(TopologyRender, TableAndRouteSayWhatThereIs) {
   EXPECT_TRUE(contains(table, "16 GPUs in 2 hosts"));
   EXPECT_TRUE(contains(table, "host0..host1"));
   EXPECT_TRUE(contains(table, "450 GB/s"));
+  EXPECT_TRUE(contains(render_table(parse_cluster_toml(failing)),
+                       "0.001 s   0.003 s  50 %  host0/nic0->leaf0 and 1 more"));
   const std::string route = render_route(cluster, cluster.gpus[0], cluster.gpus[8]);
   EXPECT_TRUE(contains(route, "host0/nic0->leaf0"));
   EXPECT_TRUE(contains(route, "6 links, 50 GB/s"));

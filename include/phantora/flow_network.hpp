@@ -32,6 +32,9 @@ struct FlowSpec {
   Duration latency{};
   /// Empty: routed from src to dst. Otherwise these links, no others; repeated ones add up.
   std::vector<LinkUse> links{};
+  /// Finds other links where one of those named is down; null: the flow then stalls. Not asked in a
+  /// network without routes.
+  std::shared_ptr<const Router> router{};
 };
 
 /// Watches a FlowNetwork. Traces and reports write only here.

@@ -53,20 +53,19 @@ class SessionObserver {
 };
 
 /// How a GPU's streams behave in time. Defaults are measured on an H200: the gap and the latency
-/// are medians in a trace of two GPT-2 steps (lib/README.md), the slow-downs are medians of the 12
-/// rows each with GEMMs and with memory-bound kernels in
-/// test/data/h200_overlap_and_host_cost.jsonl.
+/// are medians in a trace of two GPT-2 steps (lib/README.md); what kernels and collectives cost one
+/// another beyond the SMs that a collective holds is fitted on overlapped kernels and collectives
+/// of 2 and 4 GPUs (bench/accuracy/README.md).
 struct DeviceTiming {
   /// From the end of a launch call to the start of the kernel on an idle stream.
   Duration launch_latency{1'500'000};
   /// Between two kernels of a stream whose second was queued in time.
   Duration kernel_gap{1'400'000};
-  /// A kernel's slow-down while a collective runs on its GPU: limited by arithmetic, by memory.
-  double compute_slowdown = 1.32;
-  double memory_slowdown = 1.15;
-  /// A collective's slow-down while a kernel of either kind runs on one of its GPUs.
-  double collective_slowdown_by_compute = 1.42;
-  double collective_slowdown_by_memory = 1.53;
+  /// What kernels of tensor cores lose to a collective beside its SMs: their blocks come in
+  /// clusters and in whole waves, for which the SMs that are left do not work out.
+  double broken_waves = 1.2;
+  /// A collective slows by this much more where kernels draw all of the memory's bandwidth.
+  double memory_contention = 1.0;
 };
 
 /// What one GPU did. Unions of spans, so that overlapping work counts once.
@@ -153,7 +152,8 @@ class Session {
   [[nodiscard]] Time now() const noexcept;
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
   /// Collectives that some ranks have reached and others have not: one line each, naming the
-  /// communicator, the operation, who waits since when and who is missing.
+  /// communicator, the operation, who waits since when and who is missing. And those that cannot go
+  /// on because a link is down, naming it.
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
 
  private:

@@ -11,8 +11,8 @@
 
 /// Generators of clusters: hosts of a model, and the fabric that joins their NICs.
 ///
-/// A host, with its NVSwitches as one node (none on PCIe cards, whose GPUs meet at the CPU), and
-/// one NIC per GPU or per few:
+/// A host, with its NVSwitches as one node (none on PCIe cards, whose GPUs meet at the CPU, nor in
+/// a mesh, whose GPUs are joined in pairs), and one NIC per GPU or per few:
 ///
 ///       gpu0    gpu1   ...          every GPU to the NVSwitch and to its PCIe switch
 ///        | `----. |
@@ -30,6 +30,9 @@ struct HostGroup {
   int gpus_per_host = 8;
   std::optional<Bandwidth> nvlink{};  ///< line rate of all NVLinks of one GPU; 0: none
   std::optional<Duration> nvlink_latency{};
+  /// GPUs joined to one another in pairs, each with its share of the NVLinks, without an NVSwitch:
+  /// HGX boards of four A100 or H100.
+  bool nvlink_mesh = false;
   std::optional<Bandwidth> pcie{};  ///< payload rate of a x16 slot
   std::optional<Bandwidth> nic{};   ///< line rate of a NIC
   std::optional<int> gpus_per_nic{};
@@ -99,10 +102,17 @@ struct Torus : FabricLinks {
   std::vector<int> dimensions{};  ///< each at least 1
 };
 
-using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus>;
+/// All NICs meet at one switch that never is a bottleneck.
+///
+///     nic0   nic1   ...
+///       `-switch-'
+struct OneSwitch : FabricLinks {};
+
+using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus, OneSwitch>;
 
 /// Builds hosts in the order of their groups, named host0, host1, ..., and the fabric.
-/// @throws ConfigError for an unknown GPU model or numbers that make no cluster.
+/// @throws ConfigError for an unknown GPU model, numbers that make no cluster, or more than 2^22
+/// nodes or links.
 Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric = RailOptimized{},
                      const RoutingOptions& routing = {});
 

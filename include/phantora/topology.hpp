@@ -72,6 +72,10 @@ class Topology {
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] std::optional<LinkId> find_link(std::string_view name) const;
 
+  /// The links from and to a node; and those that join two nodes, in both directions.
+  [[nodiscard]] std::vector<LinkId> links_of(NodeId node) const;
+  [[nodiscard]] std::vector<LinkId> links_between(NodeId a, NodeId b) const;
+
   /// One shortest route, chosen by a hash of (key, from, to, seed) at each hop.
   /// @throws RouteError if no path joins them.
   [[nodiscard]] std::vector<LinkId> route(NodeId from, NodeId to, std::uint64_t key = 0,
@@ -106,6 +110,9 @@ class TopologyBuilder {
   LinkId add_link(NodeId from, NodeId to, LinkSpec spec);
   /// Adds both directions; a name gets "/up" (a to b) and "/down" (b to a) appended.
   std::pair<LinkId, LinkId> add_duplex_link(NodeId a, NodeId b, const LinkSpec& spec);
+
+  [[nodiscard]] std::size_t node_count() const noexcept;
+  [[nodiscard]] std::size_t link_count() const noexcept;
 
   /// @throws TopologyError naming the node or link at fault: an empty or duplicate name, a
   /// bandwidth that is not positive, a negative latency, a link that joins a node to itself, a GPU
