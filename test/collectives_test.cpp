@@ -410,12 +410,12 @@ TEST(Collectives, SprayedOnesUseAllSpinesEvenly) {
         mode + "\"");
     const auto plan =
         Communicator{cluster, cluster.gpus}.plan(CollectiveOp::all_to_all, 1_GiB).flows.at(0);
-    std::vector<double> loads;
+    std::vector<double> of_leaf0;
     for (const LinkUse& use : plan.links)
       if (cluster.topology.name(use.link).starts_with("leaf0->spine"))
-        loads.push_back(use.bytes_per_byte);
-    std::sort(loads.begin(), loads.end());
-    return loads;
+        of_leaf0.push_back(use.bytes_per_byte);
+    std::sort(of_leaf0.begin(), of_leaf0.end());
+    return of_leaf0;
   };
   for (const char* even : {"spray", "adaptive"}) {
     EXPECT_EQ(loads(even).size(), 8U);

@@ -86,7 +86,7 @@ bool take(sem_t* semaphore) {
 /// clock every 10 ms. Where a library polls, its sleep ends by then: as often as it likes in real
 /// time it may look what has come to be, and where the simulation is faster than real time it would
 /// else find it late (NCCL's watchdog drops finished collectives, and the memory that they hold,
-/// every 100 ms).
+/// every 100 ms). Not in the other modes of host time, where runs are to be alike.
 template <class Wait>
 int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& until,
                 const void* caller, Wait wait) {
@@ -108,7 +108,8 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   if (left <= look_again_ns) {
     return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
   }
-  if (left <= polling_ns && is_infrastructure(library_of(caller))) {
+  const bool measured = rank::host_time_policy().kind == rank::HostTime::measured;
+  if (measured && left <= polling_ns && is_infrastructure(library_of(caller))) {
     return sleep_on(condition, &deadline, [&] { return wait(&soon); });
   }
   const int result = sleep_on(condition, nullptr, [&] { return wait(&soon); });
