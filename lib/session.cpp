@@ -509,6 +509,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     network_.advance_to(now);
     for (const auto& [flow, completion] : std::exchange(finished_flows_, {})) {
       const auto owner = flow_owner_.find(flow);
+      // A change at this very instant, as of a cap, has the network tell of it once more.
+      if (owner == flow_owner_.end()) continue;
       Operation& operation = operations_.at(owner->second);
       flow_owner_.erase(owner);
       operation.finish = std::max(operation.finish, completion);
