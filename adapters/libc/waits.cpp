@@ -83,7 +83,7 @@ bool take(sem_t* semaphore) {
 /// A timed wait on a condition variable.
 ///
 /// A thread without a part in time (a watchdog, say) that sleeps for long looks at the virtual
-/// clock every 10 ms. Where a library polls, its sleep ends by then: as often as it likes in real
+/// clock every 20 ms. Where a library polls, its sleep ends by then: as often as it likes in real
 /// time it may look what has come to be, and where the simulation is faster than real time it would
 /// else find it late (NCCL's watchdog drops finished collectives, and the memory that they hold,
 /// every 100 ms). Not in the other modes of host time, where runs are to be alike.
@@ -101,7 +101,7 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
     return is_infrastructure(library) ? sleep_on(condition, &deadline, sleep)
                                       : own_sleep(condition, deadline, sleep);
   }
-  constexpr std::int64_t look_again_ns = 10'000'000, polling_ns = 1'000'000'000;
+  constexpr std::int64_t look_again_ns = 20'000'000, polling_ns = 1'000'000'000;
   const std::int64_t now = to_ns(real_now(clock));
   const timespec soon = to_timespec(now + look_again_ns);
   const std::int64_t left = to_ns(*deadline.real()) - now;

@@ -835,8 +835,9 @@ void Engine::look_for_stall() {
 /// Whether no thread that could change anything has run since the last sample. Also notes which
 /// processes hold a turn without using it.
 bool Engine::sample_idleness() {
-  // What a process's pollers (watchdog, heartbeat) need in a tenth of a second is less than this.
-  constexpr std::uint64_t pollers_ns = 3'000'000;
+  // What a process's pollers (watchdog, heartbeat: each looks every 20 ms) need in a tenth of a
+  // second is less than this, on a busy machine too; whoever runs with one of its turns needs more.
+  constexpr std::uint64_t pollers_ns = 8'000'000;
   bool idle = true;
   const ProcessTimes times;
   for (Process& process : processes_) {
