@@ -414,18 +414,23 @@ TEST_F(SessionTest, DoublingEveryKernelDoublesAComputeBoundMakespan) {
   }
 }
 
+/// Two ranks all-reduce 1 GiB; marker and stream of each have its number.
+void all_reduce_of_two(Session& session, Time when) {
+  const CommunicatorId world = session.add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session.add_stream(StreamId{rank}, rank, rank);
+    session.collective(StreamId{rank}, when, world, static_cast<int>(rank),
+                       CollectiveOp::all_reduce, 1_GiB, 0);
+    session.record(StreamId{rank}, when, MarkerId{rank});
+  }
+}
+
 TEST(Session, ACollectiveThatNoLinkCarriesIsNamed) {
   const Cluster cluster = parse_cluster_toml(
       "[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = \"1ms\"\nuntil = \"50ms\"\nnode = "
       "\"leaf0\"");
   Session session{cluster, gpu_model("h200"), Told{}, ideal};
-  const CommunicatorId world = session.add_communicator({0, 1});
-  for (const std::uint32_t rank : {0U, 1U}) {
-    session.add_stream(StreamId{rank}, rank, rank);
-    session.collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
-                       CollectiveOp::all_reduce, 1_GiB, 0);
-    session.record(StreamId{rank}, at(0us), MarkerId{rank});
-  }
+  all_reduce_of_two(session, at(0us));
   (void)session.advance(std::vector<Time>(2, at(2ms)));
   const auto lines = session.incomplete_collectives();
   ASSERT_EQ(lines.size(), 1U);
@@ -440,12 +445,7 @@ TEST(Session, ACollectiveThatStartsOverADeadLinkIsNamed) {
   const Cluster cluster = parse_cluster_toml(
       "[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = \"0ms\"\nnode = \"leaf0\"");
   Session session{cluster, gpu_model("h200"), Told{}, ideal};
-  const CommunicatorId world = session.add_communicator({0, 1});
-  for (const std::uint32_t rank : {0U, 1U}) {
-    session.add_stream(StreamId{rank}, rank, rank);
-    session.collective(StreamId{rank}, at(1ms), world, static_cast<int>(rank),
-                       CollectiveOp::all_reduce, 1_GiB, 0);
-  }
+  all_reduce_of_two(session, at(1ms));
   (void)session.advance(std::vector<Time>(2, never));
   const auto lines = session.incomplete_collectives();
   ASSERT_EQ(lines.size(), 1U);

@@ -134,11 +134,7 @@ void Report::write(const std::string& path) const {
   json["command"] = facts_.command;
   json["status"] = facts_.status;
   json["host_time"] = facts_.host_time;
-  if (facts_.host_scale) {
-    json["host_scale"] = *facts_.host_scale;
-  } else {
-    json["host_scale"] = "auto";
-  }
+  json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
   json["sync"] = facts_.sync;
   json["simulated_s"] = seconds(makespan_.time_since_epoch());
   json["gpu_memory_bytes"] = model_.memory.count();

@@ -9,11 +9,13 @@
 // (libraries load themselves at first use) and each kernel's first launch. A tight loop of one call
 // (test/data/api_cost.jsonl) finds its code and data in the caches; between the operations of a
 // framework it takes twice as long, and that is what a training step pays. It also times
-// reference_work() where a rank of ours does. Calls within calls are not counted.
+// reference_work() there, cold, by which hosts of different speed are compared (api_cost.py). Calls
+// within calls are not counted.
 
 #include "rank/host_speed.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -27,18 +29,16 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <nccl.h>
-#include <time.h>
 #include <unistd.h>
 
 #undef cublasGemmEx
 
 namespace {
 
-double now_us(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
+double in_us(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::micro>{time}.count();
 }
+double now_us() { return in_us(std::chrono::steady_clock::now().time_since_epoch()); }
 
 struct Call {
   const char* name;
@@ -72,12 +72,12 @@ void sample_host_speed() {
   thread_local int looked = 0;
   thread_local double last = 0;
   if (++looked % 64 != 0) return;
-  const double begin = now_us(CLOCK_THREAD_CPUTIME_ID);
+  const double begin = in_us(phantora::rank::thread_cpu_time());
   if (begin - last < 5000) return;
   [[maybe_unused]] static volatile unsigned result;
   result = phantora::rank::reference_work();
-  const double end = now_us(CLOCK_THREAD_CPUTIME_ID);
-  last = now_us(CLOCK_THREAD_CPUTIME_ID);
+  const double end = in_us(phantora::rank::thread_cpu_time());
+  last = in_us(phantora::rank::thread_cpu_time());
   work.add(end - begin);
   reading.add(last - end);
 }
@@ -119,12 +119,12 @@ class Timed {
  public:
   explicit Timed(Call& call, const char* new_kernel = nullptr) : call_{call}, kernel_{new_kernel} {
     if (depth++ == 0) sample_host_speed();
-    begin_ = now_us(CLOCK_MONOTONIC);
+    begin_ = now_us();
   }
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
   ~Timed() {
-    const double us = now_us(CLOCK_MONOTONIC) - begin_;
+    const double us = now_us() - begin_;
     if (--depth > 0) return;
     call_.add(us);
     if (kernel_ != nullptr || us > 300) note_first_use(call_.name, us, kernel_ ? kernel_ : "");

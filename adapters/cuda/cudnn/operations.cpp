@@ -166,7 +166,7 @@ KernelQuery describe(const Convolution& c) {
 
 std::size_t workspace_bytes(const Convolution& c) {
   if (const auto measured = measured_workspace(c)) return *measured;
-  // Otherwise as fitted to the 2208 that were measured on an H200 (cuDNN 9.19): its engines
+  // Otherwise as fitted to the first 2208 that were measured on an H200 (cuDNN 9.19): its engines
   // work on channels-last copies of all operands, with channels padded to 16 bytes, unless the
   // operands are so already. Products that a pointwise filter makes of it need no copy, but the
   // filter's gradient then keeps one partial sum in fp32 per image.
