@@ -23,6 +23,9 @@ using Ps = std::int64_t;
 
 constexpr Ps none = EarliestEnd::none;
 
+// How many changes ahead memory is asked for.
+constexpr std::size_t ahead = 8;
+
 constexpr Time to_time(Ps ps) noexcept { return Time{Duration{ps}}; }
 constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
 
@@ -434,7 +437,14 @@ class FlowNetwork::Impl {
       }
     }
     statistics_.touched_incidences = solver_.touched_incidences();
-    for (const MaxMin::Change& change : solver_.changes()) {
+    const std::span<const MaxMin::Change> changes = solver_.changes();
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if (i + ahead < changes.size()) {
+        solver_.prefetch(changes[i + ahead].flow);
+        __builtin_prefetch(&progress_[changes[i + ahead].flow], 1);
+        ends_.prefetch(changes[i + ahead].flow);
+      }
+      const MaxMin::Change& change = changes[i];
       if (!solver_.differs(change)) continue;
       statistics_.rate_changes += solver_.rate(change.flow) != change.rate;
       if (solver_.present(change.flow)) move_on(change, at);

@@ -19,6 +19,10 @@ constexpr double weight_scale = 0x1p48;
 constexpr double tie = 1e-12;
 // Levels this far apart (relative) are certainly in their true order.
 constexpr double certain = 1e-9;
+// How many flows ahead memory is asked for.
+constexpr std::uint32_t ahead = 8;
+// As far apart that it shows in single precision.
+constexpr double rough = 1e-6;
 
 double to_double(Int128 value) noexcept {
   const auto small = static_cast<std::int64_t>(value);
@@ -52,14 +56,16 @@ inline void MaxMin::enter(std::uint32_t index) {
   touched_.push_back(index);
 }
 
-/// Queues a link whose flows have changed, at a lower bound of its level.
-inline void MaxMin::touch(std::uint32_t index, Effect effect) {
+/// Queues a link whose flows have changed, at a lower bound of its level. Flows of this weight, if
+/// not 0, take more than before and stop at this level.
+inline void MaxMin::touch(std::uint32_t index, Effect effect, double level_now, double raised) {
   Link& link = links_[index];
   if (effect == Effect::lowers) link.floor = 0;
   if (surely_open(link)) return;
   if (effect == Effect::raises && queue_.queued(index)) return;
   const double bound =
-      std::max(link.floor, link.weight == 0 ? 0.0 : level(link, link.residual, link.weight));
+      std::max(link.floor, link.weight == 0 ? open_bound(index, level_now, raised)
+                                            : level(link, link.residual, link.weight));
   if (bound < queue_.level(index)) queue_.set(index, bound);
 }
 
@@ -75,7 +81,8 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
       flows_of_(capacities.size()),
       capacities_(capacities.size()),
       terms_(1),
-      queue_{capacities.size()} {
+      queue_{capacities.size()},
+      assigned_(capacities.size()) {
   PHANTORA_EXPECTS(capacities.size() < FillingKey::cap_link, "fewer than 2^24 links");
   for (std::uint32_t l = 0; l < links_.size(); ++l) {
     const double capacity = capacities[l].bytes_per_second();
@@ -171,6 +178,25 @@ std::vector<LinkUse> MaxMin::uses(Slot slot) const {
   return uses;
 }
 
+/// Exchanges two places in the list of a link's flows.
+inline void MaxMin::exchange(std::uint32_t link, std::uint32_t a, std::uint32_t b) {
+  if (a == b) return;
+  std::vector<Entry>& entries = flows_of_[link];
+  std::swap(entries[a], entries[b]);
+  flows_[entries[a].flow].uses()[entries[a].use].position = a;
+  flows_[entries[b].flow].uses()[entries[b].use].position = b;
+}
+
+/// Counts a flow among those that a link stops, or that still fill.
+inline void MaxMin::take(Use& use) { exchange(use.link, use.position, links_[use.link].own++); }
+
+/// Counts it among those that others stop, at this level.
+inline void MaxMin::leave_to_others(Use& use, double level) {
+  Link& link = links_[use.link];
+  exchange(use.link, use.position, --link.own);
+  link.others = std::max(link.others, static_cast<float>(level));
+}
+
 void MaxMin::join_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
@@ -183,6 +209,8 @@ void MaxMin::join_links(Slot slot, Then then) {
     enter(use.link);
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back({slot, i});
+    take(use);
+    links_[use.link].capped |= its.cap != std::numeric_limits<double>::infinity();
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
     if (then == Then::evaluate) touch(use.link, Effect::lowers);
   }
@@ -193,10 +221,11 @@ void MaxMin::leave_links(Slot slot, Then then) {
   const Terms& its = terms(slot);
   const FillingKey key = keys_[slot];
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    const Use use = flow.uses()[i];
+    Use& use = flow.uses()[i];
     Link& link = links_[use.link];
     enter(use.link);
     if (key.filling() || key.link() == use.link) {
+      leave_to_others(use, 0.0);
       link.weight -= fixed_weight(its.amount_on(i), its.shares);
     } else {
       link.residual += fixed_load(link, flow.rate, its.amount_on(i));
@@ -259,7 +288,7 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   const auto fixed = [&](double c) { return static_cast<std::int64_t>(c * link.scale); };
   enter(index);
   link.residual += fixed(capacity) - fixed(capacities_[index]);
-  link.margin = fixed(capacity * (10 * certain));
+  link.margin = static_cast<float>(fixed(capacity * (10 * certain)));
   capacities_[index] = capacity;
   touch(index, Effect::lowers);
 }
@@ -272,7 +301,7 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
   const FillingKey old = keys_[slot];
   const double rate = rate_at(its, key);
   const bool filling = old.filling();
-  const Use* uses = flow.uses();
+  Use* uses = flow.uses();
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const std::uint32_t index = uses[i].link;
     const bool was_weight = filling || old.link() == index;
@@ -284,18 +313,60 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
     const std::int64_t change = (was_weight ? 0 : fixed_load(link, flow.rate, amount)) -
                                 (is_weight ? 0 : fixed_load(link, rate, amount));
     link.residual += change;
-    if (was_weight != is_weight) {
-      const Int128 weight = fixed_weight(amount, its.shares);
-      link.weight += is_weight ? weight : -weight;
+    if (was_weight == is_weight) {
+      link.others = std::max(link.others, static_cast<float>(key.level));
+    } else if (is_weight) {
+      take(uses[i]);
+      link.capped |= its.cap != std::numeric_limits<double>::infinity();
+      link.weight += fixed_weight(amount, its.shares);
+    } else {
+      leave_to_others(uses[i], key.level);
+      link.weight -= fixed_weight(amount, its.shares);
     }
     if (index == by || then == Then::leave) continue;
     // A flow that stops elsewhere before this link saturates leaves more to the others.
-    touch(index, filling                    ? Effect::stops
-                 : was_weight || change > 0 ? Effect::raises
-                                            : Effect::lowers);
+    Assigned& assigned = assigned_[index];
+    if (!assigned.any) {
+      assigned.any = true;
+      assigned_links_.push_back(index);
+    }
+    if (filling) {
+      assigned.effect = std::max(assigned.effect, Effect::stops);
+    } else if (!was_weight && change <= 0) {
+      assigned.effect = Effect::lowers;
+      assigned.raised += amount * its.shares;
+    }
   }
   flow.rate = rate;
   keys_[slot] = key;
+}
+
+/// A lower bound of the level at which a link saturates that stops no flow so far.
+///
+/// Should it saturate at x, then what any of its flows take above x is no more than what is too
+/// much. So x >= level - overload / weight for all flows of one level.
+double MaxMin::open_bound(std::uint32_t index, double level, double weight) const noexcept {
+  const Link& link = links_[index];
+  const double overload = std::max(0.0, -static_cast<double>(link.residual)) / link.scale;
+  double bound = weight > 0 ? level - overload / weight : 0.0;
+  if (!flows_of_[index].empty()) {
+    // The first, which took most when the link was last evaluated.
+    const Entry first = flows_of_[index].front();
+    const Terms& its = terms(first.flow);
+    bound = std::max(bound,
+                     keys_[first.flow].level - overload / (its.amount_on(first.use) * its.shares));
+  }
+  return std::max(0.0, bound * (1 - certain));
+}
+
+/// Has the links evaluated on which flows have been assigned to a level.
+void MaxMin::touch_assigned(double level) {
+  for (const std::uint32_t index : assigned_links_) {
+    Assigned& assigned = assigned_[index];
+    touch(index, assigned.effect, level, assigned.raised);
+    assigned = {};
+  }
+  assigned_links_.clear();
 }
 
 std::optional<std::uint32_t> MaxMin::solve() {
@@ -311,15 +382,34 @@ std::optional<std::uint32_t> MaxMin::solve() {
     } else if (link.stamp >= instant_) {
       return index;
     } else {
-      evaluate(index);
+      evaluate(index, bound);
     }
   }
   return std::nullopt;
 }
 
+/// Whether links in question come before this key of a link; if so, the link waits for its turn.
+bool MaxMin::comes_later(std::uint32_t index, FillingKey key) {
+  // Among equals the shallower comes first: a few units in the last place say so to the queue.
+  const double place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
+  if (queue_.least() >= place) return false;
+  // Others may change what we have seen.
+  links_[index].floor = place;
+  queue_.set(index, place);
+  return true;
+}
+
 /// Finds where the link saturates, given where others stop its flows, and stops the rest there.
-void MaxMin::evaluate(std::uint32_t index) {
+void MaxMin::evaluate(std::uint32_t index, double bound) {
   Link& link = links_[index];
+  if (link.own > 0 && !link.capped) {
+    // Where all others stop well below, there is nothing to find out.
+    const FillingKey key{level(link, link.residual, link.weight), index};
+    if (key.level > static_cast<double>(link.others) * (1 + rough)) {
+      if (!comes_later(index, key)) stop_own(index, key);
+      return;
+    }
+  }
   const std::vector<Entry>& entries = flows_of_[index];
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
@@ -327,10 +417,14 @@ void MaxMin::evaluate(std::uint32_t index) {
   candidates_.clear();
   // Stopping flows at lower levels elsewhere leaves more for the rest, so the level with every
   // flow stopped where it is now is a lower bound; flows well below it stay where they are.
-  const double sure = weight == 0 ? -1.0 : level(link, residual, weight) * (1 - certain);
+  const double sure =
+      (weight == 0 ? bound : std::max(bound, level(link, residual, weight))) * (1 - certain);
   FillingKey before{0.0, 0};  // the greatest key among the flows that stop before
   bool any_before = false;
   touched_incidences_ += entries.size();
+  double others = 0;
+  std::uint32_t greatest = link.own;
+  bool capped = false;
   const auto stopped_at = [&](FillingKey key) {
     any_before = true;
     if (before < key) before = key;
@@ -344,6 +438,7 @@ void MaxMin::evaluate(std::uint32_t index) {
         continue;
       }
       // But for its cap it would be ours.
+      capped = true;
       const FillingKey limit = cap_key(its);
       candidates_.push_back({limit, entry.flow, entry.use});
       if (limit.level < sure) {
@@ -351,15 +446,25 @@ void MaxMin::evaluate(std::uint32_t index) {
         weight -= fixed_weight(its.amount_on(entry.use), its.shares);
         stopped_at(limit);
       }
-    } else if (key.level < sure) {
+      continue;
+    }
+    if (key.level > others) {
+      others = key.level;
+      greatest = flows_[entry.flow].uses()[entry.use].position;
+    }
+    if (key.level < sure) {
       stopped_at(key);
     } else {
       const Terms& its = terms(entry.flow);
+      capped |= its.cap != std::numeric_limits<double>::infinity();
       residual += fixed_load(link, flows_[entry.flow].rate, its.amount_on(entry.use));
       weight += fixed_weight(its.amount_on(entry.use), its.shares);
       candidates_.push_back({key, entry.flow, entry.use});
     }
   }
+  link.others = static_cast<float>(others);
+  link.capped = capped;
+  if (greatest < entries.size()) exchange(index, link.own, greatest);
   std::sort(candidates_.begin(), candidates_.end());
   const auto saturation = [&] {
     const double computed = level(link, residual, weight);
@@ -393,21 +498,14 @@ void MaxMin::evaluate(std::uint32_t index) {
       queue_.set(index, 0.0);
       return;
     }
-    // Among equals the shallower comes first: a few units in the last place say so to the queue.
-    const double place =
-        std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
-    if (queue_.least() < place) {
-      // Others come first, and may change what we have seen.
-      link.floor = place;
-      queue_.set(index, place);
-      return;
-    }
+    if (comes_later(index, key)) return;
   }
   for (std::size_t i = 0; i < walked; ++i) {
     const Candidate& it = candidates_[i];
     if (keys_[it.flow] == it.key) continue;
     note_change(it.flow);
     assign(it.flow, it.key, index, Then::evaluate);
+    touch_assigned(it.key.level);
   }
   const auto stop = [&](Slot flow) {
     if (keys_[flow] == key) return;
@@ -416,6 +514,26 @@ void MaxMin::evaluate(std::uint32_t index) {
   };
   for (const Slot flow : own_) stop(flow);
   for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
+  touch_assigned(key.level);
+}
+
+/// Stops at a key all flows of a link that no other stops.
+void MaxMin::stop_own(std::uint32_t index, FillingKey key) {
+  touched_incidences_ += links_[index].own;
+  const std::uint32_t own = links_[index].own;
+  const Entry* entries = flows_of_[index].data();
+  for (std::uint32_t i = 0; i < own; ++i) {
+    // Flows lie all over the memory.
+    if (i + ahead < own) {
+      __builtin_prefetch(&flows_[entries[i + ahead].flow], 1);
+      __builtin_prefetch(&keys_[entries[i + ahead].flow], 1);
+    }
+    const Slot flow = entries[i].flow;
+    if (keys_[flow] == key) continue;
+    note_change(flow);
+    assign(flow, key, index, Then::evaluate);
+  }
+  touch_assigned(key.level);
 }
 
 /// Lets flows fill anew that links may have stopped only because each other's did.

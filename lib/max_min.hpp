@@ -111,6 +111,11 @@ class MaxMin {
   [[nodiscard]] bool differs(const Change& change) const noexcept {
     return flows_[change.flow].rate != change.rate || keys_[change.flow] != change.key;
   }
+  /// Asks memory for what differs() reads.
+  void prefetch(Slot flow) const noexcept {
+    __builtin_prefetch(&flows_[flow]);
+    __builtin_prefetch(&keys_[flow]);
+  }
   /// The links on which something may have changed since the last settle().
   [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
   /// Declares the present state a solved one.
@@ -162,7 +167,7 @@ class MaxMin {
   }
   /// A residual above it, weight apart, is no rounding error.
   [[nodiscard]] std::int64_t margin(std::uint32_t link) const noexcept {
-    return links_[link].margin;
+    return static_cast<std::int64_t>(links_[link].margin);
   }
 
  private:
@@ -208,11 +213,22 @@ class MaxMin {
     double scale = 1;           ///< fixed-point units per byte per second: a power of two
     Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
     double floor = 0;           ///< a lower bound of its level while flows only stop
-    std::int64_t margin = 0;    ///< a residual above it is no rounding error
     std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see solve()
+    float margin = 0;       ///< a residual above it is no rounding error
+    float others = 0;       ///< an upper bound of the levels of the flows that others stop
+    std::uint32_t own = 0;  ///< how many flows it stops, or still fill: they come first
     bool touched = false;
+    bool capped = false;  ///< flows with a cap may be on it
   };
   static_assert(sizeof(Link) == 64);
+  /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
+  enum class Effect : std::uint8_t { raises, stops, lowers };
+  /// What assignments to one level have done to a link, until it is touched for all of them.
+  struct Assigned {
+    double raised = 0;  ///< weight of the flows that take more than before
+    Effect effect = Effect::raises;
+    bool any = false;
+  };
   struct Candidate {
     FillingKey key;
     Slot flow;
@@ -233,7 +249,7 @@ class MaxMin {
                                     Int128 weight) noexcept;
   /// Whether flows stop before the link saturates, with more to spare than rounding could explain.
   [[nodiscard]] static bool surely_open(const Link& link) noexcept {
-    return link.weight == 0 && link.residual > link.margin;
+    return link.weight == 0 && link.residual > static_cast<std::int64_t>(link.margin);
   }
   [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
   [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
@@ -249,11 +265,16 @@ class MaxMin {
   /// Whether the links that a change touches are to be evaluated.
   enum class Then : std::uint8_t { evaluate, leave };
   void assign(Slot flow, FillingKey key, std::uint32_t by, Then then);
-  /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
-  enum class Effect : std::uint8_t { stops, raises, lowers };
-  void touch(std::uint32_t link, Effect effect);
+  void touch(std::uint32_t link, Effect effect, double level = 0, double raised = 0);
+  [[nodiscard]] double open_bound(std::uint32_t link, double level, double weight) const noexcept;
   void enter(std::uint32_t link);
-  void evaluate(std::uint32_t link);
+  void exchange(std::uint32_t link, std::uint32_t a, std::uint32_t b);
+  void take(Use& use);
+  void leave_to_others(Use& use, double level);
+  void evaluate(std::uint32_t link, double bound);
+  void touch_assigned(double level);
+  [[nodiscard]] bool comes_later(std::uint32_t link, FillingKey key);
+  void stop_own(std::uint32_t link, FillingKey key);
   void refill(std::uint32_t link, double level);
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
@@ -274,6 +295,8 @@ class MaxMin {
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Slot> own_;
   std::vector<Candidate> candidates_;
+  std::vector<Assigned> assigned_;  ///< of each link
+  std::vector<std::uint32_t> assigned_links_;
   std::uint64_t touched_incidences_ = 0;
 };
 
