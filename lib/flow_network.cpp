@@ -41,14 +41,17 @@ Ps drained(Ps since, double bytes, double rate) noexcept {
 /// What a flow is doing; in place of the bytes that remain where there are none to move.
 constexpr double not_started = -3, cancelled = -2, finished = -1;
 
-/// A flow's progress: `remaining` bytes at `since`, moved on only when its rate changes. Of a flow
-/// that has ended, `since` is when.
+/// A flow's progress: `remaining` bytes at `since`, when something of the flow changed last.
 struct Progress {
   Ps since = 0;
   double remaining = not_started;
-  Duration latency{};
+  std::uint64_t last = 0;  ///< its record of `since` in the journal, counted from 1
+};
+
+/// What else there is to know of a flow.
+struct Identity {
   std::uint64_t id = 0;
-  std::uint64_t last = 0;  ///< its last record in the journal, counted from 1
+  Duration latency{};
 };
 
 enum class Kind : std::uint8_t { start, cancel, cap, capacity };
@@ -70,19 +73,41 @@ struct Input {
 };
 
 /// A record of the journal: what a flow was before an instant that changed it.
+///
+/// The instant is not in the record: it is that since when the flow was what it is, in the flow or
+/// in its next record.
 struct Before {
-  static constexpr Ps not_running = std::numeric_limits<Ps>::min();
-  Ps at;
-  Ps since;  ///< or not_running
-  double remaining;
+  double remaining;  ///< or not_started
   double level;
   std::uint64_t slot_and_order;  ///< 24 bits of slot, 40 of FillingKey::order
-  std::uint64_t previous;        ///< the flow's record before this one, counted from 1; 0 if none
+  std::uint32_t age;             ///< for how long it was that, in ps; or long_age
+  std::uint32_t back;            ///< the flow's record before is so many before this one; 0 if none
+
+  static constexpr std::uint32_t long_age = std::numeric_limits<std::uint32_t>::max();
 
   [[nodiscard]] Slot slot() const noexcept { return static_cast<Slot>(slot_and_order >> 40); }
   [[nodiscard]] FillingKey key() const noexcept {
     return {level, slot_and_order & ((std::uint64_t{1} << 40) - 1)};
   }
+};
+static_assert(sizeof(Before) == 32);
+
+/// The age of a record that does not fit there.
+struct LongAge {
+  std::uint64_t record;
+  Ps age;
+};
+
+/// All records before this one are of instants before this one.
+struct Page {
+  Ps at;
+  std::uint64_t record;
+};
+
+/// A record of a flow, and the instant.
+struct Past {
+  std::uint64_t record;
+  Ps at;
 };
 
 /// The route that a flow had before an instant that changed it.
@@ -100,7 +125,7 @@ struct Rewound {
   bool astray;      ///< neither is its key
   double counted;   ///< the rate up to which the histories of its links allow for it, if it differs
   FillingKey last;  ///< its key in the end; filling if it was not there
-  std::vector<std::uint64_t> future;  ///< positions of its records, the next one at the back
+  std::vector<Past> future;  ///< its records, the next one at the back
 };
 
 /// Something due at an instant, for the earliest first.
@@ -193,9 +218,11 @@ class FlowNetwork::Impl {
     cells_.push_back(-1 - static_cast<Ps>(slot));
     if (slot >= progress_.size()) {
       progress_.resize(slot + 1);
+      identities_.resize(slot + 1);
       rewound_of_.resize(slot + 1);
     }
-    progress_[slot] = {0, not_started, latency, id, 0};
+    progress_[slot] = {};
+    identities_[slot] = {id, latency};
     if (routed)
       end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, {}});
     else if (spec.router && view_.router())
@@ -240,7 +267,7 @@ class FlowNetwork::Impl {
     if (cell <= gone) return std::nullopt;
     const Progress& progress = progress_[static_cast<Slot>(-1 - cell)];
     if (progress.remaining != finished) return std::nullopt;
-    return to_time(progress.since) + progress.latency;
+    return to_time(progress.since) + identities_[static_cast<Slot>(-1 - cell)].latency;
   }
 
   [[nodiscard]] double rate(std::uint64_t id) {
@@ -308,11 +335,12 @@ class FlowNetwork::Impl {
       const Progress& progress = progress_[*slot];
       if (progress.remaining >= 0 || progress.since != ended.at) continue;
       cells_[static_cast<std::size_t>(ended.what - first_cell_)] =
-          progress.remaining == finished ? progress.since + progress.latency.count() : gone;
+          progress.remaining == finished ? progress.since + identities_[*slot].latency.count()
+                                         : gone;
       release(*slot);
     }
     const auto old = [&](const auto& it) { return it.at < committed_; };
-    before_.drop_while(old);
+    drop_records();
     applied_.drop_while(old);
     routes_.drop_while(old);
     for (FlowObserver* it : *observers_) it->on_commit(gvt);
@@ -330,7 +358,8 @@ class FlowNetwork::Impl {
   }
 
   [[nodiscard]] std::size_t history_bytes() const noexcept {
-    std::size_t bytes = before_.size() * sizeof(Before) + applied_.size() * sizeof(Input) +
+    std::size_t bytes = before_.size() * sizeof(Before) + pages_.size() * sizeof(Page) +
+                        long_ages_.size() * sizeof(LongAge) + applied_.size() * sizeof(Input) +
                         routes_.size() * sizeof(Rerouted) + ended_.size() * sizeof(Due);
     for (const std::vector<Slot>& left : left_) bytes += left.size() * sizeof(Slot);
     for (const LinkHistory& history : histories_) bytes += history.bytes();
@@ -454,16 +483,20 @@ class FlowNetwork::Impl {
 
   /// Brings a flow's progress to an instant that changes it.
   void move_on(const MaxMin::Change& change, Ps at) {
-    const double rate_before = record(change.flow, at, change.key, change.rate);
-    const double rate = solver_.rate(change.flow);
-    Progress& progress = progress_[change.flow];
-    if (rate != rate_before) {
+    const Slot slot = change.flow;
+    const double rate_before = record(slot, at, change.key, change.rate);
+    Progress& progress = progress_[slot];
+    const Before& before = before_[progress.last - 1];
+    if (before.remaining != not_started && before.key() == solver_.key(slot) &&
+        rate_before == solver_.rate(slot)) {
+      // The instant had changed it, and now does not.
+      progress.last = previous(progress.last);
+    } else {
       progress.remaining = std::max(
           0.0, progress.remaining - rate_before * to_seconds(Duration{at - progress.since}));
       progress.since = at;
     }
-    if (rate != rate_before || replaying())
-      ends_.set(change.flow, drained(progress.since, progress.remaining, rate));
+    ends_.set(slot, drained(progress.since, progress.remaining, solver_.rate(slot)));
   }
 
   /// Sees to it that the journal says what a flow is before an instant that changes it, and that
@@ -478,32 +511,78 @@ class FlowNetwork::Impl {
         differ(flow, flow.future.empty() ? std::nullopt : std::optional{flow.future.back()}, rate);
     }
     Progress& progress = progress_[slot];
+    // The instant may have changed it already.
     std::uint64_t first = 0;
-    if (progress.since == at || replaying()) {
-      // The instant may have changed it already.
-      for (std::uint64_t it = progress.last; it > before_.begin() && before_[it - 1].at == at;
-           it = before_[it - 1].previous)
-        first = it;
+    Ps age = 0;
+    for (std::uint64_t it = progress.last; it > before_.begin() && progress.since - age == at;
+         it = previous(it)) {
+      first = it;
+      age += age_of(it);
     }
     if (first == 0) {
-      push_record({at, progress.since, progress.remaining, key.level, key.order, 0}, slot);
+      push_record({progress.remaining, key.level, key.order, 0, 0}, slot, at);
       return rate;
     }
     const Before& before = before_[first - 1];
     progress.last = first;
-    if (before.since == Before::not_running) return 0;
-    progress.since = before.since;
+    if (before.remaining == not_started) return 0;
+    progress.since = at - age_of(first);
     progress.remaining = before.remaining;
     return solver_.rate_at(slot, before.key());
   }
-  void record_not_running(Slot slot, Ps at) {
-    push_record({at, Before::not_running, 0.0, 0.0, 0, 0}, slot);
-  }
-  void push_record(Before before, Slot slot) {
+  void record_not_running(Slot slot, Ps at) { push_record({not_started, 0.0, 0, 0, 0}, slot, at); }
+  /// The caller has the flow's progress begin at the instant.
+  void push_record(Before before, Slot slot, Ps at) {
     constexpr std::uint64_t order = (std::uint64_t{1} << 40) - 1;
     before.slot_and_order = std::uint64_t{slot} << 40 | (before.slot_and_order & order);
-    before.previous = std::exchange(progress_[slot].last, before_.end() + 1);
+    const std::uint64_t record = before_.end() + 1;
+    Progress& progress = progress_[slot];
+    if (before.remaining != not_started) {
+      const Ps age = at - progress.since;
+      before.age = static_cast<std::uint32_t>(std::min<Ps>(age, Before::long_age));
+      if (before.age == Before::long_age) long_ages_.push({record, age});
+    }
+    if (progress.last > before_.begin()) {
+      PHANTORA_EXPECTS(record - progress.last <= std::numeric_limits<std::uint32_t>::max(),
+                       "fewer than 2^32 rate changes are uncommitted");
+      before.back = static_cast<std::uint32_t>(record - progress.last);
+    }
+    progress.last = record;
+    if (latest_recorded_ < at) {
+      if (pages_.empty() || record > pages_.back().record + records_per_page)
+        pages_.push({at, record});
+      latest_recorded_ = at;
+    }
     before_.push(before);
+  }
+
+  [[nodiscard]] std::uint64_t previous(std::uint64_t record) const noexcept {
+    const std::uint32_t back = before_[record - 1].back;
+    return back == 0 ? 0 : record - back;
+  }
+  /// For how long a flow had been what it was before a record.
+  [[nodiscard]] Ps age_of(std::uint64_t record) const noexcept {
+    const std::uint32_t age = before_[record - 1].age;
+    if (age != Before::long_age) return age;
+    return long_ages_.find_first([&](const LongAge& it) { return it.record >= record; })->age;
+  }
+
+  /// A flow's progress before a record.
+  [[nodiscard]] Progress before(const Past& past) const noexcept {
+    return {past.at - age_of(past.record), before_[past.record - 1].remaining,
+            previous(past.record)};
+  }
+
+  /// Drops the records of committed instants, but for some.
+  void drop_records() {
+    std::uint64_t kept = latest_recorded_ < committed_ ? before_.end() : before_.begin();
+    pages_.drop_while([&](const Page& it) {
+      if (it.at > committed_) return false;
+      kept = std::max(kept, it.record - 1);
+      return true;
+    });
+    before_.drop_to(kept);
+    long_ages_.drop_while([&](const LongAge& it) { return it.record <= kept; });
   }
 
   void note_state(std::uint32_t link, Ps at) {
@@ -553,12 +632,15 @@ class FlowNetwork::Impl {
   void rewind(Slot slot, Ps at) {
     if (rewound_of_[slot] != 0) return;
     std::uint64_t it = progress_[slot].last;
-    if (it <= before_.begin() || before_[it - 1].at <= at) return;
+    Ps changed = progress_[slot].since;
+    if (it <= before_.begin() || changed <= at) return;
     Rewound& flow = add_rewound(slot, solver_.key(slot));
-    for (; it > before_.begin() && before_[it - 1].at > at; it = before_[it - 1].previous)
-      flow.future.push_back(it - 1);
+    for (; it > before_.begin() && changed > at; it = previous(it)) {
+      flow.future.push_back({it, changed});
+      changed -= age_of(it);
+    }
     take_past_key(flow);
-    schedule(before_[flow.future.back()].at, rewound_of_[slot] - 1);
+    schedule(flow.future.back().at, rewound_of_[slot] - 1);
   }
 
   Rewound& add_rewound(Slot slot, FillingKey last) {
@@ -576,8 +658,8 @@ class FlowNetwork::Impl {
   /// What a flow was, as that was known before; filling if it was not there.
   [[nodiscard]] FillingKey past_key(const Rewound& flow) const {
     if (flow.future.empty()) return flow.last;
-    const Before& before = before_[flow.future.back()];
-    return before.since == Before::not_running ? FillingKey{} : before.key();
+    const Before& before = before_[flow.future.back().record - 1];
+    return before.remaining == not_started ? FillingKey{} : before.key();
   }
 
   void take_past_key(const Rewound& flow) {
@@ -627,14 +709,14 @@ class FlowNetwork::Impl {
   }
 
   void adopt(Rewound& flow, Ps at) {
-    const std::uint64_t first = flow.future.back();
-    while (!flow.future.empty() && before_[flow.future.back()].at == at) flow.future.pop_back();
-    if (!flow.future.empty()) schedule(before_[flow.future.back()].at, rewound_of_[flow.slot] - 1);
+    const Past first = flow.future.back();
+    while (!flow.future.empty() && flow.future.back().at == at) flow.future.pop_back();
+    if (!flow.future.empty()) schedule(flow.future.back().at, rewound_of_[flow.slot] - 1);
     const FillingKey key = past_key(flow);
     if (!flow.differs) {
-      const Before& before = before_[first];
       const double rate = solver_.rate(flow.slot);
-      if (!key.filling() || drained(before.since, before.remaining, rate) == at) {
+      if (!key.filling() ||
+          drained(at - age_of(first.record), before_[first.record - 1].remaining, rate) == at) {
         take_past_key(flow);
         adopted_.push_back(flow.slot);
         return;
@@ -664,22 +746,18 @@ class FlowNetwork::Impl {
 
   /// From here on the progress of a flow is not what it was. The first of its records that are void
   /// is `from`; its rate was, until now, `rate`.
-  void differ(Rewound& flow, std::optional<std::uint64_t> from, double rate) {
+  void differ(Rewound& flow, std::optional<Past> from, double rate) {
     flow.differs = true;
     flow.counted = least_rate(flow, rate);
     if (!from) return;
-    const Before& before = before_[*from];
-    Progress& progress = progress_[flow.slot];
-    progress.since = before.since;
-    progress.remaining = before.remaining;
-    progress.last = before.previous;
+    progress_[flow.slot] = before(*from);
   }
 
   /// The least rate that a flow had, as that was known before, from now on.
   [[nodiscard]] double least_rate(const Rewound& flow, double rate) const {
     if (flow.last.filling()) return 0;
-    for (const std::uint64_t it : flow.future)
-      rate = std::min(rate, solver_.rate_at(flow.slot, before_[it].key()));
+    for (const Past& it : flow.future)
+      rate = std::min(rate, solver_.rate_at(flow.slot, before_[it.record - 1].key()));
     return std::min(rate, solver_.rate_at(flow.slot, flow.last));
   }
 
@@ -764,7 +842,7 @@ class FlowNetwork::Impl {
     progress.since = at;
     progress.remaining = how;
     ends_.set(slot, none);
-    ended_.push_back({at, progress.id});
+    ended_.push_back({at, identities_[slot].id});
     std::push_heap(ended_.begin(), ended_.end());
     solver_.for_each_link(slot, [&](std::uint32_t link) { note_left(link, slot); });
   }
@@ -840,9 +918,9 @@ class FlowNetwork::Impl {
     merge_links(route.links);
     std::vector<LinkUse> old = solver_.uses(slot);
     if (old == route.links) return;
-    Progress& progress = progress_[slot];
-    routes_.push({at, slot, std::move(old), progress.latency});
-    progress.latency = route.latency + ends.latency;
+    Duration& latency = identities_[slot].latency;
+    routes_.push({at, slot, std::move(old), latency});
+    latency = route.latency + ends.latency;
     if (solver_.present(slot)) {
       solver_.remove(slot);
       solver_.redirect(slot, route.links);
@@ -868,8 +946,8 @@ class FlowNetwork::Impl {
       });
     std::sort(stalled.begin(), stalled.end(), [&](Slot a, Slot b) {
       const EndPoints &x = end_points_.at(a), &y = end_points_.at(b);
-      return std::tie(x.key, x.src, x.dst, progress_[a].id) <
-             std::tie(y.key, y.src, y.dst, progress_[b].id);
+      return std::tie(x.key, x.src, x.dst, identities_[a].id) <
+             std::tie(y.key, y.src, y.dst, identities_[b].id);
     });
     stalled.erase(std::unique(stalled.begin(), stalled.end()), stalled.end());
     for (const Slot slot : stalled) take_route(slot, end_points_.at(slot), at);
@@ -891,19 +969,22 @@ class FlowNetwork::Impl {
     }
     std::uint64_t kept = before_.begin();
     for (std::uint64_t i = before_.end(); i > before_.begin(); --i) {
-      const Before before = before_[i - 1];
-      if (before.at < at) {
+      const Slot slot = before_[i - 1].slot();
+      if (progress_[slot].last != i) continue;  // void, or before a record that is kept
+      const Ps recorded = progress_[slot].since;
+      if (recorded < at) {
         kept = std::max(kept, i);
         if (i > ordered_from_) break;
-      } else if (progress_[before.slot()].last == i) {  // else a replay has made it void
-        first = std::min(first, before.at);
-        take_back(before, at);
+      } else {
+        first = std::min(first, recorded);
+        take_back(slot, at);
       }
     }
-    before_.cut_back(kept);
+    cut_records(kept);
     ordered_from_ = std::min(ordered_from_, kept);
     solver_.settle();
     last_instant_ = at - 1;
+    latest_recorded_ = std::min(latest_recorded_, last_instant_);
     last_other_ = std::min(last_other_, last_instant_);
     other_is_late_ = false;
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
@@ -931,24 +1012,30 @@ class FlowNetwork::Impl {
     if (present) solver_.withdraw(route.slot);
     solver_.redirect(route.slot, route.links);
     if (present) solver_.restore(route.slot, key);
-    progress_[route.slot].latency = route.latency;
+    identities_[route.slot].latency = route.latency;
   }
 
-  void take_back(const Before& before, Ps from) {
-    const Slot slot = before.slot();
+  /// Takes back what a flow's last record is of.
+  void take_back(Slot slot, Ps from) {
     Progress& progress = progress_[slot];
-    if (before.since == Before::not_running) {
+    const FillingKey key = before_[progress.last - 1].key();
+    progress = before({progress.last, progress.since});
+    if (progress.remaining == not_started) {
       if (solver_.present(slot)) solver_.withdraw(slot);
-      progress.remaining = not_started;
       ends_.set(slot, none);
     } else {
-      solver_.restore(slot, before.key());
-      progress.since = before.since;
-      progress.remaining = before.remaining;
-      ends_.set(slot, drained(before.since, before.remaining, solver_.rate(slot)));
+      solver_.restore(slot, key);
+      ends_.set(slot, drained(progress.since, progress.remaining, solver_.rate(slot)));
     }
-    progress.last = before.previous;
     solver_.for_each_link(slot, [&](std::uint32_t link) { forget_from(link, from); });
+  }
+
+  /// Drops the last records.
+  void cut_records(std::uint64_t to) {
+    before_.cut_back(to);
+    const auto cut = [&](const auto& it) { return it.record > to; };
+    long_ages_.cut_while(cut);
+    pages_.cut_while(cut);
   }
 
   void forget_from(std::uint32_t link, Ps at) {
@@ -967,12 +1054,13 @@ class FlowNetwork::Impl {
     for (FlowObserver* it : *observers_) {
       for (const MaxMin::Change& change : solver_.changes()) {
         if (!solver_.differs(change)) continue;
-        const Progress& progress = progress_[change.flow];
-        const FlowId id{progress.id};
+        const Identity& flow = identities_[change.flow];
+        const FlowId id{flow.id};
         if (change.key.filling()) it->on_flow_start(id, time);
         if (solver_.rate(change.flow) != change.rate)
           it->on_rate_change(id, time, Bandwidth{solver_.rate(change.flow)});
-        if (progress.remaining == finished) it->on_flow_finish(id, time + progress.latency);
+        if (progress_[change.flow].remaining == finished)
+          it->on_flow_finish(id, time + flow.latency);
       }
       for (const std::uint32_t link : solver_.touched_links())
         it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
@@ -983,6 +1071,7 @@ class FlowNetwork::Impl {
   MaxMin solver_;
   EarliestEnd ends_;
   std::vector<Progress> progress_;
+  std::vector<Identity> identities_;
   std::unordered_map<Slot, EndPoints> end_points_;
   std::vector<std::uint32_t> down_;
   std::deque<Ps> cells_;  ///< of each flow: -1 - slot while it has one, else see `gone`
@@ -991,6 +1080,10 @@ class FlowNetwork::Impl {
   std::uint64_t next_order_ = 0;
 
   Trail<Before> before_;
+  Trail<LongAge> long_ages_;
+  Trail<Page> pages_;
+  static constexpr std::uint64_t records_per_page = 64;
+  Ps latest_recorded_ = -1;  ///< the last instant with a record
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
   std::vector<Due> ended_;  ///< a heap of flows by their ends, and of ends that are void

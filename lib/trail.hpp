@@ -23,6 +23,19 @@ class Trail {
   }
   [[nodiscard]] T& back() noexcept { return items_.back(); }
   [[nodiscard]] const T& back() const noexcept { return items_.back(); }
+  /// The first item that satisfies a predicate, which all that follow do; null if none does.
+  template <class Predicate>
+  [[nodiscard]] const T* find_first(Predicate predicate) const {
+    const auto begin = items_.begin() + static_cast<std::ptrdiff_t>(head_);
+    const auto it =
+        std::partition_point(begin, items_.end(), [&](const T& item) { return !predicate(item); });
+    return it == items_.end() ? nullptr : &*it;
+  }
+  /// Drops the youngest items that satisfy a predicate.
+  template <class Predicate>
+  void cut_while(Predicate predicate) {
+    while (!empty() && predicate(back())) items_.pop_back();
+  }
   void cut_back(std::uint64_t to) { items_.resize(static_cast<std::size_t>(to - dropped_)); }
   template <class Predicate>
   void erase_if(Predicate predicate) {
@@ -33,7 +46,13 @@ class Trail {
   /// Drops the oldest items that satisfy a predicate; memory is given back once half is unused.
   template <class Predicate>
   void drop_while(Predicate predicate) {
-    while (head_ < items_.size() && predicate(items_[head_])) ++head_;
+    std::uint64_t to = begin();
+    while (to < end() && predicate((*this)[to])) ++to;
+    drop_to(to);
+  }
+  /// Drops all items before a position.
+  void drop_to(std::uint64_t to) {
+    head_ = static_cast<std::size_t>(to - dropped_);
     if (head_ < 1024 || head_ < items_.size() / 2) return;
     items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
     dropped_ += head_;
