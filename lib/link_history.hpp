@@ -25,10 +25,18 @@ class LinkHistory {
   /// From an instant on, not before any other, the link has this residual. What was before
   /// `committed` is no longer of interest.
   void push(std::int64_t at, std::int64_t residual, std::int64_t committed) {
-    const bool alike = (last_.least == closed) == (residual == closed);
-    if (last_.from == at || (alike && (residual == closed || states_ < states_per_period))) {
+    const bool was_closed = last_.least == closed;
+    const std::uint32_t room = was_closed != (residual == closed) ? few_states
+                               : was_closed                       ? states_ + 1
+                                                                  : states_per_period;
+    if (last_.from == at || states_ < room) {
       last_.least = std::min(last_.least, residual);
       ++states_;
+      if (last_.least == closed && !older_.empty() && older_.back().least == closed) {
+        last_.from = older_.back().from;
+        older_.pop_back();
+        states_ = few_states;
+      }
       return;
     }
     if (last_.from < committed) {
@@ -77,7 +85,9 @@ class LinkHistory {
 
  private:
   static constexpr std::int64_t before_all = std::numeric_limits<std::int64_t>::min();
-  static constexpr std::uint32_t states_per_period = 16;
+  // A link that is open or closed for an instant or two is not worth a period.
+  static constexpr std::uint32_t few_states = 8;
+  static constexpr std::uint32_t states_per_period = 64;
   struct Period {
     std::int64_t from;
     std::int64_t least;
