@@ -1,8 +1,8 @@
 #include "gpu_interconnect.hpp"
-#include "quantity.hpp"
 
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/quantity.hpp>
 #include <phantora/topologies.hpp>
 
 #include <algorithm>
