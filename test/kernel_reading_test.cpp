@@ -60,6 +60,14 @@ TEST(KernelEffect, NamesWeKnowWithoutTheirArgumentsAreUnknownKernels) {
   }
 }
 
+TEST(KernelEffect, NumbersInNamesAreBelievedWithinReason) {
+  const Signature parts =
+      signature(std::string_view{"at::native::vectorized_elementwise_kernel<4, "
+                                 "at::native::(anonymous namespace)::f()::{lambda(float)#1}, "
+                                 "std::array<char*, 9999999999999999999ul> >(int)"});
+  EXPECT_EQ(read_elementwise(parts, {}), nullptr);
+}
+
 TEST(KernelName, LambdasNameTheirFunction) {
   const LambdaName lambda = lambda_name(
       "at::native::(anonymous namespace)::pow_tensor_scalar_kernel_impl<float, long>(at::"
