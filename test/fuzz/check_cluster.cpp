@@ -10,12 +10,17 @@
 
 namespace phantora::fuzz {
 
-bool may_be_large(std::string_view text) {
+bool may_be_large(std::string_view text, int most_digits) {
   int digits = 0;
+  char before = 0;  // the number; that of a preset, as in h200, counts nothing
   for (const char c : text) {
-    if (c >= '0' && c <= '9') ++digits;
-    if (c != '_' && (c < '0' || c > '9')) digits = 0;  // TOML allows 1_000
-    if (digits > 3) return true;
+    if (c >= '0' && c <= '9') {
+      ++digits;
+    } else if (c != '_') {  // TOML allows 1_000
+      digits = 0;
+      before = c;
+    }
+    if (digits > most_digits && before != 'h' && before != 'a' && before != 'b') return true;
   }
   return false;
 }

@@ -6,7 +6,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phantora;
   const std::string_view text = fuzz::text_of(data, size);
-  if (fuzz::may_be_large(text)) return -1;
+  if (fuzz::may_be_large(text, 3)) return -1;
   fuzz::accepts<ConfigError>("cluster.toml", [&] {
     const Cluster cluster = parse_cluster_toml(text, "cluster.toml");
     fuzz::check(cluster);
