@@ -1,8 +1,8 @@
 #include "gpu_interconnect.hpp"
-#include "quantity.hpp"
 
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/quantity.hpp>
 #include <phantora/topologies.hpp>
 
 #include <algorithm>
@@ -167,6 +167,7 @@ HostGroup read_hosts(const toml::table& table, std::string_view source) {
   group.gpus_per_nic = fields.count("gpus_per_nic");
   fields.expect_no_others();
   if (group.gpus_per_host > 72) fields.fail("gpus: expected at most 72 per host");
+  if (group.gpu_memory == Bytes{}) fields.fail("memory: expected more than nothing");
   if (group.hosts > 65536) fields.fail("count: expected at most 65536 hosts");
   return group;
 }
@@ -435,8 +436,7 @@ Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
       fields.fail(error.what());
     }
   }();
-  const toml::node* name = root.get("name");
-  cluster.name = name ? name->value_or(std::string{source}) : std::string{source};
+  cluster.name = Fields{root, "cluster", source}.word("name").value_or(std::string{source});
   if (root.contains("failures"))
     for (const toml::node& table : *tables("failures"))
       cluster.failures.push_back(read_failure(*table.as_table(), source, cluster.topology));

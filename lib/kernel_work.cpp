@@ -213,6 +213,11 @@ KernelWork library_attention(const KernelQuery& query) {
   return work;
 }
 
+/// The first template argument; nothing if there is none.
+std::string_view first_argument(const KernelSignature& signature) {
+  return signature.arguments.empty() ? std::string_view{} : signature.arguments.front();
+}
+
 /// FlashAttention's and CUTLASS's fused kernels: shape from the features, else from grid and name.
 KernelWork fused_attention(const KernelQuery& query, const KernelSignature& signature) {
   const bool cutlass = signature.base.starts_with("fmha");
@@ -226,8 +231,8 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
     if (open != std::string_view::npos && close != std::string_view::npos && open < close) {
       traits = parse_signature(name.substr(open + 1, close - open - 1));
     }
-  } else if (!signature.arguments.empty()) {
-    traits = parse_signature(signature.arguments.front());
+  } else {
+    traits = parse_signature(first_argument(signature));
   }
   const auto trait = [&](std::size_t i) {
     return i < traits.arguments.size() ? leading_integer(traits.arguments[i]) : 0.0;
@@ -342,7 +347,7 @@ double element_bytes(std::string_view functor, double arrays) {
     return bytes + std::max(0.0, arrays - operands) * result;
   }
   const KernelSignature type = parse_signature(functor);
-  const double size = type.arguments.empty() ? 4.0 : last_type_bytes(type.arguments.front());
+  const double size = type.arguments.empty() ? 4.0 : last_type_bytes(first_argument(type));
   return std::max(1.0, size) * arrays;
 }
 
@@ -385,7 +390,7 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
   const auto depth_at = signature.identity.find("Metadata<");
   double lists = 1.0;
   if (depth_at != std::string_view::npos) {
-    const KernelSignature metadata = parse_signature(signature.arguments.front());
+    const KernelSignature metadata = parse_signature(first_argument(signature));
     if (!metadata.arguments.empty()) lists = leading_integer(metadata.arguments.back());
   }
   // Each list is read; one more pass writes the result.
@@ -403,8 +408,8 @@ double element_size(const KernelSignature& signature) {
   for (const std::string_view argument : signature.arguments) {
     const KernelSignature inner = parse_signature(argument);
     // Copies are instantiated for a size, OpaqueType<2u>; reductions for ReduceOp<input, ...>.
-    if (inner.base == "OpaqueType") return leading_integer(inner.arguments.front());
-    const auto type = inner.base == "ReduceOp" ? inner.arguments.front() : argument;
+    if (inner.base == "OpaqueType") return leading_integer(first_argument(inner));
+    const auto type = inner.base == "ReduceOp" ? first_argument(inner) : argument;
     if (const double size = last_type_bytes(type); size > 0.0) return size;
   }
   return 4.0;

@@ -31,7 +31,7 @@ constexpr std::array<Row, 2> net_hop{{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}}};
 constexpr double pat_base = 8.0, pat_net_hop = 14.0;
 constexpr double collnet_direct_hop = 3.7, collnet_direct_net = 31.0;
 constexpr double collnet_chain_hop = 2.8, collnet_chain_net = 30.0;
-constexpr double nvls_latency = 25.0, nvls_net = 18.0, nvls_tree_net = 20.9;
+constexpr double nvls_latency = 25.0, nvls_tree_net = 20.9;
 
 // GB/s by generation, for 1, 2 and more nodes.
 using Caps = std::array<Row, 4>;

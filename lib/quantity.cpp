@@ -1,8 +1,9 @@
-#include "quantity.hpp"
+#include <phantora/quantity.hpp>
 
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 namespace phantora {
@@ -13,17 +14,26 @@ struct Scale {
   double factor;
 };
 
-/// A finite, non-negative number times the factor of its unit.
+/// A non-negative number times the factor of its unit, finite, and nothing only if it says so.
 template <std::size_t N>
 std::optional<double> parse(std::string_view text, const std::array<Scale, N>& scales) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || !std::isfinite(number) || number < 0) return std::nullopt;
+  if (error != std::errc{} || !(number >= 0)) return std::nullopt;
   std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   for (const Scale& scale : scales)
-    if (scale.unit == unit) return number * scale.factor;
+    if (scale.unit == unit) {
+      const double value = number * scale.factor;
+      return std::isfinite(value) ? std::optional{value} : std::nullopt;
+    }
   return std::nullopt;
+}
+
+/// Rounded to whole ones. Something never becomes nothing.
+std::optional<std::int64_t> whole(std::optional<double> value) {
+  if (!value || *value > 9e18 || (*value > 0 && *value < 0.5)) return std::nullopt;
+  return std::llround(*value);
 }
 
 constexpr double ki = 1024, mi = ki * 1024, gi = mi * 1024, ti = gi * 1024;
@@ -54,9 +64,8 @@ std::optional<Bandwidth> parse_bandwidth(std::string_view text) {
 std::optional<Duration> parse_duration(std::string_view text) {
   static constexpr std::array<Scale, 5> scales{
       {{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}}};
-  const auto ps = parse(text, scales);
-  if (!ps || *ps > 9e18) return std::nullopt;
-  return Duration{std::llround(*ps)};
+  const auto ps = whole(parse(text, scales));
+  return ps ? std::optional{Duration{*ps}} : std::nullopt;
 }
 
 std::optional<Bytes> parse_bytes(std::string_view text) {
@@ -76,9 +85,8 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
                                                  {"GB", 1e9},
                                                  {"TB", 1e12},
                                                  {"PB", 1e15}}};
-  const auto bytes = parse(text, scales);
-  if (!bytes || *bytes > 9e18) return std::nullopt;
-  return Bytes{std::llround(*bytes)};
+  const auto bytes = whole(parse(text, scales));
+  return bytes ? std::optional{Bytes{*bytes}} : std::nullopt;
 }
 
 }  // namespace phantora

@@ -74,6 +74,12 @@ std::vector<Cable> cables_of(const Topology& topology) {
   return out;
 }
 
+/// JSON's text. A cluster may be called after its file, and those have any bytes for names: what is
+/// not UTF-8 is replaced.
+std::string text_of(const nlohmann::json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string xml(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -172,7 +178,7 @@ std::string render_table(const Cluster& cluster) {
 
 std::string render_dot(const Cluster& cluster) {
   const Topology& topology = cluster.topology;
-  const auto quoted = [](const std::string& name) { return nlohmann::json(name).dump(); };
+  const auto quoted = [](const std::string& name) { return text_of(name, -1); };
   std::string out =
       "graph " + quoted(cluster.name) + " {\n  node [style=filled, fontcolor=white];\n";
   for (const NodeId node : nodes_of(topology))
@@ -218,7 +224,7 @@ std::string render_json(const Cluster& cluster) {
                             {"bytes_per_second", topology.bandwidth(link).bytes_per_second()},
                             {"latency_ps", topology.latency(link).count()}});
   }
-  return out.dump(1) + "\n";
+  return text_of(out, 1) + "\n";
 }
 
 std::string render_svg(const Cluster& cluster) {

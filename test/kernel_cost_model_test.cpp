@@ -145,6 +145,14 @@ TEST(KernelWork, ElementwiseBytesFollowFromTheSignature) {
       13000);
 }
 
+// Programs may have types of these names without template arguments.
+TEST(KernelWork, NamesWeKnowWithoutTheirArgumentsAreRead) {
+  for (const char* name : {"k<OpaqueType>(int)", "k<ReduceOp>(int)",
+                           "k<Metadata<4>>::multi_tensor_apply_kernel(int)"}) {
+    EXPECT_GE(describe({.name = name, .grid = {1, 1, 1}, .block = {32, 1, 1}}).bytes, 0) << name;
+  }
+}
+
 TEST(KernelWork, ElementsFollowFromTheGridWhereTheyAreNotTold) {
   // 128 threads of 8 elements: 1024 per block.
   const KernelWork work = describe(

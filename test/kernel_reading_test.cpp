@@ -5,11 +5,13 @@
 #include "rank/kernel_name.hpp"
 #include "rank/philox.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 namespace phantora::rank {
 namespace {
@@ -39,6 +41,31 @@ TEST(KernelName, SignaturesAreTakenApart) {
   EXPECT_EQ(s.kernel.arguments[5], "false");
   ASSERT_EQ(s.parameters.size(), 4u);
   EXPECT_EQ(s.parameters[1], "c10::BFloat16 const*");
+}
+
+// Any program may have kernels of these names, with no arguments or others.
+TEST(KernelEffect, NamesWeKnowWithoutTheirArgumentsAreUnknownKernels) {
+  for (const char* name : {"softmax_warp_backward", "lpnorm_cleanup", "lpmax_cleanup", "GatherTopK",
+                           "sbtopk::gatherTopK", "nll_loss_backward_reduce_cuda_kernel_1d",
+                           "indexSelectSmallIndex", "max_pool_forward_nchw",
+                           "upsample_nearest2d_out_frame", "tensor_kernel_scan_innermost_dim"}) {
+    const Signature parts = signature(std::string_view{name});
+    EXPECT_EQ(read_rowwise(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_multi_tensor(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_indexing(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_pooling(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_lookup(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_sort(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_scan(parts, {}), nullptr) << name;
+  }
+}
+
+TEST(KernelEffect, NumbersInNamesAreBelievedWithinReason) {
+  const Signature parts =
+      signature(std::string_view{"at::native::vectorized_elementwise_kernel<4, "
+                                 "at::native::(anonymous namespace)::f()::{lambda(float)#1}, "
+                                 "std::array<char*, 9999999999999999999ul> >(int)"});
+  EXPECT_EQ(read_elementwise(parts, {}), nullptr);
 }
 
 TEST(KernelName, LambdasNameTheirFunction) {
@@ -120,6 +147,72 @@ TEST(FatBinary, DecompressesLz4) {
   EXPECT_EQ(std::memcmp(out.data(), "abcabcabc!", 10), 0);
   entry.decompressed = 5;  // more comes out than was announced
   EXPECT_TRUE(decompress(entry).empty());
+}
+
+TEST(FatBinary, DecompressesZstandard) {
+  std::vector<std::byte> code(300'000);
+  std::mt19937 random{3};
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    code[i] = static_cast<std::byte>(i % 5000 < 100 ? random() : 0);
+  }
+  std::vector<std::byte> frame(ZSTD_compressBound(code.size()));
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), code.data(), code.size(), 3));
+  FatBinary::Entry entry;
+  entry.payload = frame;
+  entry.compressed = frame.size();
+  entry.decompressed = code.size();
+  EXPECT_EQ(decompress(entry), code);
+  entry.decompressed = code.size() - 1;  // more comes out than was announced
+  EXPECT_TRUE(decompress(entry).empty());
+  entry.decompressed = code.size();
+  entry.compressed = frame.size() - 1;
+  EXPECT_TRUE(decompress(entry).empty());
+}
+
+TEST(FatBinary, AnAnnouncedSizeIsNotBelieved) {
+  const std::uint8_t lz4[] = {0x10, '!'};
+  FatBinary::Entry entry;
+  entry.payload = std::as_bytes(std::span{lz4});
+  entry.compressed = sizeof lz4;
+  entry.decompressed = std::size_t{1} << 62;  // no such memory
+  EXPECT_TRUE(decompress(entry).empty());
+  std::vector<std::byte> frame(ZSTD_compressBound(5));
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), "hello", 5, 3));
+  entry.payload = frame;
+  entry.compressed = frame.size();
+  EXPECT_EQ(decompress(entry).size(), 5u);
+}
+
+/// A container with one entry for `architecture`, of this many bytes as it says.
+std::vector<std::byte> container(std::uint32_t architecture, std::uint64_t payload_size) {
+  struct {
+    std::uint32_t magic = 0xba55ed50;
+    std::uint16_t version = 1, header_size = 16;
+    std::uint64_t size = 128;
+    struct Entry {
+      std::uint16_t kind = 2, version = 1;
+      std::uint32_t header_size = 64;
+      std::uint64_t payload_size = 0;
+      std::uint32_t compressed_size = 0, unknown = 0, version_of_isa = 0, architecture = 90;
+      std::array<std::uint64_t, 4> rest{};
+    } first, second;
+  } file;
+  file.first.architecture = architecture;
+  file.first.payload_size = payload_size;
+  const auto bytes = std::as_bytes(std::span{&file, 1});
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(FatBinary, EntriesEndWithTheContainer) {
+  EXPECT_EQ(FatBinary{container(90, 0).data()}.entries().size(), 2u);
+  // One that takes the place of the next back to this one was read for ever.
+  EXPECT_TRUE(FatBinary{container(90, std::uint64_t{0} - 64).data()}.entries().empty());
+  EXPECT_TRUE(FatBinary{container(90, 65).data()}.entries().empty());
+}
+
+TEST(FatBinary, ArchitecturesAreAnyNumber) {
+  FatBinary code{container(0x80000000, 0).data()};
+  EXPECT_FALSE(code.find("kernel", 90));
 }
 
 TEST(FatBinary, MalformedInputGivesNothing) {

@@ -68,6 +68,24 @@ TEST(QueryText, MalformedTextIsRefused) {
   }
 }
 
+// 2^32 would become 0, -1 the largest, 1e30 anything, and true 1.
+TEST(QueryText, NumbersThatDoNotFitAreRefused) {
+  const std::string rest = R"(,"block":[1,1,1],"shared":0,"flops":0,"attributes":{})";
+  const auto text = [&](const std::string& grid, const std::string& bytes,
+                        const std::string& features) {
+    return R"({"name":"k","grid":)" + grid + R"(,"bytes":)" + bytes + R"(,"features":)" + features +
+           rest + "}";
+  };
+  EXPECT_EQ(query_from_text(text("[1,2,4294967295]", "1e30", "{}")).bytes, 1e30);
+  for (const char* grid : {"[1,1,4294967296]", "[1,1,-1]", "[1,1,1e30]", "[1,1,1.5]", "[1,1,true]",
+                           "[1,1,1,1]", "{}"}) {
+    EXPECT_THROW((void)query_from_text(text(grid, "0", "{}")), ConfigError) << grid;
+  }
+  EXPECT_THROW((void)query_from_text(text("[1,1,1]", "true", "{}")), ConfigError);
+  EXPECT_THROW((void)query_from_text(text("[1,1,1]", "0", "[1]")), ConfigError);
+  EXPECT_THROW((void)query_from_text(text("[1,1,1]", "0", R"({"m":false})")), ConfigError);
+}
+
 TEST(QueryText, DamagedTextIsRefusedOrReadable) {
   const std::string good = to_text(example());
   for (std::size_t length = 0; length < good.size(); ++length) {

@@ -423,6 +423,8 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
       EXPECT_TRUE(contains(message, part)) << part << ": " << message;
   };
   names("", {"c.toml", "[[hosts]]"});
+  names("name = 3\n[[hosts]]", {"c.toml:1", "cluster.name = 3", "text"});
+  names("[[hosts]]\nmemory = \"0GB\"", {"c.toml:1", "memory", "more than nothing"});
   names("hosts = 3", {"c.toml:1", "[[hosts]]"});
   names("[[hosts]]\ngpu = \"h300\"", {"c.toml:2", "hosts.gpu", "h300", "h200"});
   names("[[hosts]]\n\ncount = \"two\"", {"c.toml:3", "hosts.count", "two", "whole number"});
@@ -551,6 +553,12 @@ TEST(TopologyRender, JsonHoldsEveryNodeAndLink) {
   EXPECT_EQ(it["hosts"][1]["gpus"].size(), 4U);
   EXPECT_EQ(it["links"][0]["bytes_per_second"],
             cluster.topology.bandwidth(LinkId{0}).bytes_per_second());
+}
+
+TEST(TopologyRender, FilesMayHaveAnyName) {
+  const Cluster cluster = parse_cluster_toml("[[hosts]]", "caf\xe9.toml");
+  EXPECT_EQ(nlohmann::json::parse(render_json(cluster))["name"], "caf\xef\xbf\xbd.toml");  // U+FFFD
+  EXPECT_TRUE(contains(render_dot(cluster), "caf\xef\xbf\xbd.toml"));
 }
 
 TEST(TopologyRender, DotAndSvgDrawEveryGpuOfASmallCluster) {

@@ -4,15 +4,38 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
+
 namespace phantora::channel {
 namespace {
 
 using Json = nlohmann::json;
 
 Json to_json(const KernelQuery::Dim3& d) { return {d.x, d.y, d.z}; }
+
+ConfigError malformed(const std::string& what) {
+  return ConfigError{"malformed kernel query on the channel: " + what};
+}
+
+// The library's own conversions cut numbers to fit, and take true for one.
+std::uint32_t whole(const Json& json) {
+  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > most) {
+    throw malformed("expected a whole number of up to 32 bits, got " + json.dump());
+  }
+  return json.get<std::uint32_t>();
+}
+double real(const Json& json) {
+  if (!json.is_number()) throw malformed("expected a number, got " + json.dump());
+  return json.get<double>();
+}
 KernelQuery::Dim3 dim3_from(const Json& json) {
-  return {json.at(0).get<std::uint32_t>(), json.at(1).get<std::uint32_t>(),
-          json.at(2).get<std::uint32_t>()};
+  if (!json.is_array() || json.size() != 3) throw malformed("expected [x,y,z], got " + json.dump());
+  return {whole(json[0]), whole(json[1]), whole(json[2])};
+}
+const Json& object(const Json& json) {
+  if (!json.is_object()) throw malformed("expected {...}, got " + json.dump());
+  return json;
 }
 
 }  // namespace
@@ -37,16 +60,18 @@ KernelQuery query_from_text(std::string_view text) {
     query.name = json.at("name").get<std::string>();
     query.grid = dim3_from(json.at("grid"));
     query.block = dim3_from(json.at("block"));
-    query.shared_bytes = json.at("shared").get<std::uint32_t>();
-    query.bytes = json.at("bytes").get<double>();
-    query.flops = json.at("flops").get<double>();
-    for (const auto& [key, value] : json.at("features").items()) query.features[key] = value;
-    for (const auto& [key, value] : json.at("attributes").items()) {
+    query.shared_bytes = whole(json.at("shared"));
+    query.bytes = real(json.at("bytes"));
+    query.flops = real(json.at("flops"));
+    for (const auto& [key, value] : object(json.at("features")).items()) {
+      query.features[key] = real(value);
+    }
+    for (const auto& [key, value] : object(json.at("attributes")).items()) {
       query.attributes[key] = value.get<std::string>();
     }
     return query;
   } catch (const Json::exception& error) {
-    throw ConfigError{std::string{"malformed kernel query on the channel: "} + error.what()};
+    throw malformed(error.what());
   }
 }
 

@@ -22,9 +22,9 @@ namespace phantora::rank {
 namespace {
 
 // Windows lie where neither the program, the heap nor shared libraries are placed by Linux on
-// x86-64 with 47 address bits. 1 TiB each holds every GPU's memory with room for address ranges
-// that are reserved without memory (the upper half).
-constexpr std::uint64_t first_window = 0x6000'0000'0000;
+// x86-64 with 47 address bits, nor AddressSanitizer its heap. 1 TiB each holds every GPU's memory
+// with room for address ranges that are reserved without memory (the upper half).
+constexpr std::uint64_t first_window = 0x6800'0000'0000;
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
 constexpr int max_devices = 16;
 

@@ -157,6 +157,7 @@ class Elementwise final : public Meaning {
 
 std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
                               std::optional<std::size_t> operands) {
+  if (operands && *operands > max_operands) return nullptr;
   auto function = elementwise_function(functor);
   std::vector<ElementType> types;
   if (function) {

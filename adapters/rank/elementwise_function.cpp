@@ -213,7 +213,7 @@ std::size_t closure_bytes(std::initializer_list<std::size_t> captures) {
   return (size + alignment - 1) / alignment * alignment + host_pointer_bytes;
 }
 
-std::vector<ElementType> types(const std::vector<std::string_view>& names) {
+std::vector<ElementType> types(const NameParts& names) {
   std::vector<ElementType> result;
   for (const auto name : names) {
     const auto type = element_type_named(name);
@@ -226,9 +226,9 @@ std::vector<ElementType> types(const std::vector<std::string_view>& names) {
 /// The name that decides a functor's meaning: its class, or the function that the lambda is in.
 struct Functor {
   std::string_view key;
-  std::vector<std::string_view> arguments;   ///< template arguments of the class or function
-  std::vector<std::string_view> parameters;  ///< of a lambda
-  std::vector<int> path;                     ///< of a lambda
+  NameParts arguments;    ///< template arguments of the class or function
+  NameParts parameters;   ///< of a lambda
+  std::vector<int> path;  ///< of a lambda
   bool is_lambda = false;
 };
 

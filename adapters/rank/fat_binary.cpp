@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 
 #include <elf.h>
 #include <zstd.h>
@@ -82,8 +83,31 @@ void for_each_attribute(std::span<const std::byte> section, F visit) {
   }
 }
 
+/// Zstandard. Empty on malformed input, and where more comes out than `size`, which is believed
+/// only as far as something does.
+std::vector<std::byte> zstandard(std::span<const std::byte> in, std::size_t size) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context{ZSTD_createDCtx(),
+                                                                     ZSTD_freeDCtx};
+  std::vector<std::byte> out(std::min(size, 16 * in.size()));
+  ZSTD_inBuffer from{in.data(), in.size(), 0};
+  for (std::size_t done = 0;;) {
+    ZSTD_outBuffer to{out.data(), out.size(), done};
+    const std::size_t more = ZSTD_decompressStream(context.get(), &to, &from);
+    if (ZSTD_isError(more)) return {};
+    done = to.pos;
+    if (more == 0) {
+      out.resize(done);
+      return out;
+    }
+    if (done < out.size() || out.size() == size) return {};  // the input ends early, or goes on
+    out.resize(std::min(size, 2 * out.size()));
+  }
+}
+
 /// Raw LZ4 block (lz4_Block_format.md). Empty on malformed input.
 std::vector<std::byte> lz4(std::span<const std::byte> in, std::size_t size) {
+  constexpr std::size_t most_per_byte = 255;  // of a match's length
+  if (size / most_per_byte > in.size()) return {};
   std::vector<std::byte> out;
   out.reserve(size);
   std::size_t i = 0;
@@ -234,7 +258,11 @@ FatBinary::FatBinary(const void* image) {
   const std::span<const std::byte> all{first + header.header_size, header.size};
   for (std::size_t offset = 0; offset < all.size();) {
     const auto entry = at<EntryHeader>(all, offset);
-    if (!entry || entry->header_size == 0) break;
+    const std::uint64_t rest = all.size() - offset;
+    if (!entry || entry->header_size == 0 || entry->header_size > rest ||
+        entry->payload_size > rest - entry->header_size) {
+      break;
+    }
     if (entry->kind == kind_elf) {
       Entry e;
       e.architecture = static_cast<int>(entry->architecture);
@@ -258,13 +286,7 @@ std::size_t FatBinary::bytes_read() const noexcept {
 std::vector<std::byte> decompress(const FatBinary::Entry& entry) {
   if (entry.compressed == 0) return {entry.payload.begin(), entry.payload.end()};
   const auto in = part(entry.payload, 0, entry.compressed);
-  if (at<std::uint32_t>(in, 0) == ZSTD_MAGICNUMBER) {
-    std::vector<std::byte> out(entry.decompressed);
-    const std::size_t size = ZSTD_decompress(out.data(), out.size(), in.data(), in.size());
-    if (ZSTD_isError(size)) return {};
-    out.resize(size);
-    return out;
-  }
+  if (at<std::uint32_t>(in, 0) == ZSTD_MAGICNUMBER) return zstandard(in, entry.decompressed);
   return lz4(in, entry.decompressed);
 }
 
@@ -273,7 +295,7 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
   for (Entry& entry : entries_) order.push_back(&entry);
   const auto distance = [&](const Entry* e) {
     // Older code before newer; what is specific to one architecture runs on that one alone.
-    const int d = architecture - e->architecture;
+    const auto d = std::int64_t{architecture} - e->architecture;
     return d >= 0 ? 2 * d + (e->specific && d > 0 ? 1000 : 0) : 10000 - 2 * d;
   };
   std::stable_sort(order.begin(), order.end(),

@@ -324,7 +324,7 @@ std::unique_ptr<Meaning> read_scatter(const TemplateName& kernel) {
   Scatter kind;
   kind.fills = fills;
   std::size_t argument = 0;
-  if (!fills) kind.scatters = type.arguments.at(argument++) == "true";
+  if (!fills) kind.scatters = type.arguments[argument++] == "true";
   if (type.arguments.size() != argument + 2) return nullptr;
   kind.element = moved_bytes(type.arguments[argument]);
   kind.type = element_type_named(type.arguments[argument]);
@@ -464,7 +464,7 @@ std::unique_ptr<Meaning> index_add(const TemplateName& kernel, bool large) {
 /// vectorized_gather_kernel<alignment, index>(out, source, indices, count, slice bytes, size of the
 /// dimension, source and out stride in bytes, whether negative indices are allowed)
 std::unique_ptr<Meaning> gather_slices(const TemplateName& kernel) {
-  const auto index_type = element_type_named(kernel.arguments.at(1));
+  const auto index_type = element_type_named(kernel.arguments[1]);
   if (!index_type) return nullptr;
   return meaning([type = *index_type](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t count = arguments.get<std::uint32_t>(3);

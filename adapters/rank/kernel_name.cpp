@@ -51,8 +51,8 @@ std::size_t behind_bracket(std::string_view text, std::size_t open) {
   return close == std::string_view::npos ? text.size() : close + 1;
 }
 
-std::vector<std::string_view> list(std::string_view text) {
-  std::vector<std::string_view> items;
+NameParts list(std::string_view text) {
+  NameParts items;
   text = trimmed(text);
   while (!text.empty()) {
     const std::size_t comma = find_outside(text, ",");

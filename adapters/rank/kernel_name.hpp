@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,10 +12,20 @@ namespace phantora::rank {
 /// The demangled signature; `mangled` itself when it is not a C++ name.
 std::string demangled(const char* mangled);
 
+/// Parts of a name, with an empty one wherever there is none: kernels are the program's, and one
+/// may bear a name that we know, with fewer arguments.
+class NameParts : public std::vector<std::string_view> {
+ public:
+  using vector::vector;
+  std::string_view operator[](std::size_t i) const { return i < size() ? data()[i] : ""; }
+  [[nodiscard]] std::string_view front() const { return (*this)[0]; }
+  [[nodiscard]] std::string_view back() const { return empty() ? "" : data()[size() - 1]; }
+};
+
 /// A name with template arguments, e.g. "at::native::FillFunctor<float>".
 struct TemplateName {
-  std::string_view name;                    ///< without arguments: "at::native::FillFunctor"
-  std::vector<std::string_view> arguments;  ///< "float"
+  std::string_view name;  ///< without arguments: "at::native::FillFunctor"
+  NameParts arguments;    ///< "float"
 };
 /// Reads a type or a function's name, without parameter list.
 TemplateName template_name(std::string_view text);
@@ -22,7 +33,7 @@ TemplateName template_name(std::string_view text);
 /// A kernel's signature: "void f<float>(int, float*)".
 struct Signature {
   TemplateName kernel;
-  std::vector<std::string_view> parameters;
+  NameParts parameters;
 };
 Signature signature(std::string_view text);
 
@@ -31,9 +42,9 @@ std::string_view unqualified(std::string_view name);
 
 /// A lambda: "at::native::f<float>(int)::{lambda()#2}::operator()() const::{lambda(float)#1}".
 struct LambdaName {
-  TemplateName function;                     ///< that it is written in: "at::native::f", "float"
-  std::vector<int> path;                     ///< numbers of the lambdas, outermost first: 2, 1
-  std::vector<std::string_view> parameters;  ///< of the innermost: "float"
+  TemplateName function;  ///< that it is written in: "at::native::f", "float"
+  std::vector<int> path;  ///< numbers of the lambdas, outermost first: 2, 1
+  NameParts parameters;   ///< of the innermost: "float"
 };
 /// `function.name` is empty when `text` is not a lambda.
 LambdaName lambda_name(std::string_view text);

@@ -66,7 +66,7 @@ std::unique_ptr<Meaning> search_sorted(const TemplateName& kernel) {
 
 /// compute_cuda_kernel<index>(repeats, their inclusive sums, result, rows, size of the result)
 std::unique_ptr<Meaning> repeat_interleave(const TemplateName& kernel) {
-  const auto type = element_type_named(kernel.arguments.at(0));
+  const auto type = element_type_named(kernel.arguments[0]);
   if (!type) return nullptr;
   return meaning([type = *type](const Arguments& a) -> std::optional<Effect> {
     const auto rows = a.get<std::size_t>(3), result = a.get<std::size_t>(4);
@@ -95,7 +95,7 @@ std::unique_ptr<Meaning> repeat_interleave(const TemplateName& kernel) {
 /// elements of a slice, stride before, slices before, accumulates): adds gradients to the slices
 /// that the indices name.
 std::unique_ptr<Meaning> accumulate(const TemplateName& kernel) {
-  const auto type = element_type_named(kernel.arguments.at(0));
+  const auto type = element_type_named(kernel.arguments[0]);
   if (!type) return nullptr;
   return meaning([type = *type](const Arguments& a) -> std::optional<Effect> {
     const auto count = a.get<std::size_t>(4), slice = a.get<std::size_t>(5),
@@ -174,7 +174,7 @@ std::unique_ptr<Meaning> scatter() {
 /// compute_mode<type, ...>(in, values, indices, columns, rows): the most frequent value of a row,
 /// the least of equals, and where it comes last.
 std::unique_ptr<Meaning> mode(const TemplateName& kernel) {
-  const auto type = element_type_named(kernel.arguments.at(0));
+  const auto type = element_type_named(kernel.arguments[0]);
   if (!type) return nullptr;
   return meaning([type = *type](const Arguments& a) -> std::optional<Effect> {
     const TensorInfo values = TensorInfo::read(a, 1), indices = TensorInfo::read(a, 2);

@@ -161,9 +161,9 @@ Value value_at(const Arguments& arguments, std::size_t parameter, ElementType ty
 }
 
 struct Functor {
-  std::string_view name;                    ///< "BinaryOpScalarFunctor"
-  std::vector<std::string_view> arguments;  ///< of the functor: <T, depth, reads, result>
-  std::string_view operation;               ///< second argument of the kernel: "plus"
+  std::string_view name;       ///< "BinaryOpScalarFunctor"
+  NameParts arguments;         ///< of the functor: <T, depth, reads, result>
+  std::string_view operation;  ///< second argument of the kernel: "plus"
   std::string_view operation_text;
   ElementType type{};
 };

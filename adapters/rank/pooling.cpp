@@ -37,7 +37,7 @@ std::unique_ptr<Meaning> multiple_outputs(const TemplateName& kernel) {
 /// Pooling of planes: `count` outputs (forward) or inputs (backward) are written, with indices of 8
 /// bytes where the window's maximum is kept.
 std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view name) {
-  const std::size_t element = moved_bytes(kernel.arguments.at(0));
+  const std::size_t element = moved_bytes(kernel.arguments[0]);
   if (element == 0) return nullptr;
   const bool maximum = name.starts_with("max_pool");
   const bool backward = name.find("backward") != std::string_view::npos;

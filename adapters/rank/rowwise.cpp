@@ -119,8 +119,8 @@ std::unique_ptr<Meaning> read_softmax(const TemplateName& kernel, std::string_vi
 /// (gradient of the input, output or gradient, gradient or output, columns) with a row per block,
 /// or softmax_warp_backward(..., rows, stride, columns, mask).
 std::unique_ptr<Meaning> softmax_backward(const TemplateName& kernel, bool warp) {
-  const std::size_t first = element_type_named(kernel.arguments.at(0)) ? 0 : 1;
-  const auto type = element_type_named(kernel.arguments.at(first));
+  const std::size_t first = element_type_named(kernel.arguments[0]) ? 0 : 1;
+  const auto type = element_type_named(kernel.arguments[first]);
   if (!type) return nullptr;
   return meaning([=, size = size_of(*type)](const Arguments& a) -> std::optional<Effect> {
     const auto number = [&](std::size_t p) {
@@ -235,7 +235,7 @@ std::unique_ptr<Meaning> nll_loss(const TemplateName& kernel, bool matrix) {
 /// nll_loss_backward_reduce_cuda_kernel_2d(gradient, output gradient, target, weights, total
 /// weight, mean, rows, columns, classes, ignored): the rest of the gradient was set to zero before.
 std::unique_ptr<Meaning> nll_loss_backward(const TemplateName& kernel) {
-  const auto type = element_type_named(kernel.arguments.at(0));
+  const auto type = element_type_named(kernel.arguments[0]);
   const auto index = element_type_named(kernel.arguments.back());
   if (!type || !index) return nullptr;
   return meaning([=, size = size_of(*type),
@@ -253,7 +253,7 @@ std::unique_ptr<Meaning> nll_loss_backward(const TemplateName& kernel) {
 /// fused_dropout_kernel[_vec]<type, ...>(in, out, mask, elements, ...): not executed, since its
 /// inputs are activations.
 std::unique_ptr<Meaning> dropout(const TemplateName& kernel) {
-  const auto type = element_type_named(kernel.arguments.at(0));
+  const auto type = element_type_named(kernel.arguments[0]);
   if (!type) return nullptr;
   return meaning([size = size_of(*type)](const Arguments& a) -> std::optional<Effect> {
     const auto count =

@@ -2,7 +2,7 @@
 # with stand-ins for process.hpp and timeline.hpp.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
-add_library(phantora_small_data OBJECT
+set(sources
   arithmetic.cpp
   attention.cpp
   batch_norm.cpp
@@ -31,7 +31,8 @@ add_library(phantora_small_data OBJECT
   sort.cpp
   sparse_bytes.cpp
 )
-target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
+list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
+add_library(phantora_small_data OBJECT ${sources})
+target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
 target_link_libraries(phantora_small_data PUBLIC phantora::phantora PkgConfig::zstd
                       PRIVATE phantora_options)
-target_link_libraries(phantora_rank PRIVATE phantora_small_data)

@@ -69,8 +69,9 @@ inline std::size_t moved_bytes(std::string_view type) {
   if (const auto named = element_type_named(type)) return size_of(*named);
   const TemplateName name = template_name(type);
   if (unqualified(name.name) != "OpaqueType" || name.arguments.size() != 1) return 0;
-  return static_cast<std::size_t>(
-      std::strtoul(std::string{name.arguments[0]}.c_str(), nullptr, 10));
+  constexpr std::size_t widest = 16;  // complex<double>
+  const std::size_t bytes = std::strtoul(std::string{name.arguments[0]}.c_str(), nullptr, 10);
+  return bytes <= widest ? bytes : 0;
 }
 
 }  // namespace phantora::rank

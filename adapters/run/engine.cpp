@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include <linux/futex.h>
@@ -34,6 +35,7 @@ std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 
 /// Ids that ranks choose are unique within their process; these are within the run.
 std::uint64_t global(ProcessIndex process, std::uint64_t id) {
+  PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
   return (static_cast<std::uint64_t>(process) << 40U) | id;
 }
 
@@ -80,6 +82,23 @@ CollectiveOp collective_op(channel::Collective op) {
   throw Error{"the channel carried an unknown collective"};
 }
 
+/// Slots of the process's threads. It writes their number, and may have overwritten it.
+std::uint32_t thread_count(const channel::RankShared& shared) {
+  constexpr std::uint32_t most = channel::max_threads;
+  return std::min(most, shared.thread_count.load(std::memory_order_acquire));
+}
+
+/// What a rank's hook checks before it asks: a record that says otherwise was overwritten.
+void expect_valid(const channel::CollectiveRecord& call, int rank, int ranks) {
+  constexpr std::uint64_t most_elements = std::uint64_t{1} << 40U;
+  PHANTORA_EXPECTS(rank < ranks && call.peer >= 0 && call.peer < ranks, "ranks of a communicator");
+  PHANTORA_EXPECTS(call.op <= static_cast<std::uint8_t>(channel::Collective::recv), "an operation");
+  PHANTORA_EXPECTS(call.type <= static_cast<std::uint8_t>(channel::DataType::float8e5m2), "a type");
+  PHANTORA_EXPECTS(call.reduction <= static_cast<std::uint8_t>(channel::Reduction::premul_sum),
+                   "a reduction");
+  PHANTORA_EXPECTS(call.count < most_elements, "a number of elements");
+}
+
 /// Bytes as Communicator::plan counts them.
 Bytes total_bytes(const channel::CollectiveRecord& record, int ranks) {
   const auto one =
@@ -98,6 +117,7 @@ Bytes total_bytes(const channel::CollectiveRecord& record, int ranks) {
 }
 
 /// Handles that ranks hold: which communicator, and who they are in it.
+constexpr std::uint64_t max_ranks = std::uint64_t{1} << 20U;
 std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
   return ((communicator + 1) << 20U) | rank;
 }
@@ -312,7 +332,7 @@ void Engine::disconnect(Process& process) {
     const auto rank = started_.find(process.hello.rank);
     if (rank != started_.end() && rank->second != process.hello.pid) {
       Time stopped{};
-      for (std::uint32_t i = 0; i < process.shared->thread_count.load(); ++i) {
+      for (std::uint32_t i = 0; i < thread_count(*process.shared); ++i) {
         stopped = std::max(stopped, time_of(process.shared->threads[i].clock_ps.load()));
       }
       expected_[rank->first] = {.pid = rank->second, .bound = stopped};
@@ -351,28 +371,45 @@ void Engine::drain(Process& process) {
   const std::uint64_t written = shared.written.load(std::memory_order_acquire);
   std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
   if (at == written) return;
+  if (written - at > channel::ring_bytes) throw_overwritten(process, "the ring's end");
   last_progress_ = process.heard = Clock::now();
   std::vector<std::byte> payload;
   const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
     const std::uint64_t offset = position % channel::ring_bytes;
     const std::size_t first = std::min<std::size_t>(into.size(), channel::ring_bytes - offset);
-    std::memcpy(into.data(), shared.ring.data() + offset, first);
-    std::memcpy(into.data() + first, shared.ring.data(), into.size() - first);
+    const auto rest =
+        std::copy_n(shared.ring.begin() + static_cast<std::ptrdiff_t>(offset), first, into.begin());
+    std::copy_n(shared.ring.begin(), into.size() - first, rest);
   };
   while (at != written) {
     Record record{};
     take(at, std::as_writable_bytes(std::span{&record, 1}));
+    const std::uint64_t length =
+        sizeof record + (record.payload_bytes + sizeof record - 1) / sizeof record * sizeof record;
+    if (length > written - at) throw_overwritten(process, "a record's length");
     payload.resize(record.payload_bytes);
     take(at + sizeof record, payload);
-    at += sizeof record + (payload.size() + sizeof record - 1) / sizeof record * sizeof record;
-    handle(process, record, payload);
+    at += length;
+    try {
+      handle(process, record, payload);
+    } catch (const std::logic_error& broken) {
+      throw_overwritten(process, broken.what());
+    }
     shared.consumed.store(at, std::memory_order_release);
   }
   shared.space_sequence.fetch_add(1, std::memory_order_release);
   wake(shared.space_sequence);
 }
 
+void Engine::throw_overwritten(const Process& process, const std::string& found) const {
+  throw Error{name_of(process.index) +
+              " sent what no rank sends: it may have written over the memory that it shares with "
+              "the simulation (" +
+              found + ")"};
+}
+
 void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
+  PHANTORA_EXPECTS(record.clock_ps >= 0 && record.clock_ps < channel::no_time / 2, "a clock");
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
@@ -424,7 +461,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
       return;
     case Op::synchronize:
-      process.threads[record.thread].blocked = true;
+      block(process, record.thread);
       session_.synchronize(process.index, record.thread, clock, marker);
       return;
     case Op::query: {
@@ -435,7 +472,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
               {.clock_ps = record.clock_ps, .value = completed && *completed <= clock ? 1 : 0});
         return;
       }
-      process.threads[record.thread].blocked = true;
+      block(process, record.thread);
       session_.query(process.index, record.thread, clock, marker);
       return;
     }
@@ -447,13 +484,12 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
              .value = start && end ? (*end - *start).count() : channel::no_time});
       return;
     }
-    case Op::join_communicator: {
-      process.threads[record.thread].blocked = true;
+    case Op::join_communicator:
+      block(process, record.thread);
       handle_join(process, record, payload);
       return;
-    }
     case Op::split_communicator:
-      process.threads[record.thread].blocked = true;
+      block(process, record.thread);
       handle_split(process, record);
       return;
   }
@@ -465,6 +501,7 @@ void Engine::handle_collective(Process& process, const Record& record,
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   std::vector<channel::CollectiveRecord> calls(payload.size() / sizeof(channel::CollectiveRecord));
+  PHANTORA_EXPECTS(!calls.empty(), "a group has operations");
   std::memcpy(calls.data(), payload.data(), calls.size() * sizeof(channel::CollectiveRecord));
 
   const std::uint64_t handle = calls.front().communicator;
@@ -474,6 +511,7 @@ void Engine::handle_collective(Process& process, const Record& record,
   std::vector<SendRecv> messages;
   Tagged message_tag{.process = process.index, .tickets = {}};
   for (const channel::CollectiveRecord& call : calls) {
+    expect_valid(call, rank, ranks);
     const auto op = static_cast<channel::Collective>(call.op);
     const bool message = op == channel::Collective::send || op == channel::Collective::recv;
     const bool sends = op == channel::Collective::send;
@@ -540,6 +578,7 @@ std::uint64_t Engine::add_communicator(std::vector<Member> members) {
 
 void Engine::handle_join(Process& process, const Record& record,
                          std::span<const std::byte> payload) {
+  PHANTORA_EXPECTS(record.a <= max_ranks && record.b < record.a, "a rank of its communicator");
   std::vector<std::byte> id{payload.begin(), payload.end()};
   Join& join = joins_[id];
   join.ranks = static_cast<int>(record.a);
@@ -571,6 +610,8 @@ void Engine::handle_join(Process& process, const Record& record,
 void Engine::handle_split(Process& process, const Record& record) {
   const std::uint64_t parent = (record.a >> 20U) - 1;
   const int rank = static_cast<int>(record.a & 0xfffffU);
+  const std::vector<Member> parents = communicators_.at(parent).members;
+  PHANTORA_EXPECTS(static_cast<std::size_t>(rank) < parents.size(), "a rank of the communicator");
   const auto call = std::pair{parent, split_calls_[{parent, rank}]++};
   Split& split = splits_[call];
   split.waiting.push_back({.process = process.index,
@@ -579,7 +620,6 @@ void Engine::handle_split(Process& process, const Record& record) {
                            .color = static_cast<std::int64_t>(record.b),
                            .key = static_cast<std::int64_t>(record.c),
                            .clock_ps = record.clock_ps});
-  const std::vector<Member> parents = communicators_.at(parent).members;
   if (split.waiting.size() < parents.size()) return;
   std::vector<Split::Waiting> all = std::move(split.waiting);
   splits_.erase(call);
@@ -621,7 +661,7 @@ Time Engine::bound(const Process& process) const {
   if (!process.welcomed) return Time{};
   Time running = never, waiting = Time{};
   bool any_running = false, any_waiting = false, any_blocked = false;
-  const std::uint32_t count = process.shared->thread_count.load(std::memory_order_acquire);
+  const std::uint32_t count = thread_count(*process.shared);
   for (std::uint32_t i = 0; i < count; ++i) {
     const channel::ThreadSlot& slot = process.shared->threads[i];
     if (const auto known = process.threads.find(i); known != process.threads.end()) {
@@ -701,6 +741,11 @@ void Engine::progress() {
   }
 }
 
+void Engine::block(Process& process, std::uint32_t thread) {
+  PHANTORA_EXPECTS(thread < channel::max_threads, "a thread's slot");
+  process.threads[thread].blocked = true;
+}
+
 void Engine::hold(Process& process, std::uint32_t thread, Reply answer) {
   process.threads[thread].held = answer;
 }
@@ -710,7 +755,7 @@ int Engine::running() const {
   for (const Process& process : processes_) {
     if (process.ended || !process.welcomed || process.idle) continue;
     bool runs = false;
-    const std::uint32_t threads = process.shared->thread_count.load(std::memory_order_acquire);
+    const std::uint32_t threads = thread_count(*process.shared);
     for (std::uint32_t i = 0; i < threads; ++i) {
       const auto known = process.threads.find(i);
       const bool blocked =
@@ -860,7 +905,7 @@ bool Engine::sample_idleness() {
 
 void Engine::note_sleep(Process& process) const {
   if (process.shared == nullptr) return;
-  const std::uint32_t count = process.shared->thread_count.load(std::memory_order_acquire);
+  const std::uint32_t count = thread_count(*process.shared);
   for (std::uint32_t i = 0; i < count; ++i) {
     const channel::ThreadSlot& slot = process.shared->threads[i];
     if (slot.state.load() != ThreadState::sleeping) continue;

@@ -134,6 +134,9 @@ class Engine {
 
   [[nodiscard]] Time bound(const Process& process) const;
   void progress();
+  /// @throws Error that names the rank, and what in its records cannot be.
+  [[noreturn]] void throw_overwritten(const Process& process, const std::string& found) const;
+  void block(Process& process, std::uint32_t thread);
   void hold(Process& process, std::uint32_t thread, channel::Reply reply);
   void release_held();
   void reply(Process& process, std::uint32_t thread, const channel::Reply& reply);

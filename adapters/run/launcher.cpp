@@ -8,6 +8,7 @@
 #include <phantora/builtin_cost_model.hpp>
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/quantity.hpp>
 #include <phantora/trace.hpp>
 
 #include <algorithm>
@@ -43,18 +44,12 @@ using std::chrono::steady_clock;
 /// Exit statuses of our own, as sysexits.h has them.
 constexpr int unavailable = 69, software = 70;
 
-/// "141GiB", "80e9", "1024MB".
-Bytes parse_size(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  static const std::map<std::string, double> units = {
-      {"", 1},     {"B", 1},      {"KB", 1e3},        {"MB", 1e6},
-      {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
-  const auto unit = units.find(end);
-  if (end == text.c_str() || unit == units.end() || !(value > 0)) {
+Bytes parse_gpu_memory(const std::string& text) {
+  const auto size = parse_bytes(text);
+  if (!size || *size == Bytes{}) {
     throw ConfigError{"--gpu-memory " + text + ": expected a size such as 80GB or 24GiB"};
   }
-  return Bytes{static_cast<std::int64_t>(value * unit->second)};
+  return *size;
 }
 
 int available_cores() {
@@ -356,7 +351,7 @@ class Supervisor {
   GpuModel cluster_gpu() const {
     GpuModel gpu = gpu_model(cluster_.gpu_model);
     if (cluster_.gpu_memory) gpu.memory = *cluster_.gpu_memory;
-    if (options_.gpu_memory) gpu.memory = parse_size(*options_.gpu_memory);
+    if (options_.gpu_memory) gpu.memory = parse_gpu_memory(*options_.gpu_memory);
     return gpu;
   }
 
@@ -439,7 +434,7 @@ int launch(const LaunchOptions& options) {
   // Bad input is said before anything is started.
   (void)parse_cluster(options.cluster);
   (void)hook_directory();
-  if (options.gpu_memory) (void)parse_size(*options.gpu_memory);
+  if (options.gpu_memory) (void)parse_gpu_memory(*options.gpu_memory);
   check_writable("report", options.report);
   check_writable("trace", options.trace);
   check_program(options.command.front());

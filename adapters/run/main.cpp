@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
@@ -22,15 +24,20 @@ int main(int argc, char** argv) {
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
   run->add_option("--host-time", options.host_time, "measured, fixed:NS or off")
       ->check([](const std::string& text) {
-        const bool known = text == "measured" || text == "off" ||
-                           (text.starts_with("fixed:") && text.size() > 6 &&
-                            text.find_first_not_of("0123456789", 6) == std::string::npos);
-        return known ? "" : "expected measured, fixed:NS or off, not " + text;
+        const bool known =
+            text == "measured" || text == "off" ||
+            (text.starts_with("fixed:") && text.size() > 6 && text.size() <= 6 + 12 &&
+             text.find_first_not_of("0123456789", 6) == std::string::npos);
+        return known ? "" : "expected measured, fixed:NS (of up to 12 digits) or off, not " + text;
       });
   run->add_option("--host-scale", options.host_scale,
                   "simulated per measured host time (default: by this machine's speed beside an "
                   "H200's host, measured as it runs)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->check([](const std::string& text) {  // nan is not below 0 either
+        const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
+        return std::string{finite ? "" : "expected a finite number, not " + text};
+      });
   run->add_option("--sync", options.sync, "conservative")->capture_default_str();
   run->add_option("--per", options.per, "start COMMAND once per gpu or once per host")
       ->check(CLI::IsMember({"gpu", "host"}));

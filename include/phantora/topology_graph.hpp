@@ -4,7 +4,9 @@
 
 // Boost 1.74 raises these under -O2 and under sanitizers, even as a system header.
 #pragma GCC diagnostic push
+#ifndef __clang__  // which does not know the first
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <boost/graph/adjacency_list.hpp>
 #pragma GCC diagnostic pop

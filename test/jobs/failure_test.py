@@ -205,8 +205,15 @@ class BadArguments(JobTest):
         self.refused(None, "--host-time", "fixed:NS", "sometimes",
                      options=["--host-time", "sometimes"])
 
+    def test_host_times_beyond_the_clock(self):
+        self.refused(None, "--host-time", "12 digits",
+                     options=["--host-time", "fixed:99999999999999999999"])
+        self.refused(None, "--host-scale", "finite", options=["--host-scale", "nan"])
+
     def test_bad_memory_size(self):
-        self.refused(2, "--gpu-memory", "80GB", "lots", options=["--gpu-memory", "lots"])
+        for size in ("lots", "0", "inf", "1e300GB", "0x10GB"):
+            with self.subTest(size=size):
+                self.refused(2, "--gpu-memory", "80GB", size, options=["--gpu-memory", size])
 
     def test_unwritable_report(self):
         self.refused(2, "report", "/no/such/folder/report.json",

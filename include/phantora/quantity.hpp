@@ -5,7 +5,8 @@
 #include <optional>
 #include <string_view>
 
-/// Quantities as people write them: a number, then a unit; spaces between are allowed.
+/// Quantities as people write them: a number, then a unit; spaces between are allowed. Nothing for
+/// other text, and for what is negative, too large, or too small to be told from nothing.
 namespace phantora {
 
 /// "400Gbps", "400 Gb/s" (bits, decimal), "450GB/s", "450 GBps", "57.6 GB/s" (bytes, decimal).

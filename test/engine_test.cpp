@@ -1,0 +1,101 @@
+#include "run/engine.hpp"
+
+#include "channel_fake.hpp"
+
+#include <phantora/roofline.hpp>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora::run {
+namespace {
+
+using channel::Op;
+using channel::Record;
+
+/// What the engine says once rank 0 of two has done this.
+std::string refusal(const std::function<void(FakeRank&)>& does) {
+  static const Cluster cluster = parse_cluster("h200:1x2");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Session session{cluster, gpu, Roofline{gpu}};
+  Engine engine{cluster, gpu, session, {.socket_name = name}};
+  FakeRank first{engine, name, 0}, second{engine, name, 1};
+  try {
+    does(first);
+    engine.step(std::chrono::milliseconds{0});
+    engine.finish();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_refused(const std::function<void(FakeRank&)>& does) {
+  const std::string message = refusal(does);
+  EXPECT_NE(message.find("rank 0 sent what no rank sends"), std::string::npos) << message;
+}
+
+std::vector<std::byte> with_payload(Record record, std::span<const std::byte> payload) {
+  record.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  std::vector<std::byte> bytes(sizeof record + payload.size());
+  std::memcpy(bytes.data(), &record, sizeof record);
+  std::memcpy(bytes.data() + sizeof record, payload.data(), payload.size());
+  return bytes;
+}
+
+TEST(Engine, TakesWhatRanksSend) {
+  EXPECT_EQ(refusal([](FakeRank& rank) { rank.append({.op = Op::create_stream, .stream = 1}); }),
+            "");
+}
+
+// A program may write anywhere, and so over the memory that its hooks share with the engine: the
+// run ends with the rank's name, and nothing outside of that memory is read.
+TEST(Engine, RecordsThatGoBeyondTheRingAreRefused) {
+  expect_refused([](FakeRank& rank) { rank.shared().written = 2 * channel::ring_bytes; });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::counter, .payload_bytes = ~0U}); });
+  expect_refused([](FakeRank& rank) {
+    rank.append(std::vector<std::byte>(3));
+    rank.shared().written = 3;
+  });
+}
+
+TEST(Engine, RecordsThatNameWhatIsNotThereAreRefused) {
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::launch, .stream = 1, .a = 7}); });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::create_stream, .device = 9}); });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::synchronize, .thread = 1U << 20U}); });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::record, .clock_ps = -1}); });
+  expect_refused(
+      [](FakeRank& rank) { rank.append({.op = Op::join_communicator, .a = 2, .b = 2}); });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::collective}); });
+}
+
+TEST(Engine, MoreThreadsThanThereIsRoomForAreNotLookedFor) {
+  EXPECT_EQ(refusal([](FakeRank& rank) { rank.shared().thread_count = ~0U; }), "");
+}
+
+TEST(Engine, CollectivesOfNoKindAreRefused) {
+  const auto joined = [](channel::CollectiveRecord call) {
+    call.communicator |= std::uint64_t{1} << 20U;
+    return [call](FakeRank& rank) {
+      const std::array<std::byte, 128> id{};
+      rank.append(with_payload({.op = Op::join_communicator, .a = 1}, id));
+      rank.append({.op = Op::create_stream, .stream = 1});
+      rank.append(
+          with_payload({.op = Op::collective, .stream = 1}, std::as_bytes(std::span{&call, 1})));
+    };
+  };
+  EXPECT_EQ(refusal(joined({.count = 4, .type = 7})), "");
+  expect_refused(joined({.communicator = 1, .count = 4, .type = 7}));  // rank 1 of 1
+  expect_refused(joined({.count = 4, .type = 12}));
+  expect_refused(joined({.count = 4, .op = 10, .type = 7}));
+  expect_refused(joined({.count = 4, .type = 7, .peer = 1}));
+  expect_refused(joined({.count = ~std::uint64_t{0}, .type = 7}));
+}
+
+}  // namespace
+}  // namespace phantora::run
