@@ -5,7 +5,9 @@
 Rows are those of h200_collectives.jsonl (`bytes`: the larger buffer of a rank, or one message of an
 exchange, or one operation of a group) with more keys: `us_min` and `us_max` of the repeats, `us_all`
 (the median of the slowest rank), and `blocks`, the grid of the kernel where the profiler told it.
-Variables such as NCCL_PROTO are NCCL's own; --tag names what they were in each row.
+Back to back, the ranks of a rooted operation run ahead of one another. --fenced puts an all_reduce of
+1 KiB between two operations and subtracts its time: what one operation takes that all begin and end
+together (rows have `fenced` 1). Variables such as NCCL_PROTO are NCCL's own; --tag names them in each row.
 """
 import argparse
 import ctypes
@@ -88,6 +90,9 @@ class Bench:
             self.nccl.Broadcast(send, recv, count, BF16, 0, *tail)
         elif name == "reduce":
             self.nccl.Reduce(send, recv, count, BF16, SUM, 0, *tail)
+
+    def fence(self, _=0):
+        self._one("all_reduce", 1024)
 
     def all_reduce(self, size):
         self._one("all_reduce", size)
@@ -204,6 +209,7 @@ def main():
     parser.add_argument("--in-graph", type=int, default=20, help="operations per graph")
     parser.add_argument("--budget", type=float, default=200, help="seconds after which no point begins")
     parser.add_argument("--tag", default="")
+    parser.add_argument("--fenced", action="store_true")
     parser.add_argument("--no-profile", action="store_true")
     parser.add_argument("--no-graph", action="store_true", help="back to back, as where nothing can be captured")
     args = parser.parse_args()
@@ -260,6 +266,9 @@ def measure(torch, dist, group, bench, points, args, stream, marker, out, starte
             print(f"rank {rank}: no profile: {error!r}", file=sys.stderr)
         dist.barrier(group=group)
     skipped = 0
+    fence = 0.0
+    if args.fenced:
+        points = [("fence", 0)] + points
     for op, size in points:
         ahead = [time.monotonic() - started < args.budget]
         dist.broadcast_object_list(ahead, src=0, group=group)
@@ -273,6 +282,8 @@ def measure(torch, dist, group, bench, points, args, stream, marker, out, starte
 
         def all_of_them():
             for _ in range(args.in_graph):
+                if args.fenced:
+                    bench.fence()
                 run(size)
             if not takes_part(op, rank, world):
                 marker.fill_(1.0)  # an empty graph has no time
@@ -297,12 +308,18 @@ def measure(torch, dist, group, bench, points, args, stream, marker, out, starte
                 end.synchronize()
                 times.append(begin.elapsed_time(end) / args.in_graph * 1e3)
         del replay, graph
+        if op == "fence":
+            fence = statistics.median(times) / 2  # two of them in a row
+            continue
+        times = [it - fence for it in times]
         medians = [None] * world
         dist.all_gather_object(medians, statistics.median(times), group=group)
         if out:
             row = {"op": op, "world": world, "bytes": size, "graph": int(not args.no_graph),
                    "us": round(statistics.median(times), 2),
                    "us_min": round(min(times), 2), "us_max": round(max(times), 2), "us_all": round(max(medians), 2)}
+            if args.fenced:
+                row["fenced"] = 1
             if (op, size) in blocks:
                 row["blocks"] = blocks[op, size]
             if args.tag:
