@@ -97,19 +97,36 @@ constexpr double one_way_ll_hop_scale = 2.3;
 /// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
 /// approaches `block_us` for large blocks and is linear for small ones.
 constexpr double block_us = 1014.7, block_half_bytes = 547e6;
-/// A rooted reduction fills a deeper pipeline: this many hops more per doubling of ranks.
-constexpr double reduce_hops_per_doubling = 2;
+/// A rooted reduction fills a deeper pipeline, by this per doubling of ranks beyond two: LL hops,
+/// and with Simple the part of a chunk (NCCL's step of 512 KiB, or less) that all ranks do not
+/// hide where reductions follow one another. The chunk moves at the rate of its channel.
+constexpr double reduce_hops_per_doubling = 2, reduce_chunks_per_doubling = 0.39;
+/// NCCL's step of Simple: a rooted operation's chunk, and a message's.
+constexpr double step_bytes = 512.0 * (1 << 10);
 /// Bytes per second that a channel moves of shards that are not aligned to 16 bytes, which NCCL
-/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter.
+/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter; and of
+/// all messages of a GPU.
 constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
-                 unaligned_message_rate = 4.6e9;
+                 unaligned_message_rate = 7.6e9, unaligned_messages_rate = 165e9;
 /// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
 /// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
 constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
-/// What the messages of a group wait for: a launch, and the filling of buffers.
-constexpr double message_us = 11, message_fill_us = 36, message_fill_half_bytes = 8e6;
-/// A channel moves one message at this rate (H200: 19 to 20.2 GB/s).
-constexpr double message_channel_rate = 20.2e9;
+/// What NCCL does with messages (src/enqueue.cc): LL up to 16 KiB for each channel that a peer may
+/// have, else Simple; parts of at least an eighth of a step, and of at most 32 steps while there
+/// are channels; LL has an eighth of Simple's step.
+constexpr double message_ll_bytes = 16.0 * (1 << 10);
+constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes};
+/// Microseconds that messages take before data flows, by protocol; for each further peer of a GPU;
+/// and for the receiver's last step, which it copies when it is whole.
+constexpr std::array<double, 3> message_base_us{10.6, 0, 14.5};
+constexpr double message_peer_us = 0.4, message_step_us = 7.3;
+/// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
+/// of a GPU that use LL at no more than `messages_ll_rate`.
+constexpr std::array<double, 3> message_channel_rate{5.4e9, 0, 20.8e9};
+constexpr double messages_ll_rate = 125e9;
+/// Large messages that fill a GPU's NVLinks get out of step: for a time that approaches
+/// `message_crowd_us`, by the square of the share of the links that the channels could use.
+constexpr double message_crowd_us = 42, message_crowd_half_bytes = 42e6;
 /// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
 constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
                  nvlink_messages = 450.0 / 340;
@@ -121,8 +138,6 @@ constexpr double nvlink_nvls = 450 / 308.6, nvlink_nvls_blackwell = nvlink_nvls 
 constexpr double nic_overhead = 50 / 48.5;
 /// Bytes on the wire per byte of data, by protocol: flags.
 constexpr std::array<double, 3> protocol_overhead{2.0, 128.0 / 120.0, 1.0};
-/// Part sizes between which a message is spread over more channels (NCCL's step of 512 KiB).
-constexpr double message_part_bytes = 16.0 * (1 << 20);
 
 Duration microseconds(double us) { return duration_from_seconds(us * 1e-6); }
 
@@ -620,9 +635,16 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
           const double hops =
               one_way && choice.protocol == Protocol::ll ? one_way_ll_hop_scale : ring_hop_scale[p];
           double counted = latency - nccl_ring_base_us[p];
-          if (op == CollectiveOp::reduce && size() > 2)  // of a rooted operation it counts one
-            counted += counted * reduce_hops_per_doubling * std::log2(size() / 2.0);
+          const double doublings = op == CollectiveOp::reduce ? std::log2(size() / 2.0) : 0;
+          if (choice.protocol != Protocol::simple)  // of a rooted operation it counts one
+            counted += counted * reduce_hops_per_doubling * doublings;
           latency = ring_base_us[p] + counted * hops;
+          if (choice.protocol == Protocol::simple) {
+            const double chunk =
+                std::min(step_bytes, static_cast<double>(total.count()) / plan.channels);
+            latency += reduce_chunks_per_doubling * doublings * chunk * tuning_->channels() /
+                       (bandwidth * 1e3);
+          }
         }
         const double block = static_cast<double>(total.count()) / size();
         if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
@@ -675,9 +697,14 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                                   const Capacity& capacity) const;
   [[nodiscard]] Route message_route(int from, int to, double overhead,
                                     const Capacity& capacity) const;
-  [[nodiscard]] double message_latency_us(double bytes) const {
-    return message_us + message_fill_us * bytes / (bytes + message_fill_half_bytes);
-  }
+  /// How NCCL runs the messages of one GPU, alike and to `peers` others.
+  struct Messages {
+    Protocol protocol = Protocol::simple;
+    int channels = 0;  ///< of each
+    double latency_us = 0;
+    Bandwidth rate{};  ///< of each
+  };
+  [[nodiscard]] Messages messages(double bytes, int peers) const;
   [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
 
   Topology topology_;
@@ -719,51 +746,75 @@ Route Communicator::Impl::message_route(int from, int to, double overhead,
   return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
 }
 
+Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers) const {
+  const int all = message_channels();
+  // Each peer gets an even part of the channels, more if its parts would be too large.
+  int fewest = all;
+  while (fewest > 1 && fewest * size() > all) fewest /= 2;
+  if (!tuning_) return {.channels = fewest};
+  // Over a network a peer has two channels.
+  const int of_peer = nodes_.size() == 1 ? all : std::min(all, 2);
+  Messages it{.protocol = bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple};
+  const auto p = static_cast<std::size_t>(it.protocol);
+  const double step = message_step_bytes[p];
+  it.channels =
+      static_cast<int>(std::clamp(std::ceil(bytes / (step / 8)), 1.0, static_cast<double>(fewest)));
+  while (it.channels <= all / 2 && bytes / it.channels > step * 32) it.channels *= 2;
+  const double sent = bytes * peers;
+  double rate = message_channel_rate[p] * it.channels * peers;
+  it.latency_us = message_base_us[p] + message_peer_us * (peers - 1);
+  if (it.protocol == Protocol::ll) {
+    rate = std::min(rate, messages_ll_rate);
+  } else {
+    const TuningShape& gpu = tuning_->shape();
+    const double share = gpu.nvlink > 0 ? std::min(1.0, rate / (gpu.nvlink * 1e9)) : 0;
+    it.latency_us += message_step_us * std::min(1.0, bytes / it.channels / step) +
+                     message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
+  }
+  it.rate = Bandwidth{rate / peers};
+  return it;
+}
+
 CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
   CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  std::map<int, std::pair<double, int>> sent;  // bytes and messages of each rank
+  std::map<int, int> sent;  // messages of each rank
+  int most = 0;
   for (const SendRecv& message : group) {
     PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
                          message.dst_rank < size(),
                      "a message joins ranks of the communicator");
     if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    auto& [bytes, messages] = sent[message.src_rank];
-    bytes += static_cast<double>(message.size.count());
-    ++messages;
+    most = std::max(most, ++sent[message.src_rank]);
   }
-  double most_bytes = 0;
-  int most_messages = 0;
-  for (const auto& [rank, it] : sent) {
-    most_bytes = std::max(most_bytes, it.first);
-    most_messages = std::max(most_messages, it.second);
-  }
-  const int all = message_channels();
-  // Each peer gets an even part of the channels, more if its parts would be too large.
-  int fewest = all;
-  while (fewest > 1 && fewest * size() > all) fewest /= 2;
-  plan.latency = tuning_ ? microseconds(message_latency_us(most_bytes)) : Duration{0};
-  const double overhead = most_messages > 1 ? nvlink_messages : nvlink_message;
+  const double overhead = most > 1 ? nvlink_messages : nvlink_message;
+  double latency_us = 0;
   std::uint64_t key = 0;
   for (const SendRecv& message : group) {
     if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    int channels = fewest;
-    while (channels <= all / 2 &&
-           static_cast<double>(message.size.count()) / channels > message_part_bytes)
-      channels *= 2;
-    Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
-    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(channels)};
+    const Messages how =
+        messages(static_cast<double>(message.size.count()), sent.at(message.src_rank));
+    const Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
+    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(how.channels)};
+    double wire = 1;
     if (tuning_) {
-      flow.rate_cap = Bandwidth{channels * message_channel_rate};
+      flow.rate_cap = how.rate;
+      wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
     } else {
       flow.latency = route.latency;
     }
-    lay(flow, std::move(route.links),
-        [this, from = message.src_rank, to = message.dst_rank, overhead](const Capacity& capacity) {
-          return message_route(from, to, overhead, capacity).links;
+    lay(flow, scaled(route.links, wire),
+        [this, from = message.src_rank, to = message.dst_rank, overhead,
+         wire](const Capacity& capacity) {
+          return scaled(message_route(from, to, overhead, capacity).links, wire);
         });
     plan.flows.push_back(std::move(flow));
-    plan.channels = std::min(all, std::max(plan.channels, channels * most_messages));
+    // The slowest message of a group makes it wait, and tells how the group is run.
+    if (how.latency_us >= latency_us) plan.protocol = how.protocol;
+    latency_us = std::max(latency_us, how.latency_us);
+    plan.channels = std::min(message_channels(),
+                             std::max(plan.channels, how.channels * sent.at(message.src_rank)));
   }
+  if (tuning_) plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : latency_us);
   return plan;
 }
 
@@ -792,15 +843,30 @@ std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
 /// An exchange in which all pairs move alike: one flow, as NCCL runs it in rounds.
 CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int root) const {
   CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  const double sent = static_cast<double>(total.count()) * (size() - 1) / size();
-  if (tuning_) plan.latency = microseconds(message_latency_us(sent));
-  if (size() == 1 || total == Bytes{0}) return plan;
-  plan.channels = message_channels();
+  if (size() == 1 || total == Bytes{0}) {
+    if (tuning_) plan.latency = microseconds(message_base_us[0]);
+    return plan;
+  }
+  const int peers = size() - 1;
+  const Messages how = messages(static_cast<double>(total.count()) / size(), peers);
+  // A rank copies its own part as if to a peer.
+  plan.channels = std::min(message_channels(), how.channels * size());
+  plan.protocol = how.protocol;
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
-  lay(flow, exchange_uses(op, root),
-      [this, op, root](const Capacity& capacity) { return lay_exchange(op, root, capacity); });
-  if (tuning_ && !aligned(total))
-    flow.rate_cap = Bandwidth{plan.channels * unaligned_message_rate * size() / (size() - 1)};
+  double wire = 1;
+  if (tuning_) {
+    plan.latency = microseconds(how.latency_us);
+    wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
+    double rate = how.rate.bytes_per_second() * peers;
+    if (!aligned(total) && how.protocol == Protocol::simple)
+      rate =
+          std::min({rate, how.channels * peers * unaligned_message_rate, unaligned_messages_rate});
+    flow.rate_cap = Bandwidth{rate * size() / peers};
+  }
+  lay(flow, scaled(exchange_uses(op, root), wire),
+      [this, op, root, wire](const Capacity& capacity) {
+        return scaled(lay_exchange(op, root, capacity), wire);
+      });
   plan.flows.push_back(std::move(flow));
   return plan;
 }
