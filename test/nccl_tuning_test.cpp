@@ -87,10 +87,7 @@ TEST(NcclTuning, ReproducesEveryChoiceThatNcclLogs) {
         << line;
     const int predicted =
         tuning.channels_for(op_names.at(op), choice.algorithm, choice.protocol, bytes, 64);
-    // One short for two sizes of an all_reduce over 3 ranks, whose cell size we have not
-    // understood.
-    EXPECT_LE(channels - predicted, op == "AllReduce" && ranks == 3 ? 1 : 0) << line;
-    EXPECT_LE(predicted, channels) << line;
+    EXPECT_EQ(predicted, channels) << line;
     ++choices;
   }
   EXPECT_GT(choices, 200U);
