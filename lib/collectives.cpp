@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 namespace phantora {
 
@@ -118,15 +119,15 @@ constexpr double message_ll_bytes = 16.0 * (1 << 10);
 constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes};
 /// Microseconds that messages take before data flows, by protocol; for each further peer of a GPU;
 /// and for the receiver's last step, which it copies when it is whole.
-constexpr std::array<double, 3> message_base_us{10.6, 0, 14.5};
-constexpr double message_peer_us = 0.4, message_step_us = 7.3;
+constexpr std::array<double, 3> message_base_us{10.7, 0, 14.7};
+constexpr double message_peer_us = 0.4, message_step_us = 5.3;
 /// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
 /// of a GPU that use LL at no more than `messages_ll_rate`.
-constexpr std::array<double, 3> message_channel_rate{5.4e9, 0, 20.8e9};
-constexpr double messages_ll_rate = 125e9;
+constexpr std::array<double, 3> message_channel_rate{5.1e9, 0, 20.5e9};
+constexpr double messages_ll_rate = 120e9;
 /// Large messages that fill a GPU's NVLinks get out of step: for a time that approaches
 /// `message_crowd_us`, by the square of the share of the links that the channels could use.
-constexpr double message_crowd_us = 42, message_crowd_half_bytes = 42e6;
+constexpr double message_crowd_us = 55, message_crowd_half_bytes = 44e6;
 /// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
 constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
                  nvlink_messages = 450.0 / 340;
@@ -869,6 +870,15 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
       });
   plan.flows.push_back(std::move(flow));
   return plan;
+}
+
+std::vector<Bytes> aggregate(std::span<const GroupedCollective> group) {
+  std::vector<Bytes> planned(group.size());
+  std::map<std::pair<CollectiveOp, int>, Bytes> rest;
+  for (const GroupedCollective& it : group) rest[{it.op, it.root}] += it.total;
+  for (std::size_t i = group.size(); i-- > 0;)
+    planned[i] = std::exchange(rest[{group[i].op, group[i].root}], Bytes{0});
+  return planned;
 }
 
 Communicator::Communicator(const Cluster& cluster, std::vector<NodeId> ranks,

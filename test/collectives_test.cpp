@@ -442,6 +442,41 @@ TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {
   EXPECT_EQ(std::count(without.begin(), without.end(), "switch"), 3);  // leaf, spine, leaf
 }
 
+TEST(Collectives, AGroupTakesAsLongAsOneOperationOfEachKind) {
+  const auto ar = CollectiveOp::all_reduce, ag = CollectiveOp::all_gather,
+             bc = CollectiveOp::broadcast;
+  const std::vector<GroupedCollective> group{{ar, 1_MiB},   {bc, 2_MiB, 1}, {ar, 3_MiB},
+                                             {ag, 1_KiB},   {bc, 2_MiB},    {ar, 4_MiB},
+                                             {bc, 1_MiB, 1}};
+  const std::vector<Bytes> planned{0_B, 0_B, 0_B, 1_KiB, 2_MiB, 8_MiB, 3_MiB};
+  EXPECT_EQ(aggregate(group), planned);
+  EXPECT_TRUE(aggregate({}).empty());
+}
+
+TEST(Collectives, MessagesFollowNcclsRules) {
+  // LL to 16 KiB for each of 32 channels; parts of 8 KiB with LL and 64 KiB with Simple on as many
+  // channels as each of the peers can have, more beyond 16 MiB each.
+  const Cluster cluster = parse_cluster("h200:1x8");
+  const auto plan = [&](int ranks, Bytes size) {
+    const std::vector<SendRecv> message{{0, 1, size}};
+    return Communicator{cluster, first(cluster, ranks), measured_machine}.plan(message);
+  };
+  EXPECT_EQ(plan(2, 1_KiB).protocol, Protocol::ll);
+  EXPECT_EQ(plan(2, 1_KiB).channels, 1);
+  EXPECT_EQ(plan(2, 24_KiB).channels, 3);
+  EXPECT_EQ(plan(2, 512_KiB).protocol, Protocol::ll);
+  EXPECT_EQ(plan(2, 512_KiB).channels, 16);
+  EXPECT_EQ(plan(2, 513_KiB).protocol, Protocol::simple);
+  EXPECT_EQ(plan(2, 513_KiB).channels, 9);
+  EXPECT_EQ(plan(3, 4_MiB).channels, 8);
+  EXPECT_EQ(plan(8, 4_MiB).channels, 4);
+  EXPECT_EQ(plan(8, 65_MiB).channels, 8);
+  EXPECT_EQ(plan(8, 1_GiB).channels, 32);
+  // LL carries flags: as many bytes again.
+  EXPECT_NEAR(plan(8, 1_KiB).flows.at(0).links.at(0).bytes_per_byte,
+              2 * plan(8, 1_MiB).flows.at(0).links.at(0).bytes_per_byte, 1e-12);
+}
+
 TEST(Collectives, OneRankAndNothingAreNearlyFree) {
   const Cluster cluster = parse_cluster("h200:1x2");
   EXPECT_TRUE((Communicator{cluster, first(cluster, 1)}

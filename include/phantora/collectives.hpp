@@ -47,6 +47,20 @@ struct SendRecv {
   Bytes size{};
 };
 
+/// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
+struct GroupedCollective {
+  CollectiveOp op = CollectiveOp::all_reduce;
+  Bytes total{};  ///< as Communicator::plan counts them
+  int root = 0;
+};
+
+/// The bytes for which to plan each operation of a group on one communicator.
+///
+/// NCCL runs a group in one kernel, chooses for all operations of a kind together, and deals them
+/// to the channels one after the other: they take as long as one operation with all their bytes.
+/// That is what the last of each kind stands for; those before it move nothing.
+[[nodiscard]] std::vector<Bytes> aggregate(std::span<const GroupedCollective> group);
+
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
 /// last flow's completion, or after `latency` alone if there is none.
 struct CollectivePlan {
