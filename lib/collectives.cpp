@@ -84,15 +84,18 @@ namespace {
 // differences that remain.
 
 /// Achieved over nominal ring bandwidth, by protocol.
-constexpr std::array<double, 3> ring_efficiency{1.2, 0.988, 1.041};
+constexpr std::array<double, 3> ring_efficiency{1.26, 0.988, 1.041};
 /// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
 /// (NVIDIA/nccl#1221).
 constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
 /// Microseconds that a ring operation takes before data flows, by protocol: a part of its own, and
 /// a multiple of what NCCL counts for hops.
-constexpr std::array<double, 3> ring_base_us{6.6, 19.1, 11.5};
+constexpr std::array<double, 3> ring_base_us{6.4, 19.1, 11.5};
 constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
 constexpr std::array<double, 3> ring_hop_scale{1.52, 0.26, 1.174};
+/// What more LL takes where each thread of a channel has something to send: 8 bytes for each of
+/// 512.
+constexpr double ll_pass_us = 0.7, ll_pass_bytes = 512 * 8;
 /// LL hops of all_gather and reduce_scatter, whose ranks do not wait for one another at the end.
 constexpr double one_way_ll_hop_scale = 2.3;
 /// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
@@ -647,9 +650,11 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                        (bandwidth * 1e3);
           }
         }
-        const double block = static_cast<double>(total.count()) / size();
-        if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
-          latency += block_us * block / (block + block_half_bytes);
+        const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
+        const double block = static_cast<double>(total.count()) / (rooted ? 1 : size());
+        if (!rooted) latency += block_us * block / (block + block_half_bytes);
+        if (one_host && choice.protocol == Protocol::ll)
+          latency += ll_pass_us * std::min(1.0, block / plan.channels / ll_pass_bytes);
         if (one_way && !aligned(total))
           bandwidth = std::min(bandwidth, unaligned_bus(op, plan.channels) / ring_traffic(op));
         lay_around(flow, open_end(op, root), ring_traffic(op) * protocol_overhead[p]);
