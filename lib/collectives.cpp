@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -124,10 +125,17 @@ constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes
 /// and for the receiver's last step, which it copies when it is whole.
 constexpr std::array<double, 3> message_base_us{10.7, 0, 14.7};
 constexpr double message_peer_us = 0.4, message_step_us = 5.3;
+/// The base where a GPU only sends or only receives; it has no last step to copy while it sends.
+constexpr std::array<double, 3> one_way_base_us{9.5, 0, 11.5};
 /// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
 /// of a GPU that use LL at no more than `messages_ll_rate`.
 constexpr std::array<double, 3> message_channel_rate{5.1e9, 0, 20.5e9};
 constexpr double messages_ll_rate = 120e9;
+/// The rate of a channel whose block only sends or only receives. NCCL pairs what a GPU sends d
+/// ranks on with what it gets from d ranks before, and gives each half of a block's threads. This
+/// and the one-way base are from direct calls on 2 to 4 H200
+/// (bench/accuracy/h200_small_collectives.jsonl).
+constexpr std::array<double, 3> unpaired_channel_rate{8.2e9, 0, 34e9};
 /// Large messages that fill a GPU's NVLinks get out of step: for a time that approaches
 /// `message_crowd_us`, by the square of the share of the links that the channels could use.
 constexpr double message_crowd_us = 55, message_crowd_half_bytes = 44e6;
@@ -313,7 +321,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     return tuning_ ? tuned_plan(op, total, root) : textbook_ring(op, total, root);
   }
 
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
+                                    std::span<const SendRecv> beside) const;
 
  private:
   /// The ranks of one host, and the NICs near them.
@@ -703,6 +712,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                                   const Capacity& capacity) const;
   [[nodiscard]] Route message_route(int from, int to, double overhead,
                                     const Capacity& capacity) const;
+  /// What a GPU does beside a message: nothing, receive if it sends, or both in one block.
+  enum class Traffic : std::uint8_t { one_way, two_way, paired };
   /// How NCCL runs the messages of one GPU, alike and to `peers` others.
   struct Messages {
     Protocol protocol = Protocol::simple;
@@ -710,7 +721,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     double latency_us = 0;
     Bandwidth rate{};  ///< of each
   };
-  [[nodiscard]] Messages messages(double bytes, int peers) const;
+  [[nodiscard]] Messages messages(double bytes, int peers, Traffic traffic) const;
+  [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
   [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
 
   Topology topology_;
@@ -752,28 +764,37 @@ Route Communicator::Impl::message_route(int from, int to, double overhead,
   return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
 }
 
-Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers) const {
+int Communicator::Impl::channels_of_message(double bytes, Protocol protocol) const {
   const int all = message_channels();
   // Each peer gets an even part of the channels, more if its parts would be too large.
   int fewest = all;
   while (fewest > 1 && fewest * size() > all) fewest /= 2;
-  if (!tuning_) return {.channels = fewest};
+  if (!tuning_) return fewest;
+  const double step = message_step_bytes[static_cast<std::size_t>(protocol)];
+  int channels =
+      static_cast<int>(std::clamp(std::ceil(bytes / (step / 8)), 1.0, static_cast<double>(fewest)));
+  while (channels <= all / 2 && bytes / channels > step * 32) channels *= 2;
+  return channels;
+}
+
+Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers,
+                                                          Traffic traffic) const {
+  if (!tuning_) return {.channels = channels_of_message(bytes, Protocol::simple)};
   // Over a network a peer has two channels.
-  const int of_peer = nodes_.size() == 1 ? all : std::min(all, 2);
+  const int of_peer = nodes_.size() == 1 ? message_channels() : std::min(message_channels(), 2);
   Messages it{.protocol = bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple};
+  it.channels = channels_of_message(bytes, it.protocol);
   const auto p = static_cast<std::size_t>(it.protocol);
   const double step = message_step_bytes[p];
-  it.channels =
-      static_cast<int>(std::clamp(std::ceil(bytes / (step / 8)), 1.0, static_cast<double>(fewest)));
-  while (it.channels <= all / 2 && bytes / it.channels > step * 32) it.channels *= 2;
   const double sent = bytes * peers;
-  double rate = message_channel_rate[p] * it.channels * peers;
-  it.latency_us = message_base_us[p] + message_peer_us * (peers - 1);
+  const bool paired = traffic == Traffic::paired, one_way = traffic == Traffic::one_way;
+  double rate = (paired ? message_channel_rate : unpaired_channel_rate)[p] * it.channels * peers;
+  it.latency_us = (one_way ? one_way_base_us : message_base_us)[p] + message_peer_us * (peers - 1);
   if (it.protocol == Protocol::ll) {
     rate = std::min(rate, messages_ll_rate);
-  } else {
-    const TuningShape& gpu = tuning_->shape();
-    const double share = gpu.nvlink > 0 ? std::min(1.0, rate / (gpu.nvlink * 1e9)) : 0;
+  } else if (!one_way) {
+    const double nvlink = tuning_->shape().nvlink * 1e9;
+    const double share = paired && nvlink > 0 ? std::min(1.0, rate / nvlink) : 0;
     it.latency_us += message_step_us * std::min(1.0, bytes / it.channels / step) +
                      message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
   }
@@ -781,25 +802,51 @@ Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peer
   return it;
 }
 
-CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
+CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
+                                        std::span<const SendRecv> beside) const {
   CollectivePlan plan{.algorithm = Algorithm::point_to_point};
   std::map<int, int> sent;  // messages of each rank
+  std::set<std::pair<int, int>> all;
+  std::set<int> sends, receives;
   int most = 0;
   for (const SendRecv& message : group) {
     PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
                          message.dst_rank < size(),
                      "a message joins ranks of the communicator");
-    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    most = std::max(most, ++sent[message.src_rank]);
+    if (message.size <= Bytes{0}) continue;
+    all.emplace(message.src_rank, message.dst_rank);
+    if (message.src_rank != message.dst_rank) most = std::max(most, ++sent[message.src_rank]);
   }
-  const double overhead = most > 1 ? nvlink_messages : nvlink_message;
+  for (const SendRecv& message : beside) all.emplace(message.src_rank, message.dst_rank);
+  for (const auto& [from, to] : all) {
+    sends.insert(from);
+    receives.insert(to);
+  }
+  // A rank's work of one round: what it sends `ahead` ranks on, and gets from as many before.
+  std::map<int, std::map<int, int>> channels;
+  const auto ahead_of = [this](int from, int to) { return (to - from + size()) % size(); };
   double latency_us = 0;
   std::uint64_t key = 0;
   for (const SendRecv& message : group) {
-    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
+    if (message.size <= Bytes{0}) continue;
+    const int from = message.src_rank, to = message.dst_rank, ahead = ahead_of(from, to);
+    const bool paired = from != to && (all.contains({(from - ahead + size()) % size(), from}) ||
+                                       all.contains({to, (to + ahead) % size()}));
     const Messages how =
-        messages(static_cast<double>(message.size.count()), sent.at(message.src_rank));
-    const Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
+        messages(static_cast<double>(message.size.count()), std::max(1, sent[from]),
+                 paired                                          ? Traffic::paired
+                 : receives.contains(from) || sends.contains(to) ? Traffic::two_way
+                                                                 : Traffic::one_way);
+    for (const int rank : {from, to}) {
+      int& of_round = channels[rank][ahead];
+      of_round = std::max(
+          of_round, from == to ? channels_of_message(static_cast<double>(message.size.count()),
+                                                     Protocol::simple)
+                               : how.channels);
+    }
+    if (from == to) continue;
+    const double overhead = paired && most > 1 ? nvlink_messages : nvlink_message;
+    const Route route = message_route(from, to, overhead, {});
     FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(how.channels)};
     double wire = 1;
     if (tuning_) {
@@ -809,16 +856,18 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
       flow.latency = route.latency;
     }
     lay(flow, scaled(route.links, wire),
-        [this, from = message.src_rank, to = message.dst_rank, overhead,
-         wire](const Capacity& capacity) {
+        [this, from, to, overhead, wire](const Capacity& capacity) {
           return scaled(message_route(from, to, overhead, capacity).links, wire);
         });
     plan.flows.push_back(std::move(flow));
     // The slowest message of a group makes it wait, and tells how the group is run.
     if (how.latency_us >= latency_us) plan.protocol = how.protocol;
     latency_us = std::max(latency_us, how.latency_us);
-    plan.channels = std::min(message_channels(),
-                             std::max(plan.channels, how.channels * sent.at(message.src_rank)));
+  }
+  for (const auto& [rank, rounds] : channels) {
+    int used = 0;
+    for (const auto& [ahead, count] : rounds) used += count;
+    plan.channels = std::max(plan.channels, std::min(used, message_channels()));
   }
   if (tuning_) plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : latency_us);
   return plan;
@@ -835,12 +884,14 @@ std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
                                                       const Capacity& capacity) const {
   LinkLoads loads;
   const double part = 1.0 / size();
+  // A root sends or receives, not both.
+  const double overhead = op == CollectiveOp::all_to_all ? nvlink_messages : nvlink_message;
   for (int from = 0; from < size(); ++from) {
     for (int to = 0; to < size(); ++to) {
       if (from == to || (op == CollectiveOp::gather && to != root) ||
           (op == CollectiveOp::scatter && from != root))
         continue;
-      loads.add(message_route(from, to, nvlink_messages, capacity).links, part);
+      loads.add(message_route(from, to, overhead, capacity).links, part);
     }
   }
   return std::move(loads).uses();
@@ -854,9 +905,14 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
     return plan;
   }
   const int peers = size() - 1;
-  const Messages how = messages(static_cast<double>(total.count()) / size(), peers);
-  // A rank copies its own part as if to a peer.
-  plan.channels = std::min(message_channels(), how.channels * size());
+  const Messages how =
+      messages(static_cast<double>(total.count()) / size(), peers,
+               op == CollectiveOp::all_to_all ? Traffic::paired : Traffic::one_way);
+  // A rank copies its own part as if to a peer, with Simple.
+  plan.channels = std::min(
+      message_channels(),
+      how.channels * peers +
+          channels_of_message(static_cast<double>(total.count()) / size(), Protocol::simple));
   plan.protocol = how.protocol;
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
   double wire = 1;
@@ -896,8 +952,9 @@ CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const 
   return impl_->plan(op, total, root);
 }
 
-CollectivePlan Communicator::plan(std::span<const SendRecv> group) const {
-  return impl_->plan(group);
+CollectivePlan Communicator::plan(std::span<const SendRecv> group,
+                                  std::span<const SendRecv> beside) const {
+  return impl_->plan(group, beside);
 }
 
 }  // namespace phantora

@@ -94,7 +94,9 @@ class Communicator {
   ///   rank sends to all ranks together; for gather and scatter the root's.
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
   /// The plan of a group of sends and receives.
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  /// @param beside  more messages of the same group, which tell how NCCL runs these.
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
+                                    std::span<const SendRecv> beside = {}) const;
 
  private:
   class Impl;
