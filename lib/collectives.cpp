@@ -825,7 +825,7 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
   // A rank's work of one round: what it sends `ahead` ranks on, and gets from as many before.
   std::map<int, std::map<int, int>> channels;
   const auto ahead_of = [this](int from, int to) { return (to - from + size()) % size(); };
-  double latency_us = 0;
+  double least_us = std::numeric_limits<double>::max(), most_us = 0;
   std::uint64_t key = 0;
   for (const SendRecv& message : group) {
     if (message.size <= Bytes{0}) continue;
@@ -851,6 +851,7 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
     double wire = 1;
     if (tuning_) {
       flow.rate_cap = how.rate;
+      flow.latency = microseconds(how.latency_us);  // less what all wait for, below
       wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
     } else {
       flow.latency = route.latency;
@@ -860,16 +861,20 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
           return scaled(message_route(from, to, overhead, capacity).links, wire);
         });
     plan.flows.push_back(std::move(flow));
-    // The slowest message of a group makes it wait, and tells how the group is run.
-    if (how.latency_us >= latency_us) plan.protocol = how.protocol;
-    latency_us = std::max(latency_us, how.latency_us);
+    least_us = std::min(least_us, how.latency_us);
+    if (how.latency_us < most_us) continue;
+    most_us = how.latency_us;
+    plan.protocol = how.protocol;
   }
   for (const auto& [rank, rounds] : channels) {
     int used = 0;
     for (const auto& [ahead, count] : rounds) used += count;
     plan.channels = std::max(plan.channels, std::min(used, message_channels()));
   }
-  if (tuning_) plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : latency_us);
+  if (tuning_) {
+    plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : least_us);
+    for (FlowSpec& flow : plan.flows) flow.latency -= plan.latency;
+  }
   return plan;
 }
 
