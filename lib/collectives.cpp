@@ -16,7 +16,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace phantora {
 
@@ -83,33 +85,60 @@ namespace {
 // differences that remain.
 
 /// Achieved over nominal ring bandwidth, by protocol.
-constexpr std::array<double, 3> ring_efficiency{1.2, 0.988, 1.041};
+constexpr std::array<double, 3> ring_efficiency{1.26, 0.988, 1.041};
 /// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
 /// (NVIDIA/nccl#1221).
 constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
 /// Microseconds that a ring operation takes before data flows, by protocol: a part of its own, and
 /// a multiple of what NCCL counts for hops.
-constexpr std::array<double, 3> ring_base_us{6.6, 19.1, 11.5};
+constexpr std::array<double, 3> ring_base_us{6.4, 19.1, 11.5};
 constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
 constexpr std::array<double, 3> ring_hop_scale{1.52, 0.26, 1.174};
+/// What more LL takes where each thread of a channel has something to send: 8 bytes for each of
+/// 512.
+constexpr double ll_pass_us = 0.7, ll_pass_bytes = 512 * 8;
 /// LL hops of all_gather and reduce_scatter, whose ranks do not wait for one another at the end.
 constexpr double one_way_ll_hop_scale = 2.3;
 /// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
 /// approaches `block_us` for large blocks and is linear for small ones.
 constexpr double block_us = 1014.7, block_half_bytes = 547e6;
-/// A rooted reduction fills a deeper pipeline: this many hops more per doubling of ranks.
-constexpr double reduce_hops_per_doubling = 2;
+/// A rooted reduction fills a deeper pipeline, by this per doubling of ranks beyond two: LL hops,
+/// and with Simple the part of a chunk (NCCL's step of 512 KiB, or less) that all ranks do not
+/// hide where reductions follow one another. The chunk moves at the rate of its channel.
+constexpr double reduce_hops_per_doubling = 2, reduce_chunks_per_doubling = 0.39;
+/// NCCL's step of Simple: a rooted operation's chunk, and a message's.
+constexpr double step_bytes = 512.0 * (1 << 10);
 /// Bytes per second that a channel moves of shards that are not aligned to 16 bytes, which NCCL
-/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter.
+/// copies element by element: bytes for all_gather and messages, numbers for reduce_scatter; and of
+/// all messages of a GPU.
 constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
-                 unaligned_message_rate = 4.6e9;
+                 unaligned_message_rate = 7.6e9, unaligned_messages_rate = 165e9;
 /// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
 /// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
 constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
-/// What the messages of a group wait for: a launch, and the filling of buffers.
-constexpr double message_us = 11, message_fill_us = 36, message_fill_half_bytes = 8e6;
-/// A channel moves one message at this rate (H200: 19 to 20.2 GB/s).
-constexpr double message_channel_rate = 20.2e9;
+/// What NCCL does with messages (src/enqueue.cc): LL up to 16 KiB for each channel that a peer may
+/// have, else Simple; parts of at least an eighth of a step, and of at most 32 steps while there
+/// are channels; LL has an eighth of Simple's step.
+constexpr double message_ll_bytes = 16.0 * (1 << 10);
+constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes};
+/// Microseconds that messages take before data flows, by protocol; for each further peer of a GPU;
+/// and for the receiver's last step, which it copies when it is whole.
+constexpr std::array<double, 3> message_base_us{10.7, 0, 14.7};
+constexpr double message_peer_us = 0.4, message_step_us = 5.3;
+/// The base where a GPU only sends or only receives; it has no last step to copy while it sends.
+constexpr std::array<double, 3> one_way_base_us{9.5, 0, 11.5};
+/// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
+/// of a GPU that use LL at no more than `messages_ll_rate`.
+constexpr std::array<double, 3> message_channel_rate{5.1e9, 0, 20.5e9};
+constexpr double messages_ll_rate = 120e9;
+/// The rate of a channel whose block only sends or only receives. NCCL pairs what a GPU sends d
+/// ranks on with what it gets from d ranks before, and gives each half of a block's threads. This
+/// and the one-way base are from direct calls on 2 to 4 H200
+/// (bench/accuracy/h200_small_collectives.jsonl).
+constexpr std::array<double, 3> unpaired_channel_rate{8.2e9, 0, 34e9};
+/// Large messages that fill a GPU's NVLinks get out of step: for a time that approaches
+/// `message_crowd_us`, by the square of the share of the links that the channels could use.
+constexpr double message_crowd_us = 55, message_crowd_half_bytes = 44e6;
 /// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
 constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
                  nvlink_messages = 450.0 / 340;
@@ -121,8 +150,6 @@ constexpr double nvlink_nvls = 450 / 308.6, nvlink_nvls_blackwell = nvlink_nvls 
 constexpr double nic_overhead = 50 / 48.5;
 /// Bytes on the wire per byte of data, by protocol: flags.
 constexpr std::array<double, 3> protocol_overhead{2.0, 128.0 / 120.0, 1.0};
-/// Part sizes between which a message is spread over more channels (NCCL's step of 512 KiB).
-constexpr double message_part_bytes = 16.0 * (1 << 20);
 
 Duration microseconds(double us) { return duration_from_seconds(us * 1e-6); }
 
@@ -294,7 +321,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     return tuning_ ? tuned_plan(op, total, root) : textbook_ring(op, total, root);
   }
 
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
+                                    std::span<const SendRecv> beside) const;
 
  private:
   /// The ranks of one host, and the NICs near them.
@@ -620,13 +648,22 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
           const double hops =
               one_way && choice.protocol == Protocol::ll ? one_way_ll_hop_scale : ring_hop_scale[p];
           double counted = latency - nccl_ring_base_us[p];
-          if (op == CollectiveOp::reduce && size() > 2)  // of a rooted operation it counts one
-            counted += counted * reduce_hops_per_doubling * std::log2(size() / 2.0);
+          const double doublings = op == CollectiveOp::reduce ? std::log2(size() / 2.0) : 0;
+          if (choice.protocol != Protocol::simple)  // of a rooted operation it counts one
+            counted += counted * reduce_hops_per_doubling * doublings;
           latency = ring_base_us[p] + counted * hops;
+          if (choice.protocol == Protocol::simple) {
+            const double chunk =
+                std::min(step_bytes, static_cast<double>(total.count()) / plan.channels);
+            latency += reduce_chunks_per_doubling * doublings * chunk * tuning_->channels() /
+                       (bandwidth * 1e3);
+          }
         }
-        const double block = static_cast<double>(total.count()) / size();
-        if (op != CollectiveOp::broadcast && op != CollectiveOp::reduce)
-          latency += block_us * block / (block + block_half_bytes);
+        const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
+        const double block = static_cast<double>(total.count()) / (rooted ? 1 : size());
+        if (!rooted) latency += block_us * block / (block + block_half_bytes);
+        if (one_host && choice.protocol == Protocol::ll)
+          latency += ll_pass_us * std::min(1.0, block / plan.channels / ll_pass_bytes);
         if (one_way && !aligned(total))
           bandwidth = std::min(bandwidth, unaligned_bus(op, plan.channels) / ring_traffic(op));
         lay_around(flow, open_end(op, root), ring_traffic(op) * protocol_overhead[p]);
@@ -675,9 +712,17 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                                   const Capacity& capacity) const;
   [[nodiscard]] Route message_route(int from, int to, double overhead,
                                     const Capacity& capacity) const;
-  [[nodiscard]] double message_latency_us(double bytes) const {
-    return message_us + message_fill_us * bytes / (bytes + message_fill_half_bytes);
-  }
+  /// What a GPU does beside a message: nothing, receive if it sends, or both in one block.
+  enum class Traffic : std::uint8_t { one_way, two_way, paired };
+  /// How NCCL runs the messages of one GPU, alike and to `peers` others.
+  struct Messages {
+    Protocol protocol = Protocol::simple;
+    int channels = 0;  ///< of each
+    double latency_us = 0;
+    Bandwidth rate{};  ///< of each
+  };
+  [[nodiscard]] Messages messages(double bytes, int peers, Traffic traffic) const;
+  [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
   [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
 
   Topology topology_;
@@ -719,50 +764,116 @@ Route Communicator::Impl::message_route(int from, int to, double overhead,
   return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
 }
 
-CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
-  CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  std::map<int, std::pair<double, int>> sent;  // bytes and messages of each rank
-  for (const SendRecv& message : group) {
-    PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
-                         message.dst_rank < size(),
-                     "a message joins ranks of the communicator");
-    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    auto& [bytes, messages] = sent[message.src_rank];
-    bytes += static_cast<double>(message.size.count());
-    ++messages;
-  }
-  double most_bytes = 0;
-  int most_messages = 0;
-  for (const auto& [rank, it] : sent) {
-    most_bytes = std::max(most_bytes, it.first);
-    most_messages = std::max(most_messages, it.second);
-  }
+int Communicator::Impl::channels_of_message(double bytes, Protocol protocol) const {
   const int all = message_channels();
   // Each peer gets an even part of the channels, more if its parts would be too large.
   int fewest = all;
   while (fewest > 1 && fewest * size() > all) fewest /= 2;
-  plan.latency = tuning_ ? microseconds(message_latency_us(most_bytes)) : Duration{0};
-  const double overhead = most_messages > 1 ? nvlink_messages : nvlink_message;
+  if (!tuning_) return fewest;
+  const double step = message_step_bytes[static_cast<std::size_t>(protocol)];
+  int channels =
+      static_cast<int>(std::clamp(std::ceil(bytes / (step / 8)), 1.0, static_cast<double>(fewest)));
+  while (channels <= all / 2 && bytes / channels > step * 32) channels *= 2;
+  return channels;
+}
+
+Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers,
+                                                          Traffic traffic) const {
+  if (!tuning_) return {.channels = channels_of_message(bytes, Protocol::simple)};
+  // Over a network a peer has two channels.
+  const int of_peer = nodes_.size() == 1 ? message_channels() : std::min(message_channels(), 2);
+  Messages it{.protocol = bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple};
+  it.channels = channels_of_message(bytes, it.protocol);
+  const auto p = static_cast<std::size_t>(it.protocol);
+  const double step = message_step_bytes[p];
+  const double sent = bytes * peers;
+  const bool paired = traffic == Traffic::paired, one_way = traffic == Traffic::one_way;
+  double rate = (paired ? message_channel_rate : unpaired_channel_rate)[p] * it.channels * peers;
+  it.latency_us = (one_way ? one_way_base_us : message_base_us)[p] + message_peer_us * (peers - 1);
+  if (it.protocol == Protocol::ll) {
+    rate = std::min(rate, messages_ll_rate);
+  } else if (!one_way) {
+    const double nvlink = tuning_->shape().nvlink * 1e9;
+    const double share = paired && nvlink > 0 ? std::min(1.0, rate / nvlink) : 0;
+    it.latency_us += message_step_us * std::min(1.0, bytes / it.channels / step) +
+                     message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
+  }
+  it.rate = Bandwidth{rate / peers};
+  return it;
+}
+
+CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
+                                        std::span<const SendRecv> beside) const {
+  CollectivePlan plan{.algorithm = Algorithm::point_to_point};
+  std::map<int, int> sent;  // messages of each rank
+  std::set<std::pair<int, int>> all;
+  std::set<int> sends, receives;
+  int most = 0;
+  for (const SendRecv& message : group) {
+    PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
+                         message.dst_rank < size(),
+                     "a message joins ranks of the communicator");
+    if (message.size <= Bytes{0}) continue;
+    all.emplace(message.src_rank, message.dst_rank);
+    if (message.src_rank != message.dst_rank) most = std::max(most, ++sent[message.src_rank]);
+  }
+  for (const SendRecv& message : beside) all.emplace(message.src_rank, message.dst_rank);
+  for (const auto& [from, to] : all) {
+    sends.insert(from);
+    receives.insert(to);
+  }
+  // A rank's work of one round: what it sends `ahead` ranks on, and gets from as many before.
+  std::map<int, std::map<int, int>> channels;
+  const auto ahead_of = [this](int from, int to) { return (to - from + size()) % size(); };
+  double least_us = std::numeric_limits<double>::max(), most_us = 0;
   std::uint64_t key = 0;
   for (const SendRecv& message : group) {
-    if (message.src_rank == message.dst_rank || message.size <= Bytes{0}) continue;
-    int channels = fewest;
-    while (channels <= all / 2 &&
-           static_cast<double>(message.size.count()) / channels > message_part_bytes)
-      channels *= 2;
-    Route route = message_route(message.src_rank, message.dst_rank, overhead, {});
-    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(channels)};
+    if (message.size <= Bytes{0}) continue;
+    const int from = message.src_rank, to = message.dst_rank, ahead = ahead_of(from, to);
+    const bool paired = from != to && (all.contains({(from - ahead + size()) % size(), from}) ||
+                                       all.contains({to, (to + ahead) % size()}));
+    const Messages how =
+        messages(static_cast<double>(message.size.count()), std::max(1, sent[from]),
+                 paired                                          ? Traffic::paired
+                 : receives.contains(from) || sends.contains(to) ? Traffic::two_way
+                                                                 : Traffic::one_way);
+    for (const int rank : {from, to}) {
+      int& of_round = channels[rank][ahead];
+      of_round = std::max(
+          of_round, from == to ? channels_of_message(static_cast<double>(message.size.count()),
+                                                     Protocol::simple)
+                               : how.channels);
+    }
+    if (from == to) continue;
+    const double overhead = paired && most > 1 ? nvlink_messages : nvlink_message;
+    const Route route = message_route(from, to, overhead, {});
+    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(how.channels)};
+    double wire = 1;
     if (tuning_) {
-      flow.rate_cap = Bandwidth{channels * message_channel_rate};
+      flow.rate_cap = how.rate;
+      flow.latency = microseconds(how.latency_us);  // less what all wait for, below
+      wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
     } else {
       flow.latency = route.latency;
     }
-    lay(flow, std::move(route.links),
-        [this, from = message.src_rank, to = message.dst_rank, overhead](const Capacity& capacity) {
-          return message_route(from, to, overhead, capacity).links;
+    lay(flow, scaled(route.links, wire),
+        [this, from, to, overhead, wire](const Capacity& capacity) {
+          return scaled(message_route(from, to, overhead, capacity).links, wire);
         });
     plan.flows.push_back(std::move(flow));
-    plan.channels = std::min(all, std::max(plan.channels, channels * most_messages));
+    least_us = std::min(least_us, how.latency_us);
+    if (how.latency_us < most_us) continue;
+    most_us = how.latency_us;
+    plan.protocol = how.protocol;
+  }
+  for (const auto& [rank, rounds] : channels) {
+    int used = 0;
+    for (const auto& [ahead, count] : rounds) used += count;
+    plan.channels = std::max(plan.channels, std::min(used, message_channels()));
+  }
+  if (tuning_) {
+    plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : least_us);
+    for (FlowSpec& flow : plan.flows) flow.latency -= plan.latency;
   }
   return plan;
 }
@@ -778,12 +889,14 @@ std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
                                                       const Capacity& capacity) const {
   LinkLoads loads;
   const double part = 1.0 / size();
+  // A root sends or receives, not both.
+  const double overhead = op == CollectiveOp::all_to_all ? nvlink_messages : nvlink_message;
   for (int from = 0; from < size(); ++from) {
     for (int to = 0; to < size(); ++to) {
       if (from == to || (op == CollectiveOp::gather && to != root) ||
           (op == CollectiveOp::scatter && from != root))
         continue;
-      loads.add(message_route(from, to, nvlink_messages, capacity).links, part);
+      loads.add(message_route(from, to, overhead, capacity).links, part);
     }
   }
   return std::move(loads).uses();
@@ -792,17 +905,46 @@ std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,
 /// An exchange in which all pairs move alike: one flow, as NCCL runs it in rounds.
 CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int root) const {
   CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  const double sent = static_cast<double>(total.count()) * (size() - 1) / size();
-  if (tuning_) plan.latency = microseconds(message_latency_us(sent));
-  if (size() == 1 || total == Bytes{0}) return plan;
-  plan.channels = message_channels();
+  if (size() == 1 || total == Bytes{0}) {
+    if (tuning_) plan.latency = microseconds(message_base_us[0]);
+    return plan;
+  }
+  const int peers = size() - 1;
+  const Messages how =
+      messages(static_cast<double>(total.count()) / size(), peers,
+               op == CollectiveOp::all_to_all ? Traffic::paired : Traffic::one_way);
+  // A rank copies its own part as if to a peer, with Simple.
+  plan.channels = std::min(
+      message_channels(),
+      how.channels * peers +
+          channels_of_message(static_cast<double>(total.count()) / size(), Protocol::simple));
+  plan.protocol = how.protocol;
   FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
-  lay(flow, exchange_uses(op, root),
-      [this, op, root](const Capacity& capacity) { return lay_exchange(op, root, capacity); });
-  if (tuning_ && !aligned(total))
-    flow.rate_cap = Bandwidth{plan.channels * unaligned_message_rate * size() / (size() - 1)};
+  double wire = 1;
+  if (tuning_) {
+    plan.latency = microseconds(how.latency_us);
+    wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
+    double rate = how.rate.bytes_per_second() * peers;
+    if (!aligned(total) && how.protocol == Protocol::simple)
+      rate =
+          std::min({rate, how.channels * peers * unaligned_message_rate, unaligned_messages_rate});
+    flow.rate_cap = Bandwidth{rate * size() / peers};
+  }
+  lay(flow, scaled(exchange_uses(op, root), wire),
+      [this, op, root, wire](const Capacity& capacity) {
+        return scaled(lay_exchange(op, root, capacity), wire);
+      });
   plan.flows.push_back(std::move(flow));
   return plan;
+}
+
+std::vector<Bytes> aggregate(std::span<const GroupedCollective> group) {
+  std::vector<Bytes> planned(group.size());
+  std::map<std::pair<CollectiveOp, int>, Bytes> rest;
+  for (const GroupedCollective& it : group) rest[{it.op, it.root}] += it.total;
+  for (std::size_t i = group.size(); i-- > 0;)
+    planned[i] = std::exchange(rest[{group[i].op, group[i].root}], Bytes{0});
+  return planned;
 }
 
 Communicator::Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
@@ -815,8 +957,9 @@ CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const 
   return impl_->plan(op, total, root);
 }
 
-CollectivePlan Communicator::plan(std::span<const SendRecv> group) const {
-  return impl_->plan(group);
+CollectivePlan Communicator::plan(std::span<const SendRecv> group,
+                                  std::span<const SendRecv> beside) const {
+  return impl_->plan(group, beside);
 }
 
 }  // namespace phantora

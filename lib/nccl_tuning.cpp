@@ -288,18 +288,24 @@ int NcclTuning::channels_for(TunedOp op, Algorithm algorithm, Protocol protocol,
   const std::int64_t threads = protocol == Protocol::ll128 ? 640 : 512;
   std::int64_t threshold = protocol == Protocol::simple ? 64 : 8;
   if (protocol == Protocol::ll && algorithm == Algorithm::ring) threshold *= n;
-  std::int64_t channels = std::min(limit, channels_);
+  const std::int64_t all = std::min(limit, channels_);
+  std::int64_t channels = all;
   while (channels > 1 && bytes < channels * threads * threshold) --channels;
-  // A channel carries whole cells of at least 32 KiB of traffic; those of an all_reduce split
-  // evenly among the ranks (in units of 512 bytes: read off the logs of 2, 3, 4 and 8 ranks).
-  const std::int64_t traffic = protocol == Protocol::ll ? 8 : 2;
-  std::int64_t cell = 32768 / traffic;
-  if (op == TunedOp::all_reduce) cell = (cell + 512 * n - 1) / (512 * n) * (512 * n);
-  const std::int64_t cells = std::max<std::int64_t>(1, (bytes + cell - 1) / cell);
-  const double per_channel = static_cast<double>(bytes) / static_cast<double>(channels * cell);
-  const std::int64_t cells_each =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_channel)));
-  return static_cast<int>(std::min(channels, (cells + cells_each - 1) / cells_each));
+  // Channels are dealt whole cells of a rank's buffer, of at least 16 KiB of traffic.
+  constexpr std::int64_t least_traffic = 16384;
+  const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const bool one_way = op == TunedOp::all_gather || op == TunedOp::reduce_scatter;
+  const std::int64_t traffic = (op == TunedOp::all_reduce ? 2
+                                : one_way                 ? n
+                                                          : 1) *
+                               (protocol == Protocol::ll ? 4 : 1);
+  const std::int64_t buffer = std::max<std::int64_t>(1, one_way ? bytes / n : bytes);
+  const std::int64_t cell = divide_up(divide_up(least_traffic, traffic), 16) * 16;
+  const std::int64_t each =
+      std::max(least_traffic, std::max(least_traffic, buffer * traffic) / channels);
+  const std::int64_t cells = divide_up(buffer, cell);
+  return static_cast<int>(
+      std::min(all, divide_up(cells, std::min(cells, divide_up(each, cell * traffic)))));
 }
 
 }  // namespace phantora

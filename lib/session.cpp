@@ -251,7 +251,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
                     channel.messages++);
           operation.expected = 2;
           if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
-            operation.plan = state.communicator.plan(std::span{&message, 1});
+            operation.plan = state.communicator.plan(std::span{&message, 1}, group);
           }
           operation_id = operation.id;
           ours.push_back(operation_id);

@@ -123,22 +123,91 @@ TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {
 
 TEST(CollectivesAccuracy, AllOperationsOnTheGpuSide) {
   const Cluster cluster = parse_cluster("h200:1x8");
-  Errors large, small;
+  Errors large, middle, small;
   std::map<std::string, Errors> by_op;
   for (const Sample& s : read_samples("h200_collectives.jsonl", 1)) {
     const double error = predicted_us(cluster, s) / s.us - 1;
-    (s.bytes >= 64'000'000 ? large : small).add(error);
+    (s.bytes >= 64'000'000 ? large : s.bytes >= 2'000'000 ? middle : small).add(error);
     by_op[s.op].add(error);
     if (s.bytes >= 64'000'000) {
-      EXPECT_LT(std::abs(error), 0.17) << s.op << " x" << s.world << " " << s.bytes
+      EXPECT_LT(std::abs(error), 0.08) << s.op << " x" << s.world << " " << s.bytes
                                        << " B: " << s.us * (1 + error) << " us against " << s.us;
     }
   }
+  for (const auto& [name, errors] :
+       {std::pair{"64 MB to 1 GiB", &large}, {"4 to 16 MiB", &middle}, {"1 KiB to 1 MiB", &small}})
+    std::cout << "GPU side, " << name << ": " << 100 * errors->mean() << " % mean, "
+              << 100 * errors->worst << " % worst\n";
   for (const auto& [op, errors] : by_op)
     RecordProperty(
         op, std::to_string(errors.mean()) + " mean, " + std::to_string(errors.worst) + " worst");
-  EXPECT_LT(large.mean(), 0.035);
-  EXPECT_LT(small.mean(), 0.10);
+  EXPECT_LT(large.mean(), 0.025);
+  EXPECT_LT(middle.mean(), 0.045);
+  EXPECT_LT(small.mean(), 0.09);
+}
+
+/// The messages of a pattern that bench/accuracy/measure_small_collectives.py times.
+std::vector<SendRecv> messages_of(const std::string& pattern, int n, Bytes size) {
+  std::vector<SendRecv> group;
+  if (pattern == "one_way") return {{0, 1, size}};
+  for (int r = 0; r < n; ++r) {
+    if (pattern == "sendrecv" || pattern == "neighbours") group.push_back({r, (r + 1) % n, size});
+    if (pattern == "neighbours") group.push_back({r, (r + n - 1) % n, size});
+    if (pattern == "pair_exchange" && (r ^ 1) < n / 2 * 2) group.push_back({r, r ^ 1, size});
+    for (int to = 0; pattern == "all_to_all_uneven" && to < n; ++to)
+      group.push_back({r, to, size / (n * (n + 1) / 2) * (to + 1)});
+  }
+  return group;
+}
+
+TEST(CollectivesAccuracy, DirectCallsOfOtherSizesAndPatterns) {
+  // Without PyTorch, 20 operations to a graph, each takes less by a time that does not depend on
+  // its size: `direct_us` of a collective and of messages. No other constant was fitted on these
+  // rows.
+  const double direct_us = 2.7, direct_messages_us = 4.0;
+  const Cluster cluster = parse_cluster("h200:1x8");
+  std::ifstream file{PHANTORA_ACCURACY_DATA "/h200_small_collectives.jsonl"};
+  ASSERT_TRUE(file);
+  static const std::map<std::string, CollectiveOp> ops{
+      {"all_reduce", CollectiveOp::all_reduce}, {"all_gather", CollectiveOp::all_gather},
+      {"broadcast", CollectiveOp::broadcast},   {"reduce_scatter", CollectiveOp::reduce_scatter},
+      {"reduce", CollectiveOp::reduce},         {"all_to_all", CollectiveOp::all_to_all},
+      {"gather", CollectiveOp::gather},         {"scatter", CollectiveOp::scatter}};
+  std::map<std::string, Errors> errors;
+  int kernels = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto row = nlohmann::json::parse(line);
+    std::string op = row["op"];
+    const int n = row["world"];
+    Bytes size{row["bytes"].get<std::int64_t>()};
+    if (op == "mixed_group") continue;
+    const bool four = op.ends_with("_x4");
+    if (four) {
+      size = 4 * size;
+      op.resize(op.size() - 3);
+    }
+    const Communicator comm{cluster, first(cluster, n), measured_machine};
+    const auto known = ops.find(op);
+    const CollectivePlan plan =
+        known != ops.end() ? comm.plan(known->second, size) : comm.plan(messages_of(op, n, size));
+    const bool messages = plan.algorithm == Algorithm::point_to_point;
+    const double us =
+        to_seconds(run(cluster, plan)) * 1e6 - (messages ? direct_messages_us : direct_us);
+    const double error = us / row["us_all"].get<double>() - 1;
+    const char* sizes = size < 2_MiB ? ", up to 2 MiB" : ", 2 to 160 MiB";
+    errors[row["op"].get<std::string>() + sizes].add(error);
+    errors["all" + std::string{sizes}].add(error);
+    // The grid is that of rank 0; of an uneven exchange another rank has the largest.
+    if (!row.contains("blocks") || four || op == "all_to_all_uneven") continue;
+    EXPECT_EQ(plan.channels, row["blocks"][0].get<int>()) << line;
+    ++kernels;
+  }
+  for (const auto& [name, it] : errors)
+    std::cout << "direct, " << name << ": " << 100 * it.mean() << " % mean, " << 100 * it.worst
+              << " % worst\n";
+  EXPECT_EQ(kernels, 720);
+  EXPECT_LT(errors["all, up to 2 MiB"].mean(), 0.10);
+  EXPECT_LT(errors["all, 2 to 160 MiB"].mean(), 0.09);
 }
 
 TEST(Collectives, TheTextbookHoldsOnAPlainSwitch) {
@@ -440,6 +509,41 @@ TEST(Collectives, MessagesBetweenRailsCrossOverNvlinkFirst) {
   EXPECT_EQ(std::count(with.begin(), with.end(), "switch"), 1);  // one leaf
   EXPECT_EQ(std::count(without.begin(), without.end(), "nvswitch"), 0);
   EXPECT_EQ(std::count(without.begin(), without.end(), "switch"), 3);  // leaf, spine, leaf
+}
+
+TEST(Collectives, AGroupTakesAsLongAsOneOperationOfEachKind) {
+  const auto ar = CollectiveOp::all_reduce, ag = CollectiveOp::all_gather,
+             bc = CollectiveOp::broadcast;
+  const std::vector<GroupedCollective> group{{ar, 1_MiB},   {bc, 2_MiB, 1}, {ar, 3_MiB},
+                                             {ag, 1_KiB},   {bc, 2_MiB},    {ar, 4_MiB},
+                                             {bc, 1_MiB, 1}};
+  const std::vector<Bytes> planned{0_B, 0_B, 0_B, 1_KiB, 2_MiB, 8_MiB, 3_MiB};
+  EXPECT_EQ(aggregate(group), planned);
+  EXPECT_TRUE(aggregate({}).empty());
+}
+
+TEST(Collectives, MessagesFollowNcclsRules) {
+  // LL to 16 KiB for each of 32 channels; parts of 8 KiB with LL and 64 KiB with Simple on as many
+  // channels as each of the peers can have, more beyond 16 MiB each.
+  const Cluster cluster = parse_cluster("h200:1x8");
+  const auto plan = [&](int ranks, Bytes size) {
+    const std::vector<SendRecv> message{{0, 1, size}};
+    return Communicator{cluster, first(cluster, ranks), measured_machine}.plan(message);
+  };
+  EXPECT_EQ(plan(2, 1_KiB).protocol, Protocol::ll);
+  EXPECT_EQ(plan(2, 1_KiB).channels, 1);
+  EXPECT_EQ(plan(2, 24_KiB).channels, 3);
+  EXPECT_EQ(plan(2, 512_KiB).protocol, Protocol::ll);
+  EXPECT_EQ(plan(2, 512_KiB).channels, 16);
+  EXPECT_EQ(plan(2, 513_KiB).protocol, Protocol::simple);
+  EXPECT_EQ(plan(2, 513_KiB).channels, 9);
+  EXPECT_EQ(plan(3, 4_MiB).channels, 8);
+  EXPECT_EQ(plan(8, 4_MiB).channels, 4);
+  EXPECT_EQ(plan(8, 65_MiB).channels, 8);
+  EXPECT_EQ(plan(8, 1_GiB).channels, 32);
+  // LL carries flags: as many bytes again.
+  EXPECT_NEAR(plan(8, 1_KiB).flows.at(0).links.at(0).bytes_per_byte,
+              2 * plan(8, 1_MiB).flows.at(0).links.at(0).bytes_per_byte, 1e-12);
 }
 
 TEST(Collectives, OneRankAndNothingAreNearlyFree) {

@@ -510,6 +510,14 @@ void Engine::handle_collective(Process& process, const Record& record,
   const int ranks = static_cast<int>(communicator.members.size());
   std::vector<SendRecv> messages;
   Tagged message_tag{.process = process.index, .tickets = {}};
+  std::vector<GroupedCollective> group;
+  for (const channel::CollectiveRecord& call : calls) {
+    const auto op = static_cast<channel::Collective>(call.op);
+    if (op != channel::Collective::send && op != channel::Collective::recv)
+      group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
+  }
+  const std::vector<Bytes> planned = aggregate(group);
+  std::size_t next_planned = 0;
   for (const channel::CollectiveRecord& call : calls) {
     expect_valid(call, rank, ranks);
     const auto op = static_cast<channel::Collective>(call.op);
@@ -558,7 +566,7 @@ void Engine::handle_collective(Process& process, const Record& record,
       tags_.emplace(tag, Tagged{.process = process.index, .tickets = {call.ticket}});
     }
     session_.collective(stream, clock, communicator.id, rank, collective_op(op),
-                        total_bytes(call, ranks), call.peer, tag);
+                        planned[next_planned++], call.peer, tag);
   }
   if (!messages.empty()) {
     const std::uint64_t tag = ++last_tag_;

@@ -47,6 +47,20 @@ struct SendRecv {
   Bytes size{};
 };
 
+/// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
+struct GroupedCollective {
+  CollectiveOp op = CollectiveOp::all_reduce;
+  Bytes total{};  ///< as Communicator::plan counts them
+  int root = 0;
+};
+
+/// The bytes for which to plan each operation of a group on one communicator.
+///
+/// NCCL runs a group in one kernel, chooses for all operations of a kind together, and deals them
+/// to the channels one after the other: they take as long as one operation with all their bytes.
+/// That is what the last of each kind stands for; those before it move nothing.
+[[nodiscard]] std::vector<Bytes> aggregate(std::span<const GroupedCollective> group);
+
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
 /// last flow's completion, or after `latency` alone if there is none.
 struct CollectivePlan {
@@ -80,7 +94,9 @@ class Communicator {
   ///   rank sends to all ranks together; for gather and scatter the root's.
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
   /// The plan of a group of sends and receives.
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  /// @param beside  more messages of the same group, which tell how NCCL runs these.
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
+                                    std::span<const SendRecv> beside = {}) const;
 
  private:
   class Impl;
