@@ -512,6 +512,7 @@ void Engine::handle_collective(Process& process, const Record& record,
   Tagged message_tag{.process = process.index, .tickets = {}};
   std::vector<GroupedCollective> group;
   for (const channel::CollectiveRecord& call : calls) {
+    expect_valid(call, rank, ranks);
     const auto op = static_cast<channel::Collective>(call.op);
     if (op != channel::Collective::send && op != channel::Collective::recv)
       group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
@@ -519,7 +520,6 @@ void Engine::handle_collective(Process& process, const Record& record,
   const std::vector<Bytes> planned = aggregate(group);
   std::size_t next_planned = 0;
   for (const channel::CollectiveRecord& call : calls) {
-    expect_valid(call, rank, ranks);
     const auto op = static_cast<channel::Collective>(call.op);
     const bool message = op == channel::Collective::send || op == channel::Collective::recv;
     const bool sends = op == channel::Collective::send;
