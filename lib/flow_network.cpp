@@ -164,7 +164,7 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Each instant leaves in the journal what every flow that it changed was before. Restoring that
 /// computes nothing, so it is exact.
 ///
-/// Replay by difference. A start told late is executed at its instant on the network as it was
+/// Replay by difference. A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
 /// flows back to the instant. From there the replay goes through the instants at which something
 /// happens on rewound links. A flow adopts, as a guess, what the journal says it became. The guess
@@ -176,7 +176,8 @@ void merge_links(std::vector<LinkUse>& links) {
 ///
 /// Everything from the late change on is undone where dependence goes further than flows that share
 /// links: observers want to be told in order, routes may follow load, links that are down move
-/// flows, and other changes than starts have no record in the journal of flows.
+/// flows; and where a cancel or another cap or capacity lies in the time to be replayed, since caps
+/// and capacities of the past are not kept for rewound links.
 class FlowNetwork::Impl {
  public:
   explicit Impl(NetworkView network)
@@ -242,7 +243,8 @@ class FlowNetwork::Impl {
       PHANTORA_EXPECTS(id < view_.link_count(), "a link of this network");
       if (value <= 0 && view_.router()) selective_ = false;
     }
-    if (to_ps(at) <= last_instant_) other_is_late_ = true;
+    if (to_ps(at) <= last_instant_ && !replays_by_difference(kind, to_ps(at), id, value))
+      undo_for_late_ = true;
     tell({to_ps(at), next_order_++, id, value, 0.0, kind});
   }
 
@@ -420,8 +422,8 @@ class FlowNetwork::Impl {
   void run(Ps until) {
     if (!pending_.empty() && pending_.front().at <= std::min(until, last_instant_)) {
       ++statistics_.rollbacks;
-      const bool starts_only = !other_is_late_ && last_other_ < pending_.front().at;
-      if (!observers_->empty() || !selective_ || !starts_only) undo_from(pending_.front().at);
+      const bool by_difference = !undo_for_late_ && last_other_ < pending_.front().at;
+      if (!observers_->empty() || !selective_ || !by_difference) undo_from(pending_.front().at);
     }
     for (Ps next = next_instant(); next <= until; next = next_instant()) execute(next);
     finish_replay();
@@ -592,6 +594,19 @@ class FlowNetwork::Impl {
     if (!(marks_[link] & rewound)) solver_.set_stamp(link, at);
   }
 
+  /// Whether a change told late, other than a start, can be replayed without undoing all since.
+  [[nodiscard]] bool replays_by_difference(Kind kind, Ps at, std::uint64_t id, double value) const {
+    // Nothing would evaluate a flow that is in step with its past, but not with its cap.
+    if (kind == Kind::cap) return false;
+    if (kind == Kind::capacity)
+      return value > 0 && solver_.capacity(static_cast<std::uint32_t>(id)) > 0;
+    // A flow whose start is to come has nothing yet to be taken back to.
+    const Slot slot = *slot_of(id);
+    Progress past = progress_[slot];
+    while (past.last > before_.begin() && past.since > at) past = before({past.last, past.since});
+    return past.remaining != not_started;
+  }
+
   // ---- Replay by difference -------------------------------------------------------------------
 
   [[nodiscard]] bool replaying() const noexcept { return replay_end_ >= 0; }
@@ -753,6 +768,20 @@ class FlowNetwork::Impl {
     progress_[flow.slot] = before(*from);
   }
 
+  /// Takes a flow back to an instant that something told late changes it at.
+  void part_from_past(Slot slot, Ps at) {
+    rewind(slot, at);
+    const std::uint32_t index = rewound_of_[slot];
+    if (index == 0) return;  // nothing has happened to it since
+    Rewound& flow = rewound_[index - 1];
+    if (flow.differs || flow.future.empty()) return;
+    const double rate = solver_.rate(slot);
+    differ(flow, flow.future.back(), rate);
+    const Progress& progress = progress_[slot];
+    ends_.set(slot,
+              solver_.present(slot) ? drained(progress.since, progress.remaining, rate) : none);
+  }
+
   /// The least rate that a flow had, as that was known before, from now on.
   [[nodiscard]] double least_rate(const Rewound& flow, double rate) const {
     if (flow.last.filling()) return 0;
@@ -866,6 +895,10 @@ class FlowNetwork::Impl {
     if (input.kind != Kind::start) last_other_ = std::max(last_other_, input.at);
     if (input.kind == Kind::capacity) {
       const auto link = static_cast<std::uint32_t>(input.id);
+      if (solver_.stamp(link) >= input.at) {
+        rewind_link(link, input.at);
+        ++stray_on_[link];  // what its flows became with another capacity is no guess
+      }
       input.previous = solver_.capacity(link);
       solver_.set_capacity(link, input.value);
       const bool was_up = input.previous > 0, is_up = input.value > 0;
@@ -875,6 +908,7 @@ class FlowNetwork::Impl {
     }
     const auto slot = slot_of(input.id);
     if (!slot) return false;
+    if (replaying() && input.kind == Kind::cancel) part_from_past(*slot, input.at);
     Progress& progress = progress_[*slot];
     switch (input.kind) {
       case Kind::start:
@@ -986,7 +1020,7 @@ class FlowNetwork::Impl {
     last_instant_ = at - 1;
     latest_recorded_ = std::min(latest_recorded_, last_instant_);
     last_other_ = std::min(last_other_, last_instant_);
-    other_is_late_ = false;
+    undo_for_late_ = false;
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
   }
 
@@ -1113,7 +1147,7 @@ class FlowNetwork::Impl {
   Ps committed_ = 0;
   Ps last_instant_ = -1;
   Ps last_other_ = -1;          ///< the last instant with another input than starts
-  bool other_is_late_ = false;  ///< such an input is pending, at or before the last instant
+  bool undo_for_late_ = false;  ///< an input is pending that cannot be replayed by difference
   std::exception_ptr error_;
   FlowStatistics statistics_;
 };
