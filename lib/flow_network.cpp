@@ -32,10 +32,11 @@ constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
 /// When `bytes` have drained at `rate`, rounded up to a whole picosecond; none if they never do.
 Ps drained(Ps since, double bytes, double rate) noexcept {
   // The quotient of three roundings may lie 2 units in the last place above a whole number.
-  const double ps = std::ceil(bytes / rate * 1e12 * (1 - 0x1p-50));
+  const double ps = bytes / rate * 1e12 * (1 - 0x1p-50);
   // 9.2e18 ps is just inside the range of int64; at rate 0 this is infinite.
   if (!(ps < 9.2e18 - static_cast<double>(since))) return none;
-  return since + static_cast<Ps>(ps);
+  const auto whole = static_cast<Ps>(ps);
+  return since + whole + (static_cast<double>(whole) < ps ? 1 : 0);
 }
 
 /// What a flow is doing; in place of the bytes that remain where there are none to move.
@@ -486,11 +487,10 @@ class FlowNetwork::Impl {
   /// Brings a flow's progress to an instant that changes it.
   void move_on(const MaxMin::Change& change, Ps at) {
     const Slot slot = change.flow;
+    const std::uint64_t records = before_.end();
     const double rate_before = record(slot, at, change.key, change.rate);
     Progress& progress = progress_[slot];
-    const Before& before = before_[progress.last - 1];
-    if (before.remaining != not_started && before.key() == solver_.key(slot) &&
-        rate_before == solver_.rate(slot)) {
+    if (before_.end() == records && is_as_before(slot, rate_before)) {
       // The instant had changed it, and now does not.
       progress.last = previous(progress.last);
     } else {
@@ -499,6 +499,13 @@ class FlowNetwork::Impl {
       progress.since = at;
     }
     ends_.set(slot, drained(progress.since, progress.remaining, solver_.rate(slot)));
+  }
+
+  /// Whether a flow is what it was before its last record.
+  [[nodiscard]] bool is_as_before(Slot slot, double rate_before) const {
+    const Before& before = before_[progress_[slot].last - 1];
+    return before.remaining != not_started && before.key() == solver_.key(slot) &&
+           rate_before == solver_.rate(slot);
   }
 
   /// Sees to it that the journal says what a flow is before an instant that changes it, and that
@@ -522,7 +529,7 @@ class FlowNetwork::Impl {
       age += age_of(it);
     }
     if (first == 0) {
-      push_record({progress.remaining, key.level, key.order, 0, 0}, slot, at);
+      push_record(slot, at, progress.remaining, key);
       return rate;
     }
     const Before& before = before_[first - 1];
@@ -532,30 +539,31 @@ class FlowNetwork::Impl {
     progress.remaining = before.remaining;
     return solver_.rate_at(slot, before.key());
   }
-  void record_not_running(Slot slot, Ps at) { push_record({not_started, 0.0, 0, 0, 0}, slot, at); }
+  void record_not_running(Slot slot, Ps at) { push_record(slot, at, not_started, {0.0, 0}); }
   /// The caller has the flow's progress begin at the instant.
-  void push_record(Before before, Slot slot, Ps at) {
+  void push_record(Slot slot, Ps at, double remaining, FillingKey key) {
     constexpr std::uint64_t order = (std::uint64_t{1} << 40) - 1;
-    before.slot_and_order = std::uint64_t{slot} << 40 | (before.slot_and_order & order);
     const std::uint64_t record = before_.end() + 1;
     Progress& progress = progress_[slot];
-    if (before.remaining != not_started) {
+    std::uint32_t short_age = 0, back = 0;
+    if (remaining != not_started) {
       const Ps age = at - progress.since;
-      before.age = static_cast<std::uint32_t>(std::min<Ps>(age, Before::long_age));
-      if (before.age == Before::long_age) long_ages_.push({record, age});
+      short_age = static_cast<std::uint32_t>(std::min<Ps>(age, Before::long_age));
+      if (short_age == Before::long_age) long_ages_.push({record, age});
     }
     if (progress.last > before_.begin()) {
       PHANTORA_EXPECTS(record - progress.last <= std::numeric_limits<std::uint32_t>::max(),
                        "fewer than 2^32 rate changes are uncommitted");
-      before.back = static_cast<std::uint32_t>(record - progress.last);
+      back = static_cast<std::uint32_t>(record - progress.last);
     }
+    before_.push(
+        {remaining, key.level, std::uint64_t{slot} << 40 | (key.order & order), short_age, back});
     progress.last = record;
     if (latest_recorded_ < at) {
       if (pages_.empty() || record > pages_.back().record + records_per_page)
         pages_.push({at, record});
       latest_recorded_ = at;
     }
-    before_.push(before);
   }
 
   [[nodiscard]] std::uint64_t previous(std::uint64_t record) const noexcept {

@@ -32,7 +32,7 @@ class LinkHistory {
     if (last_.from == at || states_ < room) {
       last_.least = std::min(last_.least, residual);
       ++states_;
-      if (last_.least == closed && !older_.empty() && older_.back().least == closed) {
+      if (!was_closed && residual == closed && !older_.empty() && older_.back().least == closed) {
         last_.from = older_.back().from;
         older_.pop_back();
         states_ = few_states;

@@ -288,9 +288,23 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   const auto fixed = [&](double c) { return static_cast<std::int64_t>(c * link.scale); };
   enter(index);
   link.residual += fixed(capacity) - fixed(capacities_[index]);
-  link.margin = static_cast<float>(fixed(capacity * (10 * certain)));
+  link.margin = static_cast<std::int32_t>(fixed(capacity * (10 * certain)));  // at most 2^26
   capacities_[index] = capacity;
   touch(index, Effect::lowers);
+}
+
+/// Notes what an assignment does to a link, unless that is open and stays so.
+inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double weight) {
+  Link& link = links_[index];
+  if (effect == Effect::lowers) link.floor = 0;
+  if (surely_open(link)) return;
+  Assigned& assigned = assigned_[index];
+  if (!assigned.any) {
+    assigned.any = true;
+    assigned_links_.push_back(index);
+  }
+  assigned.effect = std::max(assigned.effect, effect);
+  if (effect == Effect::lowers) assigned.raised += weight;
 }
 
 /// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
@@ -325,17 +339,11 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
     }
     if (index == by || then == Then::leave) continue;
     // A flow that stops elsewhere before this link saturates leaves more to the others.
-    Assigned& assigned = assigned_[index];
-    if (!assigned.any) {
-      assigned.any = true;
-      assigned_links_.push_back(index);
-    }
-    if (filling) {
-      assigned.effect = std::max(assigned.effect, Effect::stops);
-    } else if (!was_weight && change <= 0) {
-      assigned.effect = Effect::lowers;
-      assigned.raised += amount * its.shares;
-    }
+    note_assigned(index,
+                  filling                    ? Effect::stops
+                  : was_weight || change > 0 ? Effect::raises
+                                             : Effect::lowers,
+                  amount * its.shares);
   }
   flow.rate = rate;
   keys_[slot] = key;
@@ -517,21 +525,50 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   touch_assigned(key.level);
 }
 
+/// As assign() of a usual flow to another level of the link that stops it.
+inline void MaxMin::shift(Slot slot, FillingKey key, Shift& last) {
+  Flow& flow = flows_[slot];
+  const Use* uses = flow.uses();
+  const std::uint32_t count = flow.count, by = key.link();
+  const double from = flow.rate;
+  const auto level = static_cast<float>(key.level);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t index = uses[i].link;
+    if (index == by) continue;
+    Link& link = links_[index];
+    enter(index);
+    // Most links are alike, and so are most flows of one link.
+    if (link.scale != last.scale || from != last.from)
+      last = {link.scale, from, fixed_load(link, from, 1) - fixed_load(link, key.level, 1)};
+    link.residual += last.change;
+    link.others = std::max(link.others, level);
+    note_assigned(index, last.change > 0 ? Effect::raises : Effect::lowers, 1);
+  }
+  flow.rate = key.level;
+  keys_[slot] = key;
+}
+
 /// Stops at a key all flows of a link that no other stops.
 void MaxMin::stop_own(std::uint32_t index, FillingKey key) {
-  touched_incidences_ += links_[index].own;
   const std::uint32_t own = links_[index].own;
+  touched_incidences_ += own;
   const Entry* entries = flows_of_[index].data();
+  Shift last;
   for (std::uint32_t i = 0; i < own; ++i) {
     // Flows lie all over the memory.
     if (i + ahead < own) {
       __builtin_prefetch(&flows_[entries[i + ahead].flow], 1);
       __builtin_prefetch(&keys_[entries[i + ahead].flow], 1);
     }
-    const Slot flow = entries[i].flow;
-    if (keys_[flow] == key) continue;
-    note_change(flow);
-    assign(flow, key, index, Then::evaluate);
+    const Slot slot = entries[i].flow;
+    const FillingKey old = keys_[slot];
+    if (old == key) continue;
+    note_change(slot);
+    if (flows_[slot].terms == 0 && old.link() == index) {
+      shift(slot, key, last);
+    } else {
+      assign(slot, key, index, Then::evaluate);
+    }
   }
   touch_assigned(key.level);
 }

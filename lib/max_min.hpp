@@ -167,7 +167,7 @@ class MaxMin {
   }
   /// A residual above it, weight apart, is no rounding error.
   [[nodiscard]] std::int64_t margin(std::uint32_t link) const noexcept {
-    return static_cast<std::int64_t>(links_[link].margin);
+    return links_[link].margin;
   }
 
  private:
@@ -214,9 +214,9 @@ class MaxMin {
     Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
     double floor = 0;           ///< a lower bound of its level while flows only stop
     std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see solve()
-    float margin = 0;       ///< a residual above it is no rounding error
-    float others = 0;       ///< an upper bound of the levels of the flows that others stop
-    std::uint32_t own = 0;  ///< how many flows it stops, or still fill: they come first
+    std::int32_t margin = 0;  ///< a residual above it is no rounding error
+    float others = 0;         ///< an upper bound of the levels of the flows that others stop
+    std::uint32_t own = 0;    ///< how many flows it stops, or still fill: they come first
     bool touched = false;
     bool capped = false;  ///< flows with a cap may be on it
   };
@@ -249,7 +249,7 @@ class MaxMin {
                                     Int128 weight) noexcept;
   /// Whether flows stop before the link saturates, with more to spare than rounding could explain.
   [[nodiscard]] static bool surely_open(const Link& link) noexcept {
-    return link.weight == 0 && link.residual > static_cast<std::int64_t>(link.margin);
+    return link.weight == 0 && link.residual > link.margin;
   }
   [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
   [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
@@ -272,9 +272,16 @@ class MaxMin {
   void take(Use& use);
   void leave_to_others(Use& use, double level);
   void evaluate(std::uint32_t link, double bound);
+  void note_assigned(std::uint32_t link, Effect effect, double weight);
   void touch_assigned(double level);
   [[nodiscard]] bool comes_later(std::uint32_t link, FillingKey key);
   void stop_own(std::uint32_t link, FillingKey key);
+  /// What a flow of one share leaves on a link of some scale when its rate changes.
+  struct Shift {
+    double scale = 0, from = 0;
+    std::int64_t change = 0;
+  };
+  void shift(Slot flow, FillingKey key, Shift& last);
   void refill(std::uint32_t link, double level);
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
