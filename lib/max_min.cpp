@@ -210,7 +210,7 @@ void MaxMin::join_links(Slot slot, Then then) {
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back({slot, i});
     take(use);
-    links_[use.link].capped |= its.cap != std::numeric_limits<double>::infinity();
+    links_[use.link].capped |= its.capped();
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
     if (then == Then::evaluate) touch(use.link, Effect::lowers);
   }
@@ -331,7 +331,7 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
       link.others = std::max(link.others, static_cast<float>(key.level));
     } else if (is_weight) {
       take(uses[i]);
-      link.capped |= its.cap != std::numeric_limits<double>::infinity();
+      link.capped |= its.capped();
       link.weight += fixed_weight(amount, its.shares);
     } else {
       leave_to_others(uses[i], key.level);
@@ -441,7 +441,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     const FillingKey key = keys_[entry.flow];
     if (key.filling() || key.link() == index) {
       const Terms& its = terms(entry.flow);
-      if (its.cap == std::numeric_limits<double>::infinity()) {
+      if (!its.capped()) {
         own_.push_back(entry.flow);
         continue;
       }
@@ -464,7 +464,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       stopped_at(key);
     } else {
       const Terms& its = terms(entry.flow);
-      capped |= its.cap != std::numeric_limits<double>::infinity();
+      capped |= its.capped();
       residual += fixed_load(link, flows_[entry.flow].rate, its.amount_on(entry.use));
       weight += fixed_weight(its.amount_on(entry.use), its.shares);
       candidates_.push_back({key, entry.flow, entry.use});

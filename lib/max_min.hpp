@@ -182,6 +182,9 @@ class MaxMin {
     double cap = std::numeric_limits<double>::infinity();
     double amount = 1;  ///< bytes per byte on every link, unless `amounts`
     std::unique_ptr<double[]> amounts{};
+    [[nodiscard]] bool capped() const noexcept {
+      return cap != std::numeric_limits<double>::infinity();
+    }
     [[nodiscard]] double amount_on(std::uint32_t i) const noexcept {
       return amounts ? amounts[i] : amount;
     }

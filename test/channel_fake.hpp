@@ -1,18 +1,15 @@
 #pragma once
 
-#include "channel/wire.hpp"
+#include "channel/handshake.hpp"
 #include "run/engine.hpp"
 
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
 
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -23,25 +20,14 @@ class FakeRank {
  public:
   FakeRank(Engine& engine, const std::string& name, int rank)
       : socket_{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    name.copy(address.sun_path + 1, sizeof address.sun_path - 2);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const channel::Address address{name};
     const channel::Hello hello{.pid = getpid(), .rank = rank};
-    expect(connect(socket_, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+    expect(connect(socket_, address.get(), address.length) == 0 &&
            send(socket_, &hello, sizeof hello, 0) == sizeof hello);
     for (int i = 0; i < 2; ++i) engine.step(std::chrono::milliseconds{0});
     channel::Welcome welcome;
-    std::array<int, 2> descriptors{};
-    iovec part{&welcome, sizeof welcome};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    expect(recvmsg(socket_, &message, MSG_CMSG_CLOEXEC) == sizeof welcome);
-    std::memcpy(descriptors.data(), CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptors);
+    channel::SharedMemories descriptors{};
+    expect(channel::receive_welcome(socket_, welcome, descriptors));
     void* memory =
         mmap(nullptr, sizeof *shared_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[0], 0);
     expect(memory != MAP_FAILED);

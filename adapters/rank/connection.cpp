@@ -1,7 +1,8 @@
 #include "rank/connection.hpp"
 
+#include "channel/handshake.hpp"
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace phantora::rank {
@@ -95,12 +95,8 @@ Connection* Connection::get() {
 bool Connection::open() {
   const std::string name = std::getenv(channel::socket_variable);
   socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // Abstract: the leading byte of sun_path stays zero, and the name dies with the engine.
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 2);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0) return false;
+  const channel::Address address{name};
+  if (connect(socket_, address.get(), address.length) != 0) return false;
 
   const auto variable = [](const char* key) {
     const char* text = std::getenv(key);
@@ -111,26 +107,13 @@ bool Connection::open() {
                              .host = std::max(0, variable(channel::host_variable))};
   write(std::as_bytes(std::span{&hello, 1}));
 
-  std::array<int, 2> descriptors{};
-  iovec part{&welcome_, sizeof welcome_};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t got = 0;
-  do {
-    got = recvmsg(socket_, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (got != static_cast<ssize_t>(sizeof welcome_) || header == nullptr) return false;
+  channel::SharedMemories memories{};
+  if (!channel::receive_welcome(socket_, welcome_, memories)) return false;
   if (welcome_.layout_version != channel::version) {
     give_up("this program's hooks and the phantora command are of different builds");
   }
-  std::memcpy(descriptors.data(), CMSG_DATA(header), sizeof descriptors);
-  shared_ = map_shared<channel::RankShared>(descriptors[0]);
-  host_ = map_shared<channel::HostShared>(descriptors[1]);
+  shared_ = map_shared<channel::RankShared>(memories[0]);
+  host_ = map_shared<channel::HostShared>(memories[1]);
   return true;
 }
 

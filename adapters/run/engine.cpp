@@ -1,5 +1,6 @@
 #include "run/engine.hpp"
 
+#include "channel/handshake.hpp"
 #include "channel/query_text.hpp"
 #include "run/process_tree.hpp"
 
@@ -18,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -166,13 +166,8 @@ struct Engine::Split {
 Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options)
     : cluster_{cluster}, gpu_{gpu}, session_{session}, options_{std::move(options)} {
   listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  options_.socket_name.copy(address.sun_path + 1, sizeof address.sun_path - 2);
-  const auto length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + options_.socket_name.size());
-  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      listen(listener_, 1024) != 0) {
+  const channel::Address address{options_.socket_name};
+  if (bind(listener_, address.get(), address.length) != 0 || listen(listener_, 1024) != 0) {
     throw Error{std::string{"cannot listen for ranks: "} + std::strerror(errno)};
   }
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -293,25 +288,13 @@ bool Engine::greet(Process& process) {
   }
   gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
-  const std::array<int, 2> descriptors = {
-      descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)]};
-  iovec part{&welcome, sizeof welcome};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptors);
-  std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-  const ssize_t sent = sendmsg(process.socket, &message, MSG_NOSIGNAL);
+  const bool sent = channel::send_welcome(
+      process.socket, welcome,
+      {descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)]});
   close(descriptor);
   process.welcomed = true;
   expected_.erase(process.hello.rank);
-  if (sent != static_cast<ssize_t>(sizeof welcome)) {
+  if (!sent) {
     disconnect(process);
     return false;
   }
