@@ -1,4 +1,5 @@
 #include "earliest_end.hpp"
+#include "journal.hpp"
 #include "link_history.hpp"
 #include "max_min.hpp"
 #include "trail.hpp"
@@ -23,30 +24,77 @@ using Ps = std::int64_t;
 
 constexpr Ps none = EarliestEnd::none;
 
-// How many changes ahead memory is asked for.
-constexpr std::size_t ahead = 8;
+/// What a flow is still to move, or a group has moved, per share: an integer, in units of 2^-27
+/// byte per second times a picosecond. So a sum does not depend on when it is taken.
+using Work = Int128;
+
+// A level above 64 MiB/s is a whole number of units per picosecond, since it has 53 bits.
+constexpr int unit_bits = 27;
 
 constexpr Time to_time(Ps ps) noexcept { return Time{Duration{ps}}; }
 constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
 
-/// When `bytes` have drained at `rate`, rounded up to a whole picosecond; none if they never do.
-Ps drained(Ps since, double bytes, double rate) noexcept {
-  // The quotient of three roundings may lie 2 units in the last place above a whole number.
-  const double ps = bytes / rate * 1e12 * (1 - 0x1p-50);
-  // 9.2e18 ps is just inside the range of int64; at rate 0 this is infinite.
-  if (!(ps < 9.2e18 - static_cast<double>(since))) return none;
-  const auto whole = static_cast<Ps>(ps);
-  return since + whole + (static_cast<double>(whole) < ps ? 1 : 0);
+[[nodiscard]] Work work_of(double bytes, double shares) noexcept {
+  constexpr Work unit = Work{1'000'000'000'000} << unit_bits;
+  const auto whole = static_cast<std::int64_t>(shares);
+  if (static_cast<double>(whole) == shares) return static_cast<Work>(bytes) * unit / whole;
+  return static_cast<Work>(bytes / shares * static_cast<double>(unit));
 }
 
-/// What a flow is doing; in place of the bytes that remain where there are none to move.
-constexpr double not_started = -3, cancelled = -2, finished = -1;
+/// Units per picosecond at a level in bytes per second and share.
+[[nodiscard]] Work pace_of(double level) noexcept {
+  const double pace = level * (std::int64_t{1} << unit_bits) + 0.5;
+  if (pace < 0x1p62) return static_cast<std::int64_t>(pace);
+  return static_cast<Work>(std::min(pace, 0x1p90));
+}
+/// That of the flows that a link with a key stops; 0 if it has stopped none so far.
+[[nodiscard]] Work pace_of(FillingKey key) noexcept {
+  return key.filling() ? Work{0} : pace_of(key.level);
+}
 
-/// A flow's progress: `remaining` bytes at `since`, when something of the flow changed last.
+/// So little is left of a flow at its end: what it moves in a 64th of a picosecond. Levels are
+/// rounded to 53 bits, so after up to two minutes an exact end is off by less.
+[[nodiscard]] Work slack(Work pace) noexcept { return pace >> 6; }
+
+/// When so much has been moved, rounded up to a whole picosecond, and after an instant; none if
+/// never.
+[[nodiscard]] Ps end_after(Ps at, Work left, Work pace) noexcept {
+  if (pace == 0) return none;
+  const Work rest = left - slack(pace);
+  if (rest <= pace) return at + 1;
+  const Work ps = (rest + pace - 1) / pace;
+  return ps < none - at ? at + static_cast<Ps>(ps) : none;
+}
+
+enum class State : std::uint8_t { not_started, running, finished, cancelled };
+
+/// A flow's progress.
 struct Progress {
-  Ps since = 0;
-  double remaining = not_started;
-  std::uint64_t last = 0;  ///< its record of `since` in the journal, counted from 1
+  /// Running: of how much service of its link it ends; where its own cap holds it, the work that
+  /// was left at `since`.
+  Work mark = 0;
+  Ps since = 0;                 ///< when it took its bottleneck, or its state
+  std::uint64_t last : 56 = 0;  ///< its record of `since` in the journal
+  std::uint64_t state_ : 8 = 0;
+
+  [[nodiscard]] State state() const noexcept { return static_cast<State>(state_); }
+  void record(std::uint64_t record) noexcept { last = record & ((std::uint64_t{1} << 56) - 1); }
+  void become(State state) noexcept { state_ = static_cast<std::uint8_t>(state); }
+  [[nodiscard]] bool ended() const noexcept { return state() > State::running; }
+};
+static_assert(sizeof(Progress) == 32);
+
+/// The flows that a link stops, which move on together.
+struct Group {
+  Work service = 0;        ///< what they have moved at `since`, from some instant on, per share
+  Work pace = 0;           ///< units per picosecond
+  Work first = 0;          ///< the least mark of the flows, if known
+  Ps since = 0;            ///< since when the link has its key
+  std::uint64_t last = 0;  ///< its record of `since` in the journal
+  bool first_known = false;
+  bool stale = false;  ///< its next end is to be found
+
+  [[nodiscard]] Work service_at(Ps at) const noexcept { return service + pace * (at - since); }
 };
 
 /// What else there is to know of a flow.
@@ -73,42 +121,46 @@ struct Input {
   }
 };
 
-/// A record of the journal: what a flow was before an instant that changed it.
-///
-/// The instant is not in the record: it is that since when the flow was what it is, in the flow or
-/// in its next record.
-struct Before {
-  double remaining;  ///< or not_started
+/// What a flow was before an instant that gave it another bottleneck, or another state.
+struct Moved {
+  Work left;  ///< at the instant
+  Slot slot;
+  std::uint32_t bottleneck;  ///< none if it was not running
+  std::uint32_t age = 0, back = 0;
+};
+static_assert(sizeof(Moved) == 32);
+
+/// The key of a link before an instant that changed it.
+struct Shifted {
   double level;
-  std::uint64_t slot_and_order;  ///< 24 bits of slot, 40 of FillingKey::order
-  std::uint32_t age;             ///< for how long it was that, in ps; or long_age
-  std::uint32_t back;            ///< the flow's record before is so many before this one; 0 if none
+  std::uint32_t link;
+  std::uint32_t depth;  ///< void_depth if it had none
+  std::uint32_t age = 0, back = 0;
 
-  static constexpr std::uint32_t long_age = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t void_depth = std::numeric_limits<std::uint32_t>::max();
 
-  [[nodiscard]] Slot slot() const noexcept { return static_cast<Slot>(slot_and_order >> 40); }
+  Shifted(std::uint32_t of, FillingKey key)
+      : level{key.level},
+        link{of},
+        depth{key.filling() ? void_depth : static_cast<std::uint32_t>(key.depth())} {}
   [[nodiscard]] FillingKey key() const noexcept {
-    return {level, slot_and_order & ((std::uint64_t{1} << 40) - 1)};
+    if (depth == void_depth) return {};
+    return {level, std::uint64_t{depth} << 24 | link};
   }
 };
-static_assert(sizeof(Before) == 32);
-
-/// The age of a record that does not fit there.
-struct LongAge {
-  std::uint64_t record;
-  Ps age;
-};
-
-/// All records before this one are of instants before this one.
-struct Page {
-  Ps at;
-  std::uint64_t record;
-};
+static_assert(sizeof(Shifted) == 24);
 
 /// A record of a flow, and the instant.
 struct Past {
   std::uint64_t record;
   Ps at;
+};
+
+/// A record of a link, the instant, and the service of its group then.
+struct PastShift {
+  std::uint64_t record;
+  Ps at;
+  Work service;
 };
 
 /// The route that a flow had before an instant that changed it.
@@ -122,11 +174,22 @@ struct Rerouted {
 /// A flow in a replay, beside what it was in the past as that was known before.
 struct Rewound {
   Slot slot;
-  bool differs;     ///< its progress is not what it was: its records are void
-  bool astray;      ///< neither is its key
-  double counted;   ///< the rate up to which the histories of its links allow for it, if it differs
-  FillingKey last;  ///< its key in the end; filling if it was not there
+  bool differs;    ///< its progress is not what it was: its records are void
+  bool astray;     ///< neither is its bottleneck, or the key of that
+  double counted;  ///< the rate up to which the histories of its links allow for it, if it differs
+  std::uint32_t last;        ///< its bottleneck in the end
   std::vector<Past> future;  ///< its records, the next one at the back
+};
+
+/// A group in a replay, beside what it was.
+struct Followed {
+  std::uint32_t link;
+  bool differs;  ///< its service is not what it was: its records are void
+  bool astray;   ///< neither is its key
+  Group end;     ///< what it was in the end
+  FillingKey last;
+  double least;  ///< of its levels from the beginning
+  std::vector<PastShift> future;
 };
 
 /// Something due at an instant, for the earliest first.
@@ -162,18 +225,24 @@ void merge_links(std::vector<LinkUse>& links) {
 
 /// Time on top of MaxMin: progress, events in order, and a journal to take them back.
 ///
-/// Each instant leaves in the journal what every flow that it changed was before. Restoring that
-/// computes nothing, so it is exact.
+/// The flows that a link stops form a group, and a group moves on as one: each of its flows ends
+/// when the group's service reaches the mark that the flow was given when it came. So an event
+/// costs what it changes of links' keys and flows' bottlenecks, and nothing for the flows that only
+/// follow. Service is counted in integers: what a flow has moved does not depend on the instants at
+/// which that was looked at.
+///
+/// Each instant leaves in the journal what every link and flow that it changed was before.
 ///
 /// Replay by difference. A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
-/// flows back to the instant. From there the replay goes through the instants at which something
-/// happens on rewound links. A flow adopts, as a guess, what the journal says it became. The guess
-/// holds wherever a link carries only flows that are in step with their past. Links with a flow
-/// that has gone astray are evaluated if anything changed on them, and MaxMin repairs what does not
-/// agree. A link to which a stray flow comes is rewound too, at the first instant from which its
-/// history does not rule out that it is saturated. So all links agree at every instant, and the
-/// state in which they do is unique: it is that of execution in order.
+/// flows, and the keys of the links that stop them, back to the instant. From there the replay goes
+/// through the instants at which something happens to these. Flows and groups adopt, as a guess,
+/// what the journal says they became. The guess holds wherever a link carries only flows that are
+/// in step with their past. Links with a flow that has gone astray are evaluated if anything
+/// changed on them, and MaxMin repairs what does not agree. A link to which a stray flow comes is
+/// rewound too, at the first instant from which its history does not rule out that it is saturated.
+/// So all links agree at every instant, and the state in which they do is unique: it is that of
+/// execution in order.
 ///
 /// Everything from the late change on is undone where dependence goes further than flows that share
 /// links: observers want to be told in order, routes may follow load, links that are down move
@@ -184,9 +253,11 @@ class FlowNetwork::Impl {
   explicit Impl(NetworkView network)
       : view_{std::move(network)},
         solver_{view_.capacities()},
+        groups_(view_.link_count()),
         observers_{std::make_shared<std::vector<FlowObserver*>>()},
         marks_(view_.link_count()),
         left_(view_.link_count()),
+        followed_of_(view_.link_count()),
         stray_on_(view_.link_count()),
         excess_(view_.link_count()) {
     for (std::uint32_t link = 0; link < view_.link_count(); ++link)
@@ -215,6 +286,8 @@ class FlowNetwork::Impl {
       PHANTORA_EXPECTS(use.bytes_per_byte > 0 && std::isfinite(use.bytes_per_byte),
                        "a flow puts a positive load on each link");
     }
+    PHANTORA_EXPECTS(static_cast<double>(spec.size.count()) / spec.shares <= 0x1p59,
+                     "a flow has at most 2^59 bytes per share");
     const Slot slot = solver_.create(spec.links, spec.shares, spec.rate_cap.bytes_per_second());
     const std::uint64_t id = first_cell_ + cells_.size();
     cells_.push_back(-1 - static_cast<Ps>(slot));
@@ -269,7 +342,7 @@ class FlowNetwork::Impl {
     if (cell >= 0) return to_time(cell);
     if (cell <= gone) return std::nullopt;
     const Progress& progress = progress_[static_cast<Slot>(-1 - cell)];
-    if (progress.remaining != finished) return std::nullopt;
+    if (progress.state() != State::finished) return std::nullopt;
     return to_time(progress.since) + identities_[static_cast<Slot>(-1 - cell)].latency;
   }
 
@@ -289,9 +362,9 @@ class FlowNetwork::Impl {
     catch_up();
     const auto slot = slot_of(id);
     if (!slot || !solver_.present(*slot)) return std::nullopt;
-    const FillingKey key = solver_.key(*slot);
-    if (key.filling() || key.link() == FillingKey::cap_link) return std::nullopt;
-    return LinkId{key.link()};
+    const std::uint32_t link = solver_.bottleneck(*slot);
+    if (link >= MaxMin::own_cap) return std::nullopt;
+    return LinkId{link};
   }
 
   [[nodiscard]] std::vector<LinkUse> links(std::uint64_t id) {
@@ -336,14 +409,15 @@ class FlowNetwork::Impl {
       if (!slot) continue;
       // A replay may have found another end for it.
       const Progress& progress = progress_[*slot];
-      if (progress.remaining >= 0 || progress.since != ended.at) continue;
+      if (!progress.ended() || progress.since != ended.at) continue;
       cells_[static_cast<std::size_t>(ended.what - first_cell_)] =
-          progress.remaining == finished ? progress.since + identities_[*slot].latency.count()
-                                         : gone;
+          progress.state() == State::finished ? progress.since + identities_[*slot].latency.count()
+                                              : gone;
       release(*slot);
     }
     const auto old = [&](const auto& it) { return it.at < committed_; };
-    drop_records();
+    moves_.drop_before(committed_);
+    shifts_.drop_before(committed_);
     applied_.drop_while(old);
     routes_.drop_while(old);
     for (FlowObserver* it : *observers_) it->on_commit(gvt);
@@ -361,8 +435,7 @@ class FlowNetwork::Impl {
   }
 
   [[nodiscard]] std::size_t history_bytes() const noexcept {
-    std::size_t bytes = before_.size() * sizeof(Before) + pages_.size() * sizeof(Page) +
-                        long_ages_.size() * sizeof(LongAge) + applied_.size() * sizeof(Input) +
+    std::size_t bytes = moves_.bytes() + shifts_.bytes() + applied_.size() * sizeof(Input) +
                         routes_.size() * sizeof(Rerouted) + ended_.size() * sizeof(Due);
     for (const std::vector<Slot>& left : left_) bytes += left.size() * sizeof(Slot);
     for (const LinkHistory& history : histories_) bytes += history.bytes();
@@ -380,6 +453,18 @@ class FlowNetwork::Impl {
   [[nodiscard]] const FlowStatistics& statistics() const noexcept { return statistics_; }
 
  private:
+  /// A flow to be put back, and the bottleneck that it had; none if it was not there.
+  struct Undone {
+    Slot slot;
+    std::uint32_t bottleneck;
+  };
+  /// A flow that observers are told of.
+  struct Told {
+    Slot slot;
+    bool rate_changes, starts;
+  };
+  static constexpr Work no_mark = ~(Work{1} << 127);
+
   // Cells of flows that have no slot: a completion (>= 0), or one of these.
   static constexpr Ps gone = std::numeric_limits<Ps>::min() + 1;
   static constexpr Ps forgotten = std::numeric_limits<Ps>::min();
@@ -407,7 +492,8 @@ class FlowNetwork::Impl {
 
   [[nodiscard]] Ps next_instant() const noexcept {
     return std::min({pending_.empty() ? none : pending_.front().at,
-                     agenda_.empty() ? none : agenda_.front().at, ends_.earliest()});
+                     agenda_.empty() ? none : agenda_.front().at, ends_.earliest(),
+                     cap_ends_.earliest()});
   }
 
   /// Makes the present consistent with changes told about the past.
@@ -434,11 +520,10 @@ class FlowNetwork::Impl {
     if (at > replay_end_) finish_replay();
     if (at <= last_instant_) replay_end_ = last_instant_;
     solver_.set_instant(at);
-    bool changes = adopt(at);
-    ends_.for_each_at(at, [&](Slot slot) {
-      end(slot, at, finished);
-      changes = true;
-    });
+    now_solved_ = at;
+    find_due(at);
+    bool changes = adopt(at) || !due_.empty();
+    for (const Slot slot : due_) end(slot, at, State::finished);
     bool links_changed = false;
     while (!pending_.empty() && pending_.front().at == at) {
       std::pop_heap(pending_.begin(), pending_.end());
@@ -454,10 +539,27 @@ class FlowNetwork::Impl {
       statistics_.replayed_events += at <= last_instant_;
       solve(at);
     }
+    find_ends(at);
     for (const std::uint32_t link : solver_.touched_links()) note_state(link, at);
     if (!observers_->empty()) report(at);
     solver_.settle();
     last_instant_ = std::max(last_instant_, at);
+  }
+
+  /// Finds the flows that have moved all at an instant, before anything else happens at it.
+  void find_due(Ps at) {
+    due_.clear();
+    ends_.for_each_at(at, [&](std::uint32_t link) {
+      stale(link);
+      const Work moved = service_at(link, at) + slack(pace_at(link));
+      solver_.for_each_in_group(link, [&](Slot slot) {
+        if (counts(slot, link) && progress_[slot].mark <= moved) due_.push_back(slot);
+      });
+    });
+    cap_ends_.for_each_at(at, [&](Slot slot) { due_.push_back(slot); });
+    // In an order of their own.
+    std::sort(due_.begin(), due_.end(),
+              [&](Slot a, Slot b) { return identities_[a].id < identities_[b].id; });
   }
 
   void solve(Ps at) {
@@ -469,130 +571,184 @@ class FlowNetwork::Impl {
       }
     }
     statistics_.touched_incidences = solver_.touched_incidences();
-    const std::span<const MaxMin::Change> changes = solver_.changes();
-    for (std::size_t i = 0; i < changes.size(); ++i) {
-      if (i + ahead < changes.size()) {
-        solver_.prefetch(changes[i + ahead].flow);
-        __builtin_prefetch(&progress_[changes[i + ahead].flow], 1);
-        ends_.prefetch(changes[i + ahead].flow);
+    // All flows that move leave before any group moves on.
+    for (const MaxMin::Move& move : solver_.moves()) {
+      const std::uint32_t to = solver_.bottleneck(move.flow);
+      if (to != move.from && to != MaxMin::none) leave_group(move.flow, move.from, at);
+    }
+    for (const std::uint32_t link : solver_.shifts())
+      if (solver_.key(link) != solver_.key_before(link)) shift(link, at);
+    for (const MaxMin::Move& move : solver_.moves()) {
+      const std::uint32_t to = solver_.bottleneck(move.flow);
+      if (to == MaxMin::none) continue;
+      if (to != move.from) {
+        join_group(move.flow, to, at);
+        count_rate_change(move, to);
+      } else if (to == MaxMin::own_cap && !in_step(move.flow)) {
+        find_cap_end(move.flow);
       }
-      const MaxMin::Change& change = changes[i];
-      if (!solver_.differs(change)) continue;
-      statistics_.rate_changes += solver_.rate(change.flow) != change.rate;
-      if (solver_.present(change.flow)) move_on(change, at);
     }
     allow_for_affected(at);
   }
 
-  /// Brings a flow's progress to an instant that changes it.
-  void move_on(const MaxMin::Change& change, Ps at) {
-    const Slot slot = change.flow;
-    const std::uint64_t records = before_.end();
-    const double rate_before = record(slot, at, change.key, change.rate);
-    Progress& progress = progress_[slot];
-    if (before_.end() == records && is_as_before(slot, rate_before)) {
-      // The instant had changed it, and now does not.
-      progress.last = previous(progress.last);
-    } else {
-      progress.remaining = std::max(
-          0.0, progress.remaining - rate_before * to_seconds(Duration{at - progress.since}));
-      progress.since = at;
+  /// Gives a group the pace of its link's new key.
+  void shift(std::uint32_t link, Ps at) {
+    const FillingKey before = solver_.key_before(link);
+    record_shift(link, before, at);
+    Group& group = groups_[link];
+    group.service = group.service_at(at);
+    group.since = at;
+    group.pace = pace_of(solver_.key(link));
+    stale(link);
+    if (solver_.key(link).level != before.level)
+      statistics_.rate_changes += solver_.group_size(link);
+  }
+
+  /// A flow that moves is not one of those that its new group was counted for.
+  void count_rate_change(const MaxMin::Move& move, std::uint32_t to) {
+    const auto key = [&](std::uint32_t link) {
+      return link < MaxMin::own_cap ? solver_.key_before(link) : FillingKey{};
+    };
+    if (to < MaxMin::own_cap && solver_.key(to).level != solver_.key_before(to).level)
+      --statistics_.rate_changes;
+    statistics_.rate_changes +=
+        solver_.rate(move.flow) != solver_.rate_at(move.flow, move.from, key(move.from));
+  }
+
+  /// Takes a flow out of the group that it was in until an instant; its mark is then what is left.
+  void leave_group(Slot slot, std::uint32_t from, Ps at) {
+    const Work mark = progress_[slot].mark;
+    const Work left = record_move(slot, from, at);
+    progress_[slot].mark = left;
+    if (from < MaxMin::own_cap) {
+      Group& group = groups_[from];
+      if (mark == group.first) group.first_known = false;
+      stale(from);
+    } else if (from == MaxMin::own_cap) {
+      drop_cap_end(slot);
     }
-    ends_.set(slot, drained(progress.since, progress.remaining, solver_.rate(slot)));
   }
 
-  /// Whether a flow is what it was before its last record.
-  [[nodiscard]] bool is_as_before(Slot slot, double rate_before) const {
-    const Before& before = before_[progress_[slot].last - 1];
-    return before.remaining != not_started && before.key() == solver_.key(slot) &&
-           rate_before == solver_.rate(slot);
+  /// Puts a flow of which so much is left as its mark says into a group, at the present instant.
+  void join_group(Slot slot, std::uint32_t to, Ps at) {
+    Progress& progress = progress_[slot];
+    if (to == MaxMin::own_cap) {
+      find_cap_end(slot);
+      return;
+    }
+    progress.mark += service_at(to, at);
+    Group& group = groups_[to];
+    if (progress.mark < group.first) group.first = progress.mark;
+    stale(to);
   }
 
-  /// Sees to it that the journal says what a flow is before an instant that changes it, and that
-  /// its progress is that of then.
-  /// @param key, rate  of the flow, until the change.
-  /// @return its rate before the instant.
-  double record(Slot slot, Ps at, FillingKey key, double rate) {
+  [[nodiscard]] Work cap_pace(Slot slot) const noexcept {
+    return pace_of(solver_.cap(slot) / solver_.shares(slot));
+  }
+  void find_cap_end(Slot slot) {
+    const Progress& progress = progress_[slot];
+    const bool at_once = solver_.cap(slot) == std::numeric_limits<double>::infinity();
+    cap_ends_.set(
+        slot, at_once ? progress.since : end_after(progress.since, progress.mark, cap_pace(slot)));
+  }
+
+  void drop_cap_end(Slot slot) {
+    if (cap_ends_.get(slot) != none) cap_ends_.set(slot, none);
+  }
+
+  void stale(std::uint32_t link) {
+    if (groups_[link].stale) return;
+    groups_[link].stale = true;
+    stale_.push_back(link);
+  }
+
+  /// Finds when the first flow of each stale group ends.
+  void find_ends(Ps at) {
+    for (const std::uint32_t link : stale_) {
+      groups_[link].stale = false;
+      find_end(link, at);
+    }
+    stale_.clear();
+  }
+
+  void find_end(std::uint32_t link, Ps at) {
+    Group& group = groups_[link];
+    if (replaying()) found_.push_back(link);
+    if (!group.first_known || replaying()) {
+      group.first = no_mark;
+      solver_.for_each_in_group(link, [&](Slot slot) {
+        if (counts(slot, link)) group.first = std::min(group.first, progress_[slot].mark);
+      });
+      group.first_known = true;
+    }
+    ends_.set(link, group.first == no_mark || solver_.group_size(link) == 0
+                        ? none
+                        : end_after(at, group.first - service_at(link, at), pace_at(link)));
+  }
+
+  /// The service of a group at an instant in or after which nothing has happened to it.
+  [[nodiscard]] Work service_at(std::uint32_t link, Ps at) const {
+    const std::uint32_t index = followed_of_[link];
+    if (index != 0 && !followed_[index - 1].differs) return past_service(followed_[index - 1], at);
+    return groups_[link].service_at(at);
+  }
+  /// The pace of a group from the present instant on.
+  [[nodiscard]] Work pace_at(std::uint32_t link) const {
+    const std::uint32_t index = followed_of_[link];
+    if (index != 0 && !followed_[index - 1].differs) return pace_of(past_key(followed_[index - 1]));
+    return groups_[link].pace;
+  }
+  /// Whether a flow may end before what happens next to its group in the past.
+  [[nodiscard]] bool counts(Slot slot, std::uint32_t link) const {
+    if (!replaying()) return true;
+    return rewound_of_[slot] == 0 ? followed_of_[link] == 0 : !in_step(slot);
+  }
+  /// Whether a flow is in a replay and does what it did before: its progress is that of the end.
+  [[nodiscard]] bool in_step(Slot slot) const {
+    const std::uint32_t index = rewound_of_[slot];
+    return index != 0 && !rewound_[index - 1].differs;
+  }
+
+  /// Sees to it that the journal says what a flow is before an instant that takes it out of its
+  /// group, and that its progress is that of the instant.
+  /// @return what is left of it.
+  Work record_move(Slot slot, std::uint32_t from, Ps at) {
     if (replaying()) {
       const std::uint32_t index = rewound_of_[slot];
-      Rewound& flow = index == 0 ? add_rewound(slot, key) : rewound_[index - 1];
-      if (!flow.differs)
-        differ(flow, flow.future.empty() ? std::nullopt : std::optional{flow.future.back()}, rate);
+      Rewound& flow = index == 0 ? add_rewound(slot, from) : rewound_[index - 1];
+      if (!flow.differs) differ(flow);
     }
     Progress& progress = progress_[slot];
+    Work left = progress.mark;
+    if (from < MaxMin::own_cap) {
+      left -= service_at(from, at);
+    } else if (from == MaxMin::own_cap) {
+      left -= cap_pace(slot) * (at - progress.since);
+    }
     // The instant may have changed it already.
-    std::uint64_t first = 0;
-    Ps age = 0;
-    for (std::uint64_t it = progress.last; it > before_.begin() && progress.since - age == at;
-         it = previous(it)) {
-      first = it;
-      age += age_of(it);
+    if (progress.since != at || !moves_.keeps(progress.last)) {
+      progress.record(moves_.push({left, slot, from}, at, progress.last, at - progress.since));
+      progress.since = at;
     }
-    if (first == 0) {
-      push_record(slot, at, progress.remaining, key);
-      return rate;
-    }
-    const Before& before = before_[first - 1];
-    progress.last = first;
-    if (before.remaining == not_started) return 0;
-    progress.since = at - age_of(first);
-    progress.remaining = before.remaining;
-    return solver_.rate_at(slot, before.key());
+    return left;
   }
-  void record_not_running(Slot slot, Ps at) { push_record(slot, at, not_started, {0.0, 0}); }
-  /// The caller has the flow's progress begin at the instant.
-  void push_record(Slot slot, Ps at, double remaining, FillingKey key) {
-    constexpr std::uint64_t order = (std::uint64_t{1} << 40) - 1;
-    const std::uint64_t record = before_.end() + 1;
+  /// As above, for a flow that is not running. @param left  when it starts
+  void record_not_running(Slot slot, Ps at, Work left) {
     Progress& progress = progress_[slot];
-    std::uint32_t short_age = 0, back = 0;
-    if (remaining != not_started) {
-      const Ps age = at - progress.since;
-      short_age = static_cast<std::uint32_t>(std::min<Ps>(age, Before::long_age));
-      if (short_age == Before::long_age) long_ages_.push({record, age});
-    }
-    if (progress.last > before_.begin()) {
-      PHANTORA_EXPECTS(record - progress.last <= std::numeric_limits<std::uint32_t>::max(),
-                       "fewer than 2^32 rate changes are uncommitted");
-      back = static_cast<std::uint32_t>(record - progress.last);
-    }
-    before_.push(
-        {remaining, key.level, std::uint64_t{slot} << 40 | (key.order & order), short_age, back});
-    progress.last = record;
-    if (latest_recorded_ < at) {
-      if (pages_.empty() || record > pages_.back().record + records_per_page)
-        pages_.push({at, record});
-      latest_recorded_ = at;
-    }
+    progress.record(moves_.push({left, slot, MaxMin::none}, at, progress.last, 0));
+    progress.since = at;
   }
 
-  [[nodiscard]] std::uint64_t previous(std::uint64_t record) const noexcept {
-    const std::uint32_t back = before_[record - 1].back;
-    return back == 0 ? 0 : record - back;
-  }
-  /// For how long a flow had been what it was before a record.
-  [[nodiscard]] Ps age_of(std::uint64_t record) const noexcept {
-    const std::uint32_t age = before_[record - 1].age;
-    if (age != Before::long_age) return age;
-    return long_ages_.find_first([&](const LongAge& it) { return it.record >= record; })->age;
-  }
-
-  /// A flow's progress before a record.
-  [[nodiscard]] Progress before(const Past& past) const noexcept {
-    return {past.at - age_of(past.record), before_[past.record - 1].remaining,
-            previous(past.record)};
-  }
-
-  /// Drops the records of committed instants, but for some.
-  void drop_records() {
-    std::uint64_t kept = latest_recorded_ < committed_ ? before_.end() : before_.begin();
-    pages_.drop_while([&](const Page& it) {
-      if (it.at > committed_) return false;
-      kept = std::max(kept, it.record - 1);
-      return true;
-    });
-    before_.drop_to(kept);
-    long_ages_.drop_while([&](const LongAge& it) { return it.record <= kept; });
+  /// Sees to it that the journal says what the key of a link is before an instant that changes it.
+  void record_shift(std::uint32_t link, FillingKey key, Ps at) {
+    if (replaying()) {
+      const std::uint32_t index = followed_of_[link];
+      Followed& group = index == 0 ? add_followed(link, key) : followed_[index - 1];
+      if (!group.differs) differ(group);
+    }
+    Group& group = groups_[link];
+    if (group.since != at || !shifts_.keeps(group.last))
+      group.last = shifts_.push({link, key}, at, group.last, at - group.since);
   }
 
   void note_state(std::uint32_t link, Ps at) {
@@ -610,9 +766,15 @@ class FlowNetwork::Impl {
       return value > 0 && solver_.capacity(static_cast<std::uint32_t>(id)) > 0;
     // A flow whose start is to come has nothing yet to be taken back to.
     const Slot slot = *slot_of(id);
-    Progress past = progress_[slot];
-    while (past.last > before_.begin() && past.since > at) past = before({past.last, past.since});
-    return past.remaining != not_started;
+    const Progress& progress = progress_[slot];
+    if (progress.state() == State::not_started) return false;
+    Ps since = progress.since;
+    for (std::uint64_t it = progress.last; moves_.keeps(it) && since > at;
+         it = moves_.previous(it)) {
+      if (moves_[it].bottleneck == MaxMin::none) return false;
+      since -= moves_.age(it);
+    }
+    return true;
   }
 
   // ---- Replay by difference -------------------------------------------------------------------
@@ -628,10 +790,27 @@ class FlowNetwork::Impl {
       stray_on_[link] = 0;
     }
     marked_.clear();
-    for (std::size_t i = 0; i < rewound_count_; ++i) rewound_of_[rewound_[i].slot] = 0;
+    for (std::size_t i = 0; i < rewound_count_; ++i) {
+      rewound_of_[rewound_[i].slot] = 0;
+      // It may not have come back to its group.
+      if (rewound_[i].last < MaxMin::own_cap) found_.push_back(rewound_[i].last);
+    }
     rewound_count_ = 0;
-    replay_end_ = -1;
-    ordered_from_ = before_.end();
+    for (std::size_t i = 0; i < followed_count_; ++i) {
+      followed_of_[followed_[i].link] = 0;
+      found_.push_back(followed_[i].link);
+    }
+    followed_count_ = 0;
+    const Ps end = std::exchange(replay_end_, -1);
+    moves_ordered_from_ = moves_.end();
+    shifts_ordered_from_ = shifts_.end();
+    // All marks are of the present again.
+    for (const std::uint32_t link : found_) {
+      groups_[link].first_known = false;
+      stale(link);
+    }
+    found_.clear();
+    find_ends(end);
   }
 
   void mark(std::uint32_t link, std::uint8_t as) {
@@ -646,8 +825,10 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
     flows_on_.clear();
     solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
+    flows_on_.insert(flows_on_.end(), left_[link].begin(), left_[link].end());
     for (const Slot slot : flows_on_) rewind(slot, at);
-    for (const Slot slot : left_[link]) rewind(slot, at);
+    for (const Slot slot : flows_on_) follow(solver_.bottleneck(slot), at);
+    follow(link, at);
     histories_[link].forget_after(at);
     solver_.reconsider(link);
   }
@@ -656,17 +837,17 @@ class FlowNetwork::Impl {
     if (rewound_of_[slot] != 0) return;
     std::uint64_t it = progress_[slot].last;
     Ps changed = progress_[slot].since;
-    if (it <= before_.begin() || changed <= at) return;
-    Rewound& flow = add_rewound(slot, solver_.key(slot));
-    for (; it > before_.begin() && changed > at; it = previous(it)) {
+    if (!moves_.keeps(it) || changed <= at) return;
+    Rewound& flow = add_rewound(slot, solver_.bottleneck(slot));
+    for (; moves_.keeps(it) && changed > at; it = moves_.previous(it)) {
       flow.future.push_back({it, changed});
-      changed -= age_of(it);
+      changed -= moves_.age(it);
     }
-    take_past_key(flow);
+    take_past(flow);
     schedule(flow.future.back().at, rewound_of_[slot] - 1);
   }
 
-  Rewound& add_rewound(Slot slot, FillingKey last) {
+  Rewound& add_rewound(Slot slot, std::uint32_t last) {
     if (rewound_count_ == rewound_.size()) rewound_.emplace_back();
     Rewound& flow = rewound_[rewound_count_++];
     rewound_of_[slot] = static_cast<std::uint32_t>(rewound_count_);
@@ -678,20 +859,67 @@ class FlowNetwork::Impl {
     return flow;
   }
 
-  /// What a flow was, as that was known before; filling if it was not there.
-  [[nodiscard]] FillingKey past_key(const Rewound& flow) const {
-    if (flow.future.empty()) return flow.last;
-    const Before& before = before_[flow.future.back().record - 1];
-    return before.remaining == not_started ? FillingKey{} : before.key();
+  /// What stopped a flow, as that was known before; none if it was not there.
+  [[nodiscard]] std::uint32_t past_bottleneck(const Rewound& flow) const {
+    return flow.future.empty() ? flow.last : moves_[flow.future.back().record].bottleneck;
   }
 
-  void take_past_key(const Rewound& flow) {
-    const FillingKey key = past_key(flow);
-    if (!key.filling()) {
-      solver_.restore(flow.slot, key);
+  void take_past(const Rewound& flow) {
+    const std::uint32_t bottleneck = past_bottleneck(flow);
+    if (bottleneck != MaxMin::none) {
+      solver_.restore(flow.slot, bottleneck);
     } else if (solver_.present(flow.slot)) {
       solver_.withdraw(flow.slot);
     }
+  }
+
+  /// Takes the key of a link back to an instant, if it has changed since.
+  void follow(std::uint32_t link, Ps at) {
+    if (link >= MaxMin::own_cap || followed_of_[link] != 0) return;
+    const Group& now = groups_[link];
+    if (!shifts_.keeps(now.last) || now.since <= at) return;
+    Followed& group = add_followed(link, solver_.key(link));
+    std::uint64_t it = now.last;
+    Ps changed = now.since;
+    Work service = now.service;
+    while (shifts_.keeps(it) && changed > at) {
+      group.future.push_back({it, changed, service});
+      const FillingKey key = shifts_[it].key();
+      group.least = std::min(group.least, key.level);
+      const Ps age = shifts_.age(it);
+      service -= pace_of(key) * age;
+      changed -= age;
+      it = shifts_.previous(it);
+    }
+    solver_.restore_key(link, past_key(group));
+    schedule(group.future.back().at, group_due + (followed_of_[link] - 1));
+  }
+
+  Followed& add_followed(std::uint32_t link, FillingKey last) {
+    if (followed_count_ == followed_.size()) followed_.emplace_back();
+    Followed& group = followed_[followed_count_++];
+    followed_of_[link] = static_cast<std::uint32_t>(followed_count_);
+    group.link = link;
+    group.differs = group.astray = false;
+    group.end = groups_[link];
+    group.last = last;
+    group.least = last.level;
+    group.future.clear();
+    return group;
+  }
+
+  /// What the key of a link was, as that was known before.
+  [[nodiscard]] FillingKey past_key(const Followed& group) const {
+    return group.future.empty() ? group.last : shifts_[group.future.back().record].key();
+  }
+
+  /// The service of a group at an instant not before the present one, as that was known before.
+  [[nodiscard]] Work past_service(const Followed& group, Ps at) const {
+    for (std::size_t i = group.future.size(); i-- > 0;) {
+      const PastShift& next = group.future[i];
+      if (next.at >= at) return next.service - pace_of(shifts_[next.record].key()) * (next.at - at);
+    }
+    return group.end.service_at(at);
   }
 
   void schedule(Ps at, std::uint64_t index) {
@@ -699,57 +927,85 @@ class FlowNetwork::Impl {
     std::push_heap(agenda_.begin(), agenda_.end());
   }
 
-  /// Lets the flows in the replay become at an instant what they became before.
+  /// Lets the flows and groups in the replay become at an instant what they became before.
   /// @return whether that leaves anything to do.
   bool adopt(Ps at) {
     adopted_.clear();
+    adopted_groups_.clear();
     strays_.clear();
     due_links_.clear();
+    adopting_.clear();
     while (!agenda_.empty() && agenda_.front().at == at) {
       const std::uint64_t what = agenda_.front().what;
       std::pop_heap(agenda_.begin(), agenda_.end());
       agenda_.pop_back();
-      if (what >= link_due) {
+      if (what >= group_due) {
+        adopt(followed_[what - group_due], at);
+      } else if (what >= link_due) {
         due_links_.push_back(static_cast<std::uint32_t>(what - link_due));
       } else {
-        adopt(rewound_[what], at);
+        adopting_.push_back(what);
       }
     }
+    for (const std::uint64_t index : adopting_) adopt(rewound_[index], at);
     bool evaluate = false;
     for (const std::uint32_t link : due_links_) {
       if (stray_on_[link] == 0 || (marks_[link] & rewound)) continue;
       rewind_link(link, at);
       evaluate = true;
     }
-    for (const Slot slot : adopted_) {
-      solver_.for_each_link(slot, [&](std::uint32_t link) {
-        if (stray_on_[link] == 0 || !(marks_[link] & rewound)) return;
-        solver_.reconsider(link);
-        evaluate = true;
-      });
+    const auto reconsider = [&](std::uint32_t link) {
+      if (stray_on_[link] == 0 || !(marks_[link] & rewound)) return;
+      solver_.reconsider(link);
+      evaluate = true;
+    };
+    for (const Slot slot : adopted_) solver_.for_each_link(slot, reconsider);
+    for (const std::uint32_t link : adopted_groups_) solver_.for_each_crossed(link, reconsider);
+    return evaluate || !strays_.empty() || !solver_.moves().empty() || !solver_.shifts().empty();
+  }
+
+  void adopt(Followed& group, Ps at) {
+    while (!group.future.empty() && group.future.back().at == at) group.future.pop_back();
+    if (!group.future.empty())
+      schedule(group.future.back().at, group_due + (followed_of_[group.link] - 1));
+    const FillingKey key = past_key(group);
+    if (!group.differs) {
+      solver_.restore_key(group.link, key);
+      adopted_groups_.push_back(group.link);
+      stale(group.link);
+    } else if (!group.astray || solver_.group_size(group.link) == 0) {
+      solver_.guess_key(group.link, key);
+      adopted_groups_.push_back(group.link);
     }
-    return evaluate || !strays_.empty() || !solver_.changes().empty();
+    compare(group, [&](Slot slot) { strays_.push_back(slot); });
   }
 
   void adopt(Rewound& flow, Ps at) {
     const Past first = flow.future.back();
     while (!flow.future.empty() && flow.future.back().at == at) flow.future.pop_back();
     if (!flow.future.empty()) schedule(flow.future.back().at, rewound_of_[flow.slot] - 1);
-    const FillingKey key = past_key(flow);
+    const std::uint32_t to = past_bottleneck(flow);
     if (!flow.differs) {
-      const double rate = solver_.rate(flow.slot);
-      if (!key.filling() ||
-          drained(at - age_of(first.record), before_[first.record - 1].remaining, rate) == at) {
-        take_past_key(flow);
-        adopted_.push_back(flow.slot);
-        return;
+      take_past(flow);
+      follow(to, at);
+      adopted_.push_back(flow.slot);
+      const std::uint32_t index = to < MaxMin::own_cap ? followed_of_[to] : 0;
+      if (index != 0 && followed_[index - 1].differs) {
+        // The marks of that group are not what they were.
+        flow.differs = true;
+        flow.counted = least_rate(flow);
+        Progress& progress = progress_[flow.slot];
+        drop_cap_end(flow.slot);
+        progress.become(State::running);
+        progress.since = at;
+        progress.record(first.record);
+        progress.mark = service_at(to, at) + moves_[first.record].left;
+        stale(to);
       }
-      // It ended at once when its rate changed: that may be otherwise now.
-      differ(flow, first, rate);
-      const Progress& progress = progress_[flow.slot];
-      ends_.set(flow.slot, drained(progress.since, progress.remaining, rate));
-    } else if (!flow.astray && !key.filling() && ends_.get(flow.slot) != at) {
-      solver_.guess(flow.slot, key);
+    } else if (!flow.astray && to != MaxMin::none &&
+               std::find(due_.begin(), due_.end(), flow.slot) == due_.end()) {
+      solver_.guess(flow.slot, to);
+      follow(to, at);
       adopted_.push_back(flow.slot);
     }
     if (compare(flow)) strays_.push_back(flow.slot);
@@ -757,55 +1013,128 @@ class FlowNetwork::Impl {
 
   /// Notes whether a flow is in step with its past. @return whether it has gone astray just now.
   bool compare(Rewound& flow) {
-    const bool astray = solver_.key(flow.slot) != past_key(flow);
+    const std::uint32_t link = solver_.bottleneck(flow.slot);
+    const std::uint32_t index = link < MaxMin::own_cap ? followed_of_[link] : 0;
+    const bool astray =
+        link != past_bottleneck(flow) || (index != 0 && followed_[index - 1].astray);
     if (astray == flow.astray) return false;
     flow.astray = astray;
-    solver_.for_each_link(flow.slot, [&](std::uint32_t link) {
-      mark(link, visited);
-      stray_on_[link] += astray ? 1 : std::uint32_t(-1);
+    solver_.for_each_link(flow.slot, [&](std::uint32_t on) {
+      mark(on, visited);
+      stray_on_[on] += astray ? 1 : std::uint32_t(-1);
     });
     return astray;
   }
 
-  /// From here on the progress of a flow is not what it was. The first of its records that are void
-  /// is `from`; its rate was, until now, `rate`.
-  void differ(Rewound& flow, std::optional<Past> from, double rate) {
+  /// As above, of a group; visit(slot) is called for each flow that has gone astray just now.
+  template <class Visit>
+  void compare(Followed& group, Visit visit) {
+    const bool astray = solver_.key(group.link) != past_key(group);
+    if (astray == group.astray) return;
+    group.astray = astray;
+    solver_.for_each_in_group(group.link, [&](Slot slot) {
+      const std::uint32_t index = rewound_of_[slot];
+      if (index != 0 && compare(rewound_[index - 1])) visit(slot);
+    });
+  }
+
+  /// From here on the progress of a flow is not what it was, and its records are void.
+  void differ(Rewound& flow) {
     flow.differs = true;
-    flow.counted = least_rate(flow, rate);
-    if (!from) return;
-    progress_[flow.slot] = before(*from);
+    flow.counted = least_rate(flow);
+    if (flow.future.empty()) return;
+    const Past next = flow.future.back();
+    const Moved& before = moves_[next.record];
+    Progress& progress = progress_[flow.slot];
+    progress.since = next.at - moves_.age(next.record);
+    progress.record(moves_.previous(next.record));
+    progress.mark = before.left;
+    progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
+    drop_cap_end(flow.slot);
+    if (before.bottleneck == MaxMin::own_cap) {
+      progress.mark += cap_pace(flow.slot) * (next.at - progress.since);
+      find_cap_end(flow.slot);
+    } else if (before.bottleneck != MaxMin::none) {
+      const std::uint32_t index = followed_of_[before.bottleneck];
+      progress.mark += index != 0 ? past_service(followed_[index - 1], next.at)
+                                  : groups_[before.bottleneck].service_at(next.at);
+      stale(before.bottleneck);
+    }
+  }
+
+  /// From here on the service of a group is not what it was, and the marks of all its flows.
+  void differ(Followed& group) {
+    Group& now = groups_[group.link];
+    if (!group.future.empty()) {
+      const PastShift& next = group.future.back();
+      now.pace = pace_of(shifts_[next.record].key());
+      now.since = next.at - shifts_.age(next.record);
+      now.service = next.service - now.pace * (next.at - now.since);
+      now.last = shifts_.previous(next.record);
+    }
+    solver_.for_each_in_group(group.link, [&](Slot slot) {
+      const std::uint32_t index = rewound_of_[slot];
+      Rewound& flow = index == 0 ? add_rewound(slot, group.link) : rewound_[index - 1];
+      if (!flow.differs) differ(flow);
+    });
+    group.differs = true;
+    stale(group.link);
   }
 
   /// Takes a flow back to an instant that something told late changes it at.
   void part_from_past(Slot slot, Ps at) {
     rewind(slot, at);
+    follow(solver_.bottleneck(slot), at);
     const std::uint32_t index = rewound_of_[slot];
-    if (index == 0) return;  // nothing has happened to it since
-    Rewound& flow = rewound_[index - 1];
-    if (flow.differs || flow.future.empty()) return;
-    const double rate = solver_.rate(slot);
-    differ(flow, flow.future.back(), rate);
-    const Progress& progress = progress_[slot];
-    ends_.set(slot,
-              solver_.present(slot) ? drained(progress.since, progress.remaining, rate) : none);
+    if (index != 0 && !rewound_[index - 1].differs) differ(rewound_[index - 1]);
   }
 
+  /// The least level that a link had, as that was known before, from now on.
+  [[nodiscard]] double least_level(std::uint32_t link) const {
+    const std::uint32_t index = followed_of_[link];
+    if (index != 0) return followed_[index - 1].least;
+    // No flow in step with its past is in this group as yet; some will be.
+    double least = solver_.key_before(link).level;
+    Ps since = groups_[link].since;
+    for (std::uint64_t it = groups_[link].last; shifts_.keeps(it) && since > now_solved_;
+         it = shifts_.previous(it)) {
+      least = std::min(least, shifts_[it].level);
+      since -= shifts_.age(it);
+    }
+    return least;
+  }
+  [[nodiscard]] double least_rate(Slot slot, std::uint32_t bottleneck) const {
+    if (bottleneck == MaxMin::none) return 0;
+    if (bottleneck == MaxMin::own_cap) return solver_.cap(slot);
+    return solver_.rate_at(slot, bottleneck, {least_level(bottleneck), bottleneck});
+  }
   /// The least rate that a flow had, as that was known before, from now on.
-  [[nodiscard]] double least_rate(const Rewound& flow, double rate) const {
-    if (flow.last.filling()) return 0;
+  [[nodiscard]] double least_rate(const Rewound& flow) const {
+    double rate = least_rate(flow.slot, flow.last);
     for (const Past& it : flow.future)
-      rate = std::min(rate, solver_.rate_at(flow.slot, before_[it.record - 1].key()));
-    return std::min(rate, solver_.rate_at(flow.slot, flow.last));
+      rate = std::min(rate, least_rate(flow.slot, moves_[it.record].bottleneck));
+    return rate;
   }
 
   /// Rewinds the links to which stray flows have come, or will later, when they may be saturated.
   /// @return whether there is a link that has been rewound.
   bool rewind_affected(Ps at) {
-    for (const MaxMin::Change& change : solver_.changes())
-      if (solver_.key(change.flow) != past_key(change))
-        note_affected(change.flow, counted_rate(change), at);
-    for (const Slot slot : strays_)
-      note_affected(slot, rewound_[rewound_of_[slot] - 1].counted, at);
+    for (const MaxMin::Move& move : solver_.moves()) {
+      const std::uint32_t index = rewound_of_[move.flow];
+      const std::uint32_t past = index == 0 ? move.from : past_bottleneck(rewound_[index - 1]);
+      if (solver_.bottleneck(move.flow) != past) note_affected(move.flow, move.from, at);
+    }
+    for (const std::uint32_t link : solver_.shifts()) {
+      const std::uint32_t index = followed_of_[link];
+      const FillingKey past =
+          index == 0 ? solver_.key_before(link) : past_key(followed_[index - 1]);
+      const bool is_astray = solver_.key(link) != past;
+      solver_.for_each_in_group(link, [&](Slot slot) {
+        if (is_astray || (rewound_of_[slot] != 0 && rewound_[rewound_of_[slot] - 1].astray))
+          note_affected(slot, link, at);
+      });
+    }
+    for (const Slot slot : strays_) note_affected(slot, solver_.bottleneck(slot), at);
     bool any = false;
     for (const std::uint32_t link : affected_) {
       const Ps until = histories_[link].first_below(at, solver_.margin(link) + excess_[link]);
@@ -820,7 +1149,12 @@ class FlowNetwork::Impl {
     return any;
   }
 
-  void note_affected(Slot slot, double counted, Ps at) {
+  /// @param from  the flow's bottleneck before the instant, if nothing is noted of the flow
+  void note_affected(Slot slot, std::uint32_t from, Ps at) {
+    const std::uint32_t index = rewound_of_[slot];
+    const double counted = index == 0                    ? least_rate(slot, from)
+                           : rewound_[index - 1].differs ? rewound_[index - 1].counted
+                                                         : least_rate(rewound_[index - 1]);
     const double rate = solver_.rate(slot);
     solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
       if (solver_.stamp(link) < at) return;
@@ -829,17 +1163,6 @@ class FlowNetwork::Impl {
       if (rate > counted)
         excess_[link] += solver_.units(link, rate, amount) - solver_.units(link, counted, amount);
     });
-  }
-
-  [[nodiscard]] FillingKey past_key(const MaxMin::Change& change) const {
-    const std::uint32_t index = rewound_of_[change.flow];
-    return index == 0 ? change.key : past_key(rewound_[index - 1]);
-  }
-  [[nodiscard]] double counted_rate(const MaxMin::Change& change) const {
-    const std::uint32_t index = rewound_of_[change.flow];
-    if (index == 0) return change.rate;
-    const Rewound& flow = rewound_[index - 1];
-    return flow.differs ? flow.counted : least_rate(flow, change.rate);
   }
 
   /// Has the histories of the links that stay as they are allow for the changes.
@@ -854,7 +1177,14 @@ class FlowNetwork::Impl {
       compare(flow);
       if (flow.astray) flow.counted = std::max(flow.counted, solver_.rate(slot));
     };
-    for (const MaxMin::Change& change : solver_.changes()) allow_for(change.flow);
+    for (const std::uint32_t link : solver_.shifts()) {
+      const std::uint32_t index = followed_of_[link];
+      if (index == 0) continue;
+      Followed& group = followed_[index - 1];
+      compare(group, [](Slot) {});
+      solver_.for_each_in_group(link, allow_for);
+    }
+    for (const MaxMin::Move& move : solver_.moves()) allow_for(move.flow);
     for (const Slot slot : strays_) allow_for(slot);
   }
   void forget_affected() {
@@ -868,17 +1198,14 @@ class FlowNetwork::Impl {
   // ---- Events -----------------------------------------------------------------------------------
 
   /// Takes a flow out of the network, for good unless undone.
-  void end(Slot slot, Ps at, double how) {
-    Progress& progress = progress_[slot];
+  void end(Slot slot, Ps at, State how) {
     if (solver_.present(slot)) {
-      record(slot, at, solver_.key(slot), solver_.rate(slot));
+      leave_group(slot, solver_.bottleneck(slot), at);
       solver_.remove(slot);
     } else {
-      record_not_running(slot, at);
+      record_not_running(slot, at, 0);
     }
-    progress.since = at;
-    progress.remaining = how;
-    ends_.set(slot, none);
+    progress_[slot].become(how);
     ended_.push_back({at, identities_[slot].id});
     std::push_heap(ended_.begin(), ended_.end());
     solver_.for_each_link(slot, [&](std::uint32_t link) { note_left(link, slot); });
@@ -891,8 +1218,7 @@ class FlowNetwork::Impl {
     if (replaying() && std::find(left.begin(), left.end(), slot) != left.end()) return;
     if (left.size() == left.capacity()) {
       std::erase_if(left, [&](Slot it) {
-        return progress_[it].remaining >= 0 || progress_[it].remaining == not_started ||
-               progress_[it].since < committed_;
+        return !progress_[it].ended() || progress_[it].since < committed_;
       });
     }
     left.push_back(slot);
@@ -920,19 +1246,20 @@ class FlowNetwork::Impl {
     Progress& progress = progress_[*slot];
     switch (input.kind) {
       case Kind::start:
-        if (progress.remaining == cancelled) break;
-        record_not_running(*slot, input.at);
-        progress.since = input.at;
-        progress.remaining = input.value;
+        if (progress.state() == State::cancelled) break;
+        progress.mark = work_of(input.value, solver_.shares(*slot));
+        record_not_running(*slot, input.at, progress.mark);
+        progress.become(State::running);
         choose_route(*slot, input.at);
         solver_.insert(*slot);
         break;
       case Kind::cancel:
-        if (progress.remaining >= 0 || progress.remaining == not_started)
-          end(*slot, input.at, cancelled);
+        if (!progress.ended()) end(*slot, input.at, State::cancelled);
         break;
       case Kind::cap:
         input.previous = solver_.cap(*slot);
+        if (solver_.bottleneck(*slot) == MaxMin::own_cap)
+          progress.mark = record_move(*slot, MaxMin::own_cap, input.at);
         solver_.set_cap(*slot, input.value);
         break;
       case Kind::capacity:
@@ -1009,27 +1336,113 @@ class FlowNetwork::Impl {
       take_back(routes_.back(), at);
       routes_.cut_back(routes_.end() - 1);
     }
-    std::uint64_t kept = before_.begin();
-    for (std::uint64_t i = before_.end(); i > before_.begin(); --i) {
-      const Slot slot = before_[i - 1].slot();
-      if (progress_[slot].last != i) continue;  // void, or before a record that is kept
-      const Ps recorded = progress_[slot].since;
-      if (recorded < at) {
-        kept = std::max(kept, i);
-        if (i > ordered_from_) break;
-      } else {
-        first = std::min(first, recorded);
-        take_back(slot, at);
-      }
-    }
-    cut_records(kept);
-    ordered_from_ = std::min(ordered_from_, kept);
+    undo_moves(at, first);
+    undo_shifts(at, first);
+    for (const Undone& it : undone_) put_back(it, at);
+    find_ends(at - 1);
     solver_.settle();
     last_instant_ = at - 1;
-    latest_recorded_ = std::min(latest_recorded_, last_instant_);
     last_other_ = std::min(last_other_, last_instant_);
     undo_for_late_ = false;
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
+  }
+
+  /// Takes the progress of flows back to before an instant, while all groups are of the present.
+  void undo_moves(Ps at, Ps& first) {
+    undone_.clear();
+    std::uint64_t kept = moves_.begin();
+    for (std::uint64_t i = moves_.end(); moves_.keeps(i); --i) {
+      const Slot slot = moves_[i].slot;
+      Progress& progress = progress_[slot];
+      if (progress.last != i) continue;  // void, or before a record that is kept
+      if (progress.since < at) {
+        kept = std::max(kept, i);
+        if (i > moves_ordered_from_) break;
+        continue;
+      }
+      Ps recorded;
+      std::uint64_t record;
+      do {
+        recorded = progress.since;
+        record = progress.last;
+        progress.since -= moves_.age(record);
+        progress.record(moves_.previous(record));
+      } while (moves_.keeps(progress.last) && progress.since >= at);
+      first = std::min(first, recorded);
+      const Moved& before = moves_[record];
+      progress.mark = before.left;
+      progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
+      if (before.bottleneck == MaxMin::own_cap) {
+        progress.mark += cap_pace(slot) * (recorded - progress.since);
+      } else if (before.bottleneck != MaxMin::none) {
+        progress.mark += recorded_service(before.bottleneck, recorded);
+      }
+      undone_.push_back({slot, before.bottleneck});
+    }
+    moves_.cut_back(kept, at - 1);
+    moves_ordered_from_ = std::min(moves_ordered_from_, kept);
+  }
+
+  /// The service of a group at an instant in uncommitted time.
+  [[nodiscard]] Work recorded_service(std::uint32_t link, Ps at) const {
+    const Group& group = groups_[link];
+    Work service = group.service, pace = group.pace;
+    Ps since = group.since;
+    for (std::uint64_t it = group.last; since > at; it = shifts_.previous(it)) {
+      const Ps age = shifts_.age(it);
+      pace = pace_of(shifts_[it].key());
+      service -= pace * age;
+      since -= age;
+    }
+    return service + pace * (at - since);
+  }
+
+  void undo_shifts(Ps at, Ps& first) {
+    std::uint64_t kept = shifts_.begin();
+    for (std::uint64_t i = shifts_.end(); shifts_.keeps(i); --i) {
+      const std::uint32_t link = shifts_[i].link;
+      Group& group = groups_[link];
+      if (group.last != i) continue;
+      if (group.since < at) {
+        kept = std::max(kept, i);
+        if (i > shifts_ordered_from_) break;
+        continue;
+      }
+      FillingKey key;
+      do {
+        first = std::min(first, group.since);
+        key = shifts_[group.last].key();
+        const Ps age = shifts_.age(group.last);
+        group.service -= pace_of(key) * age;
+        group.since -= age;
+        group.last = shifts_.previous(group.last);
+      } while (shifts_.keeps(group.last) && group.since >= at);
+      group.pace = pace_of(key);
+      solver_.for_each_crossed(link, [&](std::uint32_t on) { forget_from(on, at); });
+      solver_.restore_key(link, key);
+      stale(link);
+    }
+    shifts_.cut_back(kept, at - 1);
+    shifts_ordered_from_ = std::min(shifts_ordered_from_, kept);
+  }
+
+  /// Gives a flow the bottleneck that it had.
+  void put_back(const Undone& it, Ps at) {
+    const auto leave_or_join = [&](std::uint32_t bottleneck) {
+      if (bottleneck >= MaxMin::own_cap) return;
+      groups_[bottleneck].first_known = false;
+      stale(bottleneck);
+    };
+    leave_or_join(solver_.bottleneck(it.slot));
+    leave_or_join(it.bottleneck);
+    drop_cap_end(it.slot);
+    if (it.bottleneck != MaxMin::none) {
+      solver_.restore(it.slot, it.bottleneck);
+      if (it.bottleneck == MaxMin::own_cap) find_cap_end(it.slot);
+    } else if (solver_.present(it.slot)) {
+      solver_.withdraw(it.slot);
+    }
+    solver_.for_each_link(it.slot, [&](std::uint32_t link) { forget_from(link, at); });
   }
 
   void take_back(const Input& input) {
@@ -1048,36 +1461,12 @@ class FlowNetwork::Impl {
 
   void take_back(const Rerouted& route, Ps from) {
     const auto forget = [&](std::uint32_t link) { forget_from(link, from); };
-    const bool present = solver_.present(route.slot);
-    const FillingKey key = solver_.key(route.slot);
+    const std::uint32_t bottleneck = solver_.bottleneck(route.slot);
     solver_.for_each_link(route.slot, forget);
-    if (present) solver_.withdraw(route.slot);
+    if (bottleneck != MaxMin::none) solver_.withdraw(route.slot);
     solver_.redirect(route.slot, route.links);
-    if (present) solver_.restore(route.slot, key);
+    if (bottleneck != MaxMin::none) solver_.restore(route.slot, bottleneck);
     identities_[route.slot].latency = route.latency;
-  }
-
-  /// Takes back what a flow's last record is of.
-  void take_back(Slot slot, Ps from) {
-    Progress& progress = progress_[slot];
-    const FillingKey key = before_[progress.last - 1].key();
-    progress = before({progress.last, progress.since});
-    if (progress.remaining == not_started) {
-      if (solver_.present(slot)) solver_.withdraw(slot);
-      ends_.set(slot, none);
-    } else {
-      solver_.restore(slot, key);
-      ends_.set(slot, drained(progress.since, progress.remaining, solver_.rate(slot)));
-    }
-    solver_.for_each_link(slot, [&](std::uint32_t link) { forget_from(link, from); });
-  }
-
-  /// Drops the last records.
-  void cut_records(std::uint64_t to) {
-    before_.cut_back(to);
-    const auto cut = [&](const auto& it) { return it.record > to; };
-    long_ages_.cut_while(cut);
-    pages_.cut_while(cut);
   }
 
   void forget_from(std::uint32_t link, Ps at) {
@@ -1091,18 +1480,45 @@ class FlowNetwork::Impl {
     solver_.erase(slot);
   }
 
+  /// Finds the flows that observers are told of, in an order of their own.
+  void gather_changes() {
+    told_.clear();
+    const auto rate_before = [&](Slot slot, std::uint32_t from) {
+      const bool has_key = from < MaxMin::own_cap;
+      return solver_.rate_at(slot, from, has_key ? solver_.key_before(from) : FillingKey{});
+    };
+    for (const MaxMin::Move& move : solver_.moves()) {
+      const bool changes = solver_.rate(move.flow) != rate_before(move.flow, move.from);
+      if (changes || solver_.bottleneck(move.flow) != move.from)
+        told_.push_back({move.flow, changes, move.from == MaxMin::none});
+    }
+    const std::size_t moved = told_.size();
+    std::sort(told_.begin(), told_.end(),
+              [](const Told& a, const Told& b) { return a.slot < b.slot; });
+    for (const std::uint32_t link : solver_.shifts()) {
+      solver_.for_each_in_group(link, [&](Slot slot) {
+        const bool told = std::binary_search(
+            told_.begin(), told_.begin() + static_cast<std::ptrdiff_t>(moved),
+            Told{slot, false, false}, [](const Told& a, const Told& b) { return a.slot < b.slot; });
+        if (!told && solver_.rate(slot) != rate_before(slot, link))
+          told_.push_back({slot, true, false});
+      });
+    }
+    std::sort(told_.begin(), told_.end(), [&](const Told& a, const Told& b) {
+      return identities_[a.slot].id < identities_[b.slot].id;
+    });
+  }
+
   void report(Ps at) {
     const Time time = to_time(at);
+    gather_changes();
     for (FlowObserver* it : *observers_) {
-      for (const MaxMin::Change& change : solver_.changes()) {
-        if (!solver_.differs(change)) continue;
-        const Identity& flow = identities_[change.flow];
-        const FlowId id{flow.id};
-        if (change.key.filling()) it->on_flow_start(id, time);
-        if (solver_.rate(change.flow) != change.rate)
-          it->on_rate_change(id, time, Bandwidth{solver_.rate(change.flow)});
-        if (progress_[change.flow].remaining == finished)
-          it->on_flow_finish(id, time + flow.latency);
+      for (const Told& told : told_) {
+        const FlowId id{identities_[told.slot].id};
+        if (told.starts) it->on_flow_start(id, time);
+        if (told.rate_changes) it->on_rate_change(id, time, Bandwidth{solver_.rate(told.slot)});
+        if (progress_[told.slot].state() == State::finished)
+          it->on_flow_finish(id, time + identities_[told.slot].latency);
       }
       for (const std::uint32_t link : solver_.touched_links())
         it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
@@ -1111,7 +1527,10 @@ class FlowNetwork::Impl {
 
   NetworkView view_;
   MaxMin solver_;
-  EarliestEnd ends_;
+  std::vector<Group> groups_;  ///< of each link
+  EarliestEnd ends_;           ///< of each link's group
+  EarliestEnd cap_ends_;       ///< of each flow that its own cap holds
+  std::vector<std::uint32_t> stale_;
   std::vector<Progress> progress_;
   std::vector<Identity> identities_;
   std::unordered_map<Slot, EndPoints> end_points_;
@@ -1121,11 +1540,8 @@ class FlowNetwork::Impl {
   std::vector<Input> pending_;
   std::uint64_t next_order_ = 0;
 
-  Trail<Before> before_;
-  Trail<LongAge> long_ages_;
-  Trail<Page> pages_;
-  static constexpr std::uint64_t records_per_page = 64;
-  Ps latest_recorded_ = -1;  ///< the last instant with a record
+  Journal<Moved> moves_;
+  Journal<Shifted> shifts_;
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
   std::vector<Due> ended_;  ///< a heap of flows by their ends, and of ends that are void
@@ -1135,7 +1551,9 @@ class FlowNetwork::Impl {
 
   // Of links: what a replay has to do with them.
   static constexpr std::uint8_t rewound = 1, visited = 2, affected = 4;
-  static constexpr std::uint64_t link_due = std::uint64_t{1} << 32;  ///< plus the link, in agenda_
+  // In agenda_: plus the link, plus the index in followed_.
+  static constexpr std::uint64_t link_due = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t group_due = std::uint64_t{1} << 33;
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
   std::vector<std::uint8_t> marks_;
   std::vector<std::uint32_t> marked_;
@@ -1143,17 +1561,29 @@ class FlowNetwork::Impl {
   std::vector<Rewound> rewound_;         ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
   std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound
-  std::vector<Due> agenda_;  ///< a heap of rewound flows by their next records, and of links
+  std::vector<Followed> followed_;         ///< the first followed_count_ are in use
+  std::size_t followed_count_ = 0;
+  std::vector<std::uint32_t> followed_of_;  ///< of each link, counted from 1; 0 if not followed
+  std::vector<std::uint32_t> found_;        ///< the groups whose ends a replay has found
+  std::vector<Due>
+      agenda_;  ///< a heap of rewound flows and groups by their next records, and links
+  std::vector<std::uint64_t> adopting_;
   std::vector<Slot> adopted_, strays_, flows_on_;
+  std::vector<std::uint32_t> adopted_groups_;
   std::vector<std::uint32_t> due_links_;
+  std::vector<Slot> due_;
+  std::vector<Undone> undone_;
+  std::vector<Told> told_;
   std::vector<std::uint32_t> stray_on_;  ///< of each link, how many flows have gone astray
   std::vector<std::uint32_t> affected_;
   std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
-  std::uint64_t ordered_from_ = 0;    ///< from this record on, the journal is in order of time
+  // From these records on, the journals are in order of time.
+  std::uint64_t moves_ordered_from_ = 0, shifts_ordered_from_ = 0;
 
   Ps now_ = 0;
   Ps committed_ = 0;
   Ps last_instant_ = -1;
+  Ps now_solved_ = -1;          ///< the instant that is being executed
   Ps last_other_ = -1;          ///< the last instant with another input than starts
   bool undo_for_late_ = false;  ///< an input is pending that cannot be replayed by difference
   std::exception_ptr error_;

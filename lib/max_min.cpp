@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace phantora {
 namespace {
@@ -19,8 +20,6 @@ constexpr double weight_scale = 0x1p48;
 constexpr double tie = 1e-12;
 // Levels this far apart (relative) are certainly in their true order.
 constexpr double certain = 1e-9;
-// How many flows ahead memory is asked for.
-constexpr std::uint32_t ahead = 8;
 // As far apart that it shows in single precision.
 constexpr double rough = 1e-6;
 
@@ -41,10 +40,6 @@ inline Int128 MaxMin::fixed_weight(double amount, double shares) noexcept {
 inline double MaxMin::level(const Link& link, std::int64_t residual, Int128 weight) noexcept {
   return static_cast<double>(std::max<std::int64_t>(0, residual)) * weight_scale /
          (to_double(weight) * link.scale);
-}
-
-inline FillingKey MaxMin::cap_key(const Terms& terms) noexcept {
-  return {terms.cap / terms.shares, FillingKey::cap_link};
 }
 
 /// Notes that a link is about to change.
@@ -69,17 +64,27 @@ inline void MaxMin::touch(std::uint32_t index, Effect effect, double level_now, 
   if (bound < queue_.level(index)) queue_.set(index, bound);
 }
 
-inline void MaxMin::note_change(Slot slot) {
+inline void MaxMin::note_move(Slot slot) {
   Flow& flow = flows_[slot];
   if (flow.changed) return;
   flow.changed = 1;
-  changes_.push_back({slot, flow.rate, keys_[slot]});
+  moves_.push_back({slot, bottlenecks_[slot]});
+}
+
+inline void MaxMin::note_shift(std::uint32_t link) {
+  Group& group = groups_[link];
+  if (group.changed) return;
+  group.changed = true;
+  group.key_before = keys_[link];
+  shifts_.push_back(link);
 }
 
 MaxMin::MaxMin(std::span<const Bandwidth> capacities)
     : links_(capacities.size()),
       flows_of_(capacities.size()),
       capacities_(capacities.size()),
+      keys_(capacities.size()),
+      groups_(capacities.size()),
       terms_(1),
       queue_{capacities.size()},
       assigned_(capacities.size()) {
@@ -131,7 +136,7 @@ MaxMin::Slot MaxMin::create(std::span<const LinkUse> uses, double shares, double
     slot = static_cast<Slot>(flows_.size());
     PHANTORA_EXPECTS(slot < FillingKey::cap_link, "fewer than 2^24 live flows");
     flows_.emplace_back();
-    keys_.emplace_back();
+    bottlenecks_.push_back(none);
   } else {
     slot = free_.back();
     free_.pop_back();
@@ -197,12 +202,52 @@ inline void MaxMin::leave_to_others(Use& use, double level) {
   link.others = std::max(link.others, static_cast<float>(level));
 }
 
+/// Counts a flow in the group of a link.
+void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
+  bottlenecks_[slot] = bottleneck;
+  if (bottleneck >= own_cap) return;
+  Group& group = groups_[bottleneck];
+  ++group.flows;
+  if (flows_[slot].terms != 0) {
+    ++group.unusual;
+    return;
+  }
+  for_each_link(slot, [&](std::uint32_t link) {
+    if (link == bottleneck) return;
+    const auto it = std::find_if(group.crossings.begin(), group.crossings.end(),
+                                 [&](const Crossing& c) { return c.link == link; });
+    if (it == group.crossings.end()) {
+      group.crossings.push_back({link, 1});
+    } else {
+      ++it->flows;
+    }
+  });
+}
+
+/// Takes a flow out of its group.
+void MaxMin::leave_group(Slot slot) {
+  const std::uint32_t bottleneck = std::exchange(bottlenecks_[slot], none);
+  if (bottleneck >= own_cap) return;
+  Group& group = groups_[bottleneck];
+  --group.flows;
+  if (flows_[slot].terms != 0) {
+    --group.unusual;
+    return;
+  }
+  for_each_link(slot, [&](std::uint32_t link) {
+    if (link == bottleneck) return;
+    const auto it = std::find_if(group.crossings.begin(), group.crossings.end(),
+                                 [&](const Crossing& c) { return c.link == link; });
+    if (--it->flows > 0) return;
+    *it = group.crossings.back();
+    group.crossings.pop_back();
+  });
+}
+
 void MaxMin::join_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
   flow.present = 1;
-  keys_[slot] = FillingKey{};
-  flow.rate = 0;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     Use& use = flow.uses()[i];
     std::vector<Entry>& entries = flows_of_[use.link];
@@ -219,16 +264,17 @@ void MaxMin::join_links(Slot slot, Then then) {
 void MaxMin::leave_links(Slot slot, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
-  const FillingKey key = keys_[slot];
+  const std::uint32_t bottleneck = bottlenecks_[slot];
+  const double its_rate = rate(slot);
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     Use& use = flow.uses()[i];
     Link& link = links_[use.link];
     enter(use.link);
-    if (key.filling() || key.link() == use.link) {
+    if (bottleneck == none || bottleneck == use.link) {
       leave_to_others(use, 0.0);
       link.weight -= fixed_weight(its.amount_on(i), its.shares);
     } else {
-      link.residual += fixed_load(link, flow.rate, its.amount_on(i));
+      link.residual += fixed_load(link, its_rate, its.amount_on(i));
     }
     std::vector<Entry>& entries = flows_of_[use.link];
     const Entry last = entries.back();
@@ -237,31 +283,51 @@ void MaxMin::leave_links(Slot slot, Then then) {
     entries.pop_back();
     if (then == Then::evaluate) touch(use.link, Effect::raises);
   }
+  leave_group(slot);
   flow.present = 0;
-  flow.rate = 0;
-  keys_[slot] = FillingKey{};
 }
 
 void MaxMin::insert(Slot slot) {
-  note_change(slot);
+  note_move(slot);
   join_links(slot, Then::evaluate);
+  // Nothing stops it but its cap.
+  if (flows_[slot].count == 0) join_group(slot, own_cap);
 }
 
 void MaxMin::remove(Slot slot) {
-  note_change(slot);
+  note_move(slot);
   leave_links(slot, Then::evaluate);
 }
 
 void MaxMin::withdraw(Slot slot) { leave_links(slot, Then::leave); }
 
-void MaxMin::restore(Slot slot, FillingKey key) {
+void MaxMin::restore(Slot slot, std::uint32_t bottleneck) {
   if (!flows_[slot].present) join_links(slot, Then::leave);
-  assign(slot, key, FillingKey::cap_link, Then::leave);
+  if (bottlenecks_[slot] != bottleneck) assign(slot, bottleneck, none, Then::leave);
+  guessed_ = true;
 }
 
-void MaxMin::guess(Slot slot, FillingKey key) {
-  note_change(slot);
-  assign(slot, key, FillingKey::cap_link, Then::leave);
+void MaxMin::guess(Slot slot, std::uint32_t bottleneck) {
+  note_move(slot);
+  restore(slot, bottleneck);
+}
+
+void MaxMin::restore_key(std::uint32_t link, FillingKey key) {
+  if (keys_[link] != key) shift(link, key, Then::leave);
+  guessed_ = true;
+}
+
+void MaxMin::guess_key(std::uint32_t link, FillingKey key) {
+  note_shift(link);
+  restore_key(link, key);
+}
+
+void MaxMin::restore_cap(Slot slot, double cap) {
+  const std::uint32_t bottleneck = bottlenecks_[slot];
+  const bool was_present = flows_[slot].present;
+  if (was_present) withdraw(slot);
+  own_terms(slot).cap = cap;
+  if (was_present) restore(slot, bottleneck);
 }
 
 void MaxMin::reconsider(std::uint32_t link) {
@@ -275,10 +341,11 @@ void MaxMin::set_cap(Slot slot, double cap) {
     return;
   }
   // As if it came anew: its level may go either way.
-  note_change(slot);
+  note_move(slot);
   leave_links(slot, Then::evaluate);
   own_terms(slot).cap = cap;
   join_links(slot, Then::evaluate);
+  if (flows_[slot].count == 0) join_group(slot, own_cap);
 }
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
@@ -307,25 +374,29 @@ inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double wei
   if (effect == Effect::lowers) assigned.raised += weight;
 }
 
-/// Stops the flow at `key`, and accounts for it on its links; `by` is the link that is being
-/// evaluated and needs no second look.
-void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
+/// Gives a flow another bottleneck, and accounts for it on its links; `by` is the link that is
+/// being evaluated and needs no second look.
+void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then then) {
   Flow& flow = flows_[slot];
   const Terms& its = terms(slot);
-  const FillingKey old = keys_[slot];
-  const double rate = rate_at(its, key);
-  const bool filling = old.filling();
+  const std::uint32_t from = bottlenecks_[slot];
+  const bool filling = from == none;
+  const double rate_before = rate(slot);
+  leave_group(slot);
+  join_group(slot, bottleneck);
+  const FillingKey key = key_of(slot);
+  const double rate_now = rate_at(its, key);
   Use* uses = flow.uses();
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const std::uint32_t index = uses[i].link;
-    const bool was_weight = filling || old.link() == index;
-    const bool is_weight = key.link() == index;
+    const bool was_weight = filling || from == index;
+    const bool is_weight = bottleneck == index;
     if (was_weight && is_weight) continue;
     Link& link = links_[index];
     enter(index);
     const double amount = its.amount_on(i);
-    const std::int64_t change = (was_weight ? 0 : fixed_load(link, flow.rate, amount)) -
-                                (is_weight ? 0 : fixed_load(link, rate, amount));
+    const std::int64_t change = (was_weight ? 0 : fixed_load(link, rate_before, amount)) -
+                                (is_weight ? 0 : fixed_load(link, rate_now, amount));
     link.residual += change;
     if (was_weight == is_weight) {
       link.others = std::max(link.others, static_cast<float>(key.level));
@@ -345,8 +416,57 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
                                              : Effect::lowers,
                   amount * its.shares);
   }
-  flow.rate = rate;
-  keys_[slot] = key;
+}
+
+/// Gives a link another key, and accounts for it on the other links of its group.
+void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
+  const FillingKey old = std::exchange(keys_[index], key);
+  const Group& group = groups_[index];
+  if (group.flows == 0) return;
+  const double from = old.filling() ? 0 : old.level, to = key.filling() ? 0 : key.level;
+  const auto level = static_cast<float>(to);
+  const auto account = [&](std::uint32_t on, std::uint64_t flows, std::int64_t change,
+                           double weight) {
+    Link& link = links_[on];
+    enter(on);
+    // Of many flows in a state on the way it may be greater than fits, and comes back.
+    link.residual = static_cast<std::int64_t>(static_cast<std::uint64_t>(link.residual) +
+                                              flows * static_cast<std::uint64_t>(change));
+    link.others = std::max(link.others, level);
+    if (then == Then::evaluate)
+      note_assigned(on, change > 0 ? Effect::raises : Effect::lowers, weight);
+  };
+  // Most links are alike.
+  double scale = 0;
+  std::int64_t change = 0;
+  touched_incidences_ += group.crossings.size();
+  for (const Crossing& it : group.crossings) {
+    const Link& link = links_[it.link];
+    if (link.scale != scale) {
+      scale = link.scale;
+      change = fixed_load(link, from, 1) - fixed_load(link, to, 1);
+    }
+    account(it.link, it.flows, change, it.flows);
+  }
+  if (group.unusual == 0) return;
+  for (std::uint32_t i = 0; i < links_[index].own; ++i) {
+    const Slot slot = flows_of_[index][i].flow;
+    if (flows_[slot].terms == 0 || bottlenecks_[slot] != index) continue;
+    const Terms& its = terms(slot);
+    const double rate_before = rate_at(its, old), rate_now = rate_at(its, key);
+    const Flow& flow = flows_[slot];
+    touched_incidences_ += flow.count;
+    for (std::uint32_t j = 0; j < flow.count; ++j) {
+      const std::uint32_t on = flow.uses()[j].link;
+      if (on == index) continue;
+      const double amount = its.amount_on(j);
+      account(
+          on, 1,
+          fixed_load(links_[on], rate_before, amount) - fixed_load(links_[on], rate_now, amount),
+          // By its cap it takes less than others at this level.
+          rate_now < to * its.shares ? 0 : amount * its.shares);
+    }
+  }
 }
 
 /// A lower bound of the level at which a link saturates that stops no flow so far.
@@ -355,14 +475,15 @@ void MaxMin::assign(Slot slot, FillingKey key, std::uint32_t by, Then then) {
 /// much. So x >= level - overload / weight for all flows of one level.
 double MaxMin::open_bound(std::uint32_t index, double level, double weight) const noexcept {
   const Link& link = links_[index];
+  if (static_cast<double>(link.residual) < -max_load / 2) return 0;  // a load may have been cut
   const double overload = std::max(0.0, -static_cast<double>(link.residual)) / link.scale;
   double bound = weight > 0 ? level - overload / weight : 0.0;
   if (!flows_of_[index].empty()) {
     // The first, which took most when the link was last evaluated.
     const Entry first = flows_of_[index].front();
     const Terms& its = terms(first.flow);
-    bound = std::max(bound,
-                     keys_[first.flow].level - overload / (its.amount_on(first.use) * its.shares));
+    bound = std::max(bound, rate_at(its, key_of(first.flow)) / its.shares -
+                                overload / (its.amount_on(first.use) * its.shares));
   }
   return std::max(0.0, bound * (1 - certain));
 }
@@ -414,14 +535,15 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     // Where all others stop well below, there is nothing to find out.
     const FillingKey key{level(link, link.residual, link.weight), index};
     if (key.level > static_cast<double>(link.others) * (1 + rough)) {
-      if (!comes_later(index, key)) stop_own(index, key);
+      if (comes_later(index, key)) return;
+      stop_own(index, key);
+      touch_assigned(key.level);
       return;
     }
   }
   const std::vector<Entry>& entries = flows_of_[index];
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
-  own_.clear();
   candidates_.clear();
   // Stopping flows at lower levels elsewhere leaves more for the rest, so the level with every
   // flow stopped where it is now is a lower bound; flows well below it stay where they are.
@@ -429,7 +551,6 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       (weight == 0 ? bound : std::max(bound, level(link, residual, weight))) * (1 - certain);
   FillingKey before{0.0, 0};  // the greatest key among the flows that stop before
   bool any_before = false;
-  touched_incidences_ += entries.size();
   double others = 0;
   std::uint32_t greatest = link.own;
   bool capped = false;
@@ -437,16 +558,16 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     any_before = true;
     if (before < key) before = key;
   };
-  for (const Entry entry : entries) {
-    const FillingKey key = keys_[entry.flow];
-    if (key.filling() || key.link() == index) {
+  std::uint32_t own = link.own;  // of those without a cap
+  if (link.capped) {
+    touched_incidences_ += link.own;
+    for (std::uint32_t i = 0; i < link.own; ++i) {
+      const Entry entry = entries[i];
       const Terms& its = terms(entry.flow);
-      if (!its.capped()) {
-        own_.push_back(entry.flow);
-        continue;
-      }
+      if (!its.capped()) continue;
       // But for its cap it would be ours.
       capped = true;
+      --own;
       const FillingKey limit = cap_key(its);
       candidates_.push_back({limit, entry.flow, entry.use});
       if (limit.level < sure) {
@@ -454,18 +575,23 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
         weight -= fixed_weight(its.amount_on(entry.use), its.shares);
         stopped_at(limit);
       }
-      continue;
     }
+  }
+  touched_incidences_ += entries.size() - link.own;
+  for (std::size_t i = link.own; i < entries.size(); ++i) {
+    const Entry entry = entries[i];
+    FillingKey key = key_of(entry.flow);
+    if (guessed_ && terms(entry.flow).capped()) key = std::min(key, cap_key(terms(entry.flow)));
     if (key.level > others) {
       others = key.level;
-      greatest = flows_[entry.flow].uses()[entry.use].position;
+      greatest = static_cast<std::uint32_t>(i);
     }
     if (key.level < sure) {
       stopped_at(key);
     } else {
       const Terms& its = terms(entry.flow);
       capped |= its.capped();
-      residual += fixed_load(link, flows_[entry.flow].rate, its.amount_on(entry.use));
+      residual += fixed_load(link, rate_at(its, key), its.amount_on(entry.use));
       weight += fixed_weight(its.amount_on(entry.use), its.shares);
       candidates_.push_back({key, entry.flow, entry.use});
     }
@@ -493,13 +619,13 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       if (key < next.key) break;
     }
     const Terms& its = terms(next.flow);
-    const double rate = next.key.link() == FillingKey::cap_link ? its.cap : flows_[next.flow].rate;
-    residual -= fixed_load(link, rate, its.amount_on(next.use));
+    residual -= fixed_load(link, rate_at(its, next.key), its.amount_on(next.use));
     weight -= fixed_weight(its.amount_on(next.use), its.shares);
     any_before = true;
     before = next.key;
   }
-  if (!own_.empty() || walked < candidates_.size()) {
+  const bool saturates = own > 0 || walked < candidates_.size();
+  if (saturates) {
     key = saturation();
     if (key.depth() > depth_limit_) {
       refill(index, key.level);
@@ -510,67 +636,39 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   }
   for (std::size_t i = 0; i < walked; ++i) {
     const Candidate& it = candidates_[i];
-    if (keys_[it.flow] == it.key) continue;
-    note_change(it.flow);
-    assign(it.flow, it.key, index, Then::evaluate);
+    const std::uint32_t bottleneck = bottlenecks_[it.flow];
+    if (bottleneck != index && bottleneck != none) continue;
+    note_move(it.flow);
+    assign(it.flow, own_cap, index, Then::evaluate);
     touch_assigned(it.key.level);
   }
-  const auto stop = [&](Slot flow) {
-    if (keys_[flow] == key) return;
-    note_change(flow);
-    assign(flow, key, index, Then::evaluate);
-  };
-  for (const Slot flow : own_) stop(flow);
-  for (std::size_t i = walked; i < candidates_.size(); ++i) stop(candidates_[i].flow);
-  touch_assigned(key.level);
-}
-
-/// As assign() of a usual flow to another level of the link that stops it.
-inline void MaxMin::shift(Slot slot, FillingKey key, Shift& last) {
-  Flow& flow = flows_[slot];
-  const Use* uses = flow.uses();
-  const std::uint32_t count = flow.count, by = key.link();
-  const double from = flow.rate;
-  const auto level = static_cast<float>(key.level);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t index = uses[i].link;
-    if (index == by) continue;
-    Link& link = links_[index];
-    enter(index);
-    // Most links are alike, and so are most flows of one link.
-    if (link.scale != last.scale || from != last.from)
-      last = {link.scale, from, fixed_load(link, from, 1) - fixed_load(link, key.level, 1)};
-    link.residual += last.change;
-    link.others = std::max(link.others, level);
-    note_assigned(index, last.change > 0 ? Effect::raises : Effect::lowers, 1);
+  if (!saturates) return;
+  stop_own(index, key);
+  for (std::size_t i = walked; i < candidates_.size(); ++i) {
+    const Slot slot = candidates_[i].flow;
+    if (bottlenecks_[slot] == index) continue;
+    note_move(slot);
+    assign(slot, index, index, Then::evaluate);
   }
-  flow.rate = key.level;
-  keys_[slot] = key;
+  touch_assigned(key.level);
 }
 
 /// Stops at a key all flows of a link that no other stops.
 void MaxMin::stop_own(std::uint32_t index, FillingKey key) {
-  const std::uint32_t own = links_[index].own;
-  touched_incidences_ += own;
-  const Entry* entries = flows_of_[index].data();
-  Shift last;
-  for (std::uint32_t i = 0; i < own; ++i) {
-    // Flows lie all over the memory.
-    if (i + ahead < own) {
-      __builtin_prefetch(&flows_[entries[i + ahead].flow], 1);
-      __builtin_prefetch(&keys_[entries[i + ahead].flow], 1);
-    }
-    const Slot slot = entries[i].flow;
-    const FillingKey old = keys_[slot];
-    if (old == key) continue;
-    note_change(slot);
-    if (flows_[slot].terms == 0 && old.link() == index) {
-      shift(slot, key, last);
-    } else {
-      assign(slot, key, index, Then::evaluate);
+  if (keys_[index] != key) {
+    note_shift(index);
+    shift(index, key, Then::evaluate);
+  }
+  if (links_[index].own > groups_[index].flows) {
+    const std::vector<Entry>& entries = flows_of_[index];
+    touched_incidences_ += links_[index].own;
+    for (std::uint32_t i = 0; i < links_[index].own; ++i) {
+      const Slot slot = entries[i].flow;
+      if (bottlenecks_[slot] != none) continue;
+      note_move(slot);
+      assign(slot, index, index, Then::evaluate);
     }
   }
-  touch_assigned(key.level);
 }
 
 /// Lets flows fill anew that links may have stopped only because each other's did.
@@ -587,11 +685,12 @@ void MaxMin::refill(std::uint32_t index, double level) {
     links.pop_back();
     if (links_[link].stamp >= instant_) continue;  // solve() will come to it
     tied.clear();
-    for (const Entry entry : flows_of_[link])
-      if (keys_[entry.flow].level == level && keys_[entry.flow].depth() > 0)
-        tied.push_back(entry.flow);
+    for (const Entry entry : flows_of_[link]) {
+      const FillingKey key = key_of(entry.flow);
+      if (key.level == level && key.depth() > 0) tied.push_back(entry.flow);
+    }
     for (const Slot flow : tied) {
-      note_change(flow);
+      note_move(flow);
       leave_links(flow, Then::evaluate);
       join_links(flow, Then::evaluate);
       for_each_link(flow, [&](std::uint32_t other) { links.push_back(other); });
@@ -604,17 +703,19 @@ void MaxMin::settle() {
     links_[link].touched = false;
     if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   }
-  for (const Change& change : changes_) flows_[change.flow].changed = 0;
+  for (const Move& move : moves_) flows_[move.flow].changed = 0;
+  for (const std::uint32_t link : shifts_) groups_[link].changed = false;
   touched_.clear();
-  changes_.clear();
+  moves_.clear();
+  shifts_.clear();
   depth_limit_ = first_depth_limit;
+  guessed_ = false;
 }
 
 double MaxMin::load(std::uint32_t index) const {
   std::int64_t sum = 0;
   for (const Entry entry : flows_of_[index])
-    sum +=
-        fixed_load(links_[index], flows_[entry.flow].rate, terms(entry.flow).amount_on(entry.use));
+    sum += fixed_load(links_[index], rate(entry.flow), terms(entry.flow).amount_on(entry.use));
   return static_cast<double>(sum) / links_[index].scale;
 }
 

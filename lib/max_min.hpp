@@ -56,6 +56,11 @@ struct FillingKey {
 /// walking the link's flows by key, the link saturates at the first point where its own key comes
 /// before the next flow's, and exactly the flows beyond stop there. So after a change only the
 /// links whose flows changed are evaluated again, lowest level first, until all agree.
+///
+/// Groups. All flows that a link stops have its key, so the state is a key for each link and a
+/// bottleneck for each flow. Few flows change their bottleneck at an event; most only follow it,
+/// and those are not looked at: each link counts on which other links its group takes how many
+/// flows, so that a new key costs one step for each of these.
 class MaxMin {
  public:
   using Slot = std::uint32_t;
@@ -74,14 +79,19 @@ class MaxMin {
   /// The flow takes part, its rate unknown until solve().
   void insert(Slot flow);
   void remove(Slot flow);
-  /// Puts the flow, present or not, into a state that solve() once left. No link is evaluated.
-  void restore(Slot flow, FillingKey key);
+  /// Puts the flow, present or not, into the group of a link in which solve() once left it. No link
+  /// is evaluated.
+  void restore(Slot flow, std::uint32_t bottleneck);
   /// As restore() of a flow that is present, but it counts as a change.
-  void guess(Slot flow, FillingKey key);
+  void guess(Slot flow, std::uint32_t bottleneck);
   /// As remove(), but no link is evaluated.
   void withdraw(Slot flow);
-  /// Undoes set_cap(), where restore() is to follow if the flow's key has changed.
-  void restore_cap(Slot flow, double cap) { own_terms(flow).cap = cap; }
+  /// Gives a link a key that solve() once left it. No link is evaluated.
+  void restore_key(std::uint32_t link, FillingKey key);
+  /// As restore_key(), but it counts as a change.
+  void guess_key(std::uint32_t link, FillingKey key);
+  /// Undoes set_cap(), the flow's bottleneck apart.
+  void restore_cap(Slot flow, double cap);
 
   void set_cap(Slot flow, double cap);
   void set_capacity(std::uint32_t link, double capacity);
@@ -90,10 +100,13 @@ class MaxMin {
   /// Has solve() evaluate a link on which flows have been restored or withdrawn.
   void reconsider(std::uint32_t link);
 
-  struct Change {
+  /// Bottlenecks of flows: a link, or one of these.
+  static constexpr std::uint32_t own_cap = FillingKey::cap_link;
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+  struct Move {
     Slot flow;
-    double rate;     ///< before
-    FillingKey key;  ///< before; filling if the flow was absent
+    std::uint32_t from;  ///< its bottleneck before; none if the flow was absent
   };
   /// Brings all rates up to date.
   ///
@@ -105,16 +118,14 @@ class MaxMin {
   void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
   void set_stamp(std::uint32_t link, std::int64_t stamp) noexcept { links_[link].stamp = stamp; }
   [[nodiscard]] std::int64_t stamp(std::uint32_t link) const noexcept { return links_[link].stamp; }
-  /// The flows that may have changed since the last settle(), other than by restore() and
-  /// withdraw(), with what they were then.
-  [[nodiscard]] std::span<const Change> changes() const noexcept { return changes_; }
-  [[nodiscard]] bool differs(const Change& change) const noexcept {
-    return flows_[change.flow].rate != change.rate || keys_[change.flow] != change.key;
-  }
-  /// Asks memory for what differs() reads.
-  void prefetch(Slot flow) const noexcept {
-    __builtin_prefetch(&flows_[flow]);
-    __builtin_prefetch(&keys_[flow]);
+  /// The flows that may have another bottleneck than at the last settle(), other than by restore()
+  /// and withdraw().
+  [[nodiscard]] std::span<const Move> moves() const noexcept { return moves_; }
+  /// The links that may have another key than at the last settle(), other than by restore_key().
+  [[nodiscard]] std::span<const std::uint32_t> shifts() const noexcept { return shifts_; }
+  /// The key of a link at the last settle() or restore_key().
+  [[nodiscard]] FillingKey key_before(std::uint32_t link) const noexcept {
+    return groups_[link].changed ? groups_[link].key_before : keys_[link];
   }
   /// The links on which something may have changed since the last settle().
   [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
@@ -122,12 +133,27 @@ class MaxMin {
   void settle();
 
   [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
-  [[nodiscard]] double rate(Slot flow) const noexcept { return flows_[flow].rate; }
+  /// The link that stops the flow, or own_cap; none if the flow is absent.
+  [[nodiscard]] std::uint32_t bottleneck(Slot flow) const noexcept { return bottlenecks_[flow]; }
+  /// At what a link stops flows. What a link that stops none says is void.
+  [[nodiscard]] FillingKey key(std::uint32_t link) const noexcept { return keys_[link]; }
+  [[nodiscard]] double rate(Slot flow) const noexcept { return rate_at(terms(flow), key_of(flow)); }
+  /// The rate of a flow with this bottleneck, if that is a link with this key.
+  [[nodiscard]] double rate_at(Slot flow, std::uint32_t bottleneck, FillingKey key) const noexcept {
+    if (bottleneck == none) return 0;
+    return rate_at(terms(flow), bottleneck == own_cap ? cap_key(terms(flow)) : key);
+  }
   [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
-  [[nodiscard]] FillingKey key(Slot flow) const noexcept { return keys_[flow]; }
-  /// The rate of a flow that stops at a key.
-  [[nodiscard]] double rate_at(Slot flow, FillingKey key) const noexcept {
-    return rate_at(terms(flow), key);
+  [[nodiscard]] double shares(Slot flow) const noexcept { return terms(flow).shares; }
+  /// How many flows a link stops.
+  [[nodiscard]] std::uint32_t group_size(std::uint32_t link) const noexcept {
+    return groups_[link].flows;
+  }
+  /// Calls visit(flow) for each flow that a link stops, after solve().
+  template <class Visit>
+  void for_each_in_group(std::uint32_t link, Visit visit) const {
+    const std::vector<Entry>& entries = flows_of_[link];
+    for (std::uint32_t i = 0; i < links_[link].own; ++i) visit(entries[i].flow);
   }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
   /// Calls visit(link) for each link of the flow.
@@ -147,6 +173,16 @@ class MaxMin {
   template <class Visit>
   void for_each_flow(std::uint32_t link, Visit visit) const {
     for (const Entry entry : flows_of_[link]) visit(entry.flow);
+  }
+  /// Calls visit(link) for a link and those on which it takes its group, some more than once.
+  template <class Visit>
+  void for_each_crossed(std::uint32_t link, Visit visit) const {
+    visit(link);
+    for (const Crossing& it : groups_[link].crossings) visit(it.link);
+    if (groups_[link].unusual == 0) return;
+    for_each_in_group(link, [&](Slot flow) {
+      if (flows_[flow].terms != 0) for_each_link(flow, visit);
+    });
   }
   /// Bytes per second on a link.
   [[nodiscard]] double load(std::uint32_t link) const;
@@ -191,8 +227,7 @@ class MaxMin {
   };
   /// One cache line.
   struct alignas(64) Flow {
-    static constexpr std::uint32_t inline_uses = 6;
-    double rate = 0;
+    static constexpr std::uint32_t inline_uses = 7;
     std::uint32_t count : 30 = 0;
     std::uint32_t present : 1 = 0;
     std::uint32_t changed : 1 = 0;
@@ -224,6 +259,19 @@ class MaxMin {
     bool capped = false;  ///< flows with a cap may be on it
   };
   static_assert(sizeof(Link) == 64);
+  /// How many flows of a group use another link.
+  struct Crossing {
+    std::uint32_t link;
+    std::uint32_t flows;
+  };
+  /// The flows that a link stops.
+  struct Group {
+    FillingKey key_before;            ///< if `changed`
+    std::vector<Crossing> crossings;  ///< of usual flows
+    std::uint32_t flows = 0;
+    std::uint32_t unusual = 0;
+    bool changed = false;
+  };
   /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
   enum class Effect : std::uint8_t { raises, stops, lowers };
   /// What assignments to one level have done to a link, until it is touched for all of them.
@@ -254,20 +302,32 @@ class MaxMin {
   [[nodiscard]] static bool surely_open(const Link& link) noexcept {
     return link.weight == 0 && link.residual > link.margin;
   }
-  [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept;
+  [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept {
+    return {terms.cap / terms.shares, FillingKey::cap_link};
+  }
+  /// Of a flow that fills: 0.
   [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
+    if (key.filling()) return 0;
     return key.link() == FillingKey::cap_link ? terms.cap
                                               : std::min(terms.cap, key.level * terms.shares);
+  }
+  [[nodiscard]] FillingKey key_of(Slot flow) const noexcept {
+    const std::uint32_t bottleneck = bottlenecks_[flow];
+    if (bottleneck < own_cap) return keys_[bottleneck];
+    return bottleneck == own_cap ? cap_key(terms(flow)) : FillingKey{};
   }
   [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
   void clear_uses(Slot flow);
 
-  void note_change(Slot flow);
+  void note_move(Slot flow);
+  void note_shift(std::uint32_t link);
   /// Whether the links that a change touches are to be evaluated.
   enum class Then : std::uint8_t { evaluate, leave };
-  void assign(Slot flow, FillingKey key, std::uint32_t by, Then then);
+  void assign(Slot flow, std::uint32_t bottleneck, std::uint32_t by, Then then);
+  void join_group(Slot flow, std::uint32_t bottleneck);
+  void leave_group(Slot flow);
   void touch(std::uint32_t link, Effect effect, double level = 0, double raised = 0);
   [[nodiscard]] double open_bound(std::uint32_t link, double level, double weight) const noexcept;
   void enter(std::uint32_t link);
@@ -279,12 +339,7 @@ class MaxMin {
   void touch_assigned(double level);
   [[nodiscard]] bool comes_later(std::uint32_t link, FillingKey key);
   void stop_own(std::uint32_t link, FillingKey key);
-  /// What a flow of one share leaves on a link of some scale when its rate changes.
-  struct Shift {
-    double scale = 0, from = 0;
-    std::int64_t change = 0;
-  };
-  void shift(Slot flow, FillingKey key, Shift& last);
+  void shift(std::uint32_t link, FillingKey key, Then then);
   void refill(std::uint32_t link, double level);
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
@@ -293,17 +348,20 @@ class MaxMin {
   std::vector<std::vector<Entry>> flows_of_;  ///< of each link
   std::vector<double> capacities_;            ///< of each link, bytes per second
   std::vector<Flow> flows_;
-  std::vector<FillingKey> keys_;
+  std::vector<std::uint32_t> bottlenecks_;  ///< of each flow
+  std::vector<FillingKey> keys_;            ///< of each link
+  std::vector<Group> groups_;               ///< of each link
   std::vector<Slot> free_;
   std::vector<Terms> terms_;  ///< the first is the usual
   std::vector<std::uint32_t> free_terms_;
-  std::vector<Change> changes_;
+  std::vector<Move> moves_;
+  std::vector<std::uint32_t> shifts_;
   LinkQueue queue_;
   std::vector<std::uint32_t> touched_;
   static constexpr std::uint64_t first_depth_limit = 16;
   std::uint64_t depth_limit_ = first_depth_limit;
+  bool guessed_ = false;  ///< a group may have flows whose caps lie below its key
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
-  std::vector<Slot> own_;
   std::vector<Candidate> candidates_;
   std::vector<Assigned> assigned_;  ///< of each link
   std::vector<std::uint32_t> assigned_links_;

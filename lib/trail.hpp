@@ -36,7 +36,9 @@ class Trail {
   void cut_while(Predicate predicate) {
     while (!empty() && predicate(back())) items_.pop_back();
   }
-  void cut_back(std::uint64_t to) { items_.resize(static_cast<std::size_t>(to - dropped_)); }
+  void cut_back(std::uint64_t to) {
+    items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(to - dropped_), items_.end());
+  }
   template <class Predicate>
   void erase_if(Predicate predicate) {
     items_.erase(std::remove_if(items_.begin() + static_cast<std::ptrdiff_t>(head_), items_.end(),
