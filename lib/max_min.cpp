@@ -20,6 +20,8 @@ constexpr double weight_scale = 0x1p48;
 constexpr double tie = 1e-12;
 // Levels this far apart (relative) are certainly in their true order.
 constexpr double certain = 1e-9;
+// How many links ahead memory is asked for.
+constexpr std::size_t ahead = 8;
 // As far apart that it shows in single precision.
 constexpr double rough = 1e-6;
 
@@ -44,11 +46,13 @@ inline double MaxMin::level(const Link& link, std::int64_t residual, Int128 weig
 
 /// Notes that a link is about to change.
 inline void MaxMin::enter(std::uint32_t index) {
+  // Whether it is the first time is hard to predict.
   Link& link = links_[index];
-  if (link.touched) return;
+  touched_[touched_count_] = index;
+  const std::uint64_t was_touched = link.touched;
+  touched_count_ += 1 - was_touched;
+  link.floor = std::bit_cast<double>(std::bit_cast<std::uint64_t>(link.floor) & -was_touched);
   link.touched = true;
-  link.floor = 0;
-  touched_.push_back(index);
 }
 
 /// Queues a link whose flows have changed, at a lower bound of its level. Flows of this weight, if
@@ -87,14 +91,19 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
       groups_(capacities.size()),
       terms_(1),
       queue_{capacities.size()},
+      touched_(capacities.size() + 1),
       assigned_(capacities.size()) {
   PHANTORA_EXPECTS(capacities.size() < FillingKey::cap_link, "fewer than 2^24 links");
   for (std::uint32_t l = 0; l < links_.size(); ++l) {
     const double capacity = capacities[l].bytes_per_second();
     PHANTORA_EXPECTS(capacity > 0 && std::isfinite(capacity), "a capacity is positive and finite");
     links_[l].scale = std::ldexp(1.0, capacity_bits - 1 - std::ilogb(capacity));
+    const auto it = std::find(scales_.begin(), scales_.end(), links_[l].scale);
+    links_[l].scale_index = static_cast<std::uint16_t>(it - scales_.begin());
+    if (it == scales_.end()) scales_.push_back(links_[l].scale);
     set_capacity(l, capacity);
   }
+  changes_.resize(scales_.size());
   settle();
 }
 
@@ -274,7 +283,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
       leave_to_others(use, 0.0);
       link.weight -= fixed_weight(its.amount_on(i), its.shares);
     } else {
-      link.residual += fixed_load(link, its_rate, its.amount_on(i));
+      link.residual += fixed_load(link.scale, its_rate, its.amount_on(i));
     }
     std::vector<Entry>& entries = flows_of_[use.link];
     const Entry last = entries.back();
@@ -395,8 +404,8 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
     Link& link = links_[index];
     enter(index);
     const double amount = its.amount_on(i);
-    const std::int64_t change = (was_weight ? 0 : fixed_load(link, rate_before, amount)) -
-                                (is_weight ? 0 : fixed_load(link, rate_now, amount));
+    const std::int64_t change = (was_weight ? 0 : fixed_load(link.scale, rate_before, amount)) -
+                                (is_weight ? 0 : fixed_load(link.scale, rate_now, amount));
     link.residual += change;
     if (was_weight == is_weight) {
       link.others = std::max(link.others, static_cast<float>(key.level));
@@ -425,6 +434,10 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
   if (group.flows == 0) return;
   const double from = old.filling() ? 0 : old.level, to = key.filling() ? 0 : key.level;
   const auto level = static_cast<float>(to);
+  // Links are of few scales.
+  for (std::size_t i = 0; i < scales_.size(); ++i)
+    changes_[i] = fixed_load(scales_[i], from, 1) - fixed_load(scales_[i], to, 1);
+  const Effect effect = to < from ? Effect::raises : Effect::lowers;
   const auto account = [&](std::uint32_t on, std::uint64_t flows, std::int64_t change,
                            double weight) {
     Link& link = links_[on];
@@ -433,20 +446,14 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
     link.residual = static_cast<std::int64_t>(static_cast<std::uint64_t>(link.residual) +
                                               flows * static_cast<std::uint64_t>(change));
     link.others = std::max(link.others, level);
-    if (then == Then::evaluate)
-      note_assigned(on, change > 0 ? Effect::raises : Effect::lowers, weight);
+    if (then == Then::evaluate) note_assigned(on, effect, weight);
   };
-  // Most links are alike.
-  double scale = 0;
-  std::int64_t change = 0;
   touched_incidences_ += group.crossings.size();
-  for (const Crossing& it : group.crossings) {
-    const Link& link = links_[it.link];
-    if (link.scale != scale) {
-      scale = link.scale;
-      change = fixed_load(link, from, 1) - fixed_load(link, to, 1);
-    }
-    account(it.link, it.flows, change, it.flows);
+  const std::vector<Crossing>& crossings = group.crossings;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    if (i + ahead < crossings.size()) __builtin_prefetch(&links_[crossings[i + ahead].link], 1);
+    const Crossing& it = crossings[i];
+    account(it.link, it.flows, changes_[links_[it.link].scale_index], it.flows);
   }
   if (group.unusual == 0) return;
   for (std::uint32_t i = 0; i < links_[index].own; ++i) {
@@ -460,11 +467,11 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
       const std::uint32_t on = flow.uses()[j].link;
       if (on == index) continue;
       const double amount = its.amount_on(j);
-      account(
-          on, 1,
-          fixed_load(links_[on], rate_before, amount) - fixed_load(links_[on], rate_now, amount),
-          // By its cap it takes less than others at this level.
-          rate_now < to * its.shares ? 0 : amount * its.shares);
+      account(on, 1,
+              fixed_load(links_[on].scale, rate_before, amount) -
+                  fixed_load(links_[on].scale, rate_now, amount),
+              // By its cap it takes less than others at this level.
+              rate_now < to * its.shares ? 0 : amount * its.shares);
     }
   }
 }
@@ -519,8 +526,10 @@ std::optional<std::uint32_t> MaxMin::solve() {
 
 /// Whether links in question come before this key of a link; if so, the link waits for its turn.
 bool MaxMin::comes_later(std::uint32_t index, FillingKey key) {
-  // Among equals the shallower comes first: a few units in the last place say so to the queue.
-  const double place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth());
+  // Among equals the shallower comes first, and a link that stops no flow so far comes after those
+  // that may keep theirs: a few units in the last place say so to the queue.
+  const double place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
+                                             (links_[index].own == 0 ? 1 : 0));
   if (queue_.least() >= place) return false;
   // Others may change what we have seen.
   links_[index].floor = place;
@@ -571,7 +580,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       const FillingKey limit = cap_key(its);
       candidates_.push_back({limit, entry.flow, entry.use});
       if (limit.level < sure) {
-        residual -= fixed_load(link, its.cap, its.amount_on(entry.use));
+        residual -= fixed_load(link.scale, its.cap, its.amount_on(entry.use));
         weight -= fixed_weight(its.amount_on(entry.use), its.shares);
         stopped_at(limit);
       }
@@ -591,7 +600,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     } else {
       const Terms& its = terms(entry.flow);
       capped |= its.capped();
-      residual += fixed_load(link, rate_at(its, key), its.amount_on(entry.use));
+      residual += fixed_load(link.scale, rate_at(its, key), its.amount_on(entry.use));
       weight += fixed_weight(its.amount_on(entry.use), its.shares);
       candidates_.push_back({key, entry.flow, entry.use});
     }
@@ -619,7 +628,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       if (key < next.key) break;
     }
     const Terms& its = terms(next.flow);
-    residual -= fixed_load(link, rate_at(its, next.key), its.amount_on(next.use));
+    residual -= fixed_load(link.scale, rate_at(its, next.key), its.amount_on(next.use));
     weight -= fixed_weight(its.amount_on(next.use), its.shares);
     any_before = true;
     before = next.key;
@@ -699,13 +708,13 @@ void MaxMin::refill(std::uint32_t index, double level) {
 }
 
 void MaxMin::settle() {
-  for (const std::uint32_t link : touched_) {
+  for (const std::uint32_t link : touched_links()) {
     links_[link].touched = false;
     if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   }
   for (const Move& move : moves_) flows_[move.flow].changed = 0;
   for (const std::uint32_t link : shifts_) groups_[link].changed = false;
-  touched_.clear();
+  touched_count_ = 0;
   moves_.clear();
   shifts_.clear();
   depth_limit_ = first_depth_limit;
@@ -715,7 +724,8 @@ void MaxMin::settle() {
 double MaxMin::load(std::uint32_t index) const {
   std::int64_t sum = 0;
   for (const Entry entry : flows_of_[index])
-    sum += fixed_load(links_[index], rate(entry.flow), terms(entry.flow).amount_on(entry.use));
+    sum +=
+        fixed_load(links_[index].scale, rate(entry.flow), terms(entry.flow).amount_on(entry.use));
   return static_cast<double>(sum) / links_[index].scale;
 }
 

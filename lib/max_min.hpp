@@ -128,7 +128,9 @@ class MaxMin {
     return groups_[link].changed ? groups_[link].key_before : keys_[link];
   }
   /// The links on which something may have changed since the last settle().
-  [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept { return touched_; }
+  [[nodiscard]] std::span<const std::uint32_t> touched_links() const noexcept {
+    return {touched_.data(), touched_count_};
+  }
   /// Declares the present state a solved one.
   void settle();
 
@@ -195,7 +197,7 @@ class MaxMin {
   [[nodiscard]] bool open(std::uint32_t link) const noexcept { return surely_open(links_[link]); }
   /// The load of a flow with this rate, in units of the link.
   [[nodiscard]] std::int64_t units(std::uint32_t link, double rate, double amount) const noexcept {
-    return fixed_load(links_[link], rate, amount);
+    return fixed_load(links_[link].scale, rate, amount);
   }
   /// Capacity less load, in units of the link.
   [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
@@ -256,7 +258,8 @@ class MaxMin {
     float others = 0;         ///< an upper bound of the levels of the flows that others stop
     std::uint32_t own = 0;    ///< how many flows it stops, or still fill: they come first
     bool touched = false;
-    bool capped = false;  ///< flows with a cap may be on it
+    bool capped = false;            ///< flows with a cap may be on it
+    std::uint16_t scale_index = 0;  ///< in scales_
   };
   static_assert(sizeof(Link) == 64);
   /// How many flows of a group use another link.
@@ -290,9 +293,8 @@ class MaxMin {
   /// A load is cut: it can only be so great before the link that it overloads is evaluated, which
   /// is next.
   static constexpr double max_load = 0x1p52;
-  [[nodiscard]] static std::int64_t fixed_load(const Link& link, double rate,
-                                               double amount) noexcept {
-    const double load = rate * amount * link.scale;
+  [[nodiscard]] static std::int64_t fixed_load(double scale, double rate, double amount) noexcept {
+    const double load = rate * amount * scale;
     return static_cast<std::int64_t>(load < max_load ? load : max_load);
   }
   [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
@@ -346,6 +348,8 @@ class MaxMin {
 
   std::vector<Link> links_;
   std::vector<std::vector<Entry>> flows_of_;  ///< of each link
+  std::vector<double> scales_;                ///< all that links have
+  std::vector<std::int64_t> changes_;         ///< of a load, in units of each scale
   std::vector<double> capacities_;            ///< of each link, bytes per second
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> bottlenecks_;  ///< of each flow
@@ -357,7 +361,8 @@ class MaxMin {
   std::vector<Move> moves_;
   std::vector<std::uint32_t> shifts_;
   LinkQueue queue_;
-  std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> touched_;  ///< the first touched_count_ are in use
+  std::size_t touched_count_ = 0;
   static constexpr std::uint64_t first_depth_limit = 16;
   std::uint64_t depth_limit_ = first_depth_limit;
   bool guessed_ = false;  ///< a group may have flows whose caps lie below its key
