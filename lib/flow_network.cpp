@@ -580,10 +580,9 @@ class FlowNetwork::Impl {
       if (solver_.key(link) != solver_.key_before(link)) shift(link, at);
     for (const MaxMin::Move& move : solver_.moves()) {
       const std::uint32_t to = solver_.bottleneck(move.flow);
-      if (to == MaxMin::none) continue;
       if (to != move.from) {
-        join_group(move.flow, to, at);
         count_rate_change(move, to);
+        if (to != MaxMin::none) join_group(move.flow, to, at);
       } else if (to == MaxMin::own_cap && !in_step(move.flow)) {
         find_cap_end(move.flow);
       }

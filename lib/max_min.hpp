@@ -227,9 +227,8 @@ class MaxMin {
       return amounts ? amounts[i] : amount;
     }
   };
-  /// One cache line.
-  struct alignas(64) Flow {
-    static constexpr std::uint32_t inline_uses = 7;
+  struct Flow {
+    static constexpr std::uint32_t inline_uses = 6;
     std::uint32_t count : 30 = 0;
     std::uint32_t present : 1 = 0;
     std::uint32_t changed : 1 = 0;
@@ -242,7 +241,7 @@ class MaxMin {
     [[nodiscard]] Use* uses() noexcept { return count > inline_uses ? many : few; }
     [[nodiscard]] const Use* uses() const noexcept { return count > inline_uses ? many : few; }
   };
-  static_assert(sizeof(Flow) == 64);
+  static_assert(sizeof(Flow) == 56);
   struct Entry {
     Slot flow;
     std::uint32_t use;
