@@ -34,11 +34,6 @@ class EarliestEnd {
     return slot / width < blocks_.size() ? blocks_[slot / width][slot % width] : none;
   }
 
-  /// Asks memory for what set() writes.
-  void prefetch(std::uint32_t slot) const noexcept {
-    if (slot / width < blocks_.size()) __builtin_prefetch(&blocks_[slot / width][slot % width], 1);
-  }
-
   [[nodiscard]] std::int64_t earliest() const noexcept {
     refresh();
     std::int64_t least = none;

@@ -24,11 +24,16 @@ using Ps = std::int64_t;
 
 constexpr Ps none = EarliestEnd::none;
 
-/// What a flow is still to move, or a group has moved, per share: an integer, in units of 2^-27
-/// byte per second times a picosecond. So a sum does not depend on when it is taken.
+/// What a flow is still to move per share: an integer, in units of 2^-27 byte per second times a
+/// picosecond. So a sum does not depend on when it is taken.
 using Work = Int128;
 
-// A level above 64 MiB/s is a whole number of units per picosecond, since it has 53 bits.
+/// What a group has moved per share since some instant, and what it will have when a flow ends.
+/// Only differences mean anything, so it may wrap around.
+__extension__ typedef unsigned __int128 Service;
+
+// A level above 64 MiB/s is a whole number of units per picosecond, since it has 53 bits; one of a
+// byte per second is rounded by 4e-9 of it.
 constexpr int unit_bits = 27;
 
 constexpr Time to_time(Ps ps) noexcept { return Time{Duration{ps}}; }
@@ -66,13 +71,23 @@ constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
   return ps < none - at ? at + static_cast<Ps>(ps) : none;
 }
 
+/// What a group moves in some time.
+[[nodiscard]] Service served(Work pace, Ps time) noexcept {
+  return static_cast<Service>(pace) * static_cast<Service>(time);
+}
+
+/// What is left until a mark.
+[[nodiscard]] Work left_until(Service mark, Service now) noexcept {
+  return static_cast<Work>(mark - now);
+}
+
 enum class State : std::uint8_t { not_started, running, finished, cancelled };
 
 /// A flow's progress.
 struct Progress {
-  /// Running: of how much service of its link it ends; where its own cap holds it, the work that
+  /// Running: the service of its link at which it ends; where its own cap holds it, the work that
   /// was left at `since`.
-  Work mark = 0;
+  Service mark = 0;
   Ps since = 0;                 ///< when it took its bottleneck, or its state
   std::uint64_t last : 56 = 0;  ///< its record of `since` in the journal
   std::uint64_t state_ : 8 = 0;
@@ -86,15 +101,17 @@ static_assert(sizeof(Progress) == 32);
 
 /// The flows that a link stops, which move on together.
 struct Group {
-  Work service = 0;        ///< what they have moved at `since`, from some instant on, per share
+  Service service = 0;     ///< at `since`
   Work pace = 0;           ///< units per picosecond
-  Work first = 0;          ///< the least mark of the flows, if known
+  Service first = 0;       ///< the earliest mark of the flows, if known
   Ps since = 0;            ///< since when the link has its key
   std::uint64_t last = 0;  ///< its record of `since` in the journal
   bool first_known = false;
   bool stale = false;  ///< its next end is to be found
 
-  [[nodiscard]] Work service_at(Ps at) const noexcept { return service + pace * (at - since); }
+  [[nodiscard]] Service service_at(Ps at) const noexcept {
+    return service + served(pace, at - since);
+  }
 };
 
 /// What else there is to know of a flow.
@@ -160,7 +177,7 @@ struct Past {
 struct PastShift {
   std::uint64_t record;
   Ps at;
-  Work service;
+  Service service;
 };
 
 /// The route that a flow had before an instant that changed it.
@@ -463,7 +480,6 @@ class FlowNetwork::Impl {
     Slot slot;
     bool rate_changes, starts;
   };
-  static constexpr Work no_mark = ~(Work{1} << 127);
 
   // Cells of flows that have no slot: a completion (>= 0), or one of these.
   static constexpr Ps gone = std::numeric_limits<Ps>::min() + 1;
@@ -551,9 +567,11 @@ class FlowNetwork::Impl {
     due_.clear();
     ends_.for_each_at(at, [&](std::uint32_t link) {
       stale(link);
-      const Work moved = service_at(link, at) + slack(pace_at(link));
+      const Service now = service_at(link, at);
+      const Work enough = slack(pace_at(link));
       solver_.for_each_in_group(link, [&](Slot slot) {
-        if (counts(slot, link) && progress_[slot].mark <= moved) due_.push_back(slot);
+        if (counts(slot, link) && left_until(progress_[slot].mark, now) <= enough)
+          due_.push_back(slot);
       });
     });
     cap_ends_.for_each_at(at, [&](Slot slot) { due_.push_back(slot); });
@@ -616,9 +634,8 @@ class FlowNetwork::Impl {
 
   /// Takes a flow out of the group that it was in until an instant; its mark is then what is left.
   void leave_group(Slot slot, std::uint32_t from, Ps at) {
-    const Work mark = progress_[slot].mark;
-    const Work left = record_move(slot, from, at);
-    progress_[slot].mark = left;
+    const Service mark = progress_[slot].mark;
+    progress_[slot].mark = static_cast<Service>(record_move(slot, from, at));
     if (from < MaxMin::own_cap) {
       Group& group = groups_[from];
       if (mark == group.first) group.first_known = false;
@@ -637,7 +654,7 @@ class FlowNetwork::Impl {
     }
     progress.mark += service_at(to, at);
     Group& group = groups_[to];
-    if (progress.mark < group.first) group.first = progress.mark;
+    if (left_until(progress.mark, group.first) < 0) group.first = progress.mark;
     stale(to);
   }
 
@@ -647,8 +664,9 @@ class FlowNetwork::Impl {
   void find_cap_end(Slot slot) {
     const Progress& progress = progress_[slot];
     const bool at_once = solver_.cap(slot) == std::numeric_limits<double>::infinity();
-    cap_ends_.set(
-        slot, at_once ? progress.since : end_after(progress.since, progress.mark, cap_pace(slot)));
+    cap_ends_.set(slot, at_once ? progress.since
+                                : end_after(progress.since, static_cast<Work>(progress.mark),
+                                            cap_pace(slot)));
   }
 
   void drop_cap_end(Slot slot) {
@@ -673,20 +691,24 @@ class FlowNetwork::Impl {
   void find_end(std::uint32_t link, Ps at) {
     Group& group = groups_[link];
     if (replaying()) found_.push_back(link);
+    const Service now = service_at(link, at);
     if (!group.first_known || replaying()) {
-      group.first = no_mark;
+      group.first_known = false;
+      Work least = 0;
       solver_.for_each_in_group(link, [&](Slot slot) {
-        if (counts(slot, link)) group.first = std::min(group.first, progress_[slot].mark);
+        if (!counts(slot, link)) return;
+        const Work left = left_until(progress_[slot].mark, now);
+        if (!group.first_known || left < least) least = left;
+        group.first_known = true;
       });
-      group.first_known = true;
+      group.first = now + static_cast<Service>(least);
     }
-    ends_.set(link, group.first == no_mark || solver_.group_size(link) == 0
-                        ? none
-                        : end_after(at, group.first - service_at(link, at), pace_at(link)));
+    ends_.set(link, group.first_known ? end_after(at, left_until(group.first, now), pace_at(link))
+                                      : none);
   }
 
   /// The service of a group at an instant in or after which nothing has happened to it.
-  [[nodiscard]] Work service_at(std::uint32_t link, Ps at) const {
+  [[nodiscard]] Service service_at(std::uint32_t link, Ps at) const {
     const std::uint32_t index = followed_of_[link];
     if (index != 0 && !followed_[index - 1].differs) return past_service(followed_[index - 1], at);
     return groups_[link].service_at(at);
@@ -718,9 +740,9 @@ class FlowNetwork::Impl {
       if (!flow.differs) differ(flow);
     }
     Progress& progress = progress_[slot];
-    Work left = progress.mark;
+    Work left = static_cast<Work>(progress.mark);
     if (from < MaxMin::own_cap) {
-      left -= service_at(from, at);
+      left = left_until(progress.mark, service_at(from, at));
     } else if (from == MaxMin::own_cap) {
       left -= cap_pace(slot) * (at - progress.since);
     }
@@ -731,10 +753,11 @@ class FlowNetwork::Impl {
     }
     return left;
   }
-  /// As above, for a flow that is not running. @param left  when it starts
+  /// As above, for a flow that is not running. @param left  of it, when it starts
   void record_not_running(Slot slot, Ps at, Work left) {
     Progress& progress = progress_[slot];
     progress.record(moves_.push({left, slot, MaxMin::none}, at, progress.last, 0));
+    progress.mark = static_cast<Service>(left);
     progress.since = at;
   }
 
@@ -880,13 +903,13 @@ class FlowNetwork::Impl {
     Followed& group = add_followed(link, solver_.key(link));
     std::uint64_t it = now.last;
     Ps changed = now.since;
-    Work service = now.service;
+    Service service = now.service;
     while (shifts_.keeps(it) && changed > at) {
       group.future.push_back({it, changed, service});
       const FillingKey key = shifts_[it].key();
       group.least = std::min(group.least, key.level);
       const Ps age = shifts_.age(it);
-      service -= pace_of(key) * age;
+      service -= served(pace_of(key), age);
       changed -= age;
       it = shifts_.previous(it);
     }
@@ -913,10 +936,11 @@ class FlowNetwork::Impl {
   }
 
   /// The service of a group at an instant not before the present one, as that was known before.
-  [[nodiscard]] Work past_service(const Followed& group, Ps at) const {
+  [[nodiscard]] Service past_service(const Followed& group, Ps at) const {
     for (std::size_t i = group.future.size(); i-- > 0;) {
       const PastShift& next = group.future[i];
-      if (next.at >= at) return next.service - pace_of(shifts_[next.record].key()) * (next.at - at);
+      if (next.at >= at)
+        return next.service - served(pace_of(shifts_[next.record].key()), next.at - at);
     }
     return group.end.service_at(at);
   }
@@ -998,7 +1022,7 @@ class FlowNetwork::Impl {
         progress.become(State::running);
         progress.since = at;
         progress.record(first.record);
-        progress.mark = service_at(to, at) + moves_[first.record].left;
+        progress.mark = service_at(to, at) + static_cast<Service>(moves_[first.record].left);
         stale(to);
       }
     } else if (!flow.astray && to != MaxMin::none &&
@@ -1047,11 +1071,11 @@ class FlowNetwork::Impl {
     Progress& progress = progress_[flow.slot];
     progress.since = next.at - moves_.age(next.record);
     progress.record(moves_.previous(next.record));
-    progress.mark = before.left;
+    progress.mark = static_cast<Service>(before.left);
     progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
     drop_cap_end(flow.slot);
     if (before.bottleneck == MaxMin::own_cap) {
-      progress.mark += cap_pace(flow.slot) * (next.at - progress.since);
+      progress.mark += served(cap_pace(flow.slot), next.at - progress.since);
       find_cap_end(flow.slot);
     } else if (before.bottleneck != MaxMin::none) {
       const std::uint32_t index = followed_of_[before.bottleneck];
@@ -1068,7 +1092,7 @@ class FlowNetwork::Impl {
       const PastShift& next = group.future.back();
       now.pace = pace_of(shifts_[next.record].key());
       now.since = next.at - shifts_.age(next.record);
-      now.service = next.service - now.pace * (next.at - now.since);
+      now.service = next.service - served(now.pace, next.at - now.since);
       now.last = shifts_.previous(next.record);
     }
     solver_.for_each_in_group(group.link, [&](Slot slot) {
@@ -1246,8 +1270,7 @@ class FlowNetwork::Impl {
     switch (input.kind) {
       case Kind::start:
         if (progress.state() == State::cancelled) break;
-        progress.mark = work_of(input.value, solver_.shares(*slot));
-        record_not_running(*slot, input.at, progress.mark);
+        record_not_running(*slot, input.at, work_of(input.value, solver_.shares(*slot)));
         progress.become(State::running);
         choose_route(*slot, input.at);
         solver_.insert(*slot);
@@ -1258,7 +1281,7 @@ class FlowNetwork::Impl {
       case Kind::cap:
         input.previous = solver_.cap(*slot);
         if (solver_.bottleneck(*slot) == MaxMin::own_cap)
-          progress.mark = record_move(*slot, MaxMin::own_cap, input.at);
+          progress.mark = static_cast<Service>(record_move(*slot, MaxMin::own_cap, input.at));
         solver_.set_cap(*slot, input.value);
         break;
       case Kind::capacity:
@@ -1369,10 +1392,10 @@ class FlowNetwork::Impl {
       } while (moves_.keeps(progress.last) && progress.since >= at);
       first = std::min(first, recorded);
       const Moved& before = moves_[record];
-      progress.mark = before.left;
+      progress.mark = static_cast<Service>(before.left);
       progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
       if (before.bottleneck == MaxMin::own_cap) {
-        progress.mark += cap_pace(slot) * (recorded - progress.since);
+        progress.mark += served(cap_pace(slot), recorded - progress.since);
       } else if (before.bottleneck != MaxMin::none) {
         progress.mark += recorded_service(before.bottleneck, recorded);
       }
@@ -1383,17 +1406,18 @@ class FlowNetwork::Impl {
   }
 
   /// The service of a group at an instant in uncommitted time.
-  [[nodiscard]] Work recorded_service(std::uint32_t link, Ps at) const {
+  [[nodiscard]] Service recorded_service(std::uint32_t link, Ps at) const {
     const Group& group = groups_[link];
-    Work service = group.service, pace = group.pace;
+    Service service = group.service;
+    Work pace = group.pace;
     Ps since = group.since;
     for (std::uint64_t it = group.last; since > at; it = shifts_.previous(it)) {
       const Ps age = shifts_.age(it);
       pace = pace_of(shifts_[it].key());
-      service -= pace * age;
+      service -= served(pace, age);
       since -= age;
     }
-    return service + pace * (at - since);
+    return service + served(pace, at - since);
   }
 
   void undo_shifts(Ps at, Ps& first) {
@@ -1412,7 +1436,7 @@ class FlowNetwork::Impl {
         first = std::min(first, group.since);
         key = shifts_[group.last].key();
         const Ps age = shifts_.age(group.last);
-        group.service -= pace_of(key) * age;
+        group.service -= served(pace_of(key), age);
         group.since -= age;
         group.last = shifts_.previous(group.last);
       } while (shifts_.keeps(group.last) && group.since >= at);
