@@ -21,7 +21,7 @@ inline constexpr Bandwidth unlimited{std::numeric_limits<double>::infinity()};
 struct FlowSpec {
   NodeId src{};
   NodeId dst{};
-  Bytes size{};  ///< > 0
+  Bytes size{};  ///< > 0, and at most 2^59 per share
   Time start{};
   /// Chooses among equal routes, and orders flows that are otherwise alike.
   std::uint64_t key = 0;
@@ -79,7 +79,7 @@ struct FlowStatistics {
   std::uint64_t events = 0;              ///< instants solved, replays included
   std::uint64_t replayed_events = 0;     ///< of these, solved again because of a change in the past
   std::uint64_t rate_changes = 0;        ///< rates whose bits changed
-  std::uint64_t touched_incidences = 0;  ///< (flow, link) pairs the solver looked at
+  std::uint64_t touched_incidences = 0;  ///< (flow, link) and (group, link) pairs looked at
   std::uint64_t rollbacks = 0;
 };
 
@@ -88,8 +88,10 @@ struct FlowStatistics {
 /// The rates r solve max-min of r(f) / shares(f), subject to sum of bytes_per_byte(f, l) * r(f)
 /// <= capacity(l) on each link l and r(f) <= rate_cap(f). They change only at events: a flow
 /// starts, ends or is cancelled, a cap or a capacity changes. Between two events every flow moves
-/// rate * dt bytes. Results do not depend, to the bit, on the order in which events at different
-/// or equal instants are told. Not thread-safe; distinct instances are independent.
+/// rate * dt bytes, counted in integers; it ends at the first whole picosecond (but for a 64th of
+/// one) by which all have left, after that of its last change of rate. Results do not depend, to
+/// the bit, on the order in which events at different or equal instants are told. Not thread-safe;
+/// distinct instances are independent.
 ///
 /// @invariant On each link the sum of the load is at most the capacity (to rounding); each flow
 /// has its cap or a saturated link on which its rate per share is greatest.
