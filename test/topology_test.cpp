@@ -521,11 +521,8 @@ TEST(ClusterSpec, NumbersThatWouldFillTheMemoryAreRefused) {
   for (const char* spec :
        {"h200:2x8/torus,dimensions=1000000x1000000x1000000", "h200:2x8/fat_tree,k=1000000",
         "h200:2x8/dragonfly,routers_per_group=1000000", "h200:65536x8"}) {
-    const auto start = std::chrono::steady_clock::now();
     const std::string message = spec_error(spec);
     EXPECT_TRUE(contains(message, "4194304") || contains(message, "4096")) << spec << message;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(seconds.count(), 20) << spec;  // 2 s on an idle machine
   }
 }
 
