@@ -217,20 +217,32 @@ void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
   if (bottleneck >= own_cap) return;
   Group& group = groups_[bottleneck];
   ++group.flows;
-  if (flows_[slot].terms != 0) {
+  const Flow& flow = flows_[slot];
+  if (flow.terms != 0) {
     ++group.unusual;
     return;
   }
-  for_each_link(slot, [&](std::uint32_t link) {
-    if (link == bottleneck) return;
-    const auto it = std::find_if(group.crossings.begin(), group.crossings.end(),
-                                 [&](const Crossing& c) { return c.link == link; });
-    if (it == group.crossings.end()) {
-      group.crossings.push_back({link, 1});
+  // Links of flows are in order, and so are crossings.
+  std::vector<Crossing>& crossings = group.crossings;
+  std::size_t at = 0, missing = 0;
+  for (std::uint32_t i = 0; i < flow.count; ++i) {
+    const std::uint32_t link = flow.uses()[i].link;
+    if (link == bottleneck) continue;
+    while (at < crossings.size() && crossings[at].link < link) ++at;
+    if (at < crossings.size() && crossings[at].link == link) {
+      ++crossings[at].flows;
     } else {
-      ++it->flows;
+      ++missing;
     }
-  });
+  }
+  std::size_t from = crossings.size(), to = from + missing;
+  crossings.resize(to);
+  for (std::uint32_t i = flow.count; to > from; --i) {
+    const std::uint32_t link = flow.uses()[i - 1].link;
+    if (link == bottleneck) continue;
+    while (from > 0 && crossings[from - 1].link > link) crossings[--to] = crossings[--from];
+    if (from == 0 || crossings[from - 1].link != link) crossings[--to] = {link, 1};
+  }
 }
 
 /// Takes a flow out of its group.
@@ -239,18 +251,21 @@ void MaxMin::leave_group(Slot slot) {
   if (bottleneck >= own_cap) return;
   Group& group = groups_[bottleneck];
   --group.flows;
-  if (flows_[slot].terms != 0) {
+  const Flow& flow = flows_[slot];
+  if (flow.terms != 0) {
     --group.unusual;
     return;
   }
-  for_each_link(slot, [&](std::uint32_t link) {
-    if (link == bottleneck) return;
-    const auto it = std::find_if(group.crossings.begin(), group.crossings.end(),
-                                 [&](const Crossing& c) { return c.link == link; });
-    if (--it->flows > 0) return;
-    *it = group.crossings.back();
-    group.crossings.pop_back();
-  });
+  std::vector<Crossing>& crossings = group.crossings;
+  std::size_t at = 0;
+  bool any_empty = false;
+  for (std::uint32_t i = 0; i < flow.count; ++i) {
+    const std::uint32_t link = flow.uses()[i].link;
+    if (link == bottleneck) continue;
+    while (crossings[at].link < link) ++at;
+    any_empty |= --crossings[at].flows == 0;
+  }
+  if (any_empty) std::erase_if(crossings, [](const Crossing& it) { return it.flows == 0; });
 }
 
 void MaxMin::join_links(Slot slot, Then then) {

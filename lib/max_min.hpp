@@ -70,7 +70,8 @@ class MaxMin {
   MaxMin(const MaxMin&) = delete;
   MaxMin& operator=(const MaxMin&) = delete;
 
-  /// Describes a flow, not yet present. Slots of erased flows are used again. Links are distinct.
+  /// Describes a flow, not yet present. Slots of erased flows are used again. Links are in order,
+  /// each once.
   Slot create(std::span<const LinkUse> uses, double shares, double cap);
   void erase(Slot flow);
   /// Gives an absent flow other links.
@@ -269,7 +270,7 @@ class MaxMin {
   /// The flows that a link stops.
   struct Group {
     FillingKey key_before;            ///< if `changed`
-    std::vector<Crossing> crossings;  ///< of usual flows
+    std::vector<Crossing> crossings;  ///< of usual flows, by link
     std::uint32_t flows = 0;
     std::uint32_t unusual = 0;
     bool changed = false;
