@@ -528,12 +528,19 @@ class FlowNetwork::Impl {
       const bool by_difference = !undo_for_late_ && last_other_ < pending_.front().at;
       if (!observers_->empty() || !selective_ || !by_difference) undo_from(pending_.front().at);
     }
-    for (Ps next = next_instant(); next <= until; next = next_instant()) execute(next);
-    finish_replay();
+    for (;;) {
+      const Ps next = next_instant();
+      if (replaying() && next > replay_end_) {
+        finish_replay();
+      } else if (next <= until) {
+        execute(next);
+      } else {
+        return;
+      }
+    }
   }
 
   void execute(Ps at) {
-    if (at > replay_end_) finish_replay();
     if (at <= last_instant_) replay_end_ = last_instant_;
     solver_.set_instant(at);
     now_solved_ = at;
@@ -804,7 +811,6 @@ class FlowNetwork::Impl {
   [[nodiscard]] bool replaying() const noexcept { return replay_end_ >= 0; }
 
   void finish_replay() {
-    if (!replaying()) return;
     for (const std::uint32_t link : marked_) {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);

@@ -650,6 +650,75 @@ TEST(FlowNetworkProperty, LateChangesOfEveryKindEqualTimelyOnes) {
   }
 }
 
+/// Changes and when they are told: after their instants, but for those of flows not yet told.
+std::vector<std::pair<Time, Change>> told_late(const Instance& it, Duration lateness,
+                                               std::mt19937_64& random) {
+  const auto below = [&](std::int64_t n) {
+    return Duration{static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n))};
+  };
+  std::vector<std::pair<Time, Change>> told;
+  for (std::size_t f = 0; f < it.flows.size(); ++f) {
+    const Time start = it.flows[f].start;
+    told.push_back({start + below(lateness.count()), {Change::start, start, f, 0}});
+  }
+  const std::size_t others = random() % 3 == 0 ? random() % 12 : 0;
+  for (std::size_t i = 0; i < others; ++i) {
+    const std::size_t f = random() % it.flows.size();
+    const Time at = it.flows[f].start + below(20'000'000) * 100 + Duration{std::int64_t(i)};
+    const Time after = std::max(at, told[f].first);
+    Change change{Change::cancel, at, f, 0};
+    if (random() % 3 == 0) {
+      change.kind = Change::cap;
+      change.value = 1e9 * static_cast<double>(1 + random() % 8) / 4;
+    } else if (random() % 2 == 0) {
+      change.kind = Change::capacity;
+      change.index = random() % it.capacities.size();
+      change.value = it.capacities[change.index] * static_cast<double>(1 + random() % 8) / 4;
+    }
+    told.push_back({after + below(lateness.count()) + Duration{1}, change});
+  }
+  std::stable_sort(told.begin(), told.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return told;
+}
+
+TEST(FlowNetworkProperty, LateChangesWithCommitsAndRollbacksEqualTimelyOnes) {
+  // Several may be pending when the network is asked to go on, past the end of a replay.
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    std::mt19937_64 random{seed};
+    const Instance it = seed % 2 == 0 ? random_tree(random) : random_instance(seed, 40, 12);
+    const Duration lateness = std::vector<Duration>{100ns, 1us, 20us, 1ms}[random() % 4];
+    const auto told = told_late(it, lateness, random);
+    FlowNetwork timely = network(it.capacities), late = network(it.capacities);
+    std::vector<FlowId> timely_ids(it.flows.size()), ids(it.flows.size());
+    for (const auto& [at, change] : told) tell(timely, it, change, timely_ids);
+    timely.advance_to(never);
+
+    const auto once_in = [&](std::uint64_t n) { return random() % n == 0; };
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      late.advance_to(std::max(late.now(), told[i].first));
+      if (once_in(10)) {
+        const Checkpoint checkpoint = late.checkpoint();
+        const std::size_t to = std::min(told.size(), i + 1 + random() % 5);
+        for (std::size_t j = i; j < to; ++j) {
+          if (once_in(2)) late.advance_to(std::max(late.now(), told[j].first));
+          tell(late, it, told[j].second, ids);
+          if (once_in(2)) (void)late.next_event();
+        }
+        late.rollback(checkpoint);
+        if (once_in(2)) (void)late.next_event();
+      }
+      tell(late, it, told[i].second, ids);
+      if (once_in(2)) (void)late.next_event();
+      // A cancel follows the telling of its flow, so it may be twice as late, and told later still.
+      const Time safe = late.now() - 3 * lateness - 1us;
+      if (once_in(3) && safe > Time{}) late.commit(safe);
+    }
+    late.advance_to(never);
+    ASSERT_EQ(completions(late, ids), completions(timely, timely_ids)) << "seed " << seed;
+  }
+}
+
 TEST(FlowNetworkProperty, LateFlowsTakeTheAdaptiveRoutesOfTimelyOnes) {
   const Cluster cluster = parse_cluster("h200:4x8");
   const NetworkView view = cluster.topology.view({.routing = Routing::adaptive});
