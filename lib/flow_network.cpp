@@ -630,13 +630,10 @@ class FlowNetwork::Impl {
 
   /// A flow that moves is not one of those that its new group was counted for.
   void count_rate_change(const MaxMin::Move& move, std::uint32_t to) {
-    const auto key = [&](std::uint32_t link) {
-      return link < MaxMin::own_cap ? solver_.key_before(link) : FillingKey{};
-    };
     if (to < MaxMin::own_cap && solver_.key(to).level != solver_.key_before(to).level)
       --statistics_.rate_changes;
     statistics_.rate_changes +=
-        solver_.rate(move.flow) != solver_.rate_at(move.flow, move.from, key(move.from));
+        solver_.rate(move.flow) != solver_.rate_before(move.flow, move.from);
   }
 
   /// Takes a flow out of the group that it was in until an instant; its mark is then what is left.
@@ -716,25 +713,23 @@ class FlowNetwork::Impl {
 
   /// The service of a group at an instant in or after which nothing has happened to it.
   [[nodiscard]] Service service_at(std::uint32_t link, Ps at) const {
-    const std::uint32_t index = followed_of_[link];
-    if (index != 0 && !followed_[index - 1].differs) return past_service(followed_[index - 1], at);
-    return groups_[link].service_at(at);
+    const Followed* group = followed(link);
+    return group && !group->differs ? past_service(*group, at) : groups_[link].service_at(at);
   }
   /// The pace of a group from the present instant on.
   [[nodiscard]] Work pace_at(std::uint32_t link) const {
-    const std::uint32_t index = followed_of_[link];
-    if (index != 0 && !followed_[index - 1].differs) return pace_of(past_key(followed_[index - 1]));
-    return groups_[link].pace;
+    const Followed* group = followed(link);
+    return group && !group->differs ? pace_of(past_key(*group)) : groups_[link].pace;
   }
   /// Whether a flow may end before what happens next to its group in the past.
   [[nodiscard]] bool counts(Slot slot, std::uint32_t link) const {
     if (!replaying()) return true;
-    return rewound_of_[slot] == 0 ? followed_of_[link] == 0 : !in_step(slot);
+    return rewound_flow(slot) ? !in_step(slot) : !followed(link);
   }
   /// Whether a flow is in a replay and does what it did before: its progress is that of the end.
   [[nodiscard]] bool in_step(Slot slot) const {
-    const std::uint32_t index = rewound_of_[slot];
-    return index != 0 && !rewound_[index - 1].differs;
+    const Rewound* flow = rewound_flow(slot);
+    return flow && !flow->differs;
   }
 
   /// Sees to it that the journal says what a flow is before an instant that takes it out of its
@@ -742,8 +737,8 @@ class FlowNetwork::Impl {
   /// @return what is left of it.
   Work record_move(Slot slot, std::uint32_t from, Ps at) {
     if (replaying()) {
-      const std::uint32_t index = rewound_of_[slot];
-      Rewound& flow = index == 0 ? add_rewound(slot, from) : rewound_[index - 1];
+      Rewound* known = rewound_flow(slot);
+      Rewound& flow = known ? *known : add_rewound(slot, from);
       if (!flow.differs) differ(flow);
     }
     Progress& progress = progress_[slot];
@@ -771,8 +766,8 @@ class FlowNetwork::Impl {
   /// Sees to it that the journal says what the key of a link is before an instant that changes it.
   void record_shift(std::uint32_t link, FillingKey key, Ps at) {
     if (replaying()) {
-      const std::uint32_t index = followed_of_[link];
-      Followed& group = index == 0 ? add_followed(link, key) : followed_[index - 1];
+      Followed* known = followed(link);
+      Followed& group = known ? *known : add_followed(link, key);
       if (!group.differs) differ(group);
     }
     Group& group = groups_[link];
@@ -809,6 +804,23 @@ class FlowNetwork::Impl {
   // ---- Replay by difference -------------------------------------------------------------------
 
   [[nodiscard]] bool replaying() const noexcept { return replay_end_ >= 0; }
+
+  /// A flow in the replay; null if it is not. Valid until another is added.
+  [[nodiscard]] Rewound* rewound_flow(Slot slot) noexcept {
+    return rewound_of_[slot] == 0 ? nullptr : &rewound_[rewound_of_[slot] - 1];
+  }
+  [[nodiscard]] const Rewound* rewound_flow(Slot slot) const noexcept {
+    return rewound_of_[slot] == 0 ? nullptr : &rewound_[rewound_of_[slot] - 1];
+  }
+  /// The group of a bottleneck that is followed in the replay, likewise.
+  [[nodiscard]] Followed* followed(std::uint32_t link) noexcept {
+    return link >= MaxMin::own_cap || followed_of_[link] == 0 ? nullptr
+                                                              : &followed_[followed_of_[link] - 1];
+  }
+  [[nodiscard]] const Followed* followed(std::uint32_t link) const noexcept {
+    return link >= MaxMin::own_cap || followed_of_[link] == 0 ? nullptr
+                                                              : &followed_[followed_of_[link] - 1];
+  }
 
   void finish_replay() {
     for (const std::uint32_t link : marked_) {
@@ -862,7 +874,7 @@ class FlowNetwork::Impl {
   }
 
   void rewind(Slot slot, Ps at) {
-    if (rewound_of_[slot] != 0) return;
+    if (rewound_flow(slot)) return;
     std::uint64_t it = progress_[slot].last;
     Ps changed = progress_[slot].since;
     if (!moves_.keeps(it) || changed <= at) return;
@@ -903,7 +915,7 @@ class FlowNetwork::Impl {
 
   /// Takes the key of a link back to an instant, if it has changed since.
   void follow(std::uint32_t link, Ps at) {
-    if (link >= MaxMin::own_cap || followed_of_[link] != 0) return;
+    if (link >= MaxMin::own_cap || followed(link)) return;
     const Group& now = groups_[link];
     if (!shifts_.keeps(now.last) || now.since <= at) return;
     Followed& group = add_followed(link, solver_.key(link));
@@ -1018,8 +1030,7 @@ class FlowNetwork::Impl {
       take_past(flow);
       follow(to, at);
       adopted_.push_back(flow.slot);
-      const std::uint32_t index = to < MaxMin::own_cap ? followed_of_[to] : 0;
-      if (index != 0 && followed_[index - 1].differs) {
+      if (const Followed* group = followed(to); group && group->differs) {
         // The marks of that group are not what they were.
         flow.differs = true;
         flow.counted = least_rate(flow);
@@ -1043,9 +1054,8 @@ class FlowNetwork::Impl {
   /// Notes whether a flow is in step with its past. @return whether it has gone astray just now.
   bool compare(Rewound& flow) {
     const std::uint32_t link = solver_.bottleneck(flow.slot);
-    const std::uint32_t index = link < MaxMin::own_cap ? followed_of_[link] : 0;
-    const bool astray =
-        link != past_bottleneck(flow) || (index != 0 && followed_[index - 1].astray);
+    const Followed* group = followed(link);
+    const bool astray = link != past_bottleneck(flow) || (group && group->astray);
     if (astray == flow.astray) return false;
     flow.astray = astray;
     solver_.for_each_link(flow.slot, [&](std::uint32_t on) {
@@ -1062,8 +1072,7 @@ class FlowNetwork::Impl {
     if (astray == group.astray) return;
     group.astray = astray;
     solver_.for_each_in_group(group.link, [&](Slot slot) {
-      const std::uint32_t index = rewound_of_[slot];
-      if (index != 0 && compare(rewound_[index - 1])) visit(slot);
+      if (Rewound* flow = rewound_flow(slot); flow && compare(*flow)) visit(slot);
     });
   }
 
@@ -1084,9 +1093,9 @@ class FlowNetwork::Impl {
       progress.mark += served(cap_pace(flow.slot), next.at - progress.since);
       find_cap_end(flow.slot);
     } else if (before.bottleneck != MaxMin::none) {
-      const std::uint32_t index = followed_of_[before.bottleneck];
-      progress.mark += index != 0 ? past_service(followed_[index - 1], next.at)
-                                  : groups_[before.bottleneck].service_at(next.at);
+      const Followed* group = followed(before.bottleneck);
+      progress.mark +=
+          group ? past_service(*group, next.at) : groups_[before.bottleneck].service_at(next.at);
       stale(before.bottleneck);
     }
   }
@@ -1102,8 +1111,8 @@ class FlowNetwork::Impl {
       now.last = shifts_.previous(next.record);
     }
     solver_.for_each_in_group(group.link, [&](Slot slot) {
-      const std::uint32_t index = rewound_of_[slot];
-      Rewound& flow = index == 0 ? add_rewound(slot, group.link) : rewound_[index - 1];
+      Rewound* known = rewound_flow(slot);
+      Rewound& flow = known ? *known : add_rewound(slot, group.link);
       if (!flow.differs) differ(flow);
     });
     group.differs = true;
@@ -1114,14 +1123,12 @@ class FlowNetwork::Impl {
   void part_from_past(Slot slot, Ps at) {
     rewind(slot, at);
     follow(solver_.bottleneck(slot), at);
-    const std::uint32_t index = rewound_of_[slot];
-    if (index != 0 && !rewound_[index - 1].differs) differ(rewound_[index - 1]);
+    if (in_step(slot)) differ(*rewound_flow(slot));
   }
 
   /// The least level that a link had, as that was known before, from now on.
   [[nodiscard]] double least_level(std::uint32_t link) const {
-    const std::uint32_t index = followed_of_[link];
-    if (index != 0) return followed_[index - 1].least;
+    if (const Followed* group = followed(link)) return group->least;
     // No flow in step with its past is in this group as yet; some will be.
     double least = solver_.key_before(link).level;
     Ps since = groups_[link].since;
@@ -1149,18 +1156,17 @@ class FlowNetwork::Impl {
   /// @return whether there is a link that has been rewound.
   bool rewind_affected(Ps at) {
     for (const MaxMin::Move& move : solver_.moves()) {
-      const std::uint32_t index = rewound_of_[move.flow];
-      const std::uint32_t past = index == 0 ? move.from : past_bottleneck(rewound_[index - 1]);
+      const Rewound* flow = rewound_flow(move.flow);
+      const std::uint32_t past = flow ? past_bottleneck(*flow) : move.from;
       if (solver_.bottleneck(move.flow) != past) note_affected(move.flow, move.from, at);
     }
     for (const std::uint32_t link : solver_.shifts()) {
-      const std::uint32_t index = followed_of_[link];
-      const FillingKey past =
-          index == 0 ? solver_.key_before(link) : past_key(followed_[index - 1]);
-      const bool is_astray = solver_.key(link) != past;
+      const Followed* group = followed(link);
+      const FillingKey past = group ? past_key(*group) : solver_.key_before(link);
+      const bool all_astray = solver_.key(link) != past;
       solver_.for_each_in_group(link, [&](Slot slot) {
-        if (is_astray || (rewound_of_[slot] != 0 && rewound_[rewound_of_[slot] - 1].astray))
-          note_affected(slot, link, at);
+        const Rewound* flow = rewound_flow(slot);
+        if (all_astray || (flow && flow->astray)) note_affected(slot, link, at);
       });
     }
     for (const Slot slot : strays_) note_affected(slot, solver_.bottleneck(slot), at);
@@ -1180,10 +1186,10 @@ class FlowNetwork::Impl {
 
   /// @param from  the flow's bottleneck before the instant, if nothing is noted of the flow
   void note_affected(Slot slot, std::uint32_t from, Ps at) {
-    const std::uint32_t index = rewound_of_[slot];
-    const double counted = index == 0                    ? least_rate(slot, from)
-                           : rewound_[index - 1].differs ? rewound_[index - 1].counted
-                                                         : least_rate(rewound_[index - 1]);
+    const Rewound* flow = rewound_flow(slot);
+    const double counted = !flow           ? least_rate(slot, from)
+                           : flow->differs ? flow->counted
+                                           : least_rate(*flow);
     const double rate = solver_.rate(slot);
     solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
       if (solver_.stamp(link) < at) return;
@@ -1200,17 +1206,15 @@ class FlowNetwork::Impl {
     for (const std::uint32_t link : affected_) histories_[link].lower_from(at, excess_[link]);
     forget_affected();
     const auto allow_for = [&](Slot slot) {
-      const std::uint32_t index = rewound_of_[slot];
-      if (index == 0) return;
-      Rewound& flow = rewound_[index - 1];
-      compare(flow);
-      if (flow.astray) flow.counted = std::max(flow.counted, solver_.rate(slot));
+      Rewound* flow = rewound_flow(slot);
+      if (!flow) return;
+      compare(*flow);
+      if (flow->astray) flow->counted = std::max(flow->counted, solver_.rate(slot));
     };
     for (const std::uint32_t link : solver_.shifts()) {
-      const std::uint32_t index = followed_of_[link];
-      if (index == 0) continue;
-      Followed& group = followed_[index - 1];
-      compare(group, [](Slot) {});
+      Followed* group = followed(link);
+      if (!group) continue;
+      compare(*group, [](Slot) {});
       solver_.for_each_in_group(link, allow_for);
     }
     for (const MaxMin::Move& move : solver_.moves()) allow_for(move.flow);
@@ -1512,24 +1516,14 @@ class FlowNetwork::Impl {
   /// Finds the flows that observers are told of, in an order of their own.
   void gather_changes() {
     told_.clear();
-    const auto rate_before = [&](Slot slot, std::uint32_t from) {
-      const bool has_key = from < MaxMin::own_cap;
-      return solver_.rate_at(slot, from, has_key ? solver_.key_before(from) : FillingKey{});
-    };
     for (const MaxMin::Move& move : solver_.moves()) {
-      const bool changes = solver_.rate(move.flow) != rate_before(move.flow, move.from);
+      const bool changes = solver_.rate(move.flow) != solver_.rate_before(move.flow, move.from);
       if (changes || solver_.bottleneck(move.flow) != move.from)
         told_.push_back({move.flow, changes, move.from == MaxMin::none});
     }
-    const std::size_t moved = told_.size();
-    std::sort(told_.begin(), told_.end(),
-              [](const Told& a, const Told& b) { return a.slot < b.slot; });
     for (const std::uint32_t link : solver_.shifts()) {
       solver_.for_each_in_group(link, [&](Slot slot) {
-        const bool told = std::binary_search(
-            told_.begin(), told_.begin() + static_cast<std::ptrdiff_t>(moved),
-            Told{slot, false, false}, [](const Told& a, const Told& b) { return a.slot < b.slot; });
-        if (!told && solver_.rate(slot) != rate_before(slot, link))
+        if (!solver_.moved(slot) && solver_.rate(slot) != solver_.rate_before(slot, link))
           told_.push_back({slot, true, false});
       });
     }

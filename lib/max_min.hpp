@@ -146,6 +146,12 @@ class MaxMin {
     if (bottleneck == none) return 0;
     return rate_at(terms(flow), bottleneck == own_cap ? cap_key(terms(flow)) : key);
   }
+  /// Its rate before, if this was its bottleneck.
+  [[nodiscard]] double rate_before(Slot flow, std::uint32_t bottleneck) const noexcept {
+    return rate_at(flow, bottleneck, bottleneck < own_cap ? key_before(bottleneck) : FillingKey{});
+  }
+  /// Whether moves() names the flow.
+  [[nodiscard]] bool moved(Slot flow) const noexcept { return flows_[flow].changed; }
   [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
   [[nodiscard]] double shares(Slot flow) const noexcept { return terms(flow).shares; }
   /// How many flows a link stops.
