@@ -943,6 +943,68 @@ TEST(FlowNetwork, ObserversSeeEveryChangeUntilTheyUnsubscribe) {
   for (const auto& [at, load] : seen.loads) EXPECT_NEAR(load.bytes_per_second(), 1e9, 1);
 }
 
+TEST(FlowNetwork, FlowsThatFollowTheirLinkLeaveNothingInTheHistory) {
+  // A flow that comes to a link and stays on it gives all there another rate. What that leaves does
+  // not depend on how many they are.
+  std::vector<std::size_t> left;
+  for (const int flows : {10, 1000}) {
+    FlowNetwork net = network({1e9});
+    for (int f = 0; f < flows; ++f) net.start({.size = 1_GB, .links = on({0})});
+    net.advance_to(Time{1us});
+    const std::size_t before = net.history_bytes();
+    const std::uint64_t changes = net.statistics().rate_changes;
+    net.start({.size = 1_GB, .start = Time{2us}, .links = on({0})});
+    net.advance_to(Time{3us});
+    EXPECT_EQ(net.statistics().rate_changes - changes, static_cast<std::uint64_t>(flows) + 1);
+    left.push_back(net.history_bytes() - before);
+  }
+  EXPECT_GT(left[0], 0U);
+  EXPECT_LE(left[1], left[0] + 16);  // an entry in an index of every 64th record
+}
+
+TEST(FlowNetwork, ServiceOfALinkMayWrapAround) {
+  // 20 days at 10 TB/s are more than 2^127 units of work, also where nothing flows.
+  FlowNetwork net = network({1e13});
+  const Duration days = 20 * 24h;
+  const FlowId first = net.start({.size = 10_GB, .links = on({0})});
+  std::vector<FlowId> later;
+  for (int f = 0; f < 2; ++f)
+    later.push_back(net.start({.size = 10_GB, .start = Time{days}, .links = on({0})}));
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(first), Time{1ms});
+  for (const FlowId id : later) EXPECT_EQ(net.completion(id), Time{days + 2ms});
+  // And once more with the past told late.
+  const FlowId late = net.start({.size = 10_GB, .start = Time{days - 500us}, .links = on({0})});
+  net.advance_to(never);
+  // 5 GB alone, then 5 GB at a third: 1.5 ms; the others have 5 GB left at half.
+  EXPECT_EQ(net.completion(late), Time{days + 1500us});
+  for (const FlowId id : later) EXPECT_EQ(net.completion(id), Time{days + 2500us});
+}
+
+TEST(FlowNetworkProperty, StatisticsAndObserversCountTheSameRateChanges) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Instance it = random_instance(seed, 60, 20);
+    FlowNetwork net = network(it.capacities);
+    Recorder seen;
+    const Subscription subscription = net.subscribe(seen);
+    for (const FlowSpec& flow : it.flows) net.start(flow);
+    net.advance_to(never);
+    ASSERT_EQ(net.statistics().rate_changes, seen.rates.size()) << "seed " << seed;
+    ASSERT_EQ(seen.finishes.size(), it.flows.size()) << "seed " << seed;
+    std::map<std::uint64_t, Bandwidth> last;
+    for (std::size_t i = 0; i < seen.rates.size(); ++i) {
+      const Recorder::Rate& now = seen.rates[i];
+      // Never told of a rate that it has; at one instant in the order of ids.
+      const auto before = last.find(now.flow.value);
+      ASSERT_NE(now.rate, before == last.end() ? Bandwidth{0} : before->second) << "seed " << seed;
+      last.insert_or_assign(now.flow.value, now.rate);
+      if (i > 0 && seen.rates[i - 1].at == now.at) {
+        ASSERT_LT(seen.rates[i - 1].flow.value, now.flow.value) << "seed " << seed;
+      }
+    }
+  }
+}
+
 TEST(FlowNetwork, RefusesWhatItCannotSimulate) {
   FlowNetwork net = network({1e9});
   EXPECT_THROW(net.start({.size = 0_B, .links = on({0})}), std::logic_error);
