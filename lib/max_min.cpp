@@ -192,13 +192,23 @@ std::vector<LinkUse> MaxMin::uses(Slot slot) const {
   return uses;
 }
 
+inline std::uint32_t MaxMin::use_on(std::uint32_t link, Entry entry) const noexcept {
+  if (entry.use != far_use) return entry.use;
+  const Flow& flow = flows_[entry.flow];
+  const Use* far = flow.uses() + far_use;
+  return static_cast<std::uint32_t>(
+      std::partition_point(far, flow.uses() + flow.count,
+                           [&](const Use& use) { return use.link < link; }) -
+      flow.uses());
+}
+
 /// Exchanges two places in the list of a link's flows.
 inline void MaxMin::exchange(std::uint32_t link, std::uint32_t a, std::uint32_t b) {
   if (a == b) return;
   std::vector<Entry>& entries = flows_of_[link];
   std::swap(entries[a], entries[b]);
-  flows_[entries[a].flow].uses()[entries[a].use].position = a;
-  flows_[entries[b].flow].uses()[entries[b].use].position = b;
+  flows_[entries[a].flow].uses()[use_on(link, entries[a])].position = a;
+  flows_[entries[b].flow].uses()[use_on(link, entries[b])].position = b;
 }
 
 /// Counts a flow among those that a link stops, or that still fill.
@@ -224,24 +234,27 @@ void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
   }
   // Links of flows are in order, and so are crossings.
   std::vector<Crossing>& crossings = group.crossings;
-  std::size_t at = 0, missing = 0;
+  missing_.clear();
+  std::size_t at = 0;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const std::uint32_t link = flow.uses()[i].link;
     if (link == bottleneck) continue;
-    while (at < crossings.size() && crossings[at].link < link) ++at;
+    while (at < crossings.size() &&
+           (crossings[at].link < link ||
+            (crossings[at].link == link && crossings[at].flows == Crossing::full)))
+      ++at;
     if (at < crossings.size() && crossings[at].link == link) {
       ++crossings[at].flows;
     } else {
-      ++missing;
+      missing_.push_back({link & 0xFFFFFF, 1});
     }
   }
-  std::size_t from = crossings.size(), to = from + missing;
+  std::size_t from = crossings.size(), to = from + missing_.size();
   crossings.resize(to);
-  for (std::uint32_t i = flow.count; to > from; --i) {
-    const std::uint32_t link = flow.uses()[i - 1].link;
-    if (link == bottleneck) continue;
-    while (from > 0 && crossings[from - 1].link > link) crossings[--to] = crossings[--from];
-    if (from == 0 || crossings[from - 1].link != link) crossings[--to] = {link, 1};
+  for (std::size_t i = missing_.size(); i-- > 0;) {
+    while (from > 0 && crossings[from - 1].link > missing_[i].link)
+      crossings[--to] = crossings[--from];
+    crossings[--to] = missing_[i];
   }
 }
 
@@ -277,7 +290,7 @@ void MaxMin::join_links(Slot slot, Then then) {
     std::vector<Entry>& entries = flows_of_[use.link];
     enter(use.link);
     use.position = static_cast<std::uint32_t>(entries.size());
-    entries.push_back({slot, i});
+    entries.push_back(entry_of(slot, i));
     take(use);
     links_[use.link].capped |= its.capped();
     links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
@@ -303,7 +316,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
     std::vector<Entry>& entries = flows_of_[use.link];
     const Entry last = entries.back();
     entries[use.position] = last;
-    flows_[last.flow].uses()[last.use].position = use.position;
+    flows_[last.flow].uses()[use_on(use.link, last)].position = use.position;
     entries.pop_back();
     if (then == Then::evaluate) touch(use.link, Effect::raises);
   }
@@ -505,7 +518,7 @@ double MaxMin::open_bound(std::uint32_t index, double level, double weight) cons
     const Entry first = flows_of_[index].front();
     const Terms& its = terms(first.flow);
     bound = std::max(bound, rate_at(its, key_of(first.flow)) / its.shares -
-                                overload / (its.amount_on(first.use) * its.shares));
+                                overload / (its.amount_on(use_on(index, first)) * its.shares));
   }
   return std::max(0.0, bound * (1 - certain));
 }
@@ -593,10 +606,11 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       capped = true;
       --own;
       const FillingKey limit = cap_key(its);
-      candidates_.push_back({limit, entry.flow, entry.use});
+      const std::uint32_t use = use_on(index, entry);
+      candidates_.push_back({limit, entry.flow, use});
       if (limit.level < sure) {
-        residual -= fixed_load(link.scale, its.cap, its.amount_on(entry.use));
-        weight -= fixed_weight(its.amount_on(entry.use), its.shares);
+        residual -= fixed_load(link.scale, its.cap, its.amount_on(use));
+        weight -= fixed_weight(its.amount_on(use), its.shares);
         stopped_at(limit);
       }
     }
@@ -614,10 +628,11 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       stopped_at(key);
     } else {
       const Terms& its = terms(entry.flow);
+      const std::uint32_t use = use_on(index, entry);
       capped |= its.capped();
-      residual += fixed_load(link.scale, rate_at(its, key), its.amount_on(entry.use));
-      weight += fixed_weight(its.amount_on(entry.use), its.shares);
-      candidates_.push_back({key, entry.flow, entry.use});
+      residual += fixed_load(link.scale, rate_at(its, key), its.amount_on(use));
+      weight += fixed_weight(its.amount_on(use), its.shares);
+      candidates_.push_back({key, entry.flow, use});
     }
   }
   link.others = static_cast<float>(others);
@@ -740,14 +755,16 @@ double MaxMin::load(std::uint32_t index) const {
   std::int64_t sum = 0;
   for (const Entry entry : flows_of_[index])
     sum +=
-        fixed_load(links_[index].scale, rate(entry.flow), terms(entry.flow).amount_on(entry.use));
+        fixed_load(links_[index].scale, rate(entry.flow),
+                   terms(entry.flow).amount_on(use_on(index, entry)));
   return static_cast<double>(sum) / links_[index].scale;
 }
 
 double MaxMin::weight(std::uint32_t index) const {
   Int128 sum = 0;
   for (const Entry entry : flows_of_[index])
-    sum += fixed_weight(terms(entry.flow).amount_on(entry.use), terms(entry.flow).shares);
+    sum += fixed_weight(terms(entry.flow).amount_on(use_on(index, entry)),
+                        terms(entry.flow).shares);
   return to_double(sum) / weight_scale;
 }
 

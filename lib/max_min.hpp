@@ -4,6 +4,7 @@
 
 #include <phantora/network_view.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -249,10 +250,13 @@ class MaxMin {
     [[nodiscard]] const Use* uses() const noexcept { return count > inline_uses ? many : few; }
   };
   static_assert(sizeof(Flow) == 56);
+  /// A flow on a link, and which of its uses that is.
   struct Entry {
-    Slot flow;
-    std::uint32_t use;
+    std::uint32_t flow : 24;
+    std::uint32_t use : 8;  ///< far_use if it is that or a later one
   };
+  static_assert(sizeof(Entry) == 4);
+  static constexpr std::uint32_t far_use = 255;
   /// What an assignment touches of a link, in one cache line.
   struct alignas(64) Link {
     std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
@@ -268,11 +272,14 @@ class MaxMin {
     std::uint16_t scale_index = 0;  ///< in scales_
   };
   static_assert(sizeof(Link) == 64);
-  /// How many flows of a group use another link.
+  /// How many flows of a group use another link. There are several of one link if it takes more
+  /// than one can count.
   struct Crossing {
-    std::uint32_t link;
-    std::uint32_t flows;
+    std::uint32_t link : 24;
+    std::uint32_t flows : 8;
+    static constexpr std::uint32_t full = 255;
   };
+  static_assert(sizeof(Crossing) == 4);
   /// The flows that a link stops.
   struct Group {
     FillingKey key_before;            ///< if `changed`
@@ -325,6 +332,11 @@ class MaxMin {
     return bottleneck == own_cap ? cap_key(terms(flow)) : FillingKey{};
   }
   [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
+  [[nodiscard]] static Entry entry_of(Slot flow, std::uint32_t use) noexcept {
+    return {flow & 0xFFFFFF, std::min(use, far_use) & 0xFF};
+  }
+  /// Which of its uses a flow on a link has there.
+  [[nodiscard]] std::uint32_t use_on(std::uint32_t link, Entry entry) const noexcept;
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
   void clear_uses(Slot flow);
@@ -374,6 +386,7 @@ class MaxMin {
   bool guessed_ = false;  ///< a group may have flows whose caps lie below its key
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Candidate> candidates_;
+  std::vector<Crossing> missing_;
   std::vector<Assigned> assigned_;  ///< of each link
   std::vector<std::uint32_t> assigned_links_;
   std::uint64_t touched_incidences_ = 0;

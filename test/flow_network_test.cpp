@@ -126,6 +126,33 @@ TEST(FlowNetwork, AFlowThatWouldFillALinkManyTimesOverIsStopped) {
   EXPECT_NEAR(net.rate(g).bytes_per_second(), 1e9 / 101, 1);
 }
 
+TEST(FlowNetwork, LongRoutesOfManyFlowsShareLikeShortOnesOfFew) {
+  // 600 flows and u over links 0 to 299, g only over link 5 (1,000 B/s). Link 290 (598 B/s) holds
+  // them, since u puts two bytes on it per byte: 598 / 602 each; then, with half of the 600 gone,
+  // 598 / 302. What they leave of link 5 is g's.
+  std::vector<double> capacities(300, 1e6);
+  capacities[5] = 1000;
+  capacities[290] = 598;
+  FlowNetwork net = network(capacities);
+  std::vector<LinkUse> all;
+  for (std::uint32_t l = 0; l < 300; ++l) all.push_back({LinkId{l}, 1.0});
+  std::vector<FlowId> flows;
+  for (int i = 0; i < 600; ++i)
+    flows.push_back(net.start({.size = i % 2 == 0 ? 10_B : 1_MB, .links = all}));
+  all[290].bytes_per_byte = 2;
+  const FlowId u = net.start({.size = 1_MB, .links = all});
+  const FlowId g = net.start({.size = 1_GB, .links = on({5})});
+  net.advance_to(Time{1s});
+  EXPECT_NEAR(net.rate(flows[0]).bytes_per_second(), 598.0 / 602, 1e-9);
+  EXPECT_NEAR(net.rate(u).bytes_per_second(), 598.0 / 602, 1e-9);
+  EXPECT_NEAR(net.rate(g).bytes_per_second(), 1000 - 601 * 598.0 / 602, 1e-6);
+  net.advance_to(Time{20s});
+  EXPECT_TRUE(net.completion(flows[0]));
+  EXPECT_NEAR(net.rate(flows[1]).bytes_per_second(), 598.0 / 302, 1e-9);
+  EXPECT_NEAR(net.rate(u).bytes_per_second(), 598.0 / 302, 1e-9);
+  EXPECT_NEAR(net.rate(g).bytes_per_second(), 1000 - 301 * 598.0 / 302, 1e-6);
+}
+
 TEST(FlowNetwork, RepeatedLinksAddUp) {
   EXPECT_EQ(rates(network({10}), {{.size = 1_GB, .links = on({0, 0})}}), std::vector<double>{5});
 }
