@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 namespace {
@@ -195,6 +196,48 @@ void tree_history(benchmark::State& state, const std::string& kind, double load)
 BENCHMARK_CAPTURE(ft_history, open_06, "open", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
 BENCHMARK_CAPTURE(ft_history, burst, "burst", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
 BENCHMARK_CAPTURE(tree_history, open_06, "open", 0.6)->Arg(1000)->Arg(3000)->Iterations(1);
+
+/// Bytes of the heap for each of so many live flows, told and committed in 100 batches, whose
+/// routes are so many times as long as those on the fat tree (2, 4 or 6 links).
+void live_memory(benchmark::State& state) {
+  const auto times = static_cast<std::uint32_t>(state.range(1));
+  const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
+                                          Bandwidth{workload::link_rate});
+  auto flows = specs<workload::FatTree>("burst", state.range(0), 0.3);
+  double hops = 0;
+  for (FlowSpec& flow : flows) {
+    flow.size = flow.size * 1000;  // none ends meanwhile
+    const std::vector<LinkUse> once = flow.links;
+    for (std::uint32_t t = 1; t < times; ++t)
+      for (const LinkUse& use : once)
+        flow.links.push_back({LinkId{use.link.value + t * workload::FatTree::links}, 1.0});
+    hops += static_cast<double>(flow.links.size());
+  }
+  const auto used = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return static_cast<double>(info.uordblks + info.hblkhd);
+  };
+  for (auto _ : state) {
+    FlowNetwork net{NetworkView{capacities}};
+    const double before = used();
+    for (const FlowSpec& flow : flows) {
+      if (flow.start > net.now()) {
+        net.advance_to(flow.start - Duration{1});
+        net.commit(net.now());
+      }
+      net.start(flow);
+    }
+    net.advance_to(net.now() + Duration{1});
+    net.commit(net.now());
+    const auto count = static_cast<double>(flows.size());
+    state.counters["links per route"] = hops / count;
+    state.counters["bytes/flow"] = (used() - before) / count;
+  }
+}
+BENCHMARK(live_memory)
+    ->ArgsProduct({{10'000, 100'000}, {1, 2}})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 /// Flow after flow, committed and forgotten as it goes: memory must not grow with their number.
 void soak(benchmark::State& state) {

@@ -2,6 +2,7 @@
 #include "journal.hpp"
 #include "link_history.hpp"
 #include "max_min.hpp"
+#include "room.hpp"
 #include "trail.hpp"
 
 #include <phantora/error.hpp>
@@ -308,10 +309,13 @@ class FlowNetwork::Impl {
     const Slot slot = solver_.create(spec.links, spec.shares, spec.rate_cap.bytes_per_second());
     const std::uint64_t id = first_cell_ + cells_.size();
     cells_.push_back(-1 - static_cast<Ps>(slot));
-    if (slot >= progress_.size()) {
-      progress_.resize(slot + 1);
-      identities_.resize(slot + 1);
-      rewound_of_.resize(slot + 1);
+    if (slot == progress_.size()) {
+      make_room(progress_, 1);
+      make_room(identities_, 1);
+      make_room(rewound_of_, 1);
+      progress_.emplace_back();
+      identities_.emplace_back();
+      rewound_of_.emplace_back();
     }
     progress_[slot] = {};
     identities_[slot] = {id, latency};

@@ -1,5 +1,7 @@
 #include "max_min.hpp"
 
+#include "room.hpp"
+
 #include <phantora/error.hpp>
 
 #include <algorithm>
@@ -69,7 +71,7 @@ inline void MaxMin::touch(std::uint32_t index, Effect effect, double level_now, 
 }
 
 inline void MaxMin::note_move(Slot slot) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   if (flow.changed) return;
   flow.changed = 1;
   moves_.push_back({slot, bottlenecks_[slot]});
@@ -87,6 +89,7 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
     : links_(capacities.size()),
       flows_of_(capacities.size()),
       capacities_(capacities.size()),
+      words_(1),
       keys_(capacities.size()),
       groups_(capacities.size()),
       terms_(1),
@@ -107,12 +110,8 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
   settle();
 }
 
-MaxMin::~MaxMin() {
-  for (Slot slot = 0; slot < flows_.size(); ++slot) clear_uses(slot);
-}
-
 MaxMin::Terms& MaxMin::own_terms(Slot slot) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   if (flow.terms == 0) {
     if (free_terms_.empty()) {
       flow.terms = static_cast<std::uint32_t>(terms_.size());
@@ -126,52 +125,66 @@ MaxMin::Terms& MaxMin::own_terms(Slot slot) {
 }
 
 void MaxMin::clear_terms(Slot slot) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   if (flow.terms == 0) return;
   terms_[flow.terms] = Terms{};
   free_terms_.push_back(flow.terms);
   flow.terms = 0;
 }
 
-void MaxMin::clear_uses(Slot slot) {
-  Flow& flow = flows_[slot];
-  if (flow.count > Flow::inline_uses) delete[] flow.many;
-  flow.count = 0;
+/// @return where there is room for a flow of so many links.
+std::uint32_t MaxMin::take_words(std::uint32_t count) {
+  if (const auto it = free_words_.find(count); it != free_words_.end() && !it->second.empty()) {
+    const std::uint32_t first = it->second.back();
+    it->second.pop_back();
+    return first;
+  }
+  const std::size_t first = words_.size();
+  PHANTORA_EXPECTS(first + count < none, "fewer than 2^32 links of live flows");
+  make_room(words_, 1 + count);
+  words_.resize(first + 1 + count);
+  return static_cast<std::uint32_t>(first);
+}
+
+void MaxMin::give_words_back(std::uint32_t first) {
+  if (first != 0) free_words_[words_[first].flow.count].push_back(first);
 }
 
 MaxMin::Slot MaxMin::create(std::span<const LinkUse> uses, double shares, double cap) {
   Slot slot;
   if (free_.empty()) {
-    slot = static_cast<Slot>(flows_.size());
+    slot = static_cast<Slot>(first_words_.size());
     PHANTORA_EXPECTS(slot < FillingKey::cap_link, "fewer than 2^24 live flows");
-    flows_.emplace_back();
+    make_room(first_words_, 1);
+    make_room(bottlenecks_, 1);
+    first_words_.push_back(0);
     bottlenecks_.push_back(none);
   } else {
     slot = free_.back();
     free_.pop_back();
   }
+  redirect(slot, uses);
   if (shares != 1 || cap != std::numeric_limits<double>::infinity()) {
     Terms& terms = own_terms(slot);
     terms.shares = shares;
     terms.cap = cap;
   }
-  redirect(slot, uses);
   return slot;
 }
 
 void MaxMin::erase(Slot slot) {
   clear_terms(slot);
-  clear_uses(slot);
-  flows_[slot] = Flow{};
+  give_words_back(std::exchange(first_words_[slot], 0));
   free_.push_back(slot);
 }
 
 void MaxMin::redirect(Slot slot, std::span<const LinkUse> uses) {
-  clear_uses(slot);
-  Flow& flow = flows_[slot];
+  Flow flow = flow_at(slot);
+  give_words_back(first_words_[slot]);
   flow.count = static_cast<std::uint32_t>(uses.size()) & ((1U << 30) - 1);
-  if (flow.count > Flow::inline_uses) flow.many = new Use[flow.count];
-  for (std::uint32_t i = 0; i < flow.count; ++i) flow.uses()[i] = {uses[i].link.value, 0};
+  first_words_[slot] = take_words(flow.count);
+  flow_at(slot) = flow;
+  for (std::uint32_t i = 0; i < flow.count; ++i) uses_of(slot)[i].use = {uses[i].link.value, 0};
   const double amount = uses.empty() ? 1 : uses.front().bytes_per_byte;
   const bool uniform = std::all_of(uses.begin(), uses.end(),
                                    [&](const LinkUse& u) { return u.bytes_per_byte == amount; });
@@ -185,21 +198,20 @@ void MaxMin::redirect(Slot slot, std::span<const LinkUse> uses) {
 }
 
 std::vector<LinkUse> MaxMin::uses(Slot slot) const {
-  const Flow& flow = flows_[slot];
+  const Flow& flow = flow_at(slot);
   std::vector<LinkUse> uses;
   for (std::uint32_t i = 0; i < flow.count; ++i)
-    uses.push_back({LinkId{flow.uses()[i].link}, terms(slot).amount_on(i)});
+    uses.push_back({LinkId{uses_of(slot)[i].use.link}, terms(slot).amount_on(i)});
   return uses;
 }
 
 inline std::uint32_t MaxMin::use_on(std::uint32_t link, Entry entry) const noexcept {
   if (entry.use != far_use) return entry.use;
-  const Flow& flow = flows_[entry.flow];
-  const Use* far = flow.uses() + far_use;
+  const Word* uses = uses_of(entry.flow);
   return static_cast<std::uint32_t>(
-      std::partition_point(far, flow.uses() + flow.count,
-                           [&](const Use& use) { return use.link < link; }) -
-      flow.uses());
+      std::partition_point(uses + far_use, uses + flow_at(entry.flow).count,
+                           [&](const Word& it) { return it.use.link < link; }) -
+      uses);
 }
 
 /// Exchanges two places in the list of a link's flows.
@@ -207,8 +219,8 @@ inline void MaxMin::exchange(std::uint32_t link, std::uint32_t a, std::uint32_t 
   if (a == b) return;
   std::vector<Entry>& entries = flows_of_[link];
   std::swap(entries[a], entries[b]);
-  flows_[entries[a].flow].uses()[use_on(link, entries[a])].position = a;
-  flows_[entries[b].flow].uses()[use_on(link, entries[b])].position = b;
+  uses_of(entries[a].flow)[use_on(link, entries[a])].use.position = a;
+  uses_of(entries[b].flow)[use_on(link, entries[b])].use.position = b;
 }
 
 /// Counts a flow among those that a link stops, or that still fill.
@@ -227,7 +239,7 @@ void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
   if (bottleneck >= own_cap) return;
   Group& group = groups_[bottleneck];
   ++group.flows;
-  const Flow& flow = flows_[slot];
+  const Flow& flow = flow_at(slot);
   if (flow.terms != 0) {
     ++group.unusual;
     return;
@@ -237,7 +249,7 @@ void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
   missing_.clear();
   std::size_t at = 0;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    const std::uint32_t link = flow.uses()[i].link;
+    const std::uint32_t link = uses_of(slot)[i].use.link;
     if (link == bottleneck) continue;
     while (at < crossings.size() &&
            (crossings[at].link < link ||
@@ -250,6 +262,7 @@ void MaxMin::join_group(Slot slot, std::uint32_t bottleneck) {
     }
   }
   std::size_t from = crossings.size(), to = from + missing_.size();
+  make_room(crossings, missing_.size());
   crossings.resize(to);
   for (std::size_t i = missing_.size(); i-- > 0;) {
     while (from > 0 && crossings[from - 1].link > missing_[i].link)
@@ -264,7 +277,7 @@ void MaxMin::leave_group(Slot slot) {
   if (bottleneck >= own_cap) return;
   Group& group = groups_[bottleneck];
   --group.flows;
-  const Flow& flow = flows_[slot];
+  const Flow& flow = flow_at(slot);
   if (flow.terms != 0) {
     --group.unusual;
     return;
@@ -273,23 +286,26 @@ void MaxMin::leave_group(Slot slot) {
   std::size_t at = 0;
   bool any_empty = false;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    const std::uint32_t link = flow.uses()[i].link;
+    const std::uint32_t link = uses_of(slot)[i].use.link;
     if (link == bottleneck) continue;
     while (crossings[at].link < link) ++at;
     any_empty |= --crossings[at].flows == 0;
   }
-  if (any_empty) std::erase_if(crossings, [](const Crossing& it) { return it.flows == 0; });
+  if (!any_empty) return;
+  std::erase_if(crossings, [](const Crossing& it) { return it.flows == 0; });
+  give_back_room(crossings);
 }
 
 void MaxMin::join_links(Slot slot, Then then) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   const Terms& its = terms(slot);
   flow.present = 1;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    Use& use = flow.uses()[i];
+    Use& use = uses_of(slot)[i].use;
     std::vector<Entry>& entries = flows_of_[use.link];
     enter(use.link);
     use.position = static_cast<std::uint32_t>(entries.size());
+    make_room(entries, 1);
     entries.push_back(entry_of(slot, i));
     take(use);
     links_[use.link].capped |= its.capped();
@@ -299,12 +315,12 @@ void MaxMin::join_links(Slot slot, Then then) {
 }
 
 void MaxMin::leave_links(Slot slot, Then then) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   const Terms& its = terms(slot);
   const std::uint32_t bottleneck = bottlenecks_[slot];
   const double its_rate = rate(slot);
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    Use& use = flow.uses()[i];
+    Use& use = uses_of(slot)[i].use;
     Link& link = links_[use.link];
     enter(use.link);
     if (bottleneck == none || bottleneck == use.link) {
@@ -316,7 +332,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
     std::vector<Entry>& entries = flows_of_[use.link];
     const Entry last = entries.back();
     entries[use.position] = last;
-    flows_[last.flow].uses()[use_on(use.link, last)].position = use.position;
+    uses_of(last.flow)[use_on(use.link, last)].use.position = use.position;
     entries.pop_back();
     if (then == Then::evaluate) touch(use.link, Effect::raises);
   }
@@ -328,7 +344,7 @@ void MaxMin::insert(Slot slot) {
   note_move(slot);
   join_links(slot, Then::evaluate);
   // Nothing stops it but its cap.
-  if (flows_[slot].count == 0) join_group(slot, own_cap);
+  if (flow_at(slot).count == 0) join_group(slot, own_cap);
 }
 
 void MaxMin::remove(Slot slot) {
@@ -339,7 +355,7 @@ void MaxMin::remove(Slot slot) {
 void MaxMin::withdraw(Slot slot) { leave_links(slot, Then::leave); }
 
 void MaxMin::restore(Slot slot, std::uint32_t bottleneck) {
-  if (!flows_[slot].present) join_links(slot, Then::leave);
+  if (!flow_at(slot).present) join_links(slot, Then::leave);
   if (bottlenecks_[slot] != bottleneck) assign(slot, bottleneck, none, Then::leave);
   guessed_ = true;
 }
@@ -361,7 +377,7 @@ void MaxMin::guess_key(std::uint32_t link, FillingKey key) {
 
 void MaxMin::restore_cap(Slot slot, double cap) {
   const std::uint32_t bottleneck = bottlenecks_[slot];
-  const bool was_present = flows_[slot].present;
+  const bool was_present = flow_at(slot).present;
   if (was_present) withdraw(slot);
   own_terms(slot).cap = cap;
   if (was_present) restore(slot, bottleneck);
@@ -373,7 +389,7 @@ void MaxMin::reconsider(std::uint32_t link) {
 }
 
 void MaxMin::set_cap(Slot slot, double cap) {
-  if (!flows_[slot].present) {
+  if (!flow_at(slot).present) {
     own_terms(slot).cap = cap;
     return;
   }
@@ -382,7 +398,7 @@ void MaxMin::set_cap(Slot slot, double cap) {
   leave_links(slot, Then::evaluate);
   own_terms(slot).cap = cap;
   join_links(slot, Then::evaluate);
-  if (flows_[slot].count == 0) join_group(slot, own_cap);
+  if (flow_at(slot).count == 0) join_group(slot, own_cap);
 }
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
@@ -414,7 +430,7 @@ inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double wei
 /// Gives a flow another bottleneck, and accounts for it on its links; `by` is the link that is
 /// being evaluated and needs no second look.
 void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then then) {
-  Flow& flow = flows_[slot];
+  Flow& flow = flow_at(slot);
   const Terms& its = terms(slot);
   const std::uint32_t from = bottlenecks_[slot];
   const bool filling = from == none;
@@ -423,9 +439,9 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
   join_group(slot, bottleneck);
   const FillingKey key = key_of(slot);
   const double rate_now = rate_at(its, key);
-  Use* uses = flow.uses();
+  Word* uses = uses_of(slot);
   for (std::uint32_t i = 0; i < flow.count; ++i) {
-    const std::uint32_t index = uses[i].link;
+    const std::uint32_t index = uses[i].use.link;
     const bool was_weight = filling || from == index;
     const bool is_weight = bottleneck == index;
     if (was_weight && is_weight) continue;
@@ -438,11 +454,11 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
     if (was_weight == is_weight) {
       link.others = std::max(link.others, static_cast<float>(key.level));
     } else if (is_weight) {
-      take(uses[i]);
+      take(uses[i].use);
       link.capped |= its.capped();
       link.weight += fixed_weight(amount, its.shares);
     } else {
-      leave_to_others(uses[i], key.level);
+      leave_to_others(uses[i].use, key.level);
       link.weight -= fixed_weight(amount, its.shares);
     }
     if (index == by || then == Then::leave) continue;
@@ -486,13 +502,13 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
   if (group.unusual == 0) return;
   for (std::uint32_t i = 0; i < links_[index].own; ++i) {
     const Slot slot = flows_of_[index][i].flow;
-    if (flows_[slot].terms == 0 || bottlenecks_[slot] != index) continue;
+    if (flow_at(slot).terms == 0 || bottlenecks_[slot] != index) continue;
     const Terms& its = terms(slot);
     const double rate_before = rate_at(its, old), rate_now = rate_at(its, key);
-    const Flow& flow = flows_[slot];
+    const Flow& flow = flow_at(slot);
     touched_incidences_ += flow.count;
     for (std::uint32_t j = 0; j < flow.count; ++j) {
-      const std::uint32_t on = flow.uses()[j].link;
+      const std::uint32_t on = uses_of(slot)[j].use.link;
       if (on == index) continue;
       const double amount = its.amount_on(j);
       account(on, 1,
@@ -742,7 +758,7 @@ void MaxMin::settle() {
     links_[link].touched = false;
     if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   }
-  for (const Move& move : moves_) flows_[move.flow].changed = 0;
+  for (const Move& move : moves_) flow_at(move.flow).changed = 0;
   for (const std::uint32_t link : shifts_) groups_[link].changed = false;
   touched_count_ = 0;
   moves_.clear();
@@ -754,17 +770,16 @@ void MaxMin::settle() {
 double MaxMin::load(std::uint32_t index) const {
   std::int64_t sum = 0;
   for (const Entry entry : flows_of_[index])
-    sum +=
-        fixed_load(links_[index].scale, rate(entry.flow),
-                   terms(entry.flow).amount_on(use_on(index, entry)));
+    sum += fixed_load(links_[index].scale, rate(entry.flow),
+                      terms(entry.flow).amount_on(use_on(index, entry)));
   return static_cast<double>(sum) / links_[index].scale;
 }
 
 double MaxMin::weight(std::uint32_t index) const {
   Int128 sum = 0;
   for (const Entry entry : flows_of_[index])
-    sum += fixed_weight(terms(entry.flow).amount_on(use_on(index, entry)),
-                        terms(entry.flow).shares);
+    sum +=
+        fixed_weight(terms(entry.flow).amount_on(use_on(index, entry)), terms(entry.flow).shares);
   return to_double(sum) / weight_scale;
 }
 

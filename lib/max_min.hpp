@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace phantora {
@@ -67,7 +68,6 @@ class MaxMin {
   using Slot = std::uint32_t;
 
   explicit MaxMin(std::span<const Bandwidth> capacities);
-  ~MaxMin();
   MaxMin(const MaxMin&) = delete;
   MaxMin& operator=(const MaxMin&) = delete;
 
@@ -136,7 +136,7 @@ class MaxMin {
   /// Declares the present state a solved one.
   void settle();
 
-  [[nodiscard]] bool present(Slot flow) const noexcept { return flows_[flow].present; }
+  [[nodiscard]] bool present(Slot flow) const noexcept { return flow_at(flow).present; }
   /// The link that stops the flow, or own_cap; none if the flow is absent.
   [[nodiscard]] std::uint32_t bottleneck(Slot flow) const noexcept { return bottlenecks_[flow]; }
   /// At what a link stops flows. What a link that stops none says is void.
@@ -152,7 +152,7 @@ class MaxMin {
     return rate_at(flow, bottleneck, bottleneck < own_cap ? key_before(bottleneck) : FillingKey{});
   }
   /// Whether moves() names the flow.
-  [[nodiscard]] bool moved(Slot flow) const noexcept { return flows_[flow].changed; }
+  [[nodiscard]] bool moved(Slot flow) const noexcept { return flow_at(flow).changed; }
   [[nodiscard]] double cap(Slot flow) const noexcept { return terms(flow).cap; }
   [[nodiscard]] double shares(Slot flow) const noexcept { return terms(flow).shares; }
   /// How many flows a link stops.
@@ -169,15 +169,15 @@ class MaxMin {
   /// Calls visit(link) for each link of the flow.
   template <class Visit>
   void for_each_link(Slot flow, Visit visit) const {
-    const Flow& it = flows_[flow];
-    for (std::uint32_t i = 0; i < it.count; ++i) visit(it.uses()[i].link);
+    const Word* uses = uses_of(flow);
+    for (std::uint32_t i = 0; i < flow_at(flow).count; ++i) visit(uses[i].use.link);
   }
   /// Calls visit(link, bytes per byte) for each link of the flow.
   template <class Visit>
   void for_each_use(Slot flow, Visit visit) const {
-    const Flow& it = flows_[flow];
-    for (std::uint32_t i = 0; i < it.count; ++i)
-      visit(it.uses()[i].link, terms_[it.terms].amount_on(i));
+    const Word* uses = uses_of(flow);
+    for (std::uint32_t i = 0; i < flow_at(flow).count; ++i)
+      visit(uses[i].use.link, terms(flow).amount_on(i));
   }
   /// Calls visit(flow) for each flow on a link.
   template <class Visit>
@@ -191,7 +191,7 @@ class MaxMin {
     for (const Crossing& it : groups_[link].crossings) visit(it.link);
     if (groups_[link].unusual == 0) return;
     for_each_in_group(link, [&](Slot flow) {
-      if (flows_[flow].terms != 0) for_each_link(flow, visit);
+      if (flow_at(flow).terms != 0) for_each_link(flow, visit);
     });
   }
   /// Bytes per second on a link.
@@ -236,20 +236,17 @@ class MaxMin {
     }
   };
   struct Flow {
-    static constexpr std::uint32_t inline_uses = 6;
-    std::uint32_t count : 30 = 0;
+    std::uint32_t count : 30 = 0;  ///< of its links
     std::uint32_t present : 1 = 0;
     std::uint32_t changed : 1 = 0;
     std::uint32_t terms = 0;  ///< in terms_; 0 is the usual
-    union {
-      Use few[inline_uses];
-      Use* many;
-    };
-    Flow() : few{} {}
-    [[nodiscard]] Use* uses() noexcept { return count > inline_uses ? many : few; }
-    [[nodiscard]] const Use* uses() const noexcept { return count > inline_uses ? many : few; }
   };
-  static_assert(sizeof(Flow) == 56);
+  /// Flows are kept in words: what there is to know of one, then its uses.
+  union Word {
+    Flow flow{};
+    Use use;
+  };
+  static_assert(sizeof(Word) == 8);
   /// A flow on a link, and which of its uses that is.
   struct Entry {
     std::uint32_t flow : 24;
@@ -331,7 +328,15 @@ class MaxMin {
     if (bottleneck < own_cap) return keys_[bottleneck];
     return bottleneck == own_cap ? cap_key(terms(flow)) : FillingKey{};
   }
-  [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flows_[flow].terms]; }
+  [[nodiscard]] Flow& flow_at(Slot flow) noexcept { return words_[first_words_[flow]].flow; }
+  [[nodiscard]] const Flow& flow_at(Slot flow) const noexcept {
+    return words_[first_words_[flow]].flow;
+  }
+  [[nodiscard]] Word* uses_of(Slot flow) noexcept { return &words_[first_words_[flow]] + 1; }
+  [[nodiscard]] const Word* uses_of(Slot flow) const noexcept {
+    return &words_[first_words_[flow]] + 1;
+  }
+  [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flow_at(flow).terms]; }
   [[nodiscard]] static Entry entry_of(Slot flow, std::uint32_t use) noexcept {
     return {flow & 0xFFFFFF, std::min(use, far_use) & 0xFF};
   }
@@ -339,7 +344,8 @@ class MaxMin {
   [[nodiscard]] std::uint32_t use_on(std::uint32_t link, Entry entry) const noexcept;
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
-  void clear_uses(Slot flow);
+  [[nodiscard]] std::uint32_t take_words(std::uint32_t count);
+  void give_words_back(std::uint32_t first);
 
   void note_move(Slot flow);
   void note_shift(std::uint32_t link);
@@ -369,7 +375,10 @@ class MaxMin {
   std::vector<double> scales_;                ///< all that links have
   std::vector<std::int64_t> changes_;         ///< of a load, in units of each scale
   std::vector<double> capacities_;            ///< of each link, bytes per second
-  std::vector<Flow> flows_;
+  std::vector<Word> words_;                   ///< the first is of a flow that is not there
+  std::vector<std::uint32_t> first_words_;    ///< of each flow
+  /// By the number of links: where there was a flow of so many.
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_words_;
   std::vector<std::uint32_t> bottlenecks_;  ///< of each flow
   std::vector<FillingKey> keys_;            ///< of each link
   std::vector<Group> groups_;               ///< of each link

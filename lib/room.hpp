@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace phantora {
+
+/// Makes room for so many more items, and an eighth of all to spare: a vector left to itself takes
+/// up to twice what it needs, and memory per flow is a promise.
+template <class T>
+void make_room(std::vector<T>& items, std::size_t more) {
+  const std::size_t needed = items.size() + more;
+  if (needed > items.capacity()) items.reserve(needed + needed / 8);
+}
+
+/// Gives back the room of items that are gone, once it is half of what is left.
+template <class T>
+void give_back_room(std::vector<T>& items) {
+  constexpr std::size_t few = 8;
+  if (items.capacity() > items.size() + items.size() / 2 + few) items.shrink_to_fit();
+}
+
+}  // namespace phantora
