@@ -193,8 +193,14 @@ void tree_history(benchmark::State& state, const std::string& kind, double load)
   history(state, workload::view<workload::Tree>(),
           specs<workload::Tree>(kind, state.range(0), load));
 }
+BENCHMARK_CAPTURE(ft_history, open_03, "open", 0.3)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Arg(10'000)
+    ->Iterations(1);
 BENCHMARK_CAPTURE(ft_history, open_06, "open", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
 BENCHMARK_CAPTURE(ft_history, burst, "burst", 0.6)->Arg(1000)->Arg(10'000)->Iterations(1);
+BENCHMARK_CAPTURE(tree_history, open_03, "open", 0.3)->Arg(1000)->Arg(10'000)->Iterations(1);
 BENCHMARK_CAPTURE(tree_history, open_06, "open", 0.6)->Arg(1000)->Arg(3000)->Iterations(1);
 
 /// Bytes of the heap for each of so many live flows, told and committed in 100 batches, whose

@@ -82,12 +82,13 @@ constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
   return static_cast<Work>(mark - now);
 }
 
-enum class State : std::uint8_t { not_started, running, finished, cancelled };
+/// A flow that is withdrawn was cancelled before its start.
+enum class State : std::uint8_t { not_started, running, finished, cancelled, withdrawn };
 
 /// A flow's progress.
 struct Progress {
-  /// Running: the service of its link at which it ends; where its own cap holds it, the work that
-  /// was left at `since`.
+  /// Where a link holds it: the service of that link at which it ends. Otherwise the work that was
+  /// left at `since`.
   Service mark = 0;
   Ps since = 0;                 ///< when it took its bottleneck, or its state
   std::uint64_t last : 56 = 0;  ///< its record of `since` in the journal
@@ -127,9 +128,9 @@ enum class Kind : std::uint8_t { start, cancel, cap, capacity };
 /// of caps and capacities; changes of one thing at one instant apply in the order they were told.
 struct Input {
   Ps at;
-  std::uint64_t order;
+  std::uint64_t order;    ///< among starts, or among the others
   std::uint64_t id;       ///< flow or link
-  double value;           ///< size, or what it becomes
+  double value = 0.0;     ///< what a cap or a capacity becomes
   double previous = 0.0;  ///< what it was, once applied
   Kind kind;
   bool operator<(const Input& other) const noexcept {  // as a heap: the earliest on top
@@ -139,34 +140,36 @@ struct Input {
   }
 };
 
-/// What a flow was before an instant that gave it another bottleneck, or another state.
+/// What a flow was before an instant that gave it another bottleneck, or another state. What was
+/// left of it follows from what was left later, see Impl::past_left().
 struct Moved {
-  Work left;  ///< at the instant
-  Slot slot;
-  std::uint32_t bottleneck;  ///< none if it was not running
+  std::uint32_t slot : 24;
+  std::uint32_t ends : 1 = 0;  ///< whether it had ended after the instant
+  std::uint32_t bottleneck;    ///< none if it was not running
   std::uint32_t age = 0, back = 0;
+  static constexpr std::uint32_t max_back = std::numeric_limits<std::uint32_t>::max();
+
+  Moved(Slot of, std::uint32_t from) : slot{of & 0xFFFFFF}, bottleneck{from} {}
 };
-static_assert(sizeof(Moved) == 32);
+static_assert(sizeof(Moved) == 16);
 
 /// The key of a link before an instant that changed it.
-struct Shifted {
-  double level;
-  std::uint32_t link;
-  std::uint32_t depth;  ///< void_depth if it had none
-  std::uint32_t age = 0, back = 0;
-
-  static constexpr std::uint32_t void_depth = std::numeric_limits<std::uint32_t>::max();
+struct [[gnu::packed]] alignas(4) Shifted {
+  double level;  ///< infinite if it had none
+  std::uint64_t link : 24;
+  std::uint64_t depth : 16;
+  std::uint64_t back : 24 = 0;
+  std::uint32_t age = 0;
+  static constexpr std::uint32_t max_back = (1U << 24) - 1;
 
   Shifted(std::uint32_t of, FillingKey key)
-      : level{key.level},
-        link{of},
-        depth{key.filling() ? void_depth : static_cast<std::uint32_t>(key.depth())} {}
+      : level{key.level}, link{of & 0xFFFFFF}, depth{key.depth() & FillingKey::max_depth} {}
   [[nodiscard]] FillingKey key() const noexcept {
-    if (depth == void_depth) return {};
+    if (level == std::numeric_limits<double>::infinity()) return {};
     return {level, std::uint64_t{depth} << 24 | link};
   }
 };
-static_assert(sizeof(Shifted) == 24);
+static_assert(sizeof(Shifted) == 20);
 
 /// A record of a flow, and the instant.
 struct Past {
@@ -209,6 +212,16 @@ struct Followed {
   double least;  ///< of its levels from the beginning
   std::vector<PastShift> future;
 };
+
+/// A flow that ends after a replay begins, and one of 64 bits for each of its links: enough to rule
+/// out that it uses most others.
+struct Left {
+  std::uint64_t links;
+  Slot slot;
+};
+[[nodiscard]] constexpr std::uint64_t bit_of(std::uint32_t link) noexcept {
+  return std::uint64_t{1} << link % 64;
+}
 
 /// Something due at an instant, for the earliest first.
 struct Due {
@@ -274,7 +287,6 @@ class FlowNetwork::Impl {
         groups_(view_.link_count()),
         observers_{std::make_shared<std::vector<FlowObserver*>>()},
         marks_(view_.link_count()),
-        left_(view_.link_count()),
         followed_of_(view_.link_count()),
         stray_on_(view_.link_count()),
         excess_(view_.link_count()) {
@@ -318,14 +330,15 @@ class FlowNetwork::Impl {
       rewound_of_.emplace_back();
     }
     progress_[slot] = {};
+    progress_[slot].mark =
+        static_cast<Service>(work_of(static_cast<double>(spec.size.count()), spec.shares));
     identities_[slot] = {id, latency};
     if (routed)
       end_points_.insert_or_assign(slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, {}});
     else if (spec.router && view_.router())
       end_points_.insert_or_assign(
           slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, std::move(spec.router)});
-    tell({to_ps(spec.start), next_order_++, id, static_cast<double>(spec.size.count()), 0.0,
-          Kind::start});
+    tell({.at = to_ps(spec.start), .order = id, .id = id, .kind = Kind::start});
     return FlowId{id};
   }
 
@@ -340,7 +353,7 @@ class FlowNetwork::Impl {
     }
     if (to_ps(at) <= last_instant_ && !replays_by_difference(kind, to_ps(at), id, value))
       undo_for_late_ = true;
-    tell({to_ps(at), next_order_++, id, value, 0.0, kind});
+    tell({.at = to_ps(at), .order = next_order_++, .id = id, .value = value, .kind = kind});
   }
 
   [[nodiscard]] Time now() const noexcept { return to_time(now_); }
@@ -394,22 +407,25 @@ class FlowNetwork::Impl {
     return slot ? solver_.uses(*slot) : std::vector<LinkUse>{};
   }
 
-  [[nodiscard]] Checkpoint checkpoint() const { return {now(), next_order_}; }
+  [[nodiscard]] Checkpoint checkpoint() const {
+    return {now(), next_order_, first_cell_ + cells_.size()};
+  }
 
   void rollback(const Checkpoint& checkpoint) {
     PHANTORA_EXPECTS(checkpoint.now <= now(), "a checkpoint lies in the past");
     check_committed(checkpoint.now);
-    const auto later = [&](const Input& in) { return in.order >= checkpoint.inputs; };
+    const auto later = [&](const Input& in) {
+      return in.order >= (in.kind == Kind::start ? checkpoint.flows : checkpoint.inputs);
+    };
     Ps from = to_ps(checkpoint.now) + 1;
     for (std::uint64_t i = applied_.begin(); i < applied_.end(); ++i)
       if (later(applied_[i])) from = std::min(from, applied_[i].at);
+    const std::uint64_t flows = first_cell_ + cells_.size();
+    for (std::uint64_t id = std::max(checkpoint.flows, first_cell_); id < flows; ++id)
+      if (const auto slot = slot_of(id)) from = std::min(from, start_of(*slot));
     undo_from(from);
-    for (const Input& in : pending_) {
-      if (later(in) && in.kind == Kind::start) {
-        release(*slot_of(in.id));
-        cells_[static_cast<std::size_t>(in.id - first_cell_)] = gone;
-      }
-    }
+    for (const Input& in : pending_)
+      if (later(in) && in.kind == Kind::start) release(*slot_of(in.id));
     std::erase_if(pending_, later);
     std::make_heap(pending_.begin(), pending_.end());
     next_order_ = checkpoint.inputs;
@@ -422,32 +438,21 @@ class FlowNetwork::Impl {
     catch_up();
     if (to_ps(gvt) <= committed_) return;
     committed_ = to_ps(gvt);
-    while (!ended_.empty() && ended_.front().at < committed_) {
-      const Due ended = ended_.front();
-      std::pop_heap(ended_.begin(), ended_.end());
-      ended_.pop_back();
-      const auto slot = slot_of(ended.what);
-      if (!slot) continue;
-      // A replay may have found another end for it.
-      const Progress& progress = progress_[*slot];
-      if (!progress.ended() || progress.since != ended.at) continue;
-      cells_[static_cast<std::size_t>(ended.what - first_cell_)] =
-          progress.state() == State::finished ? progress.since + identities_[*slot].latency.count()
-                                              : gone;
-      release(*slot);
-    }
+    moves_.drop_before(committed_, [&](std::uint64_t record) {
+      const Moved& it = moves_[record];
+      if (it.ends && progress_[it.slot].last == record) release(it.slot);
+    });
+    shifts_.drop_before(committed_, [](std::uint64_t) {});
     const auto old = [&](const auto& it) { return it.at < committed_; };
-    moves_.drop_before(committed_);
-    shifts_.drop_before(committed_);
     applied_.drop_while(old);
     routes_.drop_while(old);
     for (FlowObserver* it : *observers_) it->on_commit(gvt);
   }
 
   void forget(std::uint64_t id) {
+    PHANTORA_EXPECTS(!slot_of(id), "a flow is forgotten after it ended in committed time");
     const Ps cell = cell_of(id);
-    PHANTORA_EXPECTS(cell >= 0 || cell <= gone,
-                     "a flow is forgotten after it ended in committed time");
+    if (cell < 0 && cell > gone) release(static_cast<Slot>(-1 - cell));
     cells_[static_cast<std::size_t>(id - first_cell_)] = forgotten;
     while (!cells_.empty() && cells_.front() == forgotten) {
       cells_.pop_front();
@@ -457,8 +462,7 @@ class FlowNetwork::Impl {
 
   [[nodiscard]] std::size_t history_bytes() const noexcept {
     std::size_t bytes = moves_.bytes() + shifts_.bytes() + applied_.size() * sizeof(Input) +
-                        routes_.size() * sizeof(Rerouted) + ended_.size() * sizeof(Due);
-    for (const std::vector<Slot>& left : left_) bytes += left.size() * sizeof(Slot);
+                        routes_.size() * sizeof(Rerouted);
     for (const LinkHistory& history : histories_) bytes += history.bytes();
     return bytes;
   }
@@ -474,11 +478,6 @@ class FlowNetwork::Impl {
   [[nodiscard]] const FlowStatistics& statistics() const noexcept { return statistics_; }
 
  private:
-  /// A flow to be put back, and the bottleneck that it had; none if it was not there.
-  struct Undone {
-    Slot slot;
-    std::uint32_t bottleneck;
-  };
   /// A flow that observers are told of.
   struct Told {
     Slot slot;
@@ -499,10 +498,25 @@ class FlowNetwork::Impl {
     PHANTORA_EXPECTS(id < first_cell_ + cells_.size(), "a flow of this network");
     return id < first_cell_ ? forgotten : cells_[static_cast<std::size_t>(id - first_cell_)];
   }
+  /// Of a flow that did not end in committed time.
   [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t id) const {
     const Ps cell = cell_of(id);
     if (cell >= 0 || cell <= gone) return std::nullopt;
-    return static_cast<Slot>(-1 - cell);
+    const auto slot = static_cast<Slot>(-1 - cell);
+    if (progress_[slot].ended() && progress_[slot].since < committed_) return std::nullopt;
+    return slot;
+  }
+
+  /// When a flow started; none if it did not. @throws CommitError if that is no longer known
+  [[nodiscard]] Ps start_of(Slot slot) const {
+    const Progress& progress = progress_[slot];
+    if (progress.state() == State::not_started || progress.state() == State::withdrawn) return none;
+    Ps since = progress.since;
+    for (std::uint64_t it = progress.last; moves_.keeps(it); it = moves_.previous(it)) {
+      if (moves_[it].bottleneck == MaxMin::none) return since;
+      since -= moves_.age(it);
+    }
+    throw CommitError{"a flow told since the checkpoint has started in committed time"};
   }
 
   void tell(const Input& input) {
@@ -545,22 +559,21 @@ class FlowNetwork::Impl {
   }
 
   void execute(Ps at) {
-    if (at <= last_instant_) replay_end_ = last_instant_;
+    if (at <= last_instant_ && !replaying()) begin_replay(at);
     solver_.set_instant(at);
     now_solved_ = at;
     find_due(at);
     bool changes = adopt(at) || !due_.empty();
     for (const Slot slot : due_) end(slot, at, State::finished);
-    bool links_changed = false;
+    links_changed_ = false;
     while (!pending_.empty() && pending_.front().at == at) {
       std::pop_heap(pending_.begin(), pending_.end());
       Input input = pending_.back();
       pending_.pop_back();
-      links_changed |= apply(input);
-      applied_.push(input);
+      if (apply(input)) applied_.push(input);
       changes = true;
     }
-    if (links_changed) reroute(at);
+    if (links_changed_) reroute(at);
     if (changes) {
       ++statistics_.events;
       statistics_.replayed_events += at <= last_instant_;
@@ -754,17 +767,17 @@ class FlowNetwork::Impl {
     }
     // The instant may have changed it already.
     if (progress.since != at || !moves_.keeps(progress.last)) {
-      progress.record(moves_.push({left, slot, from}, at, progress.last, at - progress.since));
+      progress.record(moves_.push({slot, from}, at, progress.last, at - progress.since));
       progress.since = at;
     }
     return left;
   }
-  /// As above, for a flow that is not running. @param left  of it, when it starts
-  void record_not_running(Slot slot, Ps at, Work left) {
+  /// As above, for a flow that has not started.
+  void record_not_started(Slot slot, Ps at, State becomes) {
     Progress& progress = progress_[slot];
-    progress.record(moves_.push({left, slot, MaxMin::none}, at, progress.last, 0));
-    progress.mark = static_cast<Service>(left);
+    progress.record(moves_.push({slot, MaxMin::none}, at, 0, 0));
     progress.since = at;
+    progress.become(becomes);
   }
 
   /// Sees to it that the journal says what the key of a link is before an instant that changes it.
@@ -826,7 +839,19 @@ class FlowNetwork::Impl {
                                                               : &followed_[followed_of_[link] - 1];
   }
 
+  void begin_replay(Ps at) {
+    replay_end_ = last_instant_;
+    for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
+      const Moved& it = moves_[i];
+      if (!it.ends || progress_[it.slot].last != i || progress_[it.slot].since <= at) continue;
+      std::uint64_t links = 0;
+      solver_.for_each_link(it.slot, [&](std::uint32_t link) { links |= bit_of(link); });
+      left_.push_back({links, it.slot});
+    }
+  }
+
   void finish_replay() {
+    left_.clear();
     for (const std::uint32_t link : marked_) {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
@@ -846,8 +871,6 @@ class FlowNetwork::Impl {
     }
     followed_count_ = 0;
     const Ps end = std::exchange(replay_end_, -1);
-    moves_ordered_from_ = moves_.end();
-    shifts_ordered_from_ = shifts_.end();
     // All marks are of the present again.
     for (const std::uint32_t link : found_) {
       groups_[link].first_known = false;
@@ -869,7 +892,8 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
     flows_on_.clear();
     solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
-    flows_on_.insert(flows_on_.end(), left_[link].begin(), left_[link].end());
+    for (const Left& it : left_)
+      if (it.links & bit_of(link) && solver_.uses_link(it.slot, link)) flows_on_.push_back(it.slot);
     for (const Slot slot : flows_on_) rewind(slot, at);
     for (const Slot slot : flows_on_) follow(solver_.bottleneck(slot), at);
     follow(link, at);
@@ -920,21 +944,12 @@ class FlowNetwork::Impl {
   /// Takes the key of a link back to an instant, if it has changed since.
   void follow(std::uint32_t link, Ps at) {
     if (link >= MaxMin::own_cap || followed(link)) return;
-    const Group& now = groups_[link];
-    if (!shifts_.keeps(now.last) || now.since <= at) return;
+    if (!shifts_.keeps(groups_[link].last) || groups_[link].since <= at) return;
     Followed& group = add_followed(link, solver_.key(link));
-    std::uint64_t it = now.last;
-    Ps changed = now.since;
-    Service service = now.service;
-    while (shifts_.keeps(it) && changed > at) {
-      group.future.push_back({it, changed, service});
-      const FillingKey key = shifts_[it].key();
-      group.least = std::min(group.least, key.level);
-      const Ps age = shifts_.age(it);
-      service -= served(pace_of(key), age);
-      changed -= age;
-      it = shifts_.previous(it);
-    }
+    look_back(link, at, [&](const PastShift& it) {
+      group.future.push_back(it);
+      group.least = std::min(group.least, shifts_[it.record].key().level);
+    });
     solver_.restore_key(link, past_key(group));
     schedule(group.future.back().at, group_due + (followed_of_[link] - 1));
   }
@@ -957,14 +972,57 @@ class FlowNetwork::Impl {
     return group.future.empty() ? group.last : shifts_[group.future.back().record].key();
   }
 
+  /// Calls visit(it) for each change of the key of a link after an instant, the last one first.
+  template <class Visit>
+  void look_back(std::uint32_t link, Ps after, Visit visit) const {
+    const Group& group = groups_[link];
+    PastShift it{group.last, group.since, group.service};
+    while (shifts_.keeps(it.record) && it.at > after) {
+      visit(it);
+      const Ps age = shifts_.age(it.record);
+      it.service -= served(pace_of(shifts_[it.record].key()), age);
+      it.at -= age;
+      it.record = shifts_.previous(it.record);
+    }
+  }
+
+  /// The service of a group before a change of its key.
+  [[nodiscard]] Service service_before(const PastShift& change, Ps at) const {
+    return change.service - served(pace_of(shifts_[change.record].key()), change.at - at);
+  }
+
   /// The service of a group at an instant not before the present one, as that was known before.
   [[nodiscard]] Service past_service(const Followed& group, Ps at) const {
-    for (std::size_t i = group.future.size(); i-- > 0;) {
-      const PastShift& next = group.future[i];
-      if (next.at >= at)
-        return next.service - served(pace_of(shifts_[next.record].key()), next.at - at);
+    const auto next =
+        std::partition_point(group.future.begin(), group.future.end(),
+                             [&](const PastShift& change) { return change.at >= at; });
+    return next == group.future.begin() ? group.end.service_at(at)
+                                        : service_before(*(next - 1), at);
+  }
+  [[nodiscard]] Service past_service(std::uint32_t link, Ps at) const {
+    if (const Followed* group = followed(link)) return past_service(*group, at);
+    Service service = groups_[link].service_at(at);
+    look_back(link, at, [&](const PastShift& change) { service = service_before(change, at); });
+    return service;
+  }
+
+  /// What was left of a flow at an instant up to its next record, and not before the present one,
+  /// as that was known before: what is left in the end, and what its groups have moved until then.
+  [[nodiscard]] Work past_left(const Rewound& flow, Ps at) const {
+    const Progress& end = progress_[flow.slot];
+    const Ps last = flow.future.empty() ? at : flow.future.front().at;
+    Service left = end.mark - (flow.last < MaxMin::own_cap ? past_service(flow.last, last) : 0);
+    for (std::size_t i = 0; i < flow.future.size(); ++i) {
+      const Ps until = flow.future[i].at;
+      const Ps from = i + 1 < flow.future.size() ? flow.future[i + 1].at : at;
+      const std::uint32_t bottleneck = moves_[flow.future[i].record].bottleneck;
+      if (bottleneck < MaxMin::own_cap) {
+        left += past_service(bottleneck, until) - past_service(bottleneck, from);
+      } else if (bottleneck == MaxMin::own_cap) {
+        left += served(cap_pace(flow.slot), until - from);
+      }
     }
-    return group.end.service_at(at);
+    return static_cast<Work>(left);
   }
 
   void schedule(Ps at, std::uint64_t index) {
@@ -1036,6 +1094,7 @@ class FlowNetwork::Impl {
       adopted_.push_back(flow.slot);
       if (const Followed* group = followed(to); group && group->differs) {
         // The marks of that group are not what they were.
+        const auto left = static_cast<Service>(past_left(flow, at));
         flow.differs = true;
         flow.counted = least_rate(flow);
         Progress& progress = progress_[flow.slot];
@@ -1043,7 +1102,7 @@ class FlowNetwork::Impl {
         progress.become(State::running);
         progress.since = at;
         progress.record(first.record);
-        progress.mark = service_at(to, at) + static_cast<Service>(moves_[first.record].left);
+        progress.mark = service_at(to, at) + left;
         stale(to);
       }
     } else if (!flow.astray && to != MaxMin::none &&
@@ -1084,36 +1143,32 @@ class FlowNetwork::Impl {
   void differ(Rewound& flow) {
     flow.differs = true;
     flow.counted = least_rate(flow);
+    take_back(flow);
+  }
+
+  /// Makes the progress of a flow what it was before its next record.
+  void take_back(const Rewound& flow) {
     if (flow.future.empty()) return;
     const Past next = flow.future.back();
-    const Moved& before = moves_[next.record];
+    const std::uint32_t bottleneck = moves_[next.record].bottleneck;
     Progress& progress = progress_[flow.slot];
+    progress.mark = static_cast<Service>(past_left(flow, next.at));
     progress.since = next.at - moves_.age(next.record);
     progress.record(moves_.previous(next.record));
-    progress.mark = static_cast<Service>(before.left);
-    progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
+    progress.become(bottleneck == MaxMin::none ? State::not_started : State::running);
     drop_cap_end(flow.slot);
-    if (before.bottleneck == MaxMin::own_cap) {
+    if (bottleneck == MaxMin::own_cap) {
       progress.mark += served(cap_pace(flow.slot), next.at - progress.since);
       find_cap_end(flow.slot);
-    } else if (before.bottleneck != MaxMin::none) {
-      const Followed* group = followed(before.bottleneck);
-      progress.mark +=
-          group ? past_service(*group, next.at) : groups_[before.bottleneck].service_at(next.at);
-      stale(before.bottleneck);
+    } else if (bottleneck != MaxMin::none) {
+      progress.mark += past_service(bottleneck, next.at);
+      stale(bottleneck);
     }
   }
 
   /// From here on the service of a group is not what it was, and the marks of all its flows.
   void differ(Followed& group) {
-    Group& now = groups_[group.link];
-    if (!group.future.empty()) {
-      const PastShift& next = group.future.back();
-      now.pace = pace_of(shifts_[next.record].key());
-      now.since = next.at - shifts_.age(next.record);
-      now.service = next.service - served(now.pace, next.at - now.since);
-      now.last = shifts_.previous(next.record);
-    }
+    take_back(group);
     solver_.for_each_in_group(group.link, [&](Slot slot) {
       Rewound* known = rewound_flow(slot);
       Rewound& flow = known ? *known : add_rewound(slot, group.link);
@@ -1121,6 +1176,17 @@ class FlowNetwork::Impl {
     });
     group.differs = true;
     stale(group.link);
+  }
+
+  /// Makes the service of a group what it was before its next record.
+  void take_back(const Followed& group) {
+    if (group.future.empty()) return;
+    const PastShift& next = group.future.back();
+    Group& now = groups_[group.link];
+    now.pace = pace_of(shifts_[next.record].key());
+    now.since = next.at - shifts_.age(next.record);
+    now.service = service_before(next, now.since);
+    now.last = shifts_.previous(next.record);
   }
 
   /// Takes a flow back to an instant that something told late changes it at.
@@ -1135,12 +1201,9 @@ class FlowNetwork::Impl {
     if (const Followed* group = followed(link)) return group->least;
     // No flow in step with its past is in this group as yet; some will be.
     double least = solver_.key_before(link).level;
-    Ps since = groups_[link].since;
-    for (std::uint64_t it = groups_[link].last; shifts_.keeps(it) && since > now_solved_;
-         it = shifts_.previous(it)) {
-      least = std::min(least, shifts_[it].level);
-      since -= shifts_.age(it);
-    }
+    look_back(link, now_solved_, [&](const PastShift& it) {
+      least = std::min(least, shifts_[it.record].key().level);
+    });
     return least;
   }
   [[nodiscard]] double least_rate(Slot slot, std::uint32_t bottleneck) const {
@@ -1236,32 +1299,18 @@ class FlowNetwork::Impl {
 
   /// Takes a flow out of the network, for good unless undone.
   void end(Slot slot, Ps at, State how) {
+    Progress& progress = progress_[slot];
     if (solver_.present(slot)) {
       leave_group(slot, solver_.bottleneck(slot), at);
       solver_.remove(slot);
+      progress.become(how);
     } else {
-      record_not_running(slot, at, 0);
+      record_not_started(slot, at, State::withdrawn);
     }
-    progress_[slot].become(how);
-    ended_.push_back({at, identities_[slot].id});
-    std::push_heap(ended_.begin(), ended_.end());
-    solver_.for_each_link(slot, [&](std::uint32_t link) { note_left(link, slot); });
+    moves_[progress.last].ends = 1;
   }
 
-  /// Keeps a flow known to a link that it has left. The list may name other flows besides.
-  void note_left(std::uint32_t link, Slot slot) {
-    std::vector<Slot>& left = left_[link];
-    // A replay may end a flow that had ended before.
-    if (replaying() && std::find(left.begin(), left.end(), slot) != left.end()) return;
-    if (left.size() == left.capacity()) {
-      std::erase_if(left, [&](Slot it) {
-        return !progress_[it].ended() || progress_[it].since < committed_;
-      });
-    }
-    left.push_back(slot);
-  }
-
-  /// @return whether a link went down or came up.
+  /// @return whether it is to be kept, to be taken back; of starts the journal says enough.
   bool apply(Input& input) {
     if (input.kind != Kind::start) last_other_ = std::max(last_other_, input.at);
     if (input.kind == Kind::capacity) {
@@ -1275,20 +1324,20 @@ class FlowNetwork::Impl {
       const bool was_up = input.previous > 0, is_up = input.value > 0;
       if (was_up && !is_up) down_.push_back(link);
       if (!was_up && is_up) std::erase(down_, link);
-      return was_up != is_up;
+      links_changed_ |= was_up != is_up;
+      return true;
     }
     const auto slot = slot_of(input.id);
-    if (!slot) return false;
+    if (!slot) return true;
     if (replaying() && input.kind == Kind::cancel) part_from_past(*slot, input.at);
     Progress& progress = progress_[*slot];
     switch (input.kind) {
       case Kind::start:
-        if (progress.state() == State::cancelled) break;
-        record_not_running(*slot, input.at, work_of(input.value, solver_.shares(*slot)));
-        progress.become(State::running);
+        if (progress.state() == State::withdrawn) break;
+        record_not_started(*slot, input.at, State::running);
         choose_route(*slot, input.at);
         solver_.insert(*slot);
-        break;
+        return false;
       case Kind::cancel:
         if (!progress.ended()) end(*slot, input.at, State::cancelled);
         break;
@@ -1301,7 +1350,7 @@ class FlowNetwork::Impl {
       case Kind::capacity:
         break;
     }
-    return false;
+    return true;
   }
 
   [[nodiscard]] RouteRequest request(const EndPoints& ends) {
@@ -1372,9 +1421,25 @@ class FlowNetwork::Impl {
       take_back(routes_.back(), at);
       routes_.cut_back(routes_.end() - 1);
     }
-    undo_moves(at, first);
-    undo_shifts(at, first);
-    for (const Undone& it : undone_) put_back(it, at);
+    const std::uint64_t first_shift = shifts_.first_since(at), first_move = moves_.first_since(at);
+    for (std::uint64_t i = first_shift; i <= shifts_.end(); ++i) follow(shifts_[i].link, at - 1);
+    for (std::uint64_t i = first_move; i <= moves_.end(); ++i)
+      if (progress_[moves_[i].slot].last == i) first = std::min(first, undo(moves_[i].slot, at));
+    for (std::size_t i = 0; i < followed_count_; ++i) {
+      first = std::min(first, followed_[i].future.back().at);
+      undo(followed_[i], at);
+    }
+    followed_count_ = 0;
+    agenda_.clear();
+    const auto cut = [&](auto& journal, std::uint64_t from, auto is_last) {
+      std::uint64_t kept = journal.end();
+      while (kept >= from && !is_last(kept)) --kept;
+      journal.cut_back(kept, at - 1);
+    };
+    cut(moves_, first_move,
+        [&](std::uint64_t record) { return progress_[moves_[record].slot].last == record; });
+    cut(shifts_, first_shift,
+        [&](std::uint64_t record) { return groups_[shifts_[record].link].last == record; });
     find_ends(at - 1);
     solver_.settle();
     last_instant_ = at - 1;
@@ -1383,103 +1448,38 @@ class FlowNetwork::Impl {
     for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
   }
 
-  /// Takes the progress of flows back to before an instant, while all groups are of the present.
-  void undo_moves(Ps at, Ps& first) {
-    undone_.clear();
-    std::uint64_t kept = moves_.begin();
-    for (std::uint64_t i = moves_.end(); moves_.keeps(i); --i) {
-      const Slot slot = moves_[i].slot;
-      Progress& progress = progress_[slot];
-      if (progress.last != i) continue;  // void, or before a record that is kept
-      if (progress.since < at) {
-        kept = std::max(kept, i);
-        if (i > moves_ordered_from_) break;
-        continue;
-      }
-      Ps recorded;
-      std::uint64_t record;
-      do {
-        recorded = progress.since;
-        record = progress.last;
-        progress.since -= moves_.age(record);
-        progress.record(moves_.previous(record));
-      } while (moves_.keeps(progress.last) && progress.since >= at);
-      first = std::min(first, recorded);
-      const Moved& before = moves_[record];
-      progress.mark = static_cast<Service>(before.left);
-      progress.become(before.bottleneck == MaxMin::none ? State::not_started : State::running);
-      if (before.bottleneck == MaxMin::own_cap) {
-        progress.mark += served(cap_pace(slot), recorded - progress.since);
-      } else if (before.bottleneck != MaxMin::none) {
-        progress.mark += recorded_service(before.bottleneck, recorded);
-      }
-      undone_.push_back({slot, before.bottleneck});
-    }
-    moves_.cut_back(kept, at - 1);
-    moves_ordered_from_ = std::min(moves_ordered_from_, kept);
-  }
-
-  /// The service of a group at an instant in uncommitted time.
-  [[nodiscard]] Service recorded_service(std::uint32_t link, Ps at) const {
-    const Group& group = groups_[link];
-    Service service = group.service;
-    Work pace = group.pace;
-    Ps since = group.since;
-    for (std::uint64_t it = group.last; since > at; it = shifts_.previous(it)) {
-      const Ps age = shifts_.age(it);
-      pace = pace_of(shifts_[it].key());
-      service -= served(pace, age);
-      since -= age;
-    }
-    return service + served(pace, at - since);
-  }
-
-  void undo_shifts(Ps at, Ps& first) {
-    std::uint64_t kept = shifts_.begin();
-    for (std::uint64_t i = shifts_.end(); shifts_.keeps(i); --i) {
-      const std::uint32_t link = shifts_[i].link;
-      Group& group = groups_[link];
-      if (group.last != i) continue;
-      if (group.since < at) {
-        kept = std::max(kept, i);
-        if (i > shifts_ordered_from_) break;
-        continue;
-      }
-      FillingKey key;
-      do {
-        first = std::min(first, group.since);
-        key = shifts_[group.last].key();
-        const Ps age = shifts_.age(group.last);
-        group.service -= served(pace_of(key), age);
-        group.since -= age;
-        group.last = shifts_.previous(group.last);
-      } while (shifts_.keeps(group.last) && group.since >= at);
-      group.pace = pace_of(key);
-      solver_.for_each_crossed(link, [&](std::uint32_t on) { forget_from(on, at); });
-      solver_.restore_key(link, key);
-      stale(link);
-    }
-    shifts_.cut_back(kept, at - 1);
-    shifts_ordered_from_ = std::min(shifts_ordered_from_, kept);
-  }
-
-  /// Gives a flow the bottleneck that it had.
-  void put_back(const Undone& it, Ps at) {
+  /// Makes a flow what it was before an instant. @return when it became something else.
+  Ps undo(Slot slot, Ps at) {
     const auto leave_or_join = [&](std::uint32_t bottleneck) {
       if (bottleneck >= MaxMin::own_cap) return;
       groups_[bottleneck].first_known = false;
       stale(bottleneck);
     };
-    leave_or_join(solver_.bottleneck(it.slot));
-    leave_or_join(it.bottleneck);
-    drop_cap_end(it.slot);
-    if (it.bottleneck != MaxMin::none) {
-      solver_.restore(it.slot, it.bottleneck);
-      if (it.bottleneck == MaxMin::own_cap) find_cap_end(it.slot);
-    } else if (solver_.present(it.slot)) {
-      solver_.withdraw(it.slot);
+    const State state = progress_[slot].state();
+    leave_or_join(solver_.bottleneck(slot));
+    rewind(slot, at - 1);
+    const Rewound* flow = rewound_flow(slot);
+    if (!flow) return none;
+    const Ps next = flow->future.back().at;
+    take_back(*flow);
+    --rewound_count_;
+    rewound_of_[slot] = 0;
+    leave_or_join(solver_.bottleneck(slot));
+    solver_.for_each_link(slot, [&](std::uint32_t link) { forget_from(link, at); });
+    if (progress_[slot].state() == State::not_started && state != State::withdrawn) {
+      const std::uint64_t id = identities_[slot].id;
+      tell({.at = next, .order = id, .id = id, .kind = Kind::start});
     }
-    solver_.for_each_link(it.slot, [&](std::uint32_t link) { forget_from(link, at); });
+    return next;
+  }
+
+  /// Makes a group what it was before an instant to which it has been followed.
+  void undo(const Followed& group, Ps at) {
+    take_back(group);
+    followed_of_[group.link] = 0;
+    groups_[group.link].first_known = false;
+    stale(group.link);
+    solver_.for_each_crossed(group.link, [&](std::uint32_t on) { forget_from(on, at); });
   }
 
   void take_back(const Input& input) {
@@ -1491,7 +1491,10 @@ class FlowNetwork::Impl {
       if (was_up && !is_up) std::erase(down_, link);
       if (!was_up && is_up) down_.push_back(link);
     } else if (input.kind == Kind::cap) {
-      if (const auto slot = slot_of(input.id)) solver_.restore_cap(*slot, input.previous);
+      if (const auto slot = slot_of(input.id)) {
+        undo(*slot, input.at + 1);  // while the cap is what it has been since
+        solver_.restore_cap(*slot, input.previous);
+      }
     }
     tell(input);
   }
@@ -1512,7 +1515,12 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, at - 1);
   }
 
+  /// Lets go of a flow that has ended for good, or will never have been.
   void release(Slot slot) {
+    const Progress progress = std::exchange(progress_[slot], {});
+    const Identity& identity = identities_[slot];
+    cells_[static_cast<std::size_t>(identity.id - first_cell_)] =
+        progress.state() == State::finished ? progress.since + identity.latency.count() : gone;
     end_points_.erase(slot);
     solver_.erase(slot);
   }
@@ -1571,7 +1579,6 @@ class FlowNetwork::Impl {
   Journal<Shifted> shifts_;
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
-  std::vector<Due> ended_;  ///< a heap of flows by their ends, and of ends that are void
   std::shared_ptr<std::vector<FlowObserver*>> observers_;
   std::vector<LinkHistory> histories_;
   bool selective_ = true;
@@ -1584,8 +1591,8 @@ class FlowNetwork::Impl {
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
   std::vector<std::uint8_t> marks_;
   std::vector<std::uint32_t> marked_;
-  std::vector<std::vector<Slot>> left_;  ///< of each link, flows that ended in uncommitted time
-  std::vector<Rewound> rewound_;         ///< the first rewound_count_ are in use
+  std::vector<Left> left_;  ///< the flows that have ended since the replay began, as far as known
+  std::vector<Rewound> rewound_;  ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
   std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound
   std::vector<Followed> followed_;         ///< the first followed_count_ are in use
@@ -1599,19 +1606,16 @@ class FlowNetwork::Impl {
   std::vector<std::uint32_t> adopted_groups_;
   std::vector<std::uint32_t> due_links_;
   std::vector<Slot> due_;
-  std::vector<Undone> undone_;
   std::vector<Told> told_;
   std::vector<std::uint32_t> stray_on_;  ///< of each link, how many flows have gone astray
   std::vector<std::uint32_t> affected_;
   std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
-  // From these records on, the journals are in order of time.
-  std::uint64_t moves_ordered_from_ = 0, shifts_ordered_from_ = 0;
-
   Ps now_ = 0;
   Ps committed_ = 0;
   Ps last_instant_ = -1;
   Ps now_solved_ = -1;          ///< the instant that is being executed
   Ps last_other_ = -1;          ///< the last instant with another input than starts
+  bool links_changed_ = false;  ///< whether a link went down or came up at the present instant
   bool undo_for_late_ = false;  ///< an input is pending that cannot be replayed by difference
   std::exception_ptr error_;
   FlowStatistics statistics_;

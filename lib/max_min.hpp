@@ -166,6 +166,13 @@ class MaxMin {
     for (std::uint32_t i = 0; i < links_[link].own; ++i) visit(entries[i].flow);
   }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
+  [[nodiscard]] bool uses_link(Slot flow, std::uint32_t link) const noexcept {
+    const Word* uses = uses_of(flow);
+    const Word* end = uses + flow_at(flow).count;
+    const Word* it =
+        std::partition_point(uses, end, [&](const Word& word) { return word.use.link < link; });
+    return it != end && it->use.link == link;
+  }
   /// Calls visit(link) for each link of the flow.
   template <class Visit>
   void for_each_link(Slot flow, Visit visit) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "room.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +13,10 @@ namespace phantora {
 template <class T>
 class Trail {
  public:
-  void push(T item) { items_.push_back(std::move(item)); }
+  void push(T item) {
+    make_room(items_, 1);
+    items_.push_back(std::move(item));
+  }
   [[nodiscard]] std::uint64_t end() const noexcept { return dropped_ + items_.size(); }
   [[nodiscard]] std::uint64_t begin() const noexcept { return dropped_ + head_; }
   [[nodiscard]] bool empty() const noexcept { return head_ == items_.size(); }

@@ -855,6 +855,81 @@ TEST(FlowNetwork, RollbackForgetsWhatWasToldSince) {
   }
 }
 
+TEST(FlowNetwork, RollbackBringsBackWhatWasCancelledSince) {
+  // 1 MB at 1 GB/s takes 1 ms. One flow is cancelled before it starts, one at its start, one later.
+  FlowNetwork net = network({1e9, 1e9, 1e9});
+  std::vector<FlowId> flows;
+  for (std::uint32_t l = 0; l < 3; ++l)
+    flows.push_back(net.start({.size = 1_MB, .start = Time{10us}, .links = on({l})}));
+  net.advance_to(Time{1us});
+  const Checkpoint early = net.checkpoint();
+  const Duration cancelled[] = {5us, 10us, 300us};
+  for (std::size_t f = 0; f < 3; ++f) net.cancel(flows[f], Time{cancelled[f]});
+  for (const Duration until : {2us, 7us, 10us, 200us, 2000us}) {
+    net.advance_to(Time{until});
+    const Checkpoint late = net.checkpoint();
+    net.advance_to(never);
+    for (const FlowId flow : flows) EXPECT_FALSE(net.completion(flow));
+    net.rollback(late);
+    EXPECT_EQ(net.rate(flows[0]).bytes_per_second(), 0);
+    EXPECT_EQ(net.rate(flows[1]).bytes_per_second(), 0);
+    const bool runs = until >= 10us && until < 300us;
+    EXPECT_EQ(net.rate(flows[2]).bytes_per_second(), runs ? 1e9 : 0);
+  }
+  net.rollback(early);
+  net.advance_to(never);
+  for (const FlowId flow : flows) EXPECT_EQ(net.completion(flow), Time{1010us});
+}
+
+TEST(FlowNetwork, AFlowThatEndedInCommittedTimeIsGone) {
+  FlowNetwork net = network({1e9});
+  const FlowId flow = net.start({.size = 1_MB, .links = on({0})});
+  net.advance_to(Time{1ms});
+  net.commit(Time{1ms});
+  EXPECT_EQ(net.links(flow), on({0}));  // an instant is committed when it is past
+  EXPECT_THROW(net.forget(flow), std::logic_error);
+  net.advance_to(Time{2ms});
+  net.commit(Time{1ms} + Duration{1});
+  EXPECT_EQ(net.completion(flow), Time{1ms});
+  EXPECT_TRUE(net.links(flow).empty());
+  net.cancel(flow, Time{2ms});
+  net.set_rate_cap(flow, Time{2ms}, Bandwidth{1});
+  net.advance_to(Time{3ms});
+  EXPECT_EQ(net.completion(flow), Time{1ms});
+  net.forget(flow);
+}
+
+TEST(FlowNetwork, AFlowThatStartedInCommittedTimeIsNotRolledBack) {
+  // Told after the checkpoint, but of a time before it, which is then committed.
+  FlowNetwork net = network({1e9});
+  net.advance_to(Time{10us});
+  const Checkpoint checkpoint = net.checkpoint();
+  net.start({.size = 1_MB, .start = Time{5us}, .links = on({0})});
+  net.commit(Time{8us});
+  EXPECT_THROW(net.rollback(checkpoint), CommitError);
+}
+
+/// Needs no links to get anywhere.
+class Beam : public Router {
+ public:
+  [[nodiscard]] Route route(const RouteRequest&) const override { return {{}, 500ns}; }
+};
+
+TEST(FlowNetwork, AFlowWithoutLinksIsHeldByItsCapAlone) {
+  // 1 MB at 1 GB/s takes 1 ms; without a cap it is over at once.
+  FlowNetwork net{NetworkView{{Bandwidth{1}}, std::make_shared<Beam>()}};
+  const FlowId capped = net.start({.size = 1_MB, .start = Time{3us}, .rate_cap = Bandwidth{1e9}});
+  const FlowId free = net.start({.size = 1_MB, .start = Time{3us}});
+  net.advance_to(Time{2ms});
+  EXPECT_EQ(net.completion(capped), Time{1003us} + 500ns);
+  EXPECT_EQ(net.completion(free), Time{3us} + 500ns);
+  // The same told late.
+  const FlowId late = net.start({.size = 1_MB, .start = Time{4us}, .rate_cap = Bandwidth{1e9}});
+  const FlowId late_and_free = net.start({.size = 1_MB, .start = Time{4us}});
+  EXPECT_EQ(net.completion(late), Time{1004us} + 500ns);
+  EXPECT_EQ(net.completion(late_and_free), Time{4us} + 500ns);
+}
+
 TEST(FlowNetwork, CommittedTimeCannotChange) {
   FlowNetwork net = network({1e9});
   const FlowId a = net.start({.size = 1_MB, .links = on({0})});

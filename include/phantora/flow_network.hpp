@@ -71,7 +71,8 @@ class Subscription {
 /// A state to return to; valid for the network that made it, until a commit() beyond it.
 struct Checkpoint {
   Time now{};
-  std::uint64_t inputs = 0;
+  std::uint64_t inputs = 0;  ///< changes told before
+  std::uint64_t flows = 0;   ///< the first id that had not been given
 };
 
 /// Work done by a FlowNetwork since its construction.
@@ -146,7 +147,8 @@ class FlowNetwork {
 
   [[nodiscard]] Checkpoint checkpoint() const;
   /// Forgets everything told since the checkpoint and returns to its instant.
-  /// @throws CommitError if a commit() beyond its instant has happened.
+  /// @throws CommitError if a commit() beyond its instant has happened, or beyond the start of a
+  ///   flow told since.
   void rollback(const Checkpoint& checkpoint);
   /// Promises that nothing before `gvt` (<= now()) will be told or asked to change: frees history.
   /// Completions stay known until forgotten with forget().
