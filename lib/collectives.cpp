@@ -712,8 +712,15 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                                   const Capacity& capacity) const;
   [[nodiscard]] Route message_route(int from, int to, double overhead,
                                     const Capacity& capacity) const;
-  /// What a GPU does beside a message: nothing, receive if it sends, or both in one block.
-  enum class Traffic : std::uint8_t { one_way, two_way, paired };
+  /// What else GPUs move beside a message.
+  struct Traffic {
+    /// The part of it during which its blocks move another one as well, the other way.
+    double paired = 0;
+    /// What its receiver sends over what that gets, at most 1.
+    double returned = 0;
+    /// Whether its sender only sends and its receiver only receives.
+    bool one_way = false;
+  };
   /// How NCCL runs the messages of one GPU, alike and to `peers` others.
   struct Messages {
     Protocol protocol = Protocol::simple;
@@ -787,16 +794,20 @@ Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peer
   const auto p = static_cast<std::size_t>(it.protocol);
   const double step = message_step_bytes[p];
   const double sent = bytes * peers;
-  const bool paired = traffic == Traffic::paired, one_way = traffic == Traffic::one_way;
-  double rate = (paired ? message_channel_rate : unpaired_channel_rate)[p] * it.channels * peers;
-  it.latency_us = (one_way ? one_way_base_us : message_base_us)[p] + message_peer_us * (peers - 1);
+  const double paired = traffic.paired;
+  // Seconds per byte: first as long as both move, then alone.
+  double rate = it.channels * peers /
+                (paired / message_channel_rate[p] + (1 - paired) / unpaired_channel_rate[p]);
+  it.latency_us =
+      (traffic.one_way ? one_way_base_us : message_base_us)[p] + message_peer_us * (peers - 1);
   if (it.protocol == Protocol::ll) {
     rate = std::min(rate, messages_ll_rate);
-  } else if (!one_way) {
+  } else {
     const double nvlink = tuning_->shape().nvlink * 1e9;
-    const double share = paired && nvlink > 0 ? std::min(1.0, rate / nvlink) : 0;
-    it.latency_us += message_step_us * std::min(1.0, bytes / it.channels / step) +
-                     message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
+    const double share = nvlink > 0 ? paired * std::min(1.0, rate / nvlink) : 0;
+    it.latency_us +=
+        message_step_us * traffic.returned * std::min(1.0, bytes / it.channels / step) +
+        message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
   }
   it.rate = Bandwidth{rate / peers};
   return it;
@@ -805,23 +816,30 @@ Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peer
 CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
                                         std::span<const SendRecv> beside) const {
   CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  std::map<int, int> sent;  // messages of each rank
-  std::set<std::pair<int, int>> all;
-  std::set<int> sends, receives;
+  std::map<int, int> sent;                    // messages of each rank
+  std::map<std::pair<int, int>, double> all;  // bytes of each pair
+  std::map<int, double> sends, receives;      // bytes of each rank, to and from others
   int most = 0;
   for (const SendRecv& message : group) {
     PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
                          message.dst_rank < size(),
                      "a message joins ranks of the communicator");
     if (message.size <= Bytes{0}) continue;
-    all.emplace(message.src_rank, message.dst_rank);
+    all[{message.src_rank, message.dst_rank}] += static_cast<double>(message.size.count());
     if (message.src_rank != message.dst_rank) most = std::max(most, ++sent[message.src_rank]);
   }
-  for (const SendRecv& message : beside) all.emplace(message.src_rank, message.dst_rank);
-  for (const auto& [from, to] : all) {
-    sends.insert(from);
-    receives.insert(to);
+  for (const SendRecv& message : beside)
+    all[{message.src_rank, message.dst_rank}] += static_cast<double>(message.size.count());
+  for (const auto& [pair, bytes] : all) {
+    if (pair.first == pair.second) continue;
+    sends[pair.first] += bytes;
+    receives[pair.second] += bytes;
   }
+  // The part of a message that another one covers.
+  const auto covered = [&](double bytes, int from, int to) {
+    const auto it = all.find({from, to});
+    return it == all.end() ? 0.0 : std::min(1.0, it->second / bytes);
+  };
   // A rank's work of one round: what it sends `ahead` ranks on, and gets from as many before.
   std::map<int, std::map<int, int>> channels;
   const auto ahead_of = [this](int from, int to) { return (to - from + size()) % size(); };
@@ -830,22 +848,25 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
   for (const SendRecv& message : group) {
     if (message.size <= Bytes{0}) continue;
     const int from = message.src_rank, to = message.dst_rank, ahead = ahead_of(from, to);
-    const bool paired = from != to && (all.contains({(from - ahead + size()) % size(), from}) ||
-                                       all.contains({to, (to + ahead) % size()}));
-    const Messages how =
-        messages(static_cast<double>(message.size.count()), std::max(1, sent[from]),
-                 paired                                          ? Traffic::paired
-                 : receives.contains(from) || sends.contains(to) ? Traffic::two_way
-                                                                 : Traffic::one_way);
+    const auto bytes = static_cast<double>(message.size.count());
+    Traffic traffic;
+    if (from != to) {
+      // At both ends, blocks that may be done with theirs.
+      traffic.paired = (covered(bytes, (from - ahead + size()) % size(), from) +
+                        covered(bytes, to, (to + ahead) % size())) /
+                       2;
+      traffic.returned = std::min(1.0, sends[to] / receives[to]);
+      traffic.one_way = receives[from] == 0 && sends[to] == 0;
+    }
+    const Messages how = messages(bytes, std::max(1, sent[from]), traffic);
     for (const int rank : {from, to}) {
       int& of_round = channels[rank][ahead];
-      of_round = std::max(
-          of_round, from == to ? channels_of_message(static_cast<double>(message.size.count()),
-                                                     Protocol::simple)
-                               : how.channels);
+      of_round = std::max(of_round,
+                          from == to ? channels_of_message(bytes, Protocol::simple) : how.channels);
     }
     if (from == to) continue;
-    const double overhead = paired && most > 1 ? nvlink_messages : nvlink_message;
+    const double overhead =
+        nvlink_message + (most > 1 ? traffic.paired * (nvlink_messages - nvlink_message) : 0);
     const Route route = message_route(from, to, overhead, {});
     FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(how.channels)};
     double wire = 1;
@@ -910,9 +931,9 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
     return plan;
   }
   const int peers = size() - 1;
-  const Messages how =
-      messages(static_cast<double>(total.count()) / size(), peers,
-               op == CollectiveOp::all_to_all ? Traffic::paired : Traffic::one_way);
+  const Messages how = messages(static_cast<double>(total.count()) / size(), peers,
+                                op == CollectiveOp::all_to_all ? Traffic{.paired = 1, .returned = 1}
+                                                               : Traffic{.one_way = true});
   // A rank copies its own part as if to a peer, with Simple.
   plan.channels = std::min(
       message_channels(),

@@ -262,7 +262,8 @@ void merge_links(std::vector<LinkUse>& links) {
 /// follow. Service is counted in integers: what a flow has moved does not depend on the instants at
 /// which that was looked at.
 ///
-/// Each instant leaves in the journal what every link and flow that it changed was before.
+/// Each instant leaves in the journal which key each link had that it changed, and which bottleneck
+/// each flow. Services, and what was left of flows, follow from these and the present.
 ///
 /// Replay by difference. A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
@@ -839,6 +840,7 @@ class FlowNetwork::Impl {
                                                               : &followed_[followed_of_[link] - 1];
   }
 
+  /// Links will have to know which flows were on them and have ended.
   void begin_replay(Ps at) {
     replay_end_ = last_instant_;
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
