@@ -16,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -321,8 +320,10 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     return tuning_ ? tuned_plan(op, total, root) : textbook_ring(op, total, root);
   }
 
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
-                                    std::span<const SendRecv> beside) const;
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  [[nodiscard]] CollectivePlan plan(const SendRecv& message, const RankMessages& sender,
+                                    const RankMessages& receiver) const;
+  [[nodiscard]] int channels(const SendRecv& message) const;
 
  private:
   /// The ranks of one host, and the NICs near them.
@@ -729,6 +730,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     Bandwidth rate{};  ///< of each
   };
   [[nodiscard]] Messages messages(double bytes, int peers, Traffic traffic) const;
+  [[nodiscard]] Protocol message_protocol(double bytes) const;
   [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
   [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
 
@@ -784,12 +786,16 @@ int Communicator::Impl::channels_of_message(double bytes, Protocol protocol) con
   return channels;
 }
 
+Protocol Communicator::Impl::message_protocol(double bytes) const {
+  // Over a network a peer has two channels.
+  const int of_peer = nodes_.size() == 1 ? message_channels() : std::min(message_channels(), 2);
+  return tuning_ && bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple;
+}
+
 Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers,
                                                           Traffic traffic) const {
   if (!tuning_) return {.channels = channels_of_message(bytes, Protocol::simple)};
-  // Over a network a peer has two channels.
-  const int of_peer = nodes_.size() == 1 ? message_channels() : std::min(message_channels(), 2);
-  Messages it{.protocol = bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple};
+  Messages it{.protocol = message_protocol(bytes)};
   it.channels = channels_of_message(bytes, it.protocol);
   const auto p = static_cast<std::size_t>(it.protocol);
   const double step = message_step_bytes[p];
@@ -813,90 +819,96 @@ Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peer
   return it;
 }
 
-CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group,
-                                        std::span<const SendRecv> beside) const {
-  CollectivePlan plan{.algorithm = Algorithm::point_to_point};
-  std::map<int, int> sent;                    // messages of each rank
-  std::map<std::pair<int, int>, double> all;  // bytes of each pair
-  std::map<int, double> sends, receives;      // bytes of each rank, to and from others
-  int most = 0;
-  for (const SendRecv& message : group) {
-    PHANTORA_EXPECTS(message.src_rank >= 0 && message.src_rank < size() && message.dst_rank >= 0 &&
-                         message.dst_rank < size(),
-                     "a message joins ranks of the communicator");
-    if (message.size <= Bytes{0}) continue;
-    all[{message.src_rank, message.dst_rank}] += static_cast<double>(message.size.count());
-    if (message.src_rank != message.dst_rank) most = std::max(most, ++sent[message.src_rank]);
+int Communicator::Impl::channels(const SendRecv& message) const {
+  const auto bytes = static_cast<double>(message.size.count());
+  if (bytes <= 0) return 0;
+  // A rank copies to itself with Simple.
+  return channels_of_message(
+      bytes, message.src_rank == message.dst_rank ? Protocol::simple : message_protocol(bytes));
+}
+
+CollectivePlan Communicator::Impl::plan(const SendRecv& message, const RankMessages& sender,
+                                        const RankMessages& receiver) const {
+  const int from = message.src_rank, to = message.dst_rank;
+  PHANTORA_EXPECTS(from >= 0 && from < size() && to >= 0 && to < size(),
+                   "a message joins ranks of the communicator");
+  CollectivePlan plan{.algorithm = Algorithm::point_to_point, .channels = channels(message)};
+  if (from == to || message.size <= Bytes{0}) {
+    if (tuning_) plan.latency = microseconds(message_base_us[0]);
+    return plan;
   }
-  for (const SendRecv& message : beside)
-    all[{message.src_rank, message.dst_rank}] += static_cast<double>(message.size.count());
-  for (const auto& [pair, bytes] : all) {
-    if (pair.first == pair.second) continue;
-    sends[pair.first] += bytes;
-    receives[pair.second] += bytes;
-  }
-  // The part of a message that another one covers.
-  const auto covered = [&](double bytes, int from, int to) {
-    const auto it = all.find({from, to});
-    return it == all.end() ? 0.0 : std::min(1.0, it->second / bytes);
+  // Messages to one peer go one after the other: each has its part of their rate.
+  PHANTORA_EXPECTS(sender.sent.contains(to) && receiver.received.contains(from),
+                   "both ranks tell of a message");
+  const double bytes = sender.sent.at(to);
+  const double part = static_cast<double>(message.size.count()) / bytes;
+  // A block sends some ranks ahead, and gets from as many before.
+  const int ahead = (to - from + size()) % size();
+  const auto covered = [&](const std::map<int, double>& other, int peer) {
+    const auto it = other.find((peer + size()) % size());
+    return it == other.end() ? 0.0 : std::min(1.0, it->second / bytes);
   };
-  // A rank's work of one round: what it sends `ahead` ranks on, and gets from as many before.
-  std::map<int, std::map<int, int>> channels;
-  const auto ahead_of = [this](int from, int to) { return (to - from + size()) % size(); };
-  double least_us = std::numeric_limits<double>::max(), most_us = 0;
-  std::uint64_t key = 0;
-  for (const SendRecv& message : group) {
-    if (message.size <= Bytes{0}) continue;
-    const int from = message.src_rank, to = message.dst_rank, ahead = ahead_of(from, to);
-    const auto bytes = static_cast<double>(message.size.count());
-    Traffic traffic;
-    if (from != to) {
-      // At both ends, blocks that may be done with theirs.
-      traffic.paired = (covered(bytes, (from - ahead + size()) % size(), from) +
-                        covered(bytes, to, (to + ahead) % size())) /
-                       2;
-      traffic.returned = std::min(1.0, sends[to] / receives[to]);
-      traffic.one_way = receives[from] == 0 && sends[to] == 0;
-    }
-    const Messages how = messages(bytes, std::max(1, sent[from]), traffic);
-    for (const int rank : {from, to}) {
-      int& of_round = channels[rank][ahead];
-      of_round = std::max(of_round,
-                          from == to ? channels_of_message(bytes, Protocol::simple) : how.channels);
-    }
-    if (from == to) continue;
-    const double overhead =
-        nvlink_message + (most > 1 ? traffic.paired * (nvlink_messages - nvlink_message) : 0);
-    const Route route = message_route(from, to, overhead, {});
-    FlowSpec flow{.size = message.size, .key = key++, .shares = static_cast<double>(how.channels)};
-    double wire = 1;
-    if (tuning_) {
-      flow.rate_cap = how.rate;
-      flow.latency = microseconds(how.latency_us);  // less what all wait for, below
-      wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
-    } else {
-      flow.latency = route.latency;
-    }
-    lay(flow, scaled(route.links, wire),
-        [this, from, to, overhead, wire](const Capacity& capacity) {
-          return scaled(message_route(from, to, overhead, capacity).links, wire);
-        });
-    plan.flows.push_back(std::move(flow));
-    least_us = std::min(least_us, how.latency_us);
-    if (how.latency_us < most_us) continue;
-    most_us = how.latency_us;
-    plan.protocol = how.protocol;
-  }
-  for (const auto& [rank, rounds] : channels) {
-    int used = 0;
-    for (const auto& [ahead, count] : rounds) used += count;
-    plan.channels = std::max(plan.channels, std::min(used, message_channels()));
-  }
+  const Traffic traffic{
+      .paired = (covered(sender.received, from - ahead) + covered(receiver.sent, to + ahead)) / 2,
+      .returned = std::min(1.0, receiver.sent_to_others / receiver.received_from_others),
+      .one_way = sender.received_from_others == 0 && receiver.sent_to_others == 0};
+  const int peers = static_cast<int>(sender.sent.size() - sender.sent.count(from));
+  const Messages how = messages(bytes, peers, traffic);
+  const double overhead =
+      nvlink_message + (peers > 1 ? traffic.paired * (nvlink_messages - nvlink_message) : 0);
+  const Route route = message_route(from, to, overhead, {});
+  FlowSpec flow{.size = message.size, .shares = how.channels * part};
+  double wire = 1;
   if (tuning_) {
-    plan.latency = microseconds(plan.flows.empty() ? message_base_us[0] : least_us);
-    for (FlowSpec& flow : plan.flows) flow.latency -= plan.latency;
+    flow.rate_cap = Bandwidth{how.rate.bytes_per_second() * part};
+    plan.latency = microseconds(how.latency_us);
+    wire = protocol_overhead[static_cast<std::size_t>(how.protocol)];
+  } else {
+    flow.latency = route.latency;
   }
+  lay(flow, scaled(route.links, wire), [this, from, to, overhead, wire](const Capacity& capacity) {
+    return scaled(message_route(from, to, overhead, capacity).links, wire);
+  });
+  plan.protocol = how.protocol;
+  plan.flows.push_back(std::move(flow));
   return plan;
+}
+
+CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
+  std::vector<RankMessages> ranks;
+  for (int rank = 0; rank < size(); ++rank) ranks.emplace_back(rank, group);
+  CollectivePlan all{.algorithm = Algorithm::point_to_point,
+                     .latency = tuning_ ? microseconds(message_base_us[0]) : Duration{}};
+  // A rank's work of one round: what it sends some ranks ahead, and gets from as many before.
+  std::map<std::pair<int, int>, int> channels;
+  std::uint64_t key = 0;
+  Duration longest{};
+  for (const SendRecv& message : group) {
+    CollectivePlan one = plan(message, ranks.at(static_cast<std::size_t>(message.src_rank)),
+                              ranks.at(static_cast<std::size_t>(message.dst_rank)));
+    const int ahead = (message.dst_rank - message.src_rank + size()) % size();
+    for (const int rank : {message.src_rank, message.dst_rank}) {
+      int& of_round = channels[{rank, ahead}];
+      of_round = std::max(of_round, one.channels);
+    }
+    for (FlowSpec& flow : one.flows) {
+      flow.key = key++;
+      flow.latency += one.latency;  // less what all wait for, below
+      all.latency = all.flows.empty() ? one.latency : std::min(all.latency, one.latency);
+      all.flows.push_back(std::move(flow));
+      if (one.latency < longest) continue;
+      longest = one.latency;
+      all.protocol = one.protocol;
+    }
+  }
+  std::map<int, int> used;  // of each rank
+  for (const auto& [round, count] : channels) {
+    int& of_rank = used[round.first];
+    of_rank = std::min(of_rank + count, message_channels());
+    all.channels = std::max(all.channels, of_rank);
+  }
+  for (FlowSpec& flow : all.flows) flow.latency -= all.latency;
+  return all;
 }
 
 const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, int root) const {
@@ -978,9 +990,31 @@ CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const 
   return impl_->plan(op, total, root);
 }
 
-CollectivePlan Communicator::plan(std::span<const SendRecv> group,
-                                  std::span<const SendRecv> beside) const {
-  return impl_->plan(group, beside);
+CollectivePlan Communicator::plan(std::span<const SendRecv> group) const {
+  return impl_->plan(group);
+}
+
+CollectivePlan Communicator::plan(const SendRecv& message, const RankMessages& sender,
+                                  const RankMessages& receiver) const {
+  return impl_->plan(message, sender, receiver);
+}
+
+int Communicator::channels(const SendRecv& message) const { return impl_->channels(message); }
+
+RankMessages::RankMessages(int rank, std::span<const SendRecv> group) {
+  for (const SendRecv& message : group) {
+    const auto bytes = static_cast<double>(message.size.count());
+    if (bytes <= 0) continue;
+    const bool others = message.src_rank != message.dst_rank;
+    if (message.src_rank == rank) {
+      sent[message.dst_rank] += bytes;
+      if (others) sent_to_others += bytes;
+    }
+    if (message.dst_rank == rank) {
+      received[message.src_rank] += bytes;
+      if (others) received_from_others += bytes;
+    }
+  }
 }
 
 }  // namespace phantora

@@ -43,6 +43,7 @@ struct Operation {
   Time last_reached{};
   std::uint64_t identity = 0;  ///< equal for equal work
   CollectivePlan plan{};
+  std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
   bool started = false;
   std::size_t unfinished_flows = 0;
   Time finish{};  ///< latest completion of its flows so far
@@ -236,6 +237,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     Group& mine = groups_[group_id];
     mine.stream = &stream(id);
     mine.tag = tag;
+    const auto all = std::make_shared<const RankMessages>(rank, group);
     for (const SendRecv& message : group) {
       CommunicatorState::Channel& channel = state.channels[{message.src_rank, message.dst_rank}];
       for (const bool sends : {true, false}) {
@@ -250,19 +252,24 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
                           static_cast<std::uint64_t>(message.dst_rank)),
                     channel.messages++);
           operation.expected = 2;
-          if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
-            operation.plan = state.communicator.plan(std::span{&message, 1}, group);
-          }
+          operation.first = all;
           operation_id = operation.id;
           ours.push_back(operation_id);
         } else {
           operation_id = theirs.front();
           theirs.pop_front();
+          Operation& operation = operations_.at(operation_id);
+          if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
+            const RankMessages &sender = sends ? *all : *operation.first,
+                               &receiver = sends ? *operation.first : *all;
+            operation.plan = state.communicator.plan(message, sender, receiver);
+          }
+          operation.first.reset();
         }
         operations_.at(operation_id).parts.push_back(group_id);
         mine.messages.push_back(operation_id);
         (sends ? mine.send_channels : mine.receive_channels) +=
-            operations_.at(operation_id).plan.channels;
+            state.communicator.channels(message);
       }
     }
     mine.unfinished = mine.messages.size();

@@ -47,6 +47,13 @@ struct SendRecv {
   Bytes size{};
 };
 
+/// What a rank sends and receives in one group: bytes by peer, itself too.
+struct RankMessages {
+  RankMessages(int rank, std::span<const SendRecv> group);
+  std::map<int, double> sent, received;
+  double sent_to_others = 0, received_from_others = 0;
+};
+
 /// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
 struct GroupedCollective {
   CollectiveOp op = CollectiveOp::all_reduce;
@@ -93,10 +100,13 @@ class Communicator {
   ///   them: the full tensor for all_gather and reduce_scatter; for all_to_all the bytes that a
   ///   rank sends to all ranks together; for gather and scatter the root's.
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
-  /// The plan of a group of sends and receives.
-  /// @param beside  more messages of the same group, which tell how NCCL runs these.
-  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group,
-                                    std::span<const SendRecv> beside = {}) const;
+  /// The plan of a group of sends and receives, with the messages of all ranks.
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  /// The plan of one message. What else its two ranks send and receive tells how NCCL runs it.
+  [[nodiscard]] CollectivePlan plan(const SendRecv& message, const RankMessages& sender,
+                                    const RankMessages& receiver) const;
+  /// Thread blocks that a message takes on each of its ranks.
+  [[nodiscard]] int channels(const SendRecv& message) const;
 
  private:
   class Impl;
