@@ -1,4 +1,6 @@
 #include <phantora/cluster.hpp>
+#include <phantora/collectives.hpp>
+#include <phantora/flow_network.hpp>
 #include <phantora/session.hpp>
 
 #include <algorithm>
@@ -175,6 +177,51 @@ TEST_F(SessionTest, SendsMeetReceivesWithinAGroup) {
     session->synchronize(id, 0, at(0us), MarkerId{id});
   }
   EXPECT_EQ(advance({never, never}).size(), 2U);
+}
+
+TEST_F(SessionTest, MessagesTakeAsLongAsTheirGroupPlannedAsAWhole) {
+  // A ring; an exchange in which rank r gets r + 1 MiB of each rank, itself too; two messages of a
+  // pair. The session learns of the messages rank by rank, in any order.
+  std::vector<std::vector<SendRecv>> groups(3);
+  for (int from = 0; from < 4; ++from) {
+    groups[0].push_back({from, (from + 1) % 4, 32_MiB});
+    for (int to = 0; to < 4; ++to) groups[1].push_back({from, to, Bytes{(to + 1) << 20}});
+  }
+  groups[2] = {{0, 1, 8_MiB}, {0, 1, 24_MiB}};
+  for (const auto& group : groups) {
+    std::vector<std::uint32_t> order{0, 1, 2, 3};
+    do {
+      open("h200:1x4");
+      const CommunicatorId world = session->add_communicator({0, 1, 2, 3});
+      for (const std::uint32_t rank : order) {
+        const int r = static_cast<int>(rank);
+        std::vector<SendRecv> mine;
+        for (const SendRecv& message : group)
+          if (message.src_rank == r || message.dst_rank == r) mine.push_back(message);
+        if (mine.empty()) continue;
+        session->add_stream(StreamId{rank}, rank, rank);
+        session->send_recv(StreamId{rank}, at(0us), world, r, mine);
+        session->record(StreamId{rank}, at(0us), MarkerId{rank});
+        session->synchronize(rank, 0, at(0us), MarkerId{rank});
+      }
+      Time last{};
+      for (const Answer& answer : advance({never, never, never, never}))
+        last = std::max(last, answer.clock);
+
+      CollectivePlan plan = Communicator{*cluster, cluster->gpus}.plan(group);
+      FlowNetwork net{cluster->topology.view()};
+      Time expected{plan.latency};
+      std::vector<FlowId> flows;
+      for (FlowSpec& flow : plan.flows) {
+        flow.start = Time{plan.latency};
+        flows.push_back(net.start(std::move(flow)));
+      }
+      net.advance_to(never);
+      for (const FlowId flow : flows) expected = std::max(expected, *net.completion(flow));
+      const double ratio = to_seconds(last - Time{}) / to_seconds(expected - Time{});
+      EXPECT_NEAR(ratio, 1, 0.03) << group.size() << " messages";
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
 }
 
 TEST_F(SessionTest, ACallThatNobodyMatchesCanBeNamedButNotAnswered) {
