@@ -11,11 +11,13 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -112,6 +114,9 @@ constexpr double step_bytes = 512.0 * (1 << 10);
 /// all messages of a GPU.
 constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
                  unaligned_message_rate = 7.6e9, unaligned_messages_rate = 165e9;
+/// Of what an operation takes before data flows, this many microseconds are the kernel's, by
+/// protocol: an operation that follows another on a channel takes the rest again.
+constexpr std::array<double, 3> kernel_us{5.9, 14, 3.5};
 /// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
 /// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
 constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
@@ -317,9 +322,10 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       return exchange(op, total, root);
     if (size() == 1 || total == Bytes{0})
       return {.algorithm = Algorithm::ring, .latency = microseconds(ring_base_us[0])};
-    return tuning_ ? tuned_plan(op, total, root) : textbook_ring(op, total, root);
+    return tuning_ ? tuned_plan(op, total, root).plan : textbook_ring(op, total, root);
   }
 
+  [[nodiscard]] CollectivePlan plan(std::span<const GroupedCollective> group) const;
   [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
   [[nodiscard]] CollectivePlan plan(const SendRecv& message, const RankMessages& sender,
                                     const RankMessages& receiver) const;
@@ -622,7 +628,11 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
            (op == CollectiveOp::all_gather ? unaligned_gather_rate : unaligned_scatter_rate) / 1e9;
   }
 
-  [[nodiscard]] CollectivePlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
+  struct TunedPlan {
+    CollectivePlan plan;
+    double grows_us = 0;  ///< the part of its latency that grows with its bytes
+  };
+  [[nodiscard]] TunedPlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
     const TunedOp tuned_op = tuned(op);
     const auto& allowed = allowed_[static_cast<std::size_t>(tuned_op)];
     NcclTuning::Choice choice = tuning_->choose(tuned_op, total.count(), allowed);
@@ -635,11 +645,12 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     const auto p = static_cast<std::size_t>(choice.protocol);
     const auto& cell = tuning_->cell(tuned_op, choice.algorithm, choice.protocol);
     CollectivePlan plan{.algorithm = choice.algorithm, .protocol = choice.protocol};
-    plan.channels = std::max(std::min(min_channels_, tuning_->channels()),
-                             tuning_->channels_for(tuned_op, choice.algorithm, choice.protocol,
-                                                   total.count(), max_channels_));
+    const NcclTuning::Task task{
+        tuned_op, choice.algorithm, choice.protocol, total.count(),
+        tuning_->most_channels(choice.algorithm, choice.protocol, total.count(), max_channels_)};
+    plan.channels = deal(std::span{&task, 1}).front().count;
     FlowSpec flow{.size = total, .shares = static_cast<double>(plan.channels)};
-    double latency = cell.latency_us, bandwidth = cell.bandwidth;
+    double latency = cell.latency_us, grows = 0, bandwidth = cell.bandwidth;
     switch (choice.algorithm) {
       case Algorithm::ring: {
         const bool one_host = nodes_.size() == 1;
@@ -662,7 +673,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
         }
         const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
         const double block = static_cast<double>(total.count()) / (rooted ? 1 : size());
-        if (!rooted) latency += block_us * block / (block + block_half_bytes);
+        if (!rooted) grows = block_us * block / (block + block_half_bytes);
         if (one_host && choice.protocol == Protocol::ll)
           latency += ll_pass_us * std::min(1.0, block / plan.channels / ll_pass_bytes);
         if (one_way && !aligned(total))
@@ -682,8 +693,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
         // In one host the links decide, not what NCCL expects.
         bandwidth = nodes_.size() > 1 ? bandwidth * ring_efficiency_between_hosts
                                       : std::numeric_limits<double>::infinity();
-        latency += nvls_fill_us * static_cast<double>(total.count()) /
-                   (static_cast<double>(total.count()) + nvls_fill_half_bytes);
+        grows = nvls_fill_us * static_cast<double>(total.count()) /
+                (static_cast<double>(total.count()) + nvls_fill_half_bytes);
         lay(flow, lay_nvls(op, {}),
             [this, op](const Capacity& capacity) { return lay_nvls(op, capacity); });
         break;
@@ -691,10 +702,30 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     // Fewer channels than NCCL's table assumes move less.
     if (max_channels_ < tuning_->channels())
       bandwidth *= static_cast<double>(max_channels_) / tuning_->channels();
-    plan.latency = microseconds(latency);
+    plan.latency = microseconds(latency + grows);
     flow.rate_cap = Bandwidth{bandwidth * 1e9};
     plan.flows.push_back(std::move(flow));
-    return plan;
+    return {std::move(plan), grows};
+  }
+
+  /// The channels of the operations of a kernel.
+  [[nodiscard]] std::vector<NcclTuning::Channels> deal(
+      std::span<const NcclTuning::Task> tasks) const {
+    const auto multicast = [](const NcclTuning::Task& task) {
+      return task.algorithm == Algorithm::nvls || task.algorithm == Algorithm::nvls_tree;
+    };
+    std::vector<NcclTuning::Task> others;
+    std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(others), std::not_fn(multicast));
+    const std::vector<NcclTuning::Channels> dealt = tuning_->deal(others, max_channels_);
+    const int fewest = std::min(min_channels_, tuning_->channels());
+    std::vector<NcclTuning::Channels> channels;
+    std::size_t next = 0;
+    for (const NcclTuning::Task& task : tasks) {
+      channels.push_back(multicast(task) ? NcclTuning::Channels{0, task.most_channels}
+                                         : dealt[next++]);
+      channels.back().count = std::max(fewest, channels.back().count);
+    }
+    return channels;
   }
 
   /// A ring on a network of which NCCL knows nothing: steps x (latency of a hop + block / rate).
@@ -706,6 +737,16 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                ring_traffic(op));
     return plan;
   }
+
+  /// Operations of a group for which NCCL chooses together, as one with all their bytes.
+  struct Batch {
+    GroupedCollective all;
+    std::vector<Bytes> parts;
+    CollectivePlan plan;
+    Duration grows{};  ///< the part of its latency that grows with its bytes
+  };
+  [[nodiscard]] std::vector<Batch> batches(std::span<const GroupedCollective> group) const;
+  [[nodiscard]] Duration in_turn(std::span<const Batch> batches, int& channels) const;
 
   [[nodiscard]] CollectivePlan exchange(CollectiveOp op, Bytes total, int root) const;
   [[nodiscard]] const std::vector<LinkUse>& exchange_uses(CollectiveOp op, int root) const;
@@ -749,6 +790,105 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   mutable std::optional<std::vector<LinkUse>> trees_;
   mutable std::map<std::pair<CollectiveOp, int>, std::vector<LinkUse>> exchanges_;
 };
+
+std::vector<Communicator::Impl::Batch> Communicator::Impl::batches(
+    std::span<const GroupedCollective> group) const {
+  std::vector<GroupedCollective> sorted;
+  std::copy_if(group.begin(), group.end(), std::back_inserter(sorted),
+               [](const GroupedCollective& it) { return it.total > Bytes{0}; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.op, a.root, a.total) < std::tie(b.op, b.root, b.total);
+  });
+  std::vector<Batch> batches;
+  for (const GroupedCollective& it : sorted) {
+    // As NCCL: of one kind, and less than four times the smallest.
+    const bool joins = !batches.empty() && batches.back().all.op == it.op &&
+                       batches.back().all.root == it.root &&
+                       it.total < 4 * batches.back().parts.front();
+    if (!joins) {
+      batches.push_back({.all = it, .parts = {it.total}, .plan = {}, .grows = {}});
+    } else {
+      batches.back().all.total += it.total;
+      batches.back().parts.push_back(it.total);
+    }
+  }
+  for (Batch& it : batches) {
+    it.plan = plan(it.all.op, it.all.total, it.all.root);
+    if (!tuning_ || it.plan.flows.empty() || it.plan.algorithm == Algorithm::point_to_point)
+      continue;
+    it.grows = microseconds(tuned_plan(it.all.op, it.all.total, it.all.root).grows_us);
+  }
+  return batches;
+}
+
+/// What the operations of a kernel take longer because they follow one another on a channel, at
+/// most. @param channels  becomes those of all
+Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channels) const {
+  std::vector<NcclTuning::Task> tasks;
+  std::vector<double> alone_us;
+  for (const Batch& batch : batches) {
+    if (batch.plan.algorithm == Algorithm::point_to_point) continue;
+    const int most = tuning_->most_channels(batch.plan.algorithm, batch.plan.protocol,
+                                            batch.all.total.count(), max_channels_);
+    for (const Bytes part : batch.parts) {
+      tasks.push_back(
+          {tuned(batch.all.op), batch.plan.algorithm, batch.plan.protocol, part.count(), most});
+      alone_us.push_back(
+          std::max(0.0, to_seconds(batch.plan.latency - batch.grows) * 1e6 -
+                            kernel_us[static_cast<std::size_t>(batch.plan.protocol)]));
+    }
+  }
+  const std::vector<NcclTuning::Channels> dealt = deal(tasks);
+  struct Turns {
+    double sum = 0, most = 0;
+  };
+  std::map<int, Turns> turns;  // on each channel
+  double longest = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (int c = dealt[i].first; c < dealt[i].first + dealt[i].count; ++c) {
+      Turns& it = turns[c];
+      it.sum += alone_us[i];
+      it.most = std::max(it.most, alone_us[i]);
+      longest = std::max(longest, it.sum - it.most);
+    }
+  }
+  channels = std::max(channels, static_cast<int>(turns.size()));
+  return microseconds(longest);
+}
+
+/// A group runs in one kernel: what is chosen for each batch, at once over the same channels.
+CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group) const {
+  std::vector<Batch> batches = this->batches(group);
+  if (batches.empty()) return {};
+  const auto largest =
+      std::max_element(batches.begin(), batches.end(),
+                       [](const Batch& a, const Batch& b) { return a.all.total < b.all.total; });
+  CollectivePlan all{.algorithm = largest->plan.algorithm,
+                     .protocol = largest->plan.protocol,
+                     .channels = largest->plan.channels,
+                     .latency = largest->plan.latency - largest->grows};
+  Duration more{}, grow{};
+  if (tuning_ && size() > 1) more = in_turn(batches, all.channels);
+  double seconds = 0;  // of all bytes, each batch alone; without a cap the links decide
+  const auto alone = [](const FlowSpec& flow) {
+    return static_cast<double>(flow.size.count()) / flow.rate_cap.bytes_per_second();
+  };
+  for (const Batch& batch : batches) {
+    all.latency = std::min(all.latency, batch.plan.latency - batch.grows);
+    grow += batch.grows;
+    for (const FlowSpec& flow : batch.plan.flows) seconds += alone(flow);
+  }
+  for (Batch& batch : batches) {
+    for (FlowSpec& flow : batch.plan.flows) {
+      if (batches.size() > 1 && flow.rate_cap < unlimited)
+        flow.rate_cap = Bandwidth{static_cast<double>(flow.size.count()) / seconds};
+      flow.latency += batch.plan.latency - batch.grows - all.latency + more;
+      all.flows.push_back(std::move(flow));
+    }
+  }
+  all.latency += grow;
+  return all;
+}
 
 /// The links of one message. Between rails NCCL crosses over NVLink first (PXN), so that the
 /// message stays on the rail of its destination.
@@ -971,15 +1111,6 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
   return plan;
 }
 
-std::vector<Bytes> aggregate(std::span<const GroupedCollective> group) {
-  std::vector<Bytes> planned(group.size());
-  std::map<std::pair<CollectiveOp, int>, Bytes> rest;
-  for (const GroupedCollective& it : group) rest[{it.op, it.root}] += it.total;
-  for (std::size_t i = group.size(); i-- > 0;)
-    planned[i] = std::exchange(rest[{group[i].op, group[i].root}], Bytes{0});
-  return planned;
-}
-
 Communicator::Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
                            const NcclVariables& variables)
     : impl_{std::make_shared<const Impl>(cluster, std::move(ranks), variables)} {}
@@ -988,6 +1119,10 @@ int Communicator::size() const noexcept { return impl_->size(); }
 
 CollectivePlan Communicator::plan(CollectiveOp op, Bytes total, int root) const {
   return impl_->plan(op, total, root);
+}
+
+CollectivePlan Communicator::plan(std::span<const GroupedCollective> group) const {
+  return impl_->plan(group);
 }
 
 CollectivePlan Communicator::plan(std::span<const SendRecv> group) const {

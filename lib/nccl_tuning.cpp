@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 // The constants and formulas are facts about NCCL 2.27-2.29 (src/graph/tuning.cc, search.cc,
@@ -280,32 +281,87 @@ NcclTuning::Choice NcclTuning::choose(TunedOp op, std::int64_t bytes,
   return best;
 }
 
-int NcclTuning::channels_for(TunedOp op, Algorithm algorithm, Protocol protocol, std::int64_t bytes,
-                             int limit) const {
+int NcclTuning::most_channels(Algorithm algorithm, Protocol protocol, std::int64_t bytes,
+                              int limit) const {
   if (algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree)
     return std::min(limit, nvls_channels());
-  const std::int64_t n = shape_.ranks;
   const std::int64_t threads = protocol == Protocol::ll128 ? 640 : 512;
   std::int64_t threshold = protocol == Protocol::simple ? 64 : 8;
-  if (protocol == Protocol::ll && algorithm == Algorithm::ring) threshold *= n;
-  const std::int64_t all = std::min(limit, channels_);
-  std::int64_t channels = all;
+  if (protocol == Protocol::ll && algorithm == Algorithm::ring) threshold *= shape_.ranks;
+  std::int64_t channels = std::min(limit, channels_);
   while (channels > 1 && bytes < channels * threads * threshold) --channels;
-  // Channels are dealt whole cells of a rank's buffer, of at least 16 KiB of traffic.
-  constexpr std::int64_t least_traffic = 16384;
+  return static_cast<int>(channels);
+}
+
+std::vector<NcclTuning::Channels> NcclTuning::deal(std::span<const Task> tasks, int limit) const {
+  constexpr std::int64_t least_traffic = 16384;  // of a channel
+  const std::int64_t n = shape_.ranks;
   const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const bool one_way = op == TunedOp::all_gather || op == TunedOp::reduce_scatter;
-  const std::int64_t traffic = (op == TunedOp::all_reduce ? 2
-                                : one_way                 ? n
-                                                          : 1) *
-                               (protocol == Protocol::ll ? 4 : 1);
-  const std::int64_t buffer = std::max<std::int64_t>(1, one_way ? bytes / n : bytes);
-  const std::int64_t cell = divide_up(divide_up(least_traffic, traffic), 16) * 16;
-  const std::int64_t each =
-      std::max(least_traffic, std::max(least_traffic, buffer * traffic) / channels);
-  const std::int64_t cells = divide_up(buffer, cell);
-  return static_cast<int>(
-      std::min(all, divide_up(cells, std::min(cells, divide_up(each, cell * traffic)))));
+  const auto one_way = [](const Task& task) {
+    return task.op == TunedOp::all_gather || task.op == TunedOp::reduce_scatter;
+  };
+  const auto traffic_per_byte = [&](const Task& task) {
+    return (task.op == TunedOp::all_reduce ? 2
+            : one_way(task)                ? n
+                                           : 1) *
+           (task.protocol == Protocol::ll ? 4 : 1);
+  };
+  const auto buffer = [&](const Task& task) {
+    return std::max<std::int64_t>(1, one_way(task) ? task.bytes / n : task.bytes);
+  };
+  const std::int64_t all = std::min(limit, channels_);
+  std::int64_t traffic = 0, used = 0;
+  for (const Task& task : tasks) {
+    traffic += std::max(least_traffic, buffer(task) * traffic_per_byte(task));
+    used = std::min(all, used + task.most_channels);
+  }
+  const std::int64_t each = std::max(least_traffic, traffic / std::max<std::int64_t>(1, used));
+  std::vector<Channels> dealt;
+  std::int64_t channel = 0, filled = 0;
+  for (const Task& task : tasks) {
+    const std::int64_t cell = divide_up(divide_up(least_traffic, traffic_per_byte(task)), 16) * 16;
+    const std::int64_t per_cell = cell * traffic_per_byte(task);
+    const std::int64_t cells = divide_up(buffer(task), cell);
+    std::int64_t per_channel = std::min(cells, divide_up(each, per_cell));
+    // What fits into the present channel, whole channels, and the rest.
+    std::int64_t low =
+        channel + 1 == all ? cells : std::min(cells, divide_up(each - filled, per_cell));
+    std::int64_t middle = (cells - low) / per_channel, high = (cells - low) % per_channel;
+    if (all < channel + (low != 0) + middle + (high != 0)) {
+      middle = all - channel - 2;
+      per_channel = (cells - low) / (middle + 1);
+      high = per_channel + (cells - low) % (middle + 1);
+    }
+    if (high == 0 && middle != 0) {
+      high = per_channel;
+      --middle;
+    }
+    if (low == 0) {
+      ++channel;
+      if (middle == 0) {
+        low = std::exchange(high, 0);
+      } else {
+        low = per_channel;
+        --middle;
+      }
+    }
+    const std::int64_t count = 1 + middle + (high != 0);
+    dealt.push_back({static_cast<int>(channel), static_cast<int>(count)});
+    if (high != 0) {
+      channel += count - 1;
+      filled = high * per_cell;
+    } else if (middle != 0) {
+      channel += count;
+      filled = 0;
+    } else {
+      filled += low * per_cell;
+    }
+    if (filled >= each && channel + 1 != all) {
+      ++channel;
+      filled = 0;
+    }
+  }
+  return dealt;
 }
 
 }  // namespace phantora

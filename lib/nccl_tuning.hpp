@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace phantora {
 
@@ -64,9 +66,26 @@ class NcclTuning {
                                std::int64_t bytes) const;
   /// The cell of least time among those allowed.
   [[nodiscard]] Choice choose(TunedOp op, std::int64_t bytes, const Allowed& allowed) const;
-  /// Thread blocks that an operation of `bytes` uses, at most `limit`.
-  [[nodiscard]] int channels_for(TunedOp op, Algorithm algorithm, Protocol protocol,
-                                 std::int64_t bytes, int limit) const;
+  /// Channels that operations of `bytes` together may use, at most `limit`.
+  [[nodiscard]] int most_channels(Algorithm algorithm, Protocol protocol, std::int64_t bytes,
+                                  int limit) const;
+
+  /// An operation of a kernel.
+  struct Task {
+    TunedOp op = TunedOp::all_reduce;
+    Algorithm algorithm = Algorithm::ring;
+    Protocol protocol = Protocol::simple;
+    std::int64_t bytes = 0;
+    int most_channels = 1;
+  };
+  /// The channels that an operation gets.
+  struct Channels {
+    int first = 0;
+    int count = 0;
+  };
+  /// Deals operations to the channels of their kernel, in order: each channel gets the same traffic,
+  /// but for whole cells of a rank's buffer (src/enqueue.cc, scheduleCollTasksToPlan).
+  [[nodiscard]] std::vector<Channels> deal(std::span<const Task> tasks, int limit) const;
 
   [[nodiscard]] const ChannelGraph& ring() const noexcept { return ring_; }
   [[nodiscard]] const ChannelGraph& tree() const noexcept { return tree_; }

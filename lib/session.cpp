@@ -43,6 +43,7 @@ struct Operation {
   Time last_reached{};
   std::uint64_t identity = 0;  ///< equal for equal work
   CollectivePlan plan{};
+  std::size_t grouped = 0;                    ///< of a collective: how many of one kernel
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
   bool started = false;
   std::size_t unfinished_flows = 0;
@@ -105,6 +106,14 @@ std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
   return key ^ (key >> 31);
+}
+
+/// What kernels of the group are called.
+std::string name_of(std::span<const GroupedCollective> group) {
+  const CollectiveOp first = group.front().op;
+  for (const GroupedCollective& it : group)
+    if (it.op != first) return "collectives";
+  return std::string{to_string(first)};
 }
 
 // Which unit a library operation occupies. Everything else is bound by memory.
@@ -211,21 +220,28 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     return CommunicatorId{communicators_.size() - 1};
   }
 
-  void collective(StreamId id, Time issued, CommunicatorId communicator, int rank, CollectiveOp op,
-                  Bytes total, int root, std::uint64_t tag) {
+  void collective(StreamId id, Time issued, CommunicatorId communicator, int rank,
+                  std::span<const GroupedCollective> group, std::uint64_t tag) {
+    PHANTORA_EXPECTS(!group.empty(), "a group has operations");
     CommunicatorState& state = communicators_.at(communicator.value);
     const std::uint64_t call = state.joined.at(static_cast<std::size_t>(rank))++;
     auto [open, first] = state.open.try_emplace(call, 0);
     if (first) {
-      Operation& operation = new_operation(communicator, std::string{to_string(op)});
+      Operation& operation = new_operation(communicator, name_of(group));
       operation.key = mixed(state.key, call);
       operation.expected = state.gpus.size();
-      operation.identity = ~mixed(mixed(state.key, static_cast<std::uint64_t>(op)),
-                                  static_cast<std::uint64_t>(total.count()));
-      if (total.count() > 0) operation.plan = state.communicator.plan(op, total, root);
+      operation.grouped = group.size();
+      operation.identity = state.key;
+      for (const GroupedCollective& it : group)
+        operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
+                                    static_cast<std::uint64_t>(it.total.count()));
+      operation.plan = state.communicator.plan(group);
       open->second = operation.id;
     }
     Operation& operation = operations_.at(open->second);
+    if (operation.grouped != group.size())
+      throw Error{"rank " + std::to_string(rank) + " groups " + std::to_string(group.size()) +
+                  " collectives where another rank groups " + std::to_string(operation.grouped)};
     if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
     append_part(id, issued, operation, rank, tag);
   }
@@ -746,8 +762,13 @@ CommunicatorId Session::add_communicator(std::vector<GpuIndex> gpus) {
   return impl_->add_communicator(std::move(gpus));
 }
 void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                         std::span<const GroupedCollective> group, std::uint64_t tag) {
+  impl_->collective(stream, issued, communicator, rank, group, tag);
+}
+void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                          CollectiveOp op, Bytes total, int root, std::uint64_t tag) {
-  impl_->collective(stream, issued, communicator, rank, op, total, root, tag);
+  const GroupedCollective alone{op, total, root};
+  impl_->collective(stream, issued, communicator, rank, std::span{&alone, 1}, tag);
 }
 void Session::send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                         std::span<const SendRecv> group, std::uint64_t tag) {

@@ -1,5 +1,6 @@
 #include <phantora/cluster.hpp>
 #include <phantora/collectives.hpp>
+#include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
 #include <phantora/session.hpp>
 
@@ -222,6 +223,18 @@ TEST_F(SessionTest, MessagesTakeAsLongAsTheirGroupPlannedAsAWhole) {
       EXPECT_NEAR(ratio, 1, 0.03) << group.size() << " messages";
     } while (std::next_permutation(order.begin(), order.end()));
   }
+}
+
+TEST_F(SessionTest, RanksGroupCollectivesAlike) {
+  open("h200:1x2");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  const std::vector<GroupedCollective> group{{CollectiveOp::all_reduce, 1_MiB},
+                                             {CollectiveOp::all_gather, 1_MiB}};
+  for (const std::uint32_t rank : {0U, 1U}) session->add_stream(StreamId{rank}, rank, rank);
+  session->collective(StreamId{0}, at(0us), world, 0, group);
+  EXPECT_THROW(
+      session->collective(StreamId{1}, at(0us), world, 1, CollectiveOp::all_reduce, 1_MiB, 0),
+      Error);
 }
 
 TEST_F(SessionTest, ACallThatNobodyMatchesCanBeNamedButNotAnswered) {

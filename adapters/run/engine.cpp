@@ -493,6 +493,7 @@ void Engine::handle_collective(Process& process, const Record& record,
   const int ranks = static_cast<int>(communicator.members.size());
   std::vector<SendRecv> messages;
   Tagged message_tag{.process = process.index, .tickets = {}};
+  Tagged collective_tag{.process = process.index, .tickets = {}};
   std::vector<GroupedCollective> group;
   for (const channel::CollectiveRecord& call : calls) {
     expect_valid(call, rank, ranks);
@@ -500,8 +501,6 @@ void Engine::handle_collective(Process& process, const Record& record,
     if (op != channel::Collective::send && op != channel::Collective::recv)
       group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
   }
-  const std::vector<Bytes> planned = aggregate(group);
-  std::size_t next_planned = 0;
   for (const channel::CollectiveRecord& call : calls) {
     const auto op = static_cast<channel::Collective>(call.op);
     const bool message = op == channel::Collective::send || op == channel::Collective::recv;
@@ -544,12 +543,12 @@ void Engine::handle_collective(Process& process, const Record& record,
       if (call.ticket != 0 && !sends) message_tag.tickets.push_back(call.ticket);
       continue;
     }
+    if (call.ticket != 0) collective_tag.tickets.push_back(call.ticket);
+  }
+  if (!group.empty()) {
     const std::uint64_t tag = ++last_tag_;
-    if (call.ticket != 0) {
-      tags_.emplace(tag, Tagged{.process = process.index, .tickets = {call.ticket}});
-    }
-    session_.collective(stream, clock, communicator.id, rank, collective_op(op),
-                        planned[next_planned++], call.peer, tag);
+    if (!collective_tag.tickets.empty()) tags_.emplace(tag, std::move(collective_tag));
+    session_.collective(stream, clock, communicator.id, rank, group, tag);
   }
   if (!messages.empty()) {
     const std::uint64_t tag = ++last_tag_;

@@ -61,13 +61,6 @@ struct GroupedCollective {
   int root = 0;
 };
 
-/// The bytes for which to plan each operation of a group on one communicator.
-///
-/// NCCL runs a group in one kernel, chooses for all operations of a kind together, and deals them
-/// to the channels one after the other: they take as long as one operation with all their bytes.
-/// That is what the last of each kind stands for; those before it move nothing.
-[[nodiscard]] std::vector<Bytes> aggregate(std::span<const GroupedCollective> group);
-
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
 /// last flow's completion, or after `latency` alone if there is none.
 struct CollectivePlan {
@@ -100,6 +93,11 @@ class Communicator {
   ///   them: the full tensor for all_gather and reduce_scatter; for all_to_all the bytes that a
   ///   rank sends to all ranks together; for gather and scatter the root's.
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
+  /// The plan of a group of collectives.
+  ///
+  /// NCCL runs it in one kernel, chooses for operations of a kind and of similar sizes together,
+  /// and deals all to the channels one after the other, so that neighbours may share one.
+  [[nodiscard]] CollectivePlan plan(std::span<const GroupedCollective> group) const;
   /// The plan of a group of sends and receives, with the messages of all ranks.
   [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
   /// The plan of one message. What else its two ranks send and receive tells how NCCL runs it.

@@ -117,7 +117,10 @@ class Session {
 
   /// @param gpus  of each rank.
   CommunicatorId add_communicator(std::vector<GpuIndex> gpus);
-  /// One rank's part of the communicator's next collective.
+  /// One rank's part of the communicator's next collectives, which all ranks group alike.
+  void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                  std::span<const GroupedCollective> group, std::uint64_t tag = 0);
+  /// The same of a single one.
   void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                   CollectiveOp op, Bytes total, int root, std::uint64_t tag = 0);
   /// One rank's group of sends and receives, which run together.
