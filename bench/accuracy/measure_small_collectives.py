@@ -131,6 +131,26 @@ class Bench:
         self._one("all_gather", size, size)
         self.nccl.GroupEnd()
 
+    def _together(self, operations):
+        self.nccl.GroupStart()
+        at = 0
+        for name, size in operations:
+            self._one(name, size, at)
+            at += size
+        self.nccl.GroupEnd()
+
+    def all_gather_unlike(self, size):
+        self._together([("all_gather", times * size) for times in (1, 2, 3, 2, 1)])
+
+    def reduce_scatter_unlike(self, size):
+        self._together([("reduce_scatter", times * size) for times in (3, 1, 1, 2)])
+
+    def all_reduce_many(self, size):
+        self._together([("all_reduce", max(256, size // 16 // 256 * 256))] * 16)
+
+    def three_kinds(self, size):
+        self._together([("all_reduce", size), ("all_gather", size), ("reduce_scatter", size)])
+
     def sendrecv(self, size):
         self._group([(r, (r + 1) % self.world, size) for r in range(self.world)])
 
@@ -154,6 +174,32 @@ class Bench:
         unit = size // (n * (n + 1) // 2)
         self._group([(r, d, (d + 1) * unit) for r in range(n) for d in range(n)])
 
+    def _unit(self, size):
+        return max(ALIGN, size // (8 * self.world) // ALIGN * ALIGN)
+
+    def all_to_all_mixed(self, size):
+        """1 to 8 units between any two."""
+        n, unit = self.world, self._unit(size)
+        self._group([(r, d, (1 + (5 * r + 11 * d + 3 * r * d) % 8) * unit) for r in range(n) for d in range(n)])
+
+    def all_to_all_hot(self, size):
+        """Rank 0 gets eight times what others do, as a popular expert."""
+        n, unit = self.world, self._unit(size)
+        self._group([(r, d, (1 if d else 8) * unit) for r in range(n) for d in range(n)])
+
+    def all_to_all_from_hot(self, size):
+        n, unit = self.world, self._unit(size)
+        self._group([(r, d, (1 if r else 8) * unit) for r in range(n) for d in range(n)])
+
+    def chain(self, size):
+        """A pipeline's stages, each to the next."""
+        self._group([(r, r + 1, size) for r in range(self.world - 1)])
+
+    def ring_of_two(self, size):
+        """Two messages to the next rank."""
+        n = self.world
+        self._group([(r, (r + 1) % n, size // part) for r in range(n) for part in (1, 2)])
+
     def gather(self, size):
         self._group([(r, 0, size // self.world) for r in range(self.world)])
 
@@ -164,6 +210,8 @@ class Bench:
 OPS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv", "all_to_all", "one_way",
        "pair_exchange", "neighbours", "all_to_all_uneven", "gather", "scatter", "all_reduce_x4", "all_gather_x4",
        "reduce_scatter_x4", "mixed_group"]
+HELD_OUT = ["all_gather_unlike", "reduce_scatter_unlike", "all_reduce_many", "three_kinds", "all_to_all_mixed",
+            "all_to_all_hot", "all_to_all_from_hot", "chain", "ring_of_two"]
 
 
 def rounded(op, size, world):
@@ -224,7 +272,7 @@ def main():
     stream = torch.cuda.Stream()
     nccl = Nccl()
     sizes = [int(s) for s in args.sizes.split(",")]
-    room = 4 * max(sizes) + 4096
+    room = 10 * max(sizes) + 64 * KIB
     send = torch.zeros(room, dtype=torch.uint8, device="cuda")
     recv = torch.zeros(room, dtype=torch.uint8, device="cuda")
     marker = torch.zeros(1, device="cuda")
