@@ -129,8 +129,12 @@ constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes
 /// and for the receiver's last step, which it copies when it is whole.
 constexpr std::array<double, 3> message_base_us{10.7, 0, 14.7};
 constexpr double message_peer_us = 0.4, message_step_us = 5.3;
-/// The base where a GPU only sends or only receives; it has no last step to copy while it sends.
+/// The base where the receiver sends nothing; it has no last step to copy while it sends. Between
+/// these where it sends less than it gets.
 constexpr std::array<double, 3> one_way_base_us{9.5, 0, 11.5};
+/// How much of the base is the kernel's: a message that follows another to the same peer takes the
+/// rest again.
+constexpr double message_kernel_us = 6.5;
 /// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
 /// of a GPU that use LL at no more than `messages_ll_rate`.
 constexpr std::array<double, 3> message_channel_rate{5.1e9, 0, 20.5e9};
@@ -760,17 +764,15 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     double paired = 0;
     /// What its receiver sends over what that gets, at most 1.
     double returned = 0;
-    /// Whether its sender only sends and its receiver only receives.
-    bool one_way = false;
   };
-  /// How NCCL runs the messages of one GPU, alike and to `peers` others.
+  /// How NCCL runs the messages of one GPU: so many of so many bytes to each of `peers` others.
   struct Messages {
     Protocol protocol = Protocol::simple;
     int channels = 0;  ///< of each
     double latency_us = 0;
-    Bandwidth rate{};  ///< of each
+    Bandwidth rate{};  ///< to each peer
   };
-  [[nodiscard]] Messages messages(double bytes, int peers, Traffic traffic) const;
+  [[nodiscard]] Messages messages(double bytes, int turns, int peers, Traffic traffic) const;
   [[nodiscard]] Protocol message_protocol(double bytes) const;
   [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
   [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
@@ -932,20 +934,21 @@ Protocol Communicator::Impl::message_protocol(double bytes) const {
   return tuning_ && bytes <= of_peer * message_ll_bytes ? Protocol::ll : Protocol::simple;
 }
 
-Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int peers,
+Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int turns, int peers,
                                                           Traffic traffic) const {
   if (!tuning_) return {.channels = channels_of_message(bytes, Protocol::simple)};
   Messages it{.protocol = message_protocol(bytes)};
   it.channels = channels_of_message(bytes, it.protocol);
   const auto p = static_cast<std::size_t>(it.protocol);
   const double step = message_step_bytes[p];
-  const double sent = bytes * peers;
+  const double sent = bytes * turns * peers;
   const double paired = traffic.paired;
   // Seconds per byte: first as long as both move, then alone.
   double rate = it.channels * peers /
                 (paired / message_channel_rate[p] + (1 - paired) / unpaired_channel_rate[p]);
-  it.latency_us =
-      (traffic.one_way ? one_way_base_us : message_base_us)[p] + message_peer_us * (peers - 1);
+  const double base =
+      one_way_base_us[p] + traffic.returned * (message_base_us[p] - one_way_base_us[p]);
+  it.latency_us = base + (turns - 1) * (base - message_kernel_us) + message_peer_us * (peers - 1);
   if (it.protocol == Protocol::ll) {
     rate = std::min(rate, messages_ll_rate);
   } else {
@@ -977,23 +980,22 @@ CollectivePlan Communicator::Impl::plan(const SendRecv& message, const RankMessa
     if (tuning_) plan.latency = microseconds(message_base_us[0]);
     return plan;
   }
-  // Messages to one peer go one after the other: each has its part of their rate.
+  // Messages to one peer go one after the other: each has its part of their rate here.
   PHANTORA_EXPECTS(sender.sent.contains(to) && receiver.received.contains(from),
                    "both ranks tell of a message");
-  const double bytes = sender.sent.at(to);
+  const auto [bytes, turns] = sender.sent.at(to);
   const double part = static_cast<double>(message.size.count()) / bytes;
   // A block sends some ranks ahead, and gets from as many before.
   const int ahead = (to - from + size()) % size();
-  const auto covered = [&](const std::map<int, double>& other, int peer) {
-    const auto it = other.find((peer + size()) % size());
-    return it == other.end() ? 0.0 : std::min(1.0, it->second / bytes);
+  const auto covered = [&, all = bytes](const auto& others, int peer) {
+    const auto it = others.find((peer + size()) % size());
+    return it == others.end() ? 0.0 : std::min(1.0, it->second.bytes / all);
   };
   const Traffic traffic{
       .paired = (covered(sender.received, from - ahead) + covered(receiver.sent, to + ahead)) / 2,
-      .returned = std::min(1.0, receiver.sent_to_others / receiver.received_from_others),
-      .one_way = sender.received_from_others == 0 && receiver.sent_to_others == 0};
+      .returned = std::min(1.0, receiver.sent_to_others / receiver.received_from_others)};
   const int peers = static_cast<int>(sender.sent.size() - sender.sent.count(from));
-  const Messages how = messages(bytes, peers, traffic);
+  const Messages how = messages(bytes / turns, turns, peers, traffic);
   const double overhead =
       nvlink_message + (peers > 1 ? traffic.paired * (nvlink_messages - nvlink_message) : 0);
   const Route route = message_route(from, to, overhead, {});
@@ -1083,9 +1085,9 @@ CollectivePlan Communicator::Impl::exchange(CollectiveOp op, Bytes total, int ro
     return plan;
   }
   const int peers = size() - 1;
-  const Messages how = messages(static_cast<double>(total.count()) / size(), peers,
-                                op == CollectiveOp::all_to_all ? Traffic{.paired = 1, .returned = 1}
-                                                               : Traffic{.one_way = true});
+  const Messages how =
+      messages(static_cast<double>(total.count()) / size(), 1, peers,
+               op == CollectiveOp::all_to_all ? Traffic{.paired = 1, .returned = 1} : Traffic{});
   // A rank copies its own part as if to a peer, with Simple.
   plan.channels = std::min(
       message_channels(),
@@ -1142,11 +1144,13 @@ RankMessages::RankMessages(int rank, std::span<const SendRecv> group) {
     if (bytes <= 0) continue;
     const bool others = message.src_rank != message.dst_rank;
     if (message.src_rank == rank) {
-      sent[message.dst_rank] += bytes;
+      sent[message.dst_rank].bytes += bytes;
+      ++sent[message.dst_rank].messages;
       if (others) sent_to_others += bytes;
     }
     if (message.dst_rank == rank) {
-      received[message.src_rank] += bytes;
+      received[message.src_rank].bytes += bytes;
+      ++received[message.src_rank].messages;
       if (others) received_from_others += bytes;
     }
   }

@@ -47,10 +47,14 @@ struct SendRecv {
   Bytes size{};
 };
 
-/// What a rank sends and receives in one group: bytes by peer, itself too.
+/// What a rank sends and receives in one group, by peer, itself too.
 struct RankMessages {
   RankMessages(int rank, std::span<const SendRecv> group);
-  std::map<int, double> sent, received;
+  struct Load {
+    double bytes = 0;
+    int messages = 0;
+  };
+  std::map<int, Load> sent, received;
   double sent_to_others = 0, received_from_others = 0;
 };
 
