@@ -9,6 +9,7 @@
 #include <phantora/flow_network.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <exception>
@@ -212,16 +213,6 @@ struct Followed {
   double least;  ///< of its levels from the beginning
   std::vector<PastShift> future;
 };
-
-/// A flow that ends after a replay begins, and one of 64 bits for each of its links: enough to rule
-/// out that it uses most others.
-struct Left {
-  std::uint64_t links;
-  Slot slot;
-};
-[[nodiscard]] constexpr std::uint64_t bit_of(std::uint32_t link) noexcept {
-  return std::uint64_t{1} << link % 64;
-}
 
 /// Something due at an instant, for the earliest first.
 struct Due {
@@ -846,14 +837,16 @@ class FlowNetwork::Impl {
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
       const Moved& it = moves_[i];
       if (!it.ends || progress_[it.slot].last != i || progress_[it.slot].since <= at) continue;
-      std::uint64_t links = 0;
-      solver_.for_each_link(it.slot, [&](std::uint32_t link) { links |= bit_of(link); });
-      left_.push_back({links, it.slot});
+      solver_.for_each_link(it.slot, [&](std::uint32_t link) { left(link).push_back(it.slot); });
     }
   }
 
+  /// Flows that have ended since the replay began, as far as known, all that were on a link among
+  /// them: links share 64 lists.
+  [[nodiscard]] std::vector<Slot>& left(std::uint32_t link) { return left_[link % left_.size()]; }
+
   void finish_replay() {
-    left_.clear();
+    for (std::vector<Slot>& it : left_) it.clear();
     for (const std::uint32_t link : marked_) {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
@@ -894,8 +887,8 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
     flows_on_.clear();
     solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
-    for (const Left& it : left_)
-      if (it.links & bit_of(link) && solver_.uses_link(it.slot, link)) flows_on_.push_back(it.slot);
+    for (const Slot slot : left(link))
+      if (solver_.uses_link(slot, link)) flows_on_.push_back(slot);
     for (const Slot slot : flows_on_) rewind(slot, at);
     for (const Slot slot : flows_on_) follow(solver_.bottleneck(slot), at);
     follow(link, at);
@@ -1593,7 +1586,7 @@ class FlowNetwork::Impl {
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
   std::vector<std::uint8_t> marks_;
   std::vector<std::uint32_t> marked_;
-  std::vector<Left> left_;  ///< the flows that have ended since the replay began, as far as known
+  std::array<std::vector<Slot>, 64> left_;
   std::vector<Rewound> rewound_;  ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
   std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound

@@ -206,10 +206,14 @@ std::vector<LinkUse> MaxMin::uses(Slot slot) const {
 }
 
 inline std::uint32_t MaxMin::use_on(std::uint32_t link, Entry entry) const noexcept {
-  if (entry.use != far_use) return entry.use;
+  const std::uint64_t count = flow_at(entry.flow).count, place = entry.use;
+  if (count <= many_uses) return entry.use;
+  const auto first_in = [&](std::uint64_t part) {
+    return (part * count + many_uses - 1) / many_uses;
+  };
   const Word* uses = uses_of(entry.flow);
   return static_cast<std::uint32_t>(
-      std::partition_point(uses + far_use, uses + flow_at(entry.flow).count,
+      std::partition_point(uses + first_in(place), uses + first_in(place + 1),
                            [&](const Word& it) { return it.use.link < link; }) -
       uses);
 }

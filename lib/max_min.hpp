@@ -254,13 +254,13 @@ class MaxMin {
     Use use;
   };
   static_assert(sizeof(Word) == 8);
-  /// A flow on a link, and which of its uses that is.
+  /// A flow on a link, and which of its uses that is; of many, in which 256th of them it lies.
   struct Entry {
     std::uint32_t flow : 24;
-    std::uint32_t use : 8;  ///< far_use if it is that or a later one
+    std::uint32_t use : 8;
   };
   static_assert(sizeof(Entry) == 4);
-  static constexpr std::uint32_t far_use = 255;
+  static constexpr std::uint64_t many_uses = 256;
   /// What an assignment touches of a link, in one cache line.
   struct alignas(64) Link {
     std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
@@ -344,8 +344,10 @@ class MaxMin {
     return &words_[first_words_[flow]] + 1;
   }
   [[nodiscard]] const Terms& terms(Slot flow) const noexcept { return terms_[flow_at(flow).terms]; }
-  [[nodiscard]] static Entry entry_of(Slot flow, std::uint32_t use) noexcept {
-    return {flow & 0xFFFFFF, std::min(use, far_use) & 0xFF};
+  [[nodiscard]] Entry entry_of(Slot flow, std::uint32_t use) const noexcept {
+    const std::uint64_t count = flow_at(flow).count;
+    const std::uint64_t place = count > many_uses ? use * many_uses / count : use;
+    return {flow & 0xFFFFFF, static_cast<std::uint32_t>(place) & 0xFF};
   }
   /// Which of its uses a flow on a link has there.
   [[nodiscard]] std::uint32_t use_on(std::uint32_t link, Entry entry) const noexcept;

@@ -156,7 +156,8 @@ class FlowNetwork {
   /// Drops a flow that has ended before the last commit(); its id must not be used again.
   void forget(FlowId flow);
 
-  /// Bytes kept for changes in the past; commit() frees them. O(links).
+  /// Bytes kept for changes in the past, besides the flows themselves, which stay as long as they
+  /// may be brought back; commit() frees both. O(links).
   [[nodiscard]] std::size_t history_bytes() const noexcept;
 
   /// Tells the observer of everything from now on. Costs nothing while nobody subscribes.
