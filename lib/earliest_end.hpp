@@ -1,33 +1,28 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace phantora {
 
 /// The earliest of many instants that change all the time.
 ///
-/// An event moves some ends and asks for the earliest once or twice, so writing must be cheap:
-/// instants lie in blocks of 64, and blocks in pages of 64; a write marks its block, and asking
-/// scans marked blocks and their pages.
+/// An event moves some ends and asks for the earliest once or twice, so writing must be cheap: a
+/// write marks its block of 16 instants, and asking goes up from the marked blocks, through blocks
+/// of blocks, as far as anything changes.
 class EarliestEnd {
  public:
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
   void set(std::uint32_t slot, std::int64_t end) {
     const std::uint32_t block = slot / width;
-    if (block >= marked_.size()) {
-      // Whole pages, so that all blocks of a page are there.
-      const std::uint32_t pages = block / width + 1;
-      ends_.resize(std::size_t{pages} * width * width, none);
-      least_of_block_.resize(std::size_t{pages} * width, none);
-      least_of_page_.resize(pages, none);
-      marked_.resize(std::size_t{pages} * width, 0);
-    }
-    ends_[slot] = end;
+    if (block >= marked_.size()) grow(slot);
+    least_[0][slot] = end;
     if (!marked_[block]) {
       marked_[block] = 1;
       marks_.push_back(block);
@@ -35,13 +30,13 @@ class EarliestEnd {
   }
 
   [[nodiscard]] std::int64_t get(std::uint32_t slot) const noexcept {
-    return slot < ends_.size() ? ends_[slot] : none;
+    return slot < least_[0].size() ? least_[0][slot] : none;
   }
 
   [[nodiscard]] std::int64_t earliest() const noexcept {
     refresh();
     std::int64_t least = none;
-    for (const std::int64_t it : least_of_page_) least = std::min(least, it);
+    for (const std::int64_t it : least_[top]) least = std::min(least, it);
     return least;
   }
 
@@ -49,45 +44,60 @@ class EarliestEnd {
   template <class Visit>
   void for_each_at(std::int64_t end, Visit visit) {
     refresh();
-    for (std::uint32_t page = 0; page < least_of_page_.size(); ++page) {
-      if (least_of_page_[page] != end) continue;
-      for (std::uint32_t block = page * width; block < (page + 1) * width; ++block) {
-        if (least_of_block_[block] != end) continue;
-        for (std::uint32_t slot = block * width; slot < (block + 1) * width; ++slot)
-          if (ends_[slot] == end) visit(slot);
-      }
-    }
+    visit_from(top, 0, static_cast<std::uint32_t>(least_[top].size()), end, visit);
   }
 
  private:
-  static constexpr std::uint32_t width = 64;
+  static constexpr std::uint32_t width = 16;
+  static constexpr std::size_t top = 3;
 
-  static std::int64_t least_of(const std::vector<std::int64_t>& of, std::uint32_t block) noexcept {
-    std::int64_t least = none;
-    for (std::uint32_t i = block * width; i < (block + 1) * width; ++i)
-      least = std::min(least, of[i]);
-    return least;
+  void grow(std::uint32_t slot) {
+    // Whole blocks on all levels.
+    std::size_t size = slot / (width * width * width) + 1;
+    for (std::size_t level = top; level > 0; --level, size *= width)
+      least_[level].resize(size, none);
+    least_[0].resize(size, none);
+    marked_.resize(size / width, 0);
+  }
+
+  [[nodiscard]] std::int64_t least_of(std::size_t level, std::uint32_t block) const noexcept {
+    const std::int64_t* const first = &least_[level][std::size_t{block} * width];
+    return *std::min_element(first, first + width);
   }
 
   void refresh() const noexcept {
-    for (const std::uint32_t block : marks_) {
-      marked_[block] = 0;
-      const std::int64_t before = least_of_block_[block], now = least_of(ends_, block);
-      if (now == before) continue;
-      least_of_block_[block] = now;
-      std::int64_t& page = least_of_page_[block / width];
-      if (now <= page) {
-        page = now;
-      } else if (page == before) {
-        page = least_of(least_of_block_, block / width);
+    for (const std::uint32_t mark : marks_) {
+      marked_[mark] = 0;
+      std::uint32_t block = mark;
+      std::int64_t now = least_of(0, block);
+      std::int64_t before = std::exchange(least_[1][block], now);
+      for (std::size_t level = 2; level <= top && now != before; ++level) {
+        block /= width;
+        std::int64_t& above = least_[level][block];
+        if (now > above && before != above) break;  // another one is the earliest there
+        const std::int64_t least = now <= above ? now : least_of(level - 1, block);
+        before = std::exchange(above, least);
+        now = least;
       }
     }
     marks_.clear();
   }
 
-  std::vector<std::int64_t> ends_;
-  // Caches of what they say.
-  mutable std::vector<std::int64_t> least_of_block_, least_of_page_;
+  template <class Visit>
+  void visit_from(std::size_t level, std::uint32_t first, std::uint32_t last, std::int64_t end,
+                  Visit& visit) {
+    for (std::uint32_t i = first; i < last; ++i) {
+      if (least_[level][i] != end) continue;
+      if (level == 0) {
+        visit(i);
+      } else {
+        visit_from(level - 1, i * width, (i + 1) * width, end, visit);
+      }
+    }
+  }
+
+  /// Of each slot, and of 16, 256 and 4,096 together; but for the first, caches of what that says.
+  mutable std::array<std::vector<std::int64_t>, top + 1> least_;
   mutable std::vector<char> marked_;
   mutable std::vector<std::uint32_t> marks_;
 };
