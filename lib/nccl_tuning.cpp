@@ -324,10 +324,10 @@ std::vector<NcclTuning::Channels> NcclTuning::deal(std::span<const Task> tasks, 
     const std::int64_t cells = divide_up(buffer(task), cell);
     std::int64_t per_channel = std::min(cells, divide_up(each, per_cell));
     // What fits into the present channel, whole channels, and the rest.
-    std::int64_t low =
+    const std::int64_t low =
         channel + 1 == all ? cells : std::min(cells, divide_up(each - filled, per_cell));
     std::int64_t middle = (cells - low) / per_channel, high = (cells - low) % per_channel;
-    if (all < channel + (low != 0) + middle + (high != 0)) {
+    if (all < channel + 1 + middle + (high != 0)) {
       middle = all - channel - 2;
       per_channel = (cells - low) / (middle + 1);
       high = per_channel + (cells - low) % (middle + 1);
@@ -336,23 +336,11 @@ std::vector<NcclTuning::Channels> NcclTuning::deal(std::span<const Task> tasks, 
       high = per_channel;
       --middle;
     }
-    if (low == 0) {
-      ++channel;
-      if (middle == 0) {
-        low = std::exchange(high, 0);
-      } else {
-        low = per_channel;
-        --middle;
-      }
-    }
     const std::int64_t count = 1 + middle + (high != 0);
     dealt.push_back({static_cast<int>(channel), static_cast<int>(count)});
     if (high != 0) {
       channel += count - 1;
       filled = high * per_cell;
-    } else if (middle != 0) {
-      channel += count;
-      filled = 0;
     } else {
       filled += low * per_cell;
     }

@@ -604,6 +604,20 @@ TEST(Collectives, AGroupOfOneIsThatOperation) {
   }
 }
 
+TEST(Collectives, MessagesOfAChainArePairedAtOneEnd) {
+  // Rank 1 gets and sends at once; ranks 0 and 2 do one of these. Both messages meet it.
+  const Cluster cluster = parse_cluster("h200:1x8");
+  const Communicator comm{cluster, first(cluster, 3), measured_machine};
+  const std::vector<SendRecv> chain{{0, 1, 64_KiB}, {1, 2, 64_KiB}}, alone{{0, 1, 64_KiB}},
+      ring{{0, 1, 64_KiB}, {1, 2, 64_KiB}, {2, 0, 64_KiB}};
+  const auto rate = [&](const std::vector<SendRecv>& group, std::size_t i) {
+    return comm.plan(group).flows.at(i).rate_cap;
+  };
+  EXPECT_EQ(rate(chain, 0), rate(chain, 1));
+  EXPECT_LT(rate(chain, 0), rate(alone, 0));
+  EXPECT_GT(rate(chain, 0), rate(ring, 0));
+}
+
 TEST(Collectives, OperationsOfAGroupThatShareAChannelTakeTurns) {
   // 24 channels. Four all_gathers of 1.5 MiB on 4 GPUs get six each; of four of 1 MiB, which are
   // dealt in cells of 4 KiB of a shard, some end in the midst of a channel, and the next begins
@@ -622,7 +636,19 @@ TEST(Collectives, OperationsOfAGroupThatShareAChannelTakeTurns) {
   EXPECT_EQ(apart, run(cluster, comm.plan(CollectiveOp::all_gather, 4 * even)));
   EXPECT_EQ(plan({even, even, even, even}).flows.size(), 1U);
   EXPECT_EQ(plan({1_KiB, even, even, 2_KiB}).flows.size(), 2U);
-  // Of two kinds, each has its part of the time.
+  // Of two kinds, each has its part of the channels: both take as long as one after the other.
+  const std::vector<GroupedCollective> small{{CollectiveOp::all_reduce, 512_KiB},
+                                             {CollectiveOp::all_gather, 512_KiB}};
+  const auto seconds = [](const FlowSpec& flow) {
+    return static_cast<double>(flow.size.count()) / flow.rate_cap.bytes_per_second();
+  };
+  const CollectivePlan two = comm.plan(small);
+  ASSERT_EQ(two.flows.size(), 2U);
+  for (const FlowSpec& flow : two.flows)
+    EXPECT_NEAR(seconds(flow),
+                seconds(comm.plan(CollectiveOp::all_reduce, 512_KiB).flows[0]) +
+                    seconds(comm.plan(CollectiveOp::all_gather, 512_KiB).flows[0]),
+                1e-12);
   const std::vector<GroupedCollective> mixed{{CollectiveOp::all_reduce, 256_MiB},
                                              {CollectiveOp::all_gather, 256_MiB}};
   const double both = to_seconds(run(cluster, comm.plan(mixed))),

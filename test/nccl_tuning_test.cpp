@@ -1,9 +1,12 @@
 #include "../lib/nccl_tuning.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -92,6 +95,37 @@ TEST(NcclTuning, ReproducesEveryChoiceThatNcclLogs) {
     ++choices;
   }
   EXPECT_GT(choices, 200U);
+}
+
+TEST(NcclTuning, NeighboursOfAGroupShareAtMostAChannel) {
+  // Of any group: channels in order, without gaps, none beyond the last.
+  const NcclTuning tuning{one_host(4, 90, 370.8, false)};
+  int shared = 0, full = 0;
+  for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
+    std::mt19937_64 random{seed};
+    const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+    const int limit = static_cast<int>(1 + below(30));
+    std::vector<NcclTuning::Task> tasks(static_cast<std::size_t>(1 + below(40)));
+    for (NcclTuning::Task& it : tasks) {
+      it.op = static_cast<TunedOp>(below(NcclTuning::ops));
+      it.protocol = static_cast<Protocol>(below(NcclTuning::protocols));
+      it.bytes = std::int64_t{1} << below(28);
+      it.bytes += below(static_cast<std::uint64_t>(it.bytes));
+      it.most_channels = tuning.most_channels(it.algorithm, it.protocol, it.bytes, limit);
+    }
+    const int all = std::min(limit, tuning.channels());
+    int next = 0;
+    for (const NcclTuning::Channels& it : tuning.deal(tasks, limit)) {
+      ASSERT_GE(it.count, 1) << "seed " << seed;
+      ASSERT_TRUE(it.first == next || it.first + 1 == next) << "seed " << seed;
+      shared += it.first + 1 == next;
+      next = it.first + it.count;
+      ASSERT_LE(next, all) << "seed " << seed;
+    }
+    full += next == all;
+  }
+  EXPECT_GT(shared, 1000);
+  EXPECT_GT(full, 1000);
 }
 
 TEST(NcclTuning, KnowsOtherBoxes) {
