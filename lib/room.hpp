@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -9,8 +10,9 @@ namespace phantora {
 /// up to twice what it needs, and memory per flow is a promise.
 template <class T>
 void make_room(std::vector<T>& items, std::size_t more) {
+  constexpr std::size_t few = 24 / sizeof(T);  // what the heap gives out at least
   const std::size_t needed = items.size() + more;
-  if (needed > items.capacity()) items.reserve(needed + needed / 8);
+  if (needed > items.capacity()) items.reserve(std::max(few, needed + needed / 8));
 }
 
 /// Gives back the room of items that are gone, once it is half of what is left.
