@@ -214,7 +214,9 @@ class Ranks {
                  order_[r]++);
       const auto results =
           data_.operand(static_cast<std::uint32_t>(rank), ticket_[r], bytes_of(operands[r]));
-      if (rank != who.back()) EXPECT_TRUE(results.empty()) << "delivered before all have called";
+      if (rank != who.back()) {
+        EXPECT_TRUE(results.empty()) << "delivered before all have called";
+      }
       all.insert(all.end(), results.begin(), results.end());
     }
     std::map<int, std::vector<std::int32_t>> by_rank;

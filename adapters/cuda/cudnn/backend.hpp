@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <cudnn.h>
@@ -76,10 +77,8 @@ void Descriptor::put(cudnnBackendAttributeName_t name, cudnnBackendAttributeType
                      const std::vector<T>& values) {
   Attribute& attribute = attributes[name];
   attribute = {element, static_cast<std::int64_t>(values.size()), {}, {}};
-  attribute.bytes.resize(values.size() * sizeof(T));
-  if (!values.empty()) {
-    std::memcpy(attribute.bytes.data(), values.data(), attribute.bytes.size());
-  }
+  const std::span<const std::byte> bytes = std::as_bytes(std::span{values});
+  attribute.bytes.assign(bytes.begin(), bytes.end());
 }
 
 }  // namespace phantora::cudnn
