@@ -75,7 +75,8 @@ struct Arguments {
 
 /// Checks what NCCL checks (argcheck) and hands the call over.
 ncclResult_t operation(const Arguments& a) noexcept {
-  return entry(rank::Api::nccl_enqueue, [&]() -> ncclResult_t {
+  const rank::Api api = group_depth > 0 ? rank::Api::nccl_append : rank::Api::nccl_enqueue;
+  return entry(api, [&]() -> ncclResult_t {
     if (a.comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
     if (a.type < 0 || a.type >= ncclNumTypes) {
       return fail(ncclInvalidArgument, "invalid type " + std::to_string(a.type));
@@ -112,7 +113,9 @@ PHANTORA_EXPORT ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 PHANTORA_EXPORT ncclResult_t ncclGroupEnd() {
-  return entry(phantora::rank::Api::get_last_error, [] { return end_group(); });
+  using phantora::rank::Api;
+  const bool launches = group_depth == 1 && !pending_calls.empty();
+  return entry(launches ? Api::nccl_enqueue : Api::nccl_append, [] { return end_group(); });
 }
 
 PHANTORA_EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, std::size_t count,

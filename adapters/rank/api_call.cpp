@@ -44,6 +44,7 @@ constexpr std::array<std::int64_t, static_cast<std::size_t>(Api::count)> cost_ns
     2460,   // cublasLtMatmulAlgoGetHeuristic
     32120,  // cudnnBackendExecute
     1352,   // cudaGraphLaunch_100_nodes *
+    250,    // ncclAllGather in a group: 180 to 300 on 4 H200, 2026-11-21 (api_in_situ, grouped.py)
     32380,  // ncclAllReduce; ncclAllGather 30790, ncclReduceScatter 34150
 };
 

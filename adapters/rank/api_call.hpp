@@ -40,7 +40,8 @@ enum class Api : std::uint8_t {
   lt_heuristic,   ///< cublasLtMatmulAlgoGetHeuristic
   cudnn_execute,  ///< cudnnBackendExecute
   graph_launch,
-  nccl_enqueue,  ///< one NCCL operation, outside of or at the end of a group
+  nccl_append,   ///< an NCCL operation in a group
+  nccl_enqueue,  ///< one outside, or the end of a group
   count
 };
 

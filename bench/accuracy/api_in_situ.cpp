@@ -257,4 +257,10 @@ TIMED(ncclResult_t, ncclReduceScatter,
       (const void* f, void* t, size_t n, ncclDataType_t d, ncclRedOp_t o, ncclComm_t c,
        cudaStream_t s),
       (f, t, n, d, o, c, s))
+TIMED(ncclResult_t, ncclSend,
+      (const void* f, size_t n, ncclDataType_t d, int p, ncclComm_t c, cudaStream_t s),
+      (f, n, d, p, c, s))
+TIMED(ncclResult_t, ncclRecv,
+      (void* t, size_t n, ncclDataType_t d, int p, ncclComm_t c, cudaStream_t s),
+      (t, n, d, p, c, s))
 TIMED(ncclResult_t, ncclGroupEnd, (), ())
