@@ -98,12 +98,9 @@ void links(benchmark::State& state) {
 }
 BENCHMARK(links)->RangeMultiplier(4)->Range(1, 64)->Unit(benchmark::kMillisecond);
 
-/// The same flows over ever longer routes: parts of the fat tree in a row.
-void route_length(benchmark::State& state) {
-  const auto times = static_cast<std::uint32_t>(state.range(0));
-  const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
-                                          Bandwidth{workload::link_rate});
-  auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
+/// Has flows go over so many parts of the fat tree in a row. @return the links of a route, on
+/// average
+double lengthen(std::vector<FlowSpec>& flows, std::uint32_t times) {
   double hops = 0;
   for (FlowSpec& flow : flows) {
     const std::vector<LinkUse> once = flow.links;
@@ -112,8 +109,18 @@ void route_length(benchmark::State& state) {
         flow.links.push_back({LinkId{use.link.value + t * workload::FatTree::links}, 1.0});
     hops += static_cast<double>(flow.links.size());
   }
+  return hops / static_cast<double>(flows.size());
+}
+
+/// The same flows over ever longer routes.
+void route_length(benchmark::State& state) {
+  const auto times = static_cast<std::uint32_t>(state.range(0));
+  const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
+                                          Bandwidth{workload::link_rate});
+  auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
+  const double hops = lengthen(flows, times);
   in_order(state, NetworkView{capacities}, flows);
-  state.counters["links per route"] = hops / static_cast<double>(flows.size());
+  state.counters["links per route"] = hops;
 }
 BENCHMARK(route_length)->RangeMultiplier(2)->Range(1, 32)->Unit(benchmark::kMillisecond);
 
@@ -210,15 +217,8 @@ void live_memory(benchmark::State& state) {
   const std::vector<Bandwidth> capacities(times * workload::FatTree::links,
                                           Bandwidth{workload::link_rate});
   auto flows = specs<workload::FatTree>("burst", state.range(0), 0.3);
-  double hops = 0;
-  for (FlowSpec& flow : flows) {
-    flow.size = flow.size * 1000;  // none ends meanwhile
-    const std::vector<LinkUse> once = flow.links;
-    for (std::uint32_t t = 1; t < times; ++t)
-      for (const LinkUse& use : once)
-        flow.links.push_back({LinkId{use.link.value + t * workload::FatTree::links}, 1.0});
-    hops += static_cast<double>(flow.links.size());
-  }
+  for (FlowSpec& flow : flows) flow.size = flow.size * 1000;  // none ends meanwhile
+  const double hops = lengthen(flows, times);
   const auto used = [] {
     const struct mallinfo2 info = mallinfo2();
     return static_cast<double>(info.uordblks + info.hblkhd);
@@ -236,7 +236,7 @@ void live_memory(benchmark::State& state) {
     net.advance_to(net.now() + Duration{1});
     net.commit(net.now());
     const auto count = static_cast<double>(flows.size());
-    state.counters["links per route"] = hops / count;
+    state.counters["links per route"] = hops;
     state.counters["bytes/flow"] = (used() - before) / count;
   }
 }

@@ -322,11 +322,10 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root) const {
     PHANTORA_EXPECTS(root >= 0 && root < size(), "the root is a rank");
     PHANTORA_EXPECTS(total >= Bytes{0}, "a size is not negative");
-    if (op == CollectiveOp::all_to_all || op == CollectiveOp::gather || op == CollectiveOp::scatter)
-      return exchange(op, total, root);
+    if (is_exchange(op)) return exchange(op, total, root);
     if (size() == 1 || total == Bytes{0})
       return {.algorithm = Algorithm::ring, .latency = microseconds(ring_base_us[0])};
-    return tuning_ ? tuned_plan(op, total, root).plan : textbook_ring(op, total, root);
+    return is_tuned(op) ? tuned_plan(op, total, root).plan : textbook_ring(op, total, root);
   }
 
   [[nodiscard]] CollectivePlan plan(std::span<const GroupedCollective> group) const;
@@ -632,6 +631,16 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
            (op == CollectiveOp::all_gather ? unaligned_gather_rate : unaligned_scatter_rate) / 1e9;
   }
 
+  /// Whether all ranks send their own to one another, or to a root, or get theirs from one.
+  [[nodiscard]] static bool is_exchange(CollectiveOp op) noexcept {
+    return op == CollectiveOp::all_to_all || op == CollectiveOp::gather ||
+           op == CollectiveOp::scatter;
+  }
+  /// Whether NCCL's tuner chooses how an operation that moves bytes runs.
+  [[nodiscard]] bool is_tuned(CollectiveOp op) const noexcept {
+    return tuning_ && size() > 1 && !is_exchange(op);
+  }
+
   struct TunedPlan {
     CollectivePlan plan;
     double grows_us = 0;  ///< the part of its latency that grows with its bytes
@@ -715,21 +724,10 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   /// The channels of the operations of a kernel.
   [[nodiscard]] std::vector<NcclTuning::Channels> deal(
       std::span<const NcclTuning::Task> tasks) const {
-    const auto multicast = [](const NcclTuning::Task& task) {
-      return task.algorithm == Algorithm::nvls || task.algorithm == Algorithm::nvls_tree;
-    };
-    std::vector<NcclTuning::Task> others;
-    std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(others), std::not_fn(multicast));
-    const std::vector<NcclTuning::Channels> dealt = tuning_->deal(others, max_channels_);
+    std::vector<NcclTuning::Channels> dealt = tuning_->deal(tasks, max_channels_);
     const int fewest = std::min(min_channels_, tuning_->channels());
-    std::vector<NcclTuning::Channels> channels;
-    std::size_t next = 0;
-    for (const NcclTuning::Task& task : tasks) {
-      channels.push_back(multicast(task) ? NcclTuning::Channels{0, task.most_channels}
-                                         : dealt[next++]);
-      channels.back().count = std::max(fewest, channels.back().count);
-    }
-    return channels;
+    for (NcclTuning::Channels& it : dealt) it.count = std::max(fewest, it.count);
+    return dealt;
   }
 
   /// A ring on a network of which NCCL knows nothing: steps x (latency of a hop + block / rate).
@@ -815,10 +813,13 @@ std::vector<Communicator::Impl::Batch> Communicator::Impl::batches(
     }
   }
   for (Batch& it : batches) {
-    it.plan = plan(it.all.op, it.all.total, it.all.root);
-    if (!tuning_ || it.plan.flows.empty() || it.plan.algorithm == Algorithm::point_to_point)
-      continue;
-    it.grows = microseconds(tuned_plan(it.all.op, it.all.total, it.all.root).grows_us);
+    if (is_tuned(it.all.op)) {
+      TunedPlan tuned = tuned_plan(it.all.op, it.all.total, it.all.root);
+      it.plan = std::move(tuned.plan);
+      it.grows = microseconds(tuned.grows_us);
+    } else {
+      it.plan = plan(it.all.op, it.all.total, it.all.root);
+    }
   }
   return batches;
 }
@@ -862,6 +863,8 @@ Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channe
 CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group) const {
   std::vector<Batch> batches = this->batches(group);
   if (batches.empty()) return {};
+  if (batches.size() == 1 && batches.front().parts.size() == 1)
+    return std::move(batches.front().plan);
   const auto largest =
       std::max_element(batches.begin(), batches.end(),
                        [](const Batch& a, const Batch& b) { return a.all.total < b.all.total; });

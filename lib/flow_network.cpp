@@ -366,10 +366,9 @@ class FlowNetwork::Impl {
     catch_up();
     const Ps cell = cell_of(id);
     if (cell >= 0) return to_time(cell);
-    if (cell <= gone) return std::nullopt;
-    const Progress& progress = progress_[static_cast<Slot>(-1 - cell)];
-    if (progress.state() != State::finished) return std::nullopt;
-    return to_time(progress.since) + identities_[static_cast<Slot>(-1 - cell)].latency;
+    const auto slot = slot_in(cell);
+    if (!slot || progress_[*slot].state() != State::finished) return std::nullopt;
+    return to_time(progress_[*slot].since) + identities_[*slot].latency;
   }
 
   [[nodiscard]] double rate(std::uint64_t id) {
@@ -443,8 +442,7 @@ class FlowNetwork::Impl {
 
   void forget(std::uint64_t id) {
     PHANTORA_EXPECTS(!slot_of(id), "a flow is forgotten after it ended in committed time");
-    const Ps cell = cell_of(id);
-    if (cell < 0 && cell > gone) release(static_cast<Slot>(-1 - cell));
+    if (const auto slot = slot_in(cell_of(id))) release(*slot);
     cells_[static_cast<std::size_t>(id - first_cell_)] = forgotten;
     while (!cells_.empty() && cells_.front() == forgotten) {
       cells_.pop_front();
@@ -490,24 +488,38 @@ class FlowNetwork::Impl {
     PHANTORA_EXPECTS(id < first_cell_ + cells_.size(), "a flow of this network");
     return id < first_cell_ ? forgotten : cells_[static_cast<std::size_t>(id - first_cell_)];
   }
+  [[nodiscard]] static std::optional<Slot> slot_in(Ps cell) noexcept {
+    if (cell >= 0 || cell <= gone) return std::nullopt;
+    return static_cast<Slot>(-1 - cell);
+  }
   /// Of a flow that did not end in committed time.
   [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t id) const {
-    const Ps cell = cell_of(id);
-    if (cell >= 0 || cell <= gone) return std::nullopt;
-    const auto slot = static_cast<Slot>(-1 - cell);
-    if (progress_[slot].ended() && progress_[slot].since < committed_) return std::nullopt;
+    const auto slot = slot_in(cell_of(id));
+    if (slot && progress_[*slot].ended() && progress_[*slot].since < committed_)
+      return std::nullopt;
     return slot;
+  }
+
+  /// Calls visit(it) for each record of a flow after an instant, the last one first.
+  template <class Visit>
+  void look_back(const Progress& progress, Ps after, Visit visit) const {
+    Past it{progress.last, progress.since};
+    while (moves_.keeps(it.record) && it.at > after) {
+      visit(it);
+      it.at -= moves_.age(it.record);
+      it.record = moves_.previous(it.record);
+    }
   }
 
   /// When a flow started; none if it did not. @throws CommitError if that is no longer known
   [[nodiscard]] Ps start_of(Slot slot) const {
     const Progress& progress = progress_[slot];
     if (progress.state() == State::not_started || progress.state() == State::withdrawn) return none;
-    Ps since = progress.since;
-    for (std::uint64_t it = progress.last; moves_.keeps(it); it = moves_.previous(it)) {
-      if (moves_[it].bottleneck == MaxMin::none) return since;
-      since -= moves_.age(it);
-    }
+    Ps start = none;
+    look_back(progress, -1, [&](const Past& it) {
+      if (moves_[it.record].bottleneck == MaxMin::none) start = it.at;
+    });
+    if (start != none) return start;
     throw CommitError{"a flow told since the checkpoint has started in committed time"};
   }
 
@@ -801,13 +813,11 @@ class FlowNetwork::Impl {
     const Slot slot = *slot_of(id);
     const Progress& progress = progress_[slot];
     if (progress.state() == State::not_started) return false;
-    Ps since = progress.since;
-    for (std::uint64_t it = progress.last; moves_.keeps(it) && since > at;
-         it = moves_.previous(it)) {
-      if (moves_[it].bottleneck == MaxMin::none) return false;
-      since -= moves_.age(it);
-    }
-    return true;
+    bool starts_later = false;
+    look_back(progress, at, [&](const Past& it) {
+      starts_later |= moves_[it.record].bottleneck == MaxMin::none;
+    });
+    return !starts_later;
   }
 
   // ---- Replay by difference -------------------------------------------------------------------
@@ -898,14 +908,10 @@ class FlowNetwork::Impl {
 
   void rewind(Slot slot, Ps at) {
     if (rewound_flow(slot)) return;
-    std::uint64_t it = progress_[slot].last;
-    Ps changed = progress_[slot].since;
-    if (!moves_.keeps(it) || changed <= at) return;
+    const Progress& progress = progress_[slot];
+    if (!moves_.keeps(progress.last) || progress.since <= at) return;
     Rewound& flow = add_rewound(slot, solver_.bottleneck(slot));
-    for (; moves_.keeps(it) && changed > at; it = moves_.previous(it)) {
-      flow.future.push_back({it, changed});
-      changed -= moves_.age(it);
-    }
+    look_back(progress, at, [&](const Past& it) { flow.future.push_back(it); });
     take_past(flow);
     schedule(flow.future.back().at, rewound_of_[slot] - 1);
   }

@@ -281,10 +281,18 @@ NcclTuning::Choice NcclTuning::choose(TunedOp op, std::int64_t bytes,
   return best;
 }
 
+namespace {
+
+/// Such operations take all channels that they may use.
+bool is_multicast(Algorithm algorithm) {
+  return algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree;
+}
+
+}  // namespace
+
 int NcclTuning::most_channels(Algorithm algorithm, Protocol protocol, std::int64_t bytes,
                               int limit) const {
-  if (algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree)
-    return std::min(limit, nvls_channels());
+  if (is_multicast(algorithm)) return std::min(limit, nvls_channels());
   const std::int64_t threads = protocol == Protocol::ll128 ? 640 : 512;
   std::int64_t threshold = protocol == Protocol::simple ? 64 : 8;
   if (protocol == Protocol::ll && algorithm == Algorithm::ring) threshold *= shape_.ranks;
@@ -312,6 +320,7 @@ std::vector<NcclTuning::Channels> NcclTuning::deal(std::span<const Task> tasks, 
   const std::int64_t all = std::min(limit, channels_);
   std::int64_t traffic = 0, used = 0;
   for (const Task& task : tasks) {
+    if (is_multicast(task.algorithm)) continue;
     traffic += std::max(least_traffic, buffer(task) * traffic_per_byte(task));
     used = std::min(all, used + task.most_channels);
   }
@@ -319,6 +328,10 @@ std::vector<NcclTuning::Channels> NcclTuning::deal(std::span<const Task> tasks, 
   std::vector<Channels> dealt;
   std::int64_t channel = 0, filled = 0;
   for (const Task& task : tasks) {
+    if (is_multicast(task.algorithm)) {
+      dealt.push_back({0, task.most_channels});
+      continue;
+    }
     const std::int64_t cell = divide_up(divide_up(least_traffic, traffic_per_byte(task)), 16) * 16;
     const std::int64_t per_cell = cell * traffic_per_byte(task);
     const std::int64_t cells = divide_up(buffer(task), cell);

@@ -83,8 +83,8 @@ class NcclTuning {
     int first = 0;
     int count = 0;
   };
-  /// Deals operations to the channels of their kernel, in order: each channel gets the same traffic,
-  /// but for whole cells of a rank's buffer (src/enqueue.cc, scheduleCollTasksToPlan).
+  /// Deals operations to the channels of their kernel, in order: each channel gets the same
+  /// traffic, but for whole cells of a rank's buffer (src/enqueue.cc, scheduleCollTasksToPlan).
   [[nodiscard]] std::vector<Channels> deal(std::span<const Task> tasks, int limit) const;
 
   [[nodiscard]] const ChannelGraph& ring() const noexcept { return ring_; }

@@ -495,12 +495,7 @@ void Engine::handle_collective(Process& process, const Record& record,
   Tagged message_tag{.process = process.index, .tickets = {}};
   Tagged collective_tag{.process = process.index, .tickets = {}};
   std::vector<GroupedCollective> group;
-  for (const channel::CollectiveRecord& call : calls) {
-    expect_valid(call, rank, ranks);
-    const auto op = static_cast<channel::Collective>(call.op);
-    if (op != channel::Collective::send && op != channel::Collective::recv)
-      group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
-  }
+  for (const channel::CollectiveRecord& call : calls) expect_valid(call, rank, ranks);
   for (const channel::CollectiveRecord& call : calls) {
     const auto op = static_cast<channel::Collective>(call.op);
     const bool message = op == channel::Collective::send || op == channel::Collective::recv;
@@ -543,17 +538,19 @@ void Engine::handle_collective(Process& process, const Record& record,
       if (call.ticket != 0 && !sends) message_tag.tickets.push_back(call.ticket);
       continue;
     }
+    group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
     if (call.ticket != 0) collective_tag.tickets.push_back(call.ticket);
   }
-  if (!group.empty()) {
+  const auto number = [&](Tagged& tagged) {
     const std::uint64_t tag = ++last_tag_;
-    if (!collective_tag.tickets.empty()) tags_.emplace(tag, std::move(collective_tag));
-    session_.collective(stream, clock, communicator.id, rank, group, tag);
+    if (!tagged.tickets.empty()) tags_.emplace(tag, std::move(tagged));
+    return tag;
+  };
+  if (!group.empty()) {
+    session_.collective(stream, clock, communicator.id, rank, group, number(collective_tag));
   }
   if (!messages.empty()) {
-    const std::uint64_t tag = ++last_tag_;
-    if (!message_tag.tickets.empty()) tags_.emplace(tag, std::move(message_tag));
-    session_.send_recv(stream, clock, communicator.id, rank, messages, tag);
+    session_.send_recv(stream, clock, communicator.id, rank, messages, number(message_tag));
   }
 }
 

@@ -109,28 +109,6 @@ class Bench:
     def reduce(self, size):
         self._one("reduce", size)
 
-    def _several(self, name, size, times):
-        self.nccl.GroupStart()
-        for i in range(times):
-            self._one(name, size, i * size)
-        self.nccl.GroupEnd()
-
-    def all_reduce_x4(self, size):
-        self._several("all_reduce", size, 4)
-
-    def all_gather_x4(self, size):
-        self._several("all_gather", size, 4)
-
-    def reduce_scatter_x4(self, size):
-        self._several("reduce_scatter", size, 4)
-
-    def mixed_group(self, size):
-        """An all_reduce and an all_gather in one group."""
-        self.nccl.GroupStart()
-        self._one("all_reduce", size)
-        self._one("all_gather", size, size)
-        self.nccl.GroupEnd()
-
     def _together(self, operations):
         self.nccl.GroupStart()
         at = 0
@@ -138,6 +116,18 @@ class Bench:
             self._one(name, size, at)
             at += size
         self.nccl.GroupEnd()
+
+    def all_reduce_x4(self, size):
+        self._together([("all_reduce", size)] * 4)
+
+    def all_gather_x4(self, size):
+        self._together([("all_gather", size)] * 4)
+
+    def reduce_scatter_x4(self, size):
+        self._together([("reduce_scatter", size)] * 4)
+
+    def mixed_group(self, size):
+        self._together([("all_reduce", size), ("all_gather", size)])
 
     def all_gather_unlike(self, size):
         self._together([("all_gather", times * size) for times in (1, 2, 3, 2, 1)])
