@@ -15,8 +15,11 @@ StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
 }
 
 void Device::append(StreamQueue& stream, StreamOp op) {
-  // Only an answer that was forced lets a thread issue work in the simulated past.
-  op.issued = std::max(op.issued, processed_to_);
+  // Only where time did not travel with what woke a thread can work be issued in the simulated past.
+  if (op.issued < processed_to_) {
+    op.issued = processed_to_;
+    ++late_operations_;
+  }
   stream.ops.push_back(op);
 }
 

@@ -111,6 +111,7 @@ class Device {
   [[nodiscard]] double collective_slowdown() const;
   [[nodiscard]] GpuIndex index() const noexcept { return index_; }
   [[nodiscard]] const GpuUse& use() const noexcept { return use_; }
+  [[nodiscard]] std::uint64_t late_operations() const noexcept { return late_operations_; }
   [[nodiscard]] const std::set<ProcessIndex>& processes() const noexcept { return processes_; }
 
  private:
@@ -139,6 +140,7 @@ class Device {
   int running_kernels_ = 0, running_copies_ = 0;
   Time processed_to_{};
   Time counted_to_{};
+  std::uint64_t late_operations_ = 0;
   GpuUse use_{};
 };
 

@@ -193,6 +193,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       markers_[MarkerId{op.argument}].device = queue.device;
     } else if (op.kind == StreamOp::Kind::wait) {
       ++markers_[MarkerId{op.argument}].waits;
+    } else if (op.kind == StreamOp::Kind::host_function) {
+      ++queued_host_functions_;
     }
     queue.device->append(queue, op);
   }
@@ -333,30 +335,36 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     return collect([&](const Request& request) { return request.clock <= horizon; });
   }
 
-  std::optional<Answer> force() {
-    if (requests_.empty()) return std::nullopt;
+  std::optional<std::vector<Answer>> force(Time until) {
+    if (requests_.empty() && queued_host_functions_ == 0) return std::nullopt;
     std::vector<Answer> answers;
-    while (answers.empty()) {
+    while (answers.empty() && due_host_functions_.empty()) {
       const Time next = next_event();
-      if (next == never) return std::nullopt;
       // A query that would be answered before this event is the smallest answer.
       const auto query = std::min_element(
           requests_.begin(), requests_.end(), [](const Request& a, const Request& b) {
             return std::tuple{!a.query, a.clock, a.process, a.thread} <
                    std::tuple{!b.query, b.clock, b.process, b.thread};
           });
-      if (query->query && query->clock < next) {
+      if (query != requests_.end() && query->query && query->clock < std::min(next, until)) {
         const Answer answer{query->process, query->thread, query->clock, false};
         requests_.erase(query);
-        return answer;
+        return std::vector{answer};
       }
+      if (next >= until) return std::nullopt;
       process(next);
       answers = collect([](const Request&) { return false; });
     }
     for (std::size_t i = 1; i < answers.size(); ++i) forced_extra_.push_back(answers[i]);
-    return answers.front();
+    if (answers.size() > 1) answers.resize(1);
+    return answers;
   }
 
+  [[nodiscard]] std::uint64_t late_operations() const {
+    std::uint64_t late = 0;
+    for (const Device& device : devices_) late += device.late_operations();
+    return late;
+  }
   [[nodiscard]] Time now() const noexcept { return simulated_to_; }
   [[nodiscard]] Time awaited() const {
     Time least = next_event();
@@ -443,6 +451,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   void host_function_reached(std::uint64_t ticket, StreamQueue& queue, Time at) override {
     host_functions_[ticket] = &queue;
+    --queued_host_functions_;
     due_host_functions_.emplace_back(ticket, at);
   }
 
@@ -508,6 +517,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   void start(Operation& operation, Time at) {
+    at = std::max(at, simulated_to_);  // earlier only if its last part was issued late
     operation.started = true;
     operation.finish = at + operation.plan.latency;
     for (FlowSpec& spec : operation.plan.flows) {
@@ -673,6 +683,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
   std::vector<std::uint64_t> finished_tags_{};
+  std::uint64_t queued_host_functions_ = 0;  ///< whose turn has not come
   std::vector<Request> requests_{};
   std::vector<Answer> forced_extra_{};
   std::vector<Time> bounds_{};
@@ -785,7 +796,10 @@ void Session::drop(MarkerId marker) { impl_->drop(marker); }
 std::vector<Answer> Session::advance(std::span<const Time> bounds) {
   return impl_->advance(bounds);
 }
-std::optional<Answer> Session::force() { return impl_->force(); }
+std::optional<std::vector<Answer>> Session::force(Time until) {
+  return impl_->force(until);
+}
+std::uint64_t Session::late_operations() const { return impl_->late_operations(); }
 Time Session::now() const noexcept { return impl_->now(); }
 Time Session::awaited() const { return impl_->awaited(); }
 const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }

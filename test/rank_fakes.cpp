@@ -44,6 +44,7 @@ Stream& legacy_stream(int device) {
   auto& stream = streams[device];
   stream.id = 1 + static_cast<std::uint64_t>(device);
   stream.device = device;
+  stream.legacy = true;
   return stream;
 }
 Stream& create_stream(int device, unsigned flags, int priority) {

@@ -21,8 +21,8 @@ struct Address {
   }
 };
 
-/// Descriptors of RankShared and HostShared.
-using SharedMemories = std::array<int, 2>;
+/// Descriptors of RankShared, HostShared and RunShared.
+using SharedMemories = std::array<int, 3>;
 
 /// @return whether all of it was sent.
 bool send_welcome(int socket, Welcome welcome, const SharedMemories& memories) noexcept;

@@ -16,7 +16,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 
 /// Set by the launcher for each rank: the abstract socket's name.
 inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
@@ -74,9 +74,9 @@ struct CollectiveRecord {
   std::uint64_t communicator = 0;
   std::uint64_t ticket = 0;    ///< of this rank's operand and result; 0: no data is carried
   std::uint64_t count = 0;     ///< elements, as the NCCL call gives it
-  std::uint8_t op = 0;         ///< rank::Collective
+  std::uint8_t op = 0;         ///< channel::Collective
   std::uint8_t type = 0;       ///< ncclDataType_t
-  std::uint8_t reduction = 0;  ///< rank::Reduction
+  std::uint8_t reduction = 0;  ///< channel::Reduction
   std::uint8_t reserved = 0;
   std::int32_t peer = 0;
   double premul = 1.0;
@@ -86,22 +86,42 @@ static_assert(std::is_trivially_copyable_v<CollectiveRecord>);
 enum class ThreadState : std::uint32_t {
   unused,
   running,
-  waiting,     ///< for another thread of its process (condition variable, semaphore)
+  waiting,     ///< as ThreadSlot::wait says: it uses no turn
   sleeping,    ///< for a time that it chose: it uses no turn
-  blocked,     ///< in the engine
   background,  ///< asks, but has no part in time
+};
+
+/// What a waiting thread waits for.
+enum class Wait : std::uint32_t {
+  none,
+  condition,   ///< condition variable
+  semaphore,
+  lock,        ///< mutex or read-write lock
+  thread,      ///< the end of a thread (pthread_join)
+  futex,       ///< a future, an atomic's wait()
+  descriptor,  ///< data, a connection or room (read, recv, accept, poll, epoll_wait ...)
+  process,     ///< the end of a process (waitpid)
 };
 
 struct Reply {
   std::int64_t clock_ps = 0;  ///< completion time, or the time of the answer
   std::int64_t value = 0;
   std::int32_t ranks = 0, rank = 0;  ///< of a communicator that was split off
+  /// Of a query by a background thread: the process waits for what it does, so that its asking has
+  /// to take time.
+  bool counts = false;
   std::uint64_t deliveries = 0;      ///< data messages sent to this process before this answer
 };
 
 struct ThreadSlot {
   std::atomic<std::int64_t> clock_ps{0};
   std::atomic<ThreadState> state{ThreadState::unused};
+  std::atomic<Wait> wait{Wait::none};
+  /// While it waits: the instant at which it goes on by itself.
+  std::atomic<std::int64_t> wakes_at_ps{no_time};
+  /// Simulated per CPU time while host time is charged, else 0: so the engine knows how far a
+  /// thread has come that computes and does not call.
+  std::atomic<float> charged_scale{0};
   std::atomic<std::uint32_t> reply_sequence{0};  ///< futex: incremented by each reply
   std::int32_t tid = 0;
   Reply reply{};
@@ -109,6 +129,7 @@ struct ThreadSlot {
 
 inline constexpr std::size_t max_threads = 256;
 inline constexpr std::size_t max_gpus_per_host = 64;
+inline constexpr std::size_t max_pollers = 64;
 inline constexpr std::size_t ring_bytes = std::size_t{1} << 20;
 
 struct RankShared {
@@ -121,6 +142,9 @@ struct RankShared {
   std::atomic<std::uint64_t> written{0};
   std::atomic<std::uint64_t> consumed{0};
   std::atomic<std::uint32_t> space_sequence{0};  ///< futex: incremented when space was freed
+  /// Thread ids of libraries' own threads that wake now and then by a timer, look, and sleep again
+  /// (watchdogs, event loops): that they woke does not mean that anything happened. 0 = free.
+  std::array<std::atomic<std::int32_t>, max_pollers> pollers{};
   /// Bytes that this process holds of each GPU of its host: given back when it is gone.
   std::array<std::atomic<std::uint64_t>, max_gpus_per_host> held{};
   alignas(64) std::array<std::byte, ring_bytes> ring{};
@@ -134,6 +158,24 @@ struct HostShared {
   std::array<Gpu, max_gpus_per_host> gpus{};
 };
 
+/// Virtual time that travels beside data between the processes of a run: what was last written to a
+/// connection or pipe was written at this instant.
+///
+/// A key that finds no room takes the place of another, whose reader then goes on by its own clock.
+struct MessageTimes {
+  struct Entry {
+    std::atomic<std::uint64_t> key{0};  ///< of one direction of a connection; 0 = free
+    std::atomic<std::int64_t> clock_ps{0};
+  };
+  static constexpr std::size_t probes = 8;
+  std::array<Entry, std::size_t{1} << 14> entries{};
+};
+
+/// What all processes of a run share.
+struct RunShared {
+  MessageTimes message_times{};
+};
+
 // --- Socket messages (SOCK_STREAM) ---
 
 /// First message of a connection, from the rank.
@@ -144,8 +186,8 @@ struct Hello {
   std::int32_t host = 0;
 };
 
-/// The engine's answer; carries two file descriptors: RankShared and HostShared. It comes when the
-/// process may run (limit on runnable ranks).
+/// The engine's answer; carries three file descriptors: RankShared, HostShared and RunShared. It
+/// comes when the process may run (limit on runnable ranks).
 struct Welcome {
   std::uint32_t layout_version = version;
   std::int32_t process = 0;      ///< index of this process in the engine
@@ -164,11 +206,11 @@ inline constexpr char doorbell = '!';
 struct Delivery {
   enum class Kind : std::uint32_t {
     result,             ///< of the small collective `ticket`
-    run_host_function,  ///< `ticket`
-    end,                ///< the run has failed elsewhere: exit quietly
+    run_host_function,  ///< `ticket`, at `clock_ps`
   } kind{};
   std::uint32_t bytes = 0;
   std::uint64_t ticket = 0;
+  std::int64_t clock_ps = 0;
 };
 
 }  // namespace phantora::channel

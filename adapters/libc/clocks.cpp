@@ -31,6 +31,7 @@ int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
   if (!is_infrastructure(library_of(caller))) {
     rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
   }
+  rank::is_a_poller();
   const rank::Sleeping sleeping;
   return sleep();
 }

@@ -1,5 +1,6 @@
-// Waiting for other threads: time is handed over from who wakes to who sleeps (design section 4,
-// rules 1 and 6). Waits stay real, their absolute deadlines translated.
+// Waiting for other threads by condition variables, semaphores, futexes and joining (locks.cpp has
+// locks): time is handed over from who wakes to who sleeps (design section 4, rules 1 and 6). Waits
+// stay real, their absolute deadlines translated.
 
 #include "libc/caller.hpp"
 #include "libc/deadline.hpp"
@@ -33,10 +34,6 @@ constinit Real<int (*)(sem_t*)> real_sem_trywait{"sem_trywait"};
 constinit Real<int (*)(sem_t*, const timespec*)> real_sem_timedwait{"sem_timedwait"};
 constinit Real<int (*)(sem_t*, clockid_t, const timespec*)> real_sem_clockwait{"sem_clockwait"};
 constinit Real<int (*)(sem_t*)> real_sem_post{"sem_post"};
-constinit Real<int (*)(pthread_mutex_t*, const timespec*)> real_mutex_timedlock{
-    "pthread_mutex_timedlock"};
-constinit Real<int (*)(pthread_mutex_t*, clockid_t, const timespec*)> real_mutex_clocklock{
-    "pthread_mutex_clocklock"};
 constinit Real<int (*)(pthread_t, void**)> real_join{"pthread_join"};
 constinit Real<long (*)(long, ...)> real_syscall{"syscall"};
 
@@ -48,29 +45,41 @@ clockid_t clock_of(const pthread_cond_t* condition) {
   return (condition->__data.__wrefs & 2U) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-/// Runs a wait on `object` as the calling thread's sleep. `timed_out` is the result that means so.
+using Kind = phantora::channel::Wait;
+
+bool timed_out(int result) {
+  return result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT);
+}
+
+/// Runs a wait on `object` as the calling thread's sleep. If it ends by timeout, the program sees
+/// once that the deadline has passed.
 template <class Wait>
-int sleep_on(const void* object, const Deadline* deadline, Wait wait) {
-  rank::wait_begins(object);
+int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait) {
+  rank::wait_begins(object, kind);
   const int result = wait();
-  const bool timed_out =
-      deadline != nullptr && (result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT));
   const int saved = errno;
-  rank::wait_ends(timed_out ? deadline->virtual_ps() : no_timeout);
+  rank::wait_ends(deadline != nullptr && timed_out(result) ? deadline->virtual_ps() : no_timeout);
   errno = saved;
   return result;
 }
 
-/// The same for the waits that programs write, as Python's threading.Event.wait(seconds).
+/// The same for the waits that programs write, as Python's threading.Event.wait(seconds): their
+/// time passes.
 template <class Wait>
-int own_sleep(const void* object, const Deadline& deadline, Wait wait) {
-  const int result = sleep_on(object, nullptr, wait);
-  if (result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT)) {
-    const int saved = errno;
-    rank::wait_timed_out(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
-    errno = saved;
-  }
+int own_sleep(const void* object, Kind kind, const Deadline& deadline, Wait wait) {
+  const phantora::Time until{phantora::Duration{deadline.virtual_ps()}};
+  rank::wait_begins(object, kind, until);
+  const int result = wait();
+  const int saved = errno;
+  rank::wait_ends(no_timeout);
+  if (timed_out(result)) rank::wait_timed_out(until);
+  errno = saved;
   return result;
+}
+
+/// A wait on a condition variable unlocks its mutex.
+void gives_up(pthread_mutex_t* mutex) {
+  if (rank::someone_waits_for_a_lock()) rank::wakes(mutex);
 }
 
 /// Takes a semaphore that is free.
@@ -96,23 +105,24 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
     const auto sleep = [&] { return wait(deadline.real()); };
     const std::string_view library = library_of(caller);
     if (library.starts_with("python") || library.starts_with("libpython")) {
-      return sleep_on(condition, nullptr, sleep);
+      return sleep_on(condition, Kind::condition, nullptr, sleep);
     }
-    return is_infrastructure(library) ? sleep_on(condition, &deadline, sleep)
-                                      : own_sleep(condition, deadline, sleep);
+    return is_infrastructure(library) ? sleep_on(condition, Kind::condition, &deadline, sleep)
+                                      : own_sleep(condition, Kind::condition, deadline, sleep);
   }
+  rank::is_a_poller();
   constexpr std::int64_t look_again_ns = 20'000'000, polling_ns = 1'000'000'000;
   const std::int64_t now = to_ns(real_now(clock));
   const timespec soon = to_timespec(now + look_again_ns);
   const std::int64_t left = to_ns(*deadline.real()) - now;
   if (left <= look_again_ns) {
-    return sleep_on(condition, &deadline, [&] { return wait(deadline.real()); });
+    return sleep_on(condition, Kind::condition, &deadline, [&] { return wait(deadline.real()); });
   }
   const bool measured = rank::host_time_policy().kind == rank::HostTime::measured;
   if (measured && left <= polling_ns && is_infrastructure(library_of(caller))) {
-    return sleep_on(condition, &deadline, [&] { return wait(&soon); });
+    return sleep_on(condition, Kind::condition, &deadline, [&] { return wait(&soon); });
   }
-  const int result = sleep_on(condition, nullptr, [&] { return wait(&soon); });
+  const int result = sleep_on(condition, Kind::condition, nullptr, [&] { return wait(&soon); });
   return result == ETIMEDOUT ? 0 : result;
 }
 
@@ -122,12 +132,14 @@ extern "C" {
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   if (!rank::in_virtual_time()) return real_cond_wait(condition, mutex);
-  return sleep_on(condition, nullptr, [&] { return real_cond_wait(condition, mutex); });
+  gives_up(mutex);
+  return sleep_on(condition, Kind::condition, nullptr, [&] { return real_cond_wait(condition, mutex); });
 }
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_timedwait(condition, mutex, until);
+  gives_up(mutex);
   return timed_sleep(
       condition, clock_of(condition), *until, __builtin_return_address(0),
       [&](const timespec* real) { return real_cond_timedwait(condition, mutex, real); });
@@ -136,6 +148,7 @@ int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   if (!rank::in_virtual_time()) return real_cond_clockwait(condition, mutex, clock, until);
+  gives_up(mutex);
   return timed_sleep(
       condition, clock, *until, __builtin_return_address(0),
       [&](const timespec* real) { return real_cond_clockwait(condition, mutex, clock, real); });
@@ -154,7 +167,7 @@ int pthread_cond_broadcast(pthread_cond_t* condition) {
 int sem_wait(sem_t* semaphore) {
   if (!rank::in_virtual_time()) return real_sem_wait(semaphore);
   if (take(semaphore)) return 0;
-  return sleep_on(semaphore, nullptr, [&] { return real_sem_wait(semaphore); });
+  return sleep_on(semaphore, Kind::semaphore, nullptr, [&] { return real_sem_wait(semaphore); });
 }
 
 int sem_trywait(sem_t* semaphore) {
@@ -166,7 +179,7 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_timedwait(semaphore, until);
   if (take(semaphore)) return 0;
   const Deadline deadline{CLOCK_REALTIME, *until};
-  return own_sleep(semaphore, deadline,
+  return own_sleep(semaphore, Kind::semaphore, deadline,
                    [&] { return real_sem_timedwait(semaphore, deadline.real()); });
 }
 
@@ -174,7 +187,7 @@ int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
   if (!rank::in_virtual_time()) return real_sem_clockwait(semaphore, clock, until);
   if (take(semaphore)) return 0;
   const Deadline deadline{clock, *until};
-  return own_sleep(semaphore, deadline,
+  return own_sleep(semaphore, Kind::semaphore, deadline,
                    [&] { return real_sem_clockwait(semaphore, clock, deadline.real()); });
 }
 
@@ -186,20 +199,11 @@ int sem_post(sem_t* semaphore) {
   return real_sem_post(semaphore);
 }
 
-int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_mutex_timedlock(mutex, until);
-  return real_mutex_timedlock(mutex, Deadline{CLOCK_REALTIME, *until}.real());
-}
-
-int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_mutex_clocklock(mutex, clock, until);
-  return real_mutex_clocklock(mutex, clock, Deadline{clock, *until}.real());
-}
-
 int pthread_join(pthread_t thread, void** result_of) {
   if (!rank::in_virtual_time()) return real_join(thread, result_of);
-  // The end of a thread wakes nobody by name: `object` only says that this thread sleeps.
-  const int result = sleep_on(&real_join, nullptr, [&] { return real_join(thread, result_of); });
+  // The end of a thread wakes nobody by name; it leaves its time.
+  const int result =
+      sleep_on(nullptr, Kind::thread, nullptr, [&] { return real_join(thread, result_of); });
   if (result == 0) rank::takes_time(reinterpret_cast<const void*>(thread));
   return result;
 }
@@ -223,17 +227,17 @@ long syscall(long number, ...) {
       rank::wakes(word);
       break;
     case FUTEX_WAIT:
-      return sleep_on(word, nullptr,
+      return sleep_on(word, Kind::futex, nullptr,
                       [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
     case FUTEX_WAIT_BITSET: {
       if (timeout == nullptr) {
-        return sleep_on(word, nullptr,
+        return sleep_on(word, Kind::futex, nullptr,
                         [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
       }
       const clockid_t clock =
           (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
       const Deadline deadline{clock, *timeout};
-      return own_sleep(word, deadline, [&] {
+      return own_sleep(word, Kind::futex, deadline, [&] {
         return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));
       });
     }

@@ -64,7 +64,7 @@ ApiCall::ApiCall(Api api) noexcept {
   const std::int64_t cost = cost_ns[static_cast<std::size_t>(api)];
   stops_clock_ = policy.kind != HostTime::measured || cost > at_hand_ns;
   if (!stops_clock_) return;
-  thread.clock.pause_host();
+  stop_charging(thread);
   if (!thread.issues) return;
   switch (policy.kind) {
     case HostTime::measured:
@@ -84,7 +84,7 @@ ApiCall::~ApiCall() {
   HostThread& thread = this_thread();
   if (--thread.api_depth > 0 || !stops_clock_ || !thread.issues) return;
   publish(thread);
-  thread.clock.resume_host();
+  charge_host(thread);
 }
 
 void costs_more(std::chrono::nanoseconds by) noexcept {

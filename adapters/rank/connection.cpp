@@ -114,6 +114,7 @@ bool Connection::open() {
   }
   shared_ = map_shared<channel::RankShared>(memories[0]);
   host_ = map_shared<channel::HostShared>(memories[1]);
+  run_ = map_shared<channel::RunShared>(memories[2]);
   return true;
 }
 
@@ -225,7 +226,6 @@ void Connection::serve_deliveries() {
   while (read_fully(socket_, std::as_writable_bytes(std::span{&delivery, 1}))) {
     data.resize(delivery.bytes);
     if (!read_fully(socket_, data)) break;
-    if (delivery.kind == channel::Delivery::Kind::end) break;
     handle_delivery(delivery, data);
     handled.fetch_add(1, std::memory_order_release);
     futex_wake(handled);

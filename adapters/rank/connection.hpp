@@ -20,6 +20,7 @@ class Connection {
   [[nodiscard]] const channel::Welcome& welcome() const noexcept { return welcome_; }
   [[nodiscard]] channel::HostShared& host() noexcept { return *host_; }
   [[nodiscard]] channel::RankShared& shared() noexcept { return *shared_; }
+  [[nodiscard]] channel::RunShared& run() noexcept { return *run_; }
 
   /// Appends to the ring, in order of the calls. Never a system call unless the ring is full.
   void append(channel::Record record, std::span<const std::byte> payload = {});
@@ -45,6 +46,7 @@ class Connection {
   channel::Welcome welcome_{};
   channel::RankShared* shared_ = nullptr;
   channel::HostShared* host_ = nullptr;
+  channel::RunShared* run_ = nullptr;
 };
 
 /// Called on the service thread for each delivery (data_queue and host functions).

@@ -56,8 +56,6 @@ Queues& queues() {
 
 std::atomic<bool> any_held{false};
 
-bool is_legacy(const Stream& stream) { return &legacy_stream(stream.device) == &stream; }
-
 /// Runs what can run at the head of `queue`. @return whether anything did.
 bool advance(Queues& all, Queue& queue) {
   bool moved = false;
@@ -112,7 +110,7 @@ Queue& queue_of(Queues& all, const Stream& stream) {
   const auto [found, made] = all.held.try_emplace(stream.id);
   if (made) {
     found->second.device = stream.device;
-    found->second.legacy = is_legacy(stream);
+    found->second.legacy = stream.legacy;
     found->second.blocking = stream.flags == 0;
   }
   return found->second;
@@ -121,7 +119,7 @@ Queue& queue_of(Queues& all, const Stream& stream) {
 /// Work in the legacy stream starts after what the device's blocking streams hold, and theirs after
 /// what it holds (CUDA programming guide, "implicit synchronization").
 void join_legacy(Queues& all, const Stream& stream) {
-  const bool legacy = is_legacy(stream);
+  const bool legacy = stream.legacy;
   if (stream.flags != 0 && !legacy) return;
   std::vector<Marker> ends;
   for (auto& [id, other] : all.held) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,9 +58,21 @@ Facts read_facts() {
 
 std::atomic<bool> active{false};
 
+/// For the account of waits itself: a mutex would be accounted for.
+class SpinLock {
+ public:
+  void lock() noexcept {
+    while (taken_.test_and_set(std::memory_order_acquire)) syscall(SYS_sched_yield);
+  }
+  void unlock() noexcept { taken_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag taken_{};
+};
+
 // The issuing threads, so that sleepers can be found and the latest clock be read. Few.
 struct Issuers {
-  std::mutex mutex;
+  SpinLock mutex;
   std::vector<HostThread*> threads;
 };
 Issuers& issuers() {
@@ -79,7 +92,18 @@ const Facts& facts() {
   return all;
 }
 
+void leave_pollers(HostThread& thread) {
+  Connection* connection = Connection::established();
+  if (!thread.is_poller || connection == nullptr) return;
+  const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  for (auto& poller : connection->shared().pollers) {
+    std::int32_t mine = tid;
+    if (poller.compare_exchange_strong(mine, 0)) return;
+  }
+}
+
 void retire(HostThread& thread) {
+  leave_pollers(thread);
   Issuers& all = issuers();
   const std::lock_guard lock{all.mutex};
   std::erase(all.threads, &thread);
@@ -116,6 +140,35 @@ struct Registration {
 };
 thread_local Registration registration;
 
+std::atomic<int> waiting_for_locks{0};
+
+/// The instant from which on the effects of what the calling thread does count.
+std::int64_t time_of(HostThread& thread) {
+  return thread.issues ? thread.clock.now().time_since_epoch().count() : thread.carried_ps;
+}
+
+/// The entry of `key`, or the one to use for it.
+channel::MessageTimes::Entry* message_time(std::uint64_t key, bool make) {
+  Connection* connection = Connection::established();
+  if (connection == nullptr || key == 0) return nullptr;
+  auto& entries = connection->run().message_times.entries;
+  constexpr std::uint64_t golden = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads keys
+  const std::size_t first = (key * golden) >> 50U;         // 14 bits, as there are entries
+  static_assert(std::tuple_size_v<std::remove_reference_t<decltype(entries)>> == 1U << 14U);
+  for (std::size_t i = 0; i < channel::MessageTimes::probes; ++i) {
+    auto& entry = entries[(first + i) % entries.size()];
+    std::uint64_t found = entry.key.load(std::memory_order_acquire);
+    if (found == key) return &entry;
+    if (!make || found != 0) continue;
+    if (entry.key.compare_exchange_strong(found, key) || found == key) return &entry;
+  }
+  if (!make) return nullptr;
+  auto& replaced = entries[first];
+  replaced.clock_ps.store(0, std::memory_order_relaxed);
+  replaced.key.store(key, std::memory_order_release);
+  return &replaced;
+}
+
 /// The bound that the engine uses for this rank now: what running threads allow; when all wait, the
 /// latest of their clocks. With issuers().mutex held.
 std::int64_t bound_ps(const Issuers& all) {
@@ -150,7 +203,7 @@ HostThread& this_thread() noexcept {
     registration.thread = self;
     if (getpid() == static_cast<pid_t>(syscall(SYS_gettid))) {
       self->issues = true;
-      self->clock.resume_host();
+      charge_host(*self);
       const std::lock_guard lock{issuers().mutex};
       issuers().threads.push_back(self);
     }
@@ -170,6 +223,18 @@ void become_issuer(HostThread& thread) noexcept {
     Connection::claim_slot(thread);
     publish(thread);
   }
+}
+
+void charge_host(HostThread& thread) noexcept {
+  thread.clock.resume_host();
+  if (thread.slot == nullptr) return;
+  thread.slot->charged_scale.store(static_cast<float>(thread.clock.host_scale()),
+                                   std::memory_order_relaxed);
+}
+
+void stop_charging(HostThread& thread) noexcept {
+  thread.clock.pause_host();
+  if (thread.slot != nullptr) thread.slot->charged_scale.store(0, std::memory_order_relaxed);
 }
 
 void publish(HostThread& thread) noexcept {
@@ -194,15 +259,22 @@ Time virtual_now() noexcept {
   return std::max(now, Time{Duration{thread.read_at_least_ps}});
 }
 
-Time read_clock(ProgramClock clock) noexcept {
-  HostThread& thread = this_thread();
-  const Time now = virtual_now();
-  // A loop that reads the clock until it shows a certain time ends in every mode, as polling the
-  // GPU does: nothing but a loop reads so often between two GPU calls.
+namespace {
+// A loop that reads the clock until it shows a certain time, or spins until another thread or rank
+// has come, ends in every mode, as polling the GPU does: nothing but a loop does so this often
+// between two GPU calls.
+void looks_once_more(HostThread& thread) {
   constexpr int many = 10'000;
   if (thread.issues && host_time_policy().kind != HostTime::measured && ++thread.readings > many) {
     thread.clock.advance(std::chrono::microseconds{1});
   }
+}
+}  // namespace
+
+Time read_clock(ProgramClock clock) noexcept {
+  HostThread& thread = this_thread();
+  const Time now = virtual_now();
+  looks_once_more(thread);
   std::int64_t& once = thread.read_once_ps[static_cast<std::size_t>(clock)];
   return std::max(now, Time{Duration{std::exchange(once, 0)}});
 }
@@ -211,15 +283,19 @@ void shows_once(Time deadline) noexcept {
   this_thread().read_once_ps.fill(deadline.time_since_epoch().count());
 }
 
-void wait_timed_out(Time deadline) noexcept {
+bool takes_time_until(Time deadline) noexcept {
   // Polling is done in fractions of a second. Longer waits are safety nets, which end early where
   // the simulation is slow: PyTorch's DataLoader looks after its workers every 5 s
   // (MP_STATUS_CHECK_INTERVAL). The program sees once that they have ended, and the clock stays.
   constexpr Duration polling = std::chrono::seconds{1};
+  return deadline - virtual_now() <= polling;
+}
+
+void wait_timed_out(Time deadline) noexcept {
   // Linux wakes sleepers late by up to this (PR_SET_TIMERSLACK's default), never early.
   constexpr Duration timer_slack = std::chrono::microseconds{50};
   HostThread& thread = this_thread();
-  const bool polls = deadline - virtual_now() <= polling;
+  const bool polls = takes_time_until(deadline);
   deadline += timer_slack;
   if (polls && thread.issues) {
     sleeps_until(deadline);
@@ -228,6 +304,18 @@ void wait_timed_out(Time deadline) noexcept {
   } else {
     shows_once(deadline);
   }
+}
+
+void spins() noexcept {
+  HostThread& thread = this_thread();
+  if (!thread.issues || thread.api_depth > 0) return;
+  looks_once_more(thread);
+  publish(thread);
+}
+
+void looks_for_messages() noexcept {
+  HostThread& thread = this_thread();
+  if (!thread.issues) thread.carried_ps = 0;
 }
 
 void looked_in_vain() noexcept {
@@ -240,23 +328,40 @@ void looked_in_vain() noexcept {
   }
 }
 
-void wait_begins(const void* object) noexcept {
+void wait_begins(const void* object, channel::Wait wait, std::optional<Time> deadline) noexcept {
   HostThread& thread = this_thread();
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
-  thread.clock.pause_host();
+  stop_charging(thread);
   publish(thread);
+  const std::int64_t wakes_at = deadline && takes_time_until(*deadline)
+                                    ? deadline->time_since_epoch().count()
+                                    : channel::no_time;
+  thread.slot->wakes_at_ps.store(wakes_at, std::memory_order_relaxed);
   {
     const std::lock_guard lock{issuers().mutex};
-    thread.waits_for = object;
+    thread.waits_for = object != nullptr ? object : &thread;
+    thread.slot->wait.store(wait, std::memory_order_relaxed);
     thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
   }
+  if (wait == channel::Wait::lock) waiting_for_locks.fetch_add(1);
   Connection::ring_if_awaited(channel::no_time);
+}
+
+void waits_again(const void* object) noexcept {
+  HostThread& thread = this_thread();
+  if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
+  const std::lock_guard lock{issuers().mutex};
+  if (thread.waits_for != nullptr) return;
+  thread.waits_for = object;
+  thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
 }
 
 void wait_ends(std::int64_t timed_out_at_ps) noexcept {
   HostThread& thread = this_thread();
   if (timed_out_at_ps != channel::no_time) shows_once(Time{Duration{timed_out_at_ps}});
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
+  const bool was_lock = thread.slot->wait.load(std::memory_order_relaxed) == channel::Wait::lock;
+  if (was_lock) waiting_for_locks.fetch_sub(1);
   {
     const std::lock_guard lock{issuers().mutex};
     if (thread.waits_for != nullptr) {
@@ -269,9 +374,10 @@ void wait_ends(std::int64_t timed_out_at_ps) noexcept {
     }
     thread.slot->clock_ps.store(thread.clock.now().time_since_epoch().count(),
                                 std::memory_order_release);
+    thread.slot->wait.store(channel::Wait::none, std::memory_order_relaxed);
     thread.slot->state.store(channel::ThreadState::running, std::memory_order_release);
   }
-  thread.clock.resume_host();
+  charge_host(thread);
 }
 
 void wakes(const void* object) noexcept {
@@ -282,7 +388,7 @@ void wakes(const void* object) noexcept {
   if (!sleeper) return;
   HostThread& waker = this_thread();
   const std::int64_t now =
-      waker.issues ? waker.clock.now().time_since_epoch().count() : bound_ps(all);
+      waker.issues ? time_of(waker) : std::max(bound_ps(all), time_of(waker));
   for (HostThread* thread : all.threads) {
     if (thread->waits_for != object) continue;
     thread->waits_for = nullptr;
@@ -294,9 +400,11 @@ void wakes(const void* object) noexcept {
 
 void leaves_time(const void* object) noexcept {
   HostThread& thread = this_thread();
-  if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
+  if (thread.issues ? thread.slot == nullptr || thread.api_depth > 0 : thread.carried_ps == 0) {
+    return;
+  }
   LeftTime& left = left_time(object);
-  left.clock_ps.store(thread.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
+  left.clock_ps.store(time_of(thread), std::memory_order_relaxed);
   left.object.store(object, std::memory_order_release);
 }
 
@@ -309,13 +417,55 @@ void takes_time(const void* object) noexcept {
   publish(thread);
 }
 
+bool someone_waits_for_a_lock() noexcept {
+  return waiting_for_locks.load(std::memory_order_relaxed) > 0;
+}
+
+void sends_time(std::uint64_t key) noexcept {
+  HostThread& thread = this_thread();
+  const std::int64_t now = time_of(thread);
+  if (now == 0) return;
+  auto* const entry = message_time(key, true);
+  if (entry != nullptr) entry->clock_ps.store(now, std::memory_order_release);
+}
+
+void receives_time(std::uint64_t key) noexcept {
+  const auto* const entry = message_time(key, false);
+  if (entry == nullptr) return;
+  const std::int64_t sent = entry->clock_ps.load(std::memory_order_acquire);
+  HostThread& thread = this_thread();
+  if (!thread.issues) {
+    thread.carried_ps = sent;
+  } else if (thread.api_depth == 0) {
+    thread.clock.wait_until(Time{Duration{sent}});
+    publish(thread);
+  }
+}
+
+void is_a_poller() noexcept {
+  HostThread& thread = this_thread();
+  Connection* connection = Connection::established();
+  if (thread.is_poller || thread.issues || connection == nullptr) return;
+  const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  for (auto& poller : connection->shared().pollers) {
+    std::int32_t free = 0;
+    if (!poller.compare_exchange_strong(free, tid)) continue;
+    thread.is_poller = true;
+    return;
+  }
+}
+
+void runs_at(Time instant) noexcept {
+  this_thread().carried_ps = instant.time_since_epoch().count();
+}
+
 void sleeps_until(Time deadline) noexcept {
   HostThread& thread = this_thread();
   if (!thread.issues) return;
-  thread.clock.pause_host();
+  stop_charging(thread);
   thread.clock.wait_until(deadline);
   publish(thread);
-  thread.clock.resume_host();
+  charge_host(thread);
 }
 
 namespace {

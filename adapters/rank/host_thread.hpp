@@ -24,10 +24,14 @@ struct HostThread {
   channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
   std::uint32_t index = channel::no_thread;
   const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
+  /// Of a thread without a part in time: the instant of what it saw last (a message, a completion
+  /// that it asked about, the host function that it runs). Whom it wakes goes on no earlier.
+  std::int64_t carried_ps = 0;
+  bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
   std::array<std::int64_t, 2> read_once_ps{};
   std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
-  int readings = 0;                   ///< of the clock since the last GPU call
+  int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call
 };
 
 /// Whether this process lives in virtual time: a rank of `phantora run`, and not forked from one.
@@ -40,6 +44,10 @@ HostThread& this_thread() noexcept;
 void become_issuer(HostThread& thread) noexcept;
 /// Shows the thread's clock to the engine and to the other threads.
 void publish(HostThread& thread) noexcept;
+/// From here on the thread's CPU time is charged.
+void charge_host(HostThread& thread) noexcept;
+/// Charges the CPU time up to here, and no more.
+void stop_charging(HostThread& thread) noexcept;
 
 /// Virtual time for the calling thread: its own clock if it issues work, else the rank's latest.
 Time virtual_now() noexcept;
@@ -70,10 +78,16 @@ const Epoch& epoch() noexcept;
 
 // --- Hand-over of time between threads, driven by the libc hooks ---
 
-/// The calling thread starts to sleep on `object` (a condition variable, semaphore or futex).
-void wait_begins(const void* object) noexcept;
+/// The calling thread starts to wait for `object` (its address, or nullptr if nobody wakes it by
+/// name), which is of the kind `wait`, until `deadline` of virtual time at the latest.
+void wait_begins(const void* object, channel::Wait wait,
+                 std::optional<Time> deadline = {}) noexcept;
+/// It was woken as one of several who wait for a lock, and another was quicker: it waits on.
+void waits_again(const void* object) noexcept;
 /// It woke. @param timed_out_at  the deadline if it did by timeout, else no_time.
 void wait_ends(std::int64_t timed_out_at_ps) noexcept;
+/// Whether time passes in a wait of the program's own until `deadline` that times out.
+bool takes_time_until(Time deadline) noexcept;
 /// A wait of the program's own until `deadline` of virtual time has timed out: nothing came, and
 /// its time has passed.
 void wait_timed_out(Time deadline) noexcept;
@@ -87,6 +101,22 @@ void wakes(const void* object) noexcept;
 void leaves_time(const void* object) noexcept;
 /// The calling thread found `object` ready: it goes on no earlier than who made it so.
 void takes_time(const void* object) noexcept;
+/// Whether some thread of this process waits for a lock: only then need an unlock say so. Costs
+/// next to nothing.
+bool someone_waits_for_a_lock() noexcept;
+/// The calling thread sent bytes on the connection or pipe `key`: its time goes with them.
+void sends_time(std::uint64_t key) noexcept;
+/// The calling thread received bytes: it goes on no earlier than who sent them.
+void receives_time(std::uint64_t key) noexcept;
+/// The calling thread is one of a library's own that wakes now and then, looks, and sleeps again.
+void is_a_poller() noexcept;
+/// The calling thread, of an event loop, looks what has come: what came before no longer counts.
+void looks_for_messages() noexcept;
+/// The calling thread gives its core up in a loop: in modes without measured host time a loop that
+/// does so very often takes time, as one that reads the clock.
+void spins() noexcept;
+/// The calling thread runs a host function, whose time came at `instant`.
+void runs_at(Time instant) noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
 /// so that nobody waits for it meanwhile.
 void sleeps_until(Time deadline) noexcept;

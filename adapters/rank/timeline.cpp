@@ -25,8 +25,7 @@ using channel::Record;
 std::atomic<Marker> last_marker{0};
 
 struct StreamEntry : Stream {
-  bool legacy = false;
-  bool destroyed = false;
+  std::atomic<bool> destroyed{false};
   /// Operations appended so far, and how many of them a blocking call has seen complete.
   std::atomic<std::uint64_t> appended{0};
   std::atomic<std::uint64_t> settled{0};
@@ -68,9 +67,13 @@ void append(Record record, std::span<const std::byte> payload = {}) {
 
 channel::Reply ask(Record record, std::span<const std::byte> payload = {}) {
   HostThread& thread = this_thread();
-  record.clock_ps = virtual_now().time_since_epoch().count();
+  record.clock_ps = std::max(virtual_now().time_since_epoch().count(), thread.carried_ps);
   const channel::Reply reply = Connection::get()->request(thread, record, payload);
-  if (thread.issues) thread.clock.wait_until(Time{Duration{reply.clock_ps}});
+  if (thread.issues) {
+    thread.clock.wait_until(Time{Duration{reply.clock_ps}});
+  } else if (reply.counts) {
+    thread.carried_ps = reply.clock_ps;
+  }
   return reply;
 }
 
@@ -248,10 +251,13 @@ void synchronize_device(int device) {
 bool done(Marker marker) {
   if (marker == 0) return true;
   HostThread& thread = this_thread();
-  const bool is_done = ask({.op = Op::query, .a = marker}).value != 0;
-  // Polling must end in every mode: each "not ready" takes at least a microsecond.
+  const channel::Reply reply = ask({.op = Op::query, .a = marker});
+  const bool is_done = reply.value != 0;
+  // Polling must end in every mode, whoever polls: each "not ready" takes at least a microsecond.
+  constexpr Duration least = std::chrono::microseconds{1};
+  if (!is_done && !thread.issues && reply.counts) thread.carried_ps += least.count();
   if (!is_done && thread.issues && host_time_policy().kind != HostTime::measured) {
-    thread.clock.advance(std::chrono::microseconds{1});
+    thread.clock.advance(least);
   }
   return is_done;
 }
@@ -314,14 +320,13 @@ void handle_delivery(const channel::Delivery& delivery, std::span<const std::byt
         call = found->second;
         host_functions().erase(found);
       }
+      runs_at(Time{Duration{delivery.clock_ps}});
       call.function(call.argument);
       Connection::get()->append(
           {.op = Op::host_function_done, .thread = channel::no_thread, .a = delivery.ticket});
       Connection::get()->ring();
       return;
     }
-    case channel::Delivery::Kind::end:
-      return;
   }
 }
 
@@ -474,7 +479,7 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
           if (bytes > 0) read(operand.data(), from, bytes);
           Connection::get()->append({.op = Op::operand, .thread = channel::no_thread, .a = ticket},
                                     operand);
-          Connection::get()->ring_if_awaited(0);
+          Connection::get()->ring();  // other ranks' blocking calls may wait for nothing else
         };
         if (call.op == Collective::send) {
           // A send leaves nothing behind it to wait for.

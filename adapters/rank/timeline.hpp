@@ -21,6 +21,7 @@ struct Stream {
   int device = 0;
   unsigned flags = 0;  ///< as in cudaStreamCreateWithFlags; 0 = blocking (synchronises with legacy)
   int priority = 0;
+  bool legacy = false;  ///< the legacy default stream of its device
 };
 
 /// An instant in a stream: what one record call or one synchronisation point refers to. 0 = none.

@@ -2,7 +2,6 @@
 
 #include "channel/handshake.hpp"
 #include "channel/query_text.hpp"
-#include "run/process_tree.hpp"
 
 #include <phantora/error.hpp>
 
@@ -122,46 +121,7 @@ std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
   return ((communicator + 1) << 20U) | rank;
 }
 
-/// "rank 3", "ranks 0, 2, 4-15".
-std::string rank_list(const std::set<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  const char* separator = " ";
-  for (auto first = ranks.begin(); first != ranks.end();) {
-    auto last = first, next = std::next(first);
-    while (next != ranks.end() && *next == *last + 1) last = next++;
-    if (*last - *first < 2) last = first;
-    text.append(separator).append(std::to_string(*first));
-    if (last != first) text.append("-").append(std::to_string(*last));
-    separator = ", ";
-    first = std::next(last);
-  }
-  return text;
-}
-
 }  // namespace
-
-struct Engine::Join {
-  struct Waiting {
-    ProcessIndex process = 0;
-    std::uint32_t thread = 0;
-    int rank = 0;
-    GpuIndex gpu = 0;
-    std::int64_t clock_ps = 0;
-  };
-  int ranks = 0;
-  std::vector<Waiting> waiting{};
-};
-
-struct Engine::Split {
-  struct Waiting {
-    ProcessIndex process = 0;
-    std::uint32_t thread = 0;
-    int rank = 0;
-    std::int64_t color = 0, key = 0;
-    std::int64_t clock_ps = 0;
-  };
-  std::vector<Waiting> waiting{};
-};
 
 Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options)
     : cluster_{cluster}, gpu_{gpu}, session_{session}, options_{std::move(options)} {
@@ -177,13 +137,16 @@ Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, En
     hosts_.push_back(memory);
     host_descriptors_.push_back(descriptor);
   }
-  last_progress_ = last_sample_ = Clock::now();
+  std::tie(run_, run_descriptor_) = shared_memory<channel::RunShared>("phantora-run");
+  last_progress_ = last_movement_ = last_look_ = Clock::now();
 }
 
 Engine::~Engine() {
   for (Process& process : processes_) disconnect(process);
   for (const int descriptor : host_descriptors_) close(descriptor);
   for (channel::HostShared* host : hosts_) munmap(host, sizeof *host);
+  close(run_descriptor_);
+  munmap(run_, sizeof *run_);
   close(listener_);
   close(epoll_);
 }
@@ -222,6 +185,7 @@ void Engine::step(std::chrono::milliseconds patience) {
     flush(process);
     if (!process.outgoing.empty() && !process.ended) patience = std::chrono::milliseconds{1};
   }
+  patience = std::min(patience, until_next_look());
   std::array<epoll_event, 64> events{};
   const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                                static_cast<int>(patience.count()));
@@ -233,7 +197,7 @@ void Engine::step(std::chrono::milliseconds patience) {
     }
   }
   progress();
-  look_for_stall();
+  look_around();
 }
 
 void Engine::accept_process() {
@@ -290,9 +254,11 @@ bool Engine::greet(Process& process) {
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
   const bool sent = channel::send_welcome(
       process.socket, welcome,
-      {descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)]});
+      {descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)],
+       run_descriptor_});
   close(descriptor);
   process.welcomed = true;
+  process.turn = Clock::now();
   expected_.erase(process.hello.rank);
   if (!sent) {
     disconnect(process);
@@ -356,6 +322,7 @@ void Engine::drain(Process& process) {
   if (at == written) return;
   if (written - at > channel::ring_bytes) throw_overwritten(process, "the ring's end");
   last_progress_ = process.heard = Clock::now();
+  process.idle = false;
   std::vector<std::byte> payload;
   const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
     const std::uint64_t offset = position % channel::ring_bytes;
@@ -444,18 +411,19 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
       return;
     case Op::synchronize:
-      block(process, record.thread);
+      block(process, record);
       session_.synchronize(process.index, record.thread, clock, marker);
       return;
     case Op::query: {
       const auto& slot = process.shared->threads.at(record.thread);
-      if (slot.state.load() == ThreadState::background) {
+      if (slot.state.load() == ThreadState::background && !stands_in(process)) {
+        // Nobody waits for what it does: it may look, and costs nobody anything.
         const auto completed = session_.completion(marker);
         reply(process, record.thread,
               {.clock_ps = record.clock_ps, .value = completed && *completed <= clock ? 1 : 0});
         return;
       }
-      block(process, record.thread);
+      block(process, record);
       session_.query(process.index, record.thread, clock, marker);
       return;
     }
@@ -468,11 +436,11 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     }
     case Op::join_communicator:
-      block(process, record.thread);
+      block(process, record);
       handle_join(process, record, payload);
       return;
     case Op::split_communicator:
-      block(process, record.thread);
+      block(process, record);
       handle_split(process, record);
       return;
   }
@@ -663,19 +631,45 @@ Time Engine::bound(const Process& process) const {
       }
     }
     const ThreadState state = slot.state.load(std::memory_order_acquire);
-    const Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
-    if (state == ThreadState::running || state == ThreadState::sleeping) {
-      any_running = true;
-      running = std::min(running, clock);
-    } else if (state == ThreadState::waiting) {
+    Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
+    bool waits = state == ThreadState::waiting;
+    const auto seen = process.observed.find(i);
+    if (state == ThreadState::running && seen != process.observed.end() &&
+        seen->second.clock_ps == ps_of(clock)) {
+      // It waits in a way that nobody told us, or computes without calling.
+      waits = seen->second.asleep;
+      clock += Duration{seen->second.charged_ps};
+    }
+    if (waits) {
       any_waiting = true;
       waiting = std::max(waiting, clock);
+    } else if (state == ThreadState::running || state == ThreadState::sleeping) {
+      any_running = true;
+      running = std::min(running, clock);
     }
   }
   if (any_running) return running;
   if (any_blocked) return never;
   // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
   return any_waiting ? waiting : Time{};
+}
+
+/// Whether all threads of the process that have a part in time wait: then a background thread that
+/// asks about its GPU may be what they wait for, and its asking takes their time.
+bool Engine::stands_in(const Process& process) const {
+  const std::uint32_t count = thread_count(*process.shared);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    const ThreadState state = slot.state.load(std::memory_order_acquire);
+    if (state == ThreadState::sleeping) return false;
+    if (state != ThreadState::running) continue;
+    const auto seen = process.observed.find(i);
+    if (process.threads.contains(i) || seen == process.observed.end() || !seen->second.asleep ||
+        seen->second.clock_ps != slot.clock_ps.load()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Engine::progress() {
@@ -687,19 +681,10 @@ void Engine::progress() {
       drain(process);
     }
     for (const auto& [rank, expected] : expected_) bounds.push_back(expected.bound);
+    const Time before = session_.now();
     const std::vector<Answer> answers = session_.advance(bounds);
-    for (const Answer& answer : answers) {
-      hold(processes_[answer.process], answer.thread,
-           {.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0});
-    }
-    for (const auto& [ticket, at] : session_.due_host_functions()) {
-      send(processes_[ticket >> 40U],
-           {.kind = channel::Delivery::Kind::run_host_function,
-            .bytes = 0,
-            .ticket = ticket & ((std::uint64_t{1} << 40U) - 1)},
-           {});
-      (void)at;
-    }
+    for (const Answer& answer : answers) give(answer);
+    send_host_functions();
     for (const std::uint64_t tag : session_.finished_collectives()) {
       const auto found = tags_.find(tag);
       if (found == tags_.end()) continue;
@@ -710,6 +695,9 @@ void Engine::progress() {
       tags_.erase(found);
     }
     release_held();
+    const bool moved = !answers.empty() || bounds != last_bounds_ || session_.now() != before;
+    last_bounds_ = bounds;
+    if (moved) note_movement();
     if (!answers.empty()) {
       last_progress_ = Clock::now();
       continue;
@@ -728,9 +716,42 @@ void Engine::progress() {
   }
 }
 
-void Engine::block(Process& process, std::uint32_t thread) {
-  PHANTORA_EXPECTS(thread < channel::max_threads, "a thread's slot");
-  process.threads[thread].blocked = true;
+/// Simulated time, or some clock, has moved.
+void Engine::note_movement() {
+  last_movement_ = Clock::now();
+  pause_ = std::chrono::milliseconds{1};
+  quiet_looks_ = 0;
+  silence_ = {};
+}
+
+void Engine::give(const Answer& answer) {
+  Process& process = processes_[answer.process];
+  Reply reply_to{.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0};
+  if (!process.ended &&
+      process.shared->threads.at(answer.thread).state.load() == ThreadState::background) {
+    reply_to.counts = true;
+    reply(process, answer.thread, reply_to);  // it uses no turn
+  } else {
+    hold(process, answer.thread, reply_to);
+  }
+}
+
+void Engine::send_host_functions() {
+  for (const auto& [ticket, at] : session_.due_host_functions()) {
+    send(processes_[ticket >> 40U],
+         {.kind = channel::Delivery::Kind::run_host_function,
+          .bytes = 0,
+          .ticket = ticket & ((std::uint64_t{1} << 40U) - 1),
+          .clock_ps = ps_of(at)},
+         {});
+    note_movement();
+  }
+}
+
+void Engine::block(Process& process, const Record& record) {
+  PHANTORA_EXPECTS(record.thread < channel::max_threads, "a thread's slot");
+  process.threads[record.thread] = {
+      .blocked = true, .held = {}, .in = record.op, .since = time_of(record.clock_ps)};
 }
 
 void Engine::hold(Process& process, std::uint32_t thread, Reply answer) {
@@ -738,9 +759,14 @@ void Engine::hold(Process& process, std::uint32_t thread, Reply answer) {
 }
 
 int Engine::running() const {
+  // Who goes on for so long without a call may spin until another rank has come: that one gets a
+  // turn too. Other ranks come to their next call within some milliseconds.
+  constexpr std::chrono::milliseconds long_without_a_call{250};
+  const auto now = Clock::now();
   int count = 0;
   for (const Process& process : processes_) {
     if (process.ended || !process.welcomed || process.idle) continue;
+    if (now - std::max(process.heard, process.turn) > long_without_a_call) continue;
     bool runs = false;
     const std::uint32_t threads = thread_count(*process.shared);
     for (std::uint32_t i = 0; i < threads; ++i) {
@@ -781,6 +807,7 @@ void Engine::release_held() {
     }
     if (next == nullptr || running() >= options_.runnable) return;
     next->idle = false;
+    next->turn = Clock::now();
     if (thread == channel::no_thread) {
       greet(*next);
     } else {
@@ -818,205 +845,6 @@ void Engine::finish() {
   const std::vector<Time> bounds(processes_.size(), never);
   while (!session_.advance(bounds).empty()) {
   }
-}
-
-// --- When nothing moves ---
-
-void Engine::look_for_stall() {
-  using namespace std::chrono_literals;
-  const auto now = Clock::now();
-  if (now - last_progress_ < 100ms || now - last_sample_ < 100ms) return;
-  last_sample_ = now;
-  const bool idle = sample_idleness();
-  release_held();  // whoever sleeps with a turn has just lost it
-  if (!idle) {
-    quiet_samples_ = 0;
-    return;
-  }
-  const bool someone_waits =
-      std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
-        return std::any_of(process.threads.begin(), process.threads.end(), [](const auto& entry) {
-          return entry.second.blocked && !entry.second.held;
-        });
-      });
-  if (!someone_waits) return;
-  // Two samples in which no thread of an unblocked rank ran: it waits for something that we cannot
-  // see, perhaps for a rank that waits for it.
-  if (++quiet_samples_ < 2) return;
-  quiet_samples_ = 0;
-  if (const auto answer = session_.force()) {
-    ++counters_.forced_answers;
-    hold(processes_[answer->process], answer->thread,
-         {.clock_ps = ps_of(answer->clock), .value = answer->done ? 1 : 0});
-    last_progress_ = now;
-    progress();
-    return;
-  }
-  // A rank that has failed is heard of before its fellows are said to wait for it.
-  if (now - last_progress_ < 1s) return;
-  const bool all_blocked =
-      expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-        return p.ended || bound(p) == never;
-      });
-  const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long();
-  if (all_blocked || waits_for_the_dead() || too_long) {
-    diagnose_stall();
-  }
-}
-
-/// Whether no thread that could change anything has run since the last sample. Also notes which
-/// processes hold a turn without using it.
-bool Engine::sample_idleness() {
-  // What a process's pollers (watchdog, heartbeat: each looks every 20 ms) need in a tenth of a
-  // second is less than this, on a busy machine too; whoever runs with one of its turns needs more.
-  constexpr std::uint64_t pollers_ns = 8'000'000;
-  bool idle = true;
-  const ProcessTimes times;
-  for (Process& process : processes_) {
-    if (process.ended || process.hello.pid == 0) continue;
-    const std::uint64_t cpu = times.of_tree(process.hello.pid);
-    const bool ran = cpu > process.cpu_ns + pollers_ns;
-    process.cpu_ns = cpu;
-    const bool holds_turn = process.welcomed && bound(process) != never;
-    process.idle = holds_turn && !ran;
-    if (holds_turn && ran) idle = false;
-    note_sleep(process);
-  }
-  for (auto& [rank, expected] : expected_) {
-    const std::uint64_t cpu = times.of_tree(expected.pid);
-    if (cpu > expected.cpu_ns + pollers_ns) idle = false;
-    expected.cpu_ns = cpu;
-  }
-  return idle;
-}
-
-void Engine::note_sleep(Process& process) const {
-  if (process.shared == nullptr) return;
-  const std::uint32_t count = thread_count(*process.shared);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
-    if (slot.state.load() != ThreadState::sleeping) continue;
-    if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
-      process.asleep_since = Clock::now();
-    }
-    return;
-  }
-  process.sleeps_until_ps = 0;
-}
-
-/// Whether one sleep takes so long that it explains why nothing moves: it will end. One of many in
-/// a loop does not.
-bool Engine::someone_sleeps_long() const {
-  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
-    return !process.ended && process.sleeps_until_ps != 0 &&
-           process.asleep_since < last_progress_ + options_.stall_timeout / 2;
-  });
-}
-
-/// Whether a blocked process waits for a call that an ended process can no longer make.
-bool Engine::waits_for_the_dead() const {
-  using namespace std::chrono_literals;
-  for (const CommunicatorEntry& communicator : communicators_) {
-    const auto member = [&](int rank) -> const Process& {
-      return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
-    };
-    for (const OpenCalls::Open& open : communicator.calls.all()) {
-      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
-                                        [&](int rank) { return member(rank).ended; });
-      if (!hopeless) continue;
-      for (const int rank : open.waiting) {
-        const Process& waiting = member(rank);
-        if (!waiting.ended && bound(waiting) == never && Clock::now() - waiting.heard > 1s) {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
-std::string Engine::name_of(ProcessIndex process) const {
-  const channel::Hello& hello = processes_[process].hello;
-  return hello.rank >= 0 ? "rank " + std::to_string(hello.rank)
-                         : "process " + std::to_string(hello.pid);
-}
-
-std::string Engine::names_of(const std::vector<ProcessIndex>& processes) const {
-  std::set<int> ranks;
-  for (const ProcessIndex process : processes) ranks.insert(processes_[process].hello.rank);
-  return rank_list(ranks);
-}
-
-std::string Engine::state_of(ProcessIndex index) const {
-  const Process& process = processes_[index];
-  if (process.ended) return "has ended";
-  if (bound(process) == never) return "waits for something else";
-  return "is elsewhere: it sleeps, computes, or waits for a lock, a file or a socket";
-}
-
-void Engine::diagnose_stall() const {
-  // Of each communicator: later calls wait for earlier ones.
-  constexpr std::size_t shown = 3;
-  std::string text = "the run is stalled: ranks wait for what does not come.";
-  for (const CommunicatorEntry& communicator : communicators_) {
-    const auto members = [&](const std::vector<int>& ranks) {
-      std::vector<ProcessIndex> processes;
-      for (const int rank : ranks) {
-        processes.push_back(communicator.members[static_cast<std::size_t>(rank)].process);
-      }
-      return processes;
-    };
-    std::vector<ProcessIndex> all;
-    for (const Member& member : communicator.members) all.push_back(member.process);
-    const std::vector<OpenCalls::Open> open = communicator.calls.all();
-    for (std::size_t i = 0; i < std::min(shown, open.size()); ++i) {
-      text += "\n  " + open[i].what + " on the communicator of " + names_of(all) + ": " +
-              names_of(members(open[i].waiting)) +
-              (open[i].waiting.size() == 1 ? " waits" : " wait") + " since " +
-              std::to_string(to_seconds(open[i].since.time_since_epoch())) + " s";
-      for (const ProcessIndex missing : members(open[i].missing)) {
-        text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
-      }
-    }
-  }
-  const auto callers = [&](const auto& waiting) {
-    std::vector<ProcessIndex> processes;
-    for (const auto& one : waiting) processes.push_back(one.process);
-    return names_of(processes) + (processes.size() == 1 ? " waits" : " wait");
-  };
-  for (const auto& [id, join] : joins_) {
-    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) +
-            " ranks: " + callers(join.waiting) + "; nobody has called it as rank";
-    const char* separator = " ";
-    for (int rank = 0; rank < join.ranks; ++rank) {
-      if (std::any_of(join.waiting.begin(), join.waiting.end(),
-                      [&](const Join::Waiting& one) { return one.rank == rank; })) {
-        continue;
-      }
-      text += separator + std::to_string(rank);
-      separator = ", ";
-    }
-  }
-  for (const auto& [call, split] : splits_) {
-    text += "\n  ncclCommSplit: " + callers(split.waiting);
-    const std::vector<Member>& members = communicators_.at(call.first).members;
-    for (std::size_t rank = 0; rank < members.size(); ++rank) {
-      if (std::any_of(split.waiting.begin(), split.waiting.end(), [&](const Split::Waiting& one) {
-            return one.rank == static_cast<int>(rank);
-          })) {
-        continue;
-      }
-      const ProcessIndex missing = members[rank].process;
-      text += "; " + name_of(missing) + " has not called it and " + state_of(missing);
-    }
-  }
-  std::set<int> others;
-  for (const auto& [rank, expected] : expected_) others.insert(rank);
-  if (!others.empty()) text += "\n  " + rank_list(others) + ": started, no GPU in use";
-  if (!ended_ranks_.empty()) text += "\n  " + rank_list(ended_ranks_) + ": ended";
-  throw StallError{text +
-                   "\n  Every rank of a communicator has to call the same operations in the "
-                   "same order."};
 }
 
 }  // namespace phantora::run

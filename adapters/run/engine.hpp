@@ -2,6 +2,7 @@
 
 #include "channel/wire.hpp"
 #include "run/open_calls.hpp"
+#include "run/process_tree.hpp"
 #include "run/small_data.hpp"
 
 #include <phantora/cluster.hpp>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,13 +31,18 @@ struct EngineOptions {
   std::string socket_name;
   /// How many ranks may run at once; the others wait for their turn, least clock first.
   int runnable = 2;
-  /// Without progress for so long while some rank waits for another, the run is stalled.
+  /// When every thread has slept for so long and nothing can wake one, the run is stalled.
   std::chrono::seconds stall_timeout{60};
+  /// Whom to tell when simulated time has stood still for long; nobody if empty.
+  std::function<void(const std::string&)> tell{};
 };
 
 /// What a run says about itself besides what the GPUs did.
 struct RunCounters {
+  /// Given although a rank that ran might still have done something before: it spun.
   std::uint64_t forced_answers = 0;
+  /// Given when every thread of the run slept, so that nobody could do anything before.
+  std::uint64_t answers_at_rest = 0;
   std::map<std::string, std::uint64_t> named;  ///< "unknown_reads", "unsupported cudaX", ...
 };
 
@@ -78,6 +85,20 @@ class Engine {
   struct Thread {
     bool blocked = false;                  ///< in the session, a join or a split
     std::optional<channel::Reply> held{};  ///< answered, but may not go on yet
+    channel::Op in{};                      ///< what it called
+    Time since{};                          ///< by its clock
+  };
+  /// What the kernel showed of a thread with a clock, while that stood at `clock_ps`.
+  struct Observed {
+    std::int64_t clock_ps = 0;
+    std::uint64_t cpu_ns = 0;     ///< when last looked at
+    std::int64_t charged_ps = 0;  ///< how much further its clock has come since it was last shown
+    bool asleep = false;          ///< it has not run between the last two looks
+  };
+  struct Watched {
+    ThreadLook look;
+    /// Since then it has made no system call to speak of and taken no memory.
+    std::chrono::steady_clock::time_point computes_since{};
   };
   struct Process {
     ProcessIndex index = 0;
@@ -87,21 +108,43 @@ class Engine {
     bool ended = false;
     channel::RankShared* shared = nullptr;
     std::map<std::uint32_t, Thread> threads{};
+    std::map<std::uint32_t, Observed> observed{};
     std::vector<QueryIndex> queries{};
     std::uint64_t deliveries = 0;
     std::chrono::steady_clock::time_point heard{};  ///< when it last appended a record
+    std::chrono::steady_clock::time_point turn{};   ///< when it was last let go on
     std::vector<std::byte> outgoing{};
     /// Small collectives that are over in simulated time and whose data has not come together.
     std::set<std::uint64_t> undelivered{};
     std::set<std::uint64_t> delivered{};
-    std::uint64_t cpu_ns = 0;  ///< at the last sample
-    bool idle = false;         ///< it holds a turn and does not use it
+    bool idle = false;  ///< it holds a turn and does not use it
     /// One of its threads sleeps until this instant of its clock, and since when it does.
     std::int64_t sleeps_until_ps = 0;
     std::chrono::steady_clock::time_point asleep_since{};
   };
-  struct Join;
-  struct Split;
+  /// ncclCommInitRank under one id, while ranks are missing.
+  struct Join {
+    struct Waiting {
+      ProcessIndex process = 0;
+      std::uint32_t thread = 0;
+      int rank = 0;
+      GpuIndex gpu = 0;
+      std::int64_t clock_ps = 0;
+    };
+    int ranks = 0;
+    std::vector<Waiting> waiting{};
+  };
+  /// ncclCommSplit, likewise.
+  struct Split {
+    struct Waiting {
+      ProcessIndex process = 0;
+      std::uint32_t thread = 0;
+      int rank = 0;
+      std::int64_t color = 0, key = 0;
+      std::int64_t clock_ps = 0;
+    };
+    std::vector<Waiting> waiting{};
+  };
   struct Member {
     ProcessIndex process = 0;
     GpuIndex gpu = 0;
@@ -114,8 +157,7 @@ class Engine {
   /// A rank none of whose processes is connected.
   struct Expected {
     pid_t pid = 0;
-    std::uint64_t cpu_ns = 0;  ///< at the last sample
-    Time bound{};              ///< where the clock of its former process stopped
+    Time bound{};  ///< where the clock of its former process stopped
   };
 
   void accept_process();
@@ -136,21 +178,41 @@ class Engine {
   void progress();
   /// @throws Error that names the rank, and what in its records cannot be.
   [[noreturn]] void throw_overwritten(const Process& process, const std::string& found) const;
-  void block(Process& process, std::uint32_t thread);
+  void note_movement();
+  void block(Process& process, const channel::Record& record);
+  void give(const Answer& answer);
+  void send_host_functions();
   void hold(Process& process, std::uint32_t thread, channel::Reply reply);
   void release_held();
   void reply(Process& process, std::uint32_t thread, const channel::Reply& reply);
   void deliver(const Delivered& delivered);
   void send(Process& process, const channel::Delivery& delivery, std::span<const std::byte> data);
   [[nodiscard]] int running() const;
+  [[nodiscard]] bool stands_in(const Process& process) const;
+  [[nodiscard]] bool someone_waits() const;
+
+  // engine_rest.cpp: what the kernel knows of the threads, and what follows when nothing moves.
+  [[nodiscard]] std::chrono::milliseconds until_next_look() const;
+  void look_around();
+  bool look_at_threads();
+  void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool ran);
+  bool go_on_at_rest();
+  [[nodiscard]] Time first_to_wake() const;
   void look_for_stall();
-  bool sample_idleness();
+  [[nodiscard]] bool everybody_spins() const;
   void note_sleep(Process& process) const;
   [[nodiscard]] bool someone_sleeps_long() const;
+  [[nodiscard]] bool someone_waits_outside() const;
   [[nodiscard]] bool waits_for_the_dead() const;
+
+  // diagnosis.cpp: in words.
   [[nodiscard]] std::string name_of(ProcessIndex process) const;
   [[nodiscard]] std::string names_of(const std::vector<ProcessIndex>& processes) const;
-  [[nodiscard]] std::string state_of(ProcessIndex process) const;
+  [[nodiscard]] std::string doing(const Process& process) const;
+  [[nodiscard]] std::string doing(const Process& process, std::uint32_t slot) const;
+  [[nodiscard]] std::string what_ranks_do() const;
+  [[nodiscard]] std::string open_operations() const;
+  void tell_that_nothing_moves();
   [[noreturn]] void diagnose_stall() const;
 
   const Cluster& cluster_;
@@ -165,6 +227,8 @@ class Engine {
   std::set<int> ended_ranks_{};
   std::vector<channel::HostShared*> hosts_{};
   std::vector<int> host_descriptors_{};
+  channel::RunShared* run_ = nullptr;
+  int run_descriptor_ = -1;
   std::map<std::vector<std::byte>, Join> joins_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Split> splits_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> split_calls_{};
@@ -179,8 +243,14 @@ class Engine {
   std::map<std::uint64_t, Tagged> tags_{};
   std::uint64_t last_tag_ = 0;
   RunCounters counters_{};
-  std::chrono::steady_clock::time_point last_progress_{}, last_sample_{};
-  int quiet_samples_ = 0;
+  std::vector<Time> last_bounds_{};
+  std::chrono::steady_clock::time_point last_progress_{};  ///< a record, an answer, a rank's start
+  std::chrono::steady_clock::time_point last_movement_{};  ///< simulated time, or some clock, moved
+  std::chrono::steady_clock::time_point last_look_{};
+  std::chrono::milliseconds pause_{1};        ///< between two looks at the threads
+  std::chrono::seconds silence_{};            ///< until the next word about a standstill
+  std::map<pid_t, Watched> looks_{};          ///< the last, by thread
+  int quiet_looks_ = 0;                       ///< in a row
 };
 
 }  // namespace phantora::run

@@ -298,7 +298,10 @@ class Supervisor {
                   session,
                   {.socket_name = socket_name,
                    .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
-                   .stall_timeout = std::chrono::seconds{options_.stall_timeout_s}}};
+                   .stall_timeout = std::chrono::seconds{options_.stall_timeout_s},
+                   .tell = [](const std::string& what) {
+                     std::cerr << "phantora: " + what + "\n" << std::flush;
+                   }}};
     engine.watch(signals_);
     StepObserver observed;
     session.subscribe(observed);

@@ -147,9 +147,13 @@ class Session {
   /// The least bound with which advance() would do more: what the caller has to wait for. `never`
   /// if nothing is under way.
   [[nodiscard]] Time awaited() const;
-  /// The blocked call that would return first if no other process issued anything, answered
-  /// although that is not known to be safe. Nothing if no answer can be found.
-  std::optional<Answer> force();
+  /// To be called when no process can issue anything before a blocked call returns or a host
+  /// function runs, or before `until`, or is taken to: goes on to the first of these.
+  /// @return the call that may return; empty if a host function is due (due_host_functions());
+  ///   nothing if neither will happen before `until`.
+  std::optional<std::vector<Answer>> force(Time until = never);
+  /// Operations that were issued before an instant already simulated, which is then theirs.
+  [[nodiscard]] std::uint64_t late_operations() const;
 
   /// The instant up to which everything is simulated.
   [[nodiscard]] Time now() const noexcept;

@@ -1,0 +1,216 @@
+// Reading, writing and waiting for processes: a thread that has to wait is known to wait, and virtual
+// time travels with the data between the processes of a run (design section 4, rule 6).
+
+#include "libc/real.hpp"
+#include "rank/host_thread.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace phantora::libc;
+namespace rank = phantora::rank;
+
+namespace {
+
+constinit Real<int (*)(pollfd*, nfds_t, int)> real_poll{"poll"};
+constinit Real<ssize_t (*)(int, void*, std::size_t)> real_read{"read"};
+constinit Real<ssize_t (*)(int, const iovec*, int)> real_readv{"readv"};
+constinit Real<ssize_t (*)(int, void*, std::size_t, int)> real_recv{"recv"};
+constinit Real<ssize_t (*)(int, void*, std::size_t, int, sockaddr*, socklen_t*)> real_recvfrom{
+    "recvfrom"};
+constinit Real<ssize_t (*)(int, msghdr*, int)> real_recvmsg{"recvmsg"};
+constinit Real<ssize_t (*)(int, const void*, std::size_t)> real_write{"write"};
+constinit Real<ssize_t (*)(int, const iovec*, int)> real_writev{"writev"};
+constinit Real<ssize_t (*)(int, const void*, std::size_t, int)> real_send{"send"};
+constinit Real<ssize_t (*)(int, const void*, std::size_t, int, const sockaddr*, socklen_t)>
+    real_sendto{"sendto"};
+constinit Real<ssize_t (*)(int, const msghdr*, int)> real_sendmsg{"sendmsg"};
+constinit Real<int (*)(int, sockaddr*, socklen_t*)> real_accept{"accept"};
+constinit Real<int (*)(int, sockaddr*, socklen_t*, int)> real_accept4{"accept4"};
+constinit Real<pid_t (*)(int*)> real_wait{"wait"};
+constinit Real<pid_t (*)(pid_t, int*, int)> real_waitpid{"waitpid"};
+constinit Real<pid_t (*)(pid_t, int*, int, rusage*)> real_wait4{"wait4"};
+constinit Real<int (*)(idtype_t, id_t, siginfo_t*, int)> real_waitid{"waitid"};
+constinit Real<int (*)()> real_sched_yield{"sched_yield"};
+
+/// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data carries
+/// no time.
+struct Directions {
+  std::uint64_t out = 0, in = 0;
+};
+
+/// All simulated hosts are this machine, so that ports alone tell its TCP connections apart.
+std::uint64_t port_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  }
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  }
+  return 0;
+}
+
+Directions directions_of(int descriptor, const struct stat& file) {
+  constexpr std::uint64_t pipes = std::uint64_t{2} << 56U, connections = std::uint64_t{1} << 56U;
+  if (S_ISFIFO(file.st_mode)) return {pipes | file.st_ino, pipes | file.st_ino};
+  sockaddr_storage here{}, there{};
+  socklen_t here_length = sizeof here, there_length = sizeof there;
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &here_length) != 0 ||
+      getpeername(descriptor, reinterpret_cast<sockaddr*>(&there), &there_length) != 0) {
+    return {};
+  }
+  const std::uint64_t mine = port_of(here), theirs = port_of(there);
+  if (mine == 0 || theirs == 0) return {};
+  return {connections | mine << 16U | theirs, connections | theirs << 16U | mine};
+}
+
+/// What was last found out of some descriptors, told apart by their inodes.
+struct Known {
+  std::atomic<std::uint64_t> inode{0}, out{0}, in{0};
+};
+std::array<Known, 1024> known;
+
+/// Nothing for files, whose data is always at hand.
+std::optional<Directions> connection(int descriptor) {
+  struct stat file {};
+  if (fstat(descriptor, &file) != 0) return std::nullopt;
+  if (!S_ISFIFO(file.st_mode) && !S_ISSOCK(file.st_mode)) return std::nullopt;
+  Known& entry = known[static_cast<std::size_t>(descriptor) % known.size()];
+  if (entry.inode.load(std::memory_order_acquire) == file.st_ino) {
+    const Directions found{entry.out.load(std::memory_order_relaxed),
+                           entry.in.load(std::memory_order_relaxed)};
+    if (entry.inode.load(std::memory_order_acquire) == file.st_ino) return found;
+  }
+  const Directions found = directions_of(descriptor, file);
+  if (S_ISSOCK(file.st_mode) && found.out == 0) return found;  // it may still be connected
+  entry.inode.store(0, std::memory_order_release);
+  entry.out.store(found.out, std::memory_order_relaxed);
+  entry.in.store(found.in, std::memory_order_relaxed);
+  entry.inode.store(file.st_ino, std::memory_order_release);
+  return found;
+}
+
+bool ready(int descriptor) {
+  pollfd one{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return real_poll(&one, nfds_t{1}, 0) != 0;
+}
+
+/// Runs `wait` as the calling thread's wait.
+template <class Wait>
+auto waiting(phantora::channel::Wait kind, Wait wait) {
+  rank::wait_begins(nullptr, kind);
+  const auto result = wait();
+  const int saved = errno;
+  rank::wait_ends(phantora::channel::no_time);
+  errno = saved;
+  return result;
+}
+
+template <class Receive>
+auto receives(int descriptor, Receive receive) {
+  if (!rank::in_virtual_time()) return receive();
+  const auto from = connection(descriptor);
+  if (!from) return receive();
+  const bool waits = rank::this_thread().issues && !ready(descriptor);
+  const auto result = waits ? waiting(phantora::channel::Wait::descriptor, receive) : receive();
+  if (result > 0 && from->in != 0) {
+    const int saved = errno;
+    rank::receives_time(from->in);
+    errno = saved;
+  }
+  return result;
+}
+
+template <class Send>
+auto sends(int descriptor, Send send) {
+  if (rank::in_virtual_time()) {
+    // Before the data, which may be read at once.
+    if (const auto to = connection(descriptor); to && to->out != 0) rank::sends_time(to->out);
+  }
+  return send();
+}
+
+template <class Wait>
+auto waits_for_process(int flags, Wait wait) {
+  if ((flags & WNOHANG) != 0 || !rank::in_virtual_time()) return wait();
+  return waiting(phantora::channel::Wait::process, wait);
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t read(int descriptor, void* into, std::size_t size) {
+  return receives(descriptor, [&] { return real_read(descriptor, into, size); });
+}
+ssize_t readv(int descriptor, const iovec* parts, int count) {
+  return receives(descriptor, [&] { return real_readv(descriptor, parts, count); });
+}
+ssize_t recv(int descriptor, void* into, std::size_t size, int flags) {
+  return receives(descriptor, [&] { return real_recv(descriptor, into, size, flags); });
+}
+ssize_t recvfrom(int descriptor, void* into, std::size_t size, int flags, sockaddr* from,
+                 socklen_t* length) {
+  return receives(descriptor,
+                  [&] { return real_recvfrom(descriptor, into, size, flags, from, length); });
+}
+ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
+  return receives(descriptor, [&] { return real_recvmsg(descriptor, message, flags); });
+}
+
+ssize_t write(int descriptor, const void* from, std::size_t size) {
+  return sends(descriptor, [&] { return real_write(descriptor, from, size); });
+}
+ssize_t writev(int descriptor, const iovec* parts, int count) {
+  return sends(descriptor, [&] { return real_writev(descriptor, parts, count); });
+}
+ssize_t send(int descriptor, const void* from, std::size_t size, int flags) {
+  return sends(descriptor, [&] { return real_send(descriptor, from, size, flags); });
+}
+ssize_t sendto(int descriptor, const void* from, std::size_t size, int flags, const sockaddr* to,
+               socklen_t length) {
+  return sends(descriptor,
+               [&] { return real_sendto(descriptor, from, size, flags, to, length); });
+}
+ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
+  return sends(descriptor, [&] { return real_sendmsg(descriptor, message, flags); });
+}
+
+int accept(int descriptor, sockaddr* from, socklen_t* length) {
+  return receives(descriptor, [&] { return real_accept(descriptor, from, length); });
+}
+int accept4(int descriptor, sockaddr* from, socklen_t* length, int flags) {
+  return receives(descriptor, [&] { return real_accept4(descriptor, from, length, flags); });
+}
+
+pid_t wait(int* status) {
+  return waits_for_process(0, [&] { return real_wait(status); });
+}
+pid_t waitpid(pid_t process, int* status, int flags) {
+  return waits_for_process(flags, [&] { return real_waitpid(process, status, flags); });
+}
+pid_t wait4(pid_t process, int* status, int flags, rusage* use) {
+  return waits_for_process(flags, [&] { return real_wait4(process, status, flags, use); });
+}
+int waitid(idtype_t kind, id_t id, siginfo_t* found, int flags) {
+  return waits_for_process(flags, [&] { return real_waitid(kind, id, found, flags); });
+}
+
+int sched_yield() {
+  if (rank::in_virtual_time()) rank::spins();
+  return real_sched_yield();
+}
+
+}  // extern "C"

@@ -1,0 +1,254 @@
+// What the ranks of a run do, in words: for who watches a standstill, and for the end of a run that
+// cannot go on.
+
+#include "run/engine.hpp"
+
+#include <phantora/units.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace phantora::run {
+namespace {
+
+using channel::Op;
+using channel::ThreadState;
+using channel::Wait;
+using Clock = std::chrono::steady_clock;
+
+/// "rank 3", "ranks 0, 2, 4-15".
+std::string rank_list(const std::set<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  const char* separator = " ";
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    auto last = first, next = std::next(first);
+    while (next != ranks.end() && *next == *last + 1) last = next++;
+    if (*last - *first < 2) last = first;
+    text.append(separator).append(std::to_string(*first));
+    if (last != first) text.append("-").append(std::to_string(*last));
+    separator = ", ";
+    first = std::next(last);
+  }
+  return text;
+}
+
+std::string seconds(Time time) { return fmt::format("{:.6f} s", to_seconds(time.time_since_epoch())); }
+
+std::string waits_in_words(Wait wait) {
+  switch (wait) {
+    case Wait::none:
+      break;
+    case Wait::condition:
+      return "waits for a condition variable";
+    case Wait::semaphore:
+      return "waits for a semaphore";
+    case Wait::lock:
+      return "waits for a lock";
+    case Wait::thread:
+      return "waits for the end of another thread";
+    case Wait::futex:
+      return "waits for a future or an atomic";
+    case Wait::descriptor:
+      return "waits for data";
+    case Wait::process:
+      return "waits for the end of another process";
+  }
+  return "waits";
+}
+
+std::string call_in_words(Op op) {
+  switch (op) {
+    case Op::synchronize:
+      return "waits for its GPU (a synchronisation or a copy)";
+    case Op::query:
+      return "asks whether its GPU is done (an event or stream query)";
+    case Op::join_communicator:
+      return "is in ncclCommInitRank";
+    case Op::split_communicator:
+      return "is in ncclCommSplit";
+    default:
+      return "waits for the engine";
+  }
+}
+
+}  // namespace
+
+std::string Engine::name_of(ProcessIndex process) const {
+  const channel::Hello& hello = processes_[process].hello;
+  return hello.rank >= 0 ? "rank " + std::to_string(hello.rank)
+                         : "process " + std::to_string(hello.pid);
+}
+
+std::string Engine::names_of(const std::vector<ProcessIndex>& processes) const {
+  std::set<int> ranks;
+  for (const ProcessIndex process : processes) ranks.insert(processes_[process].hello.rank);
+  return rank_list(ranks);
+}
+
+/// What one thread with a part in time does.
+std::string Engine::doing(const Process& process, std::uint32_t index) const {
+  const channel::ThreadSlot& slot = process.shared->threads[index];
+  if (const auto known = process.threads.find(index); known != process.threads.end()) {
+    if (known->second.held && process.undelivered.empty()) {
+      return "may go on, and waits for its turn to run";
+    }
+    if (known->second.held) return "waits for the data of a small collective";
+    return call_in_words(known->second.in) + " since " + seconds(known->second.since);
+  }
+  const auto look = looks_.find(slot.tid);
+  const char kernel = look == looks_.end() ? '?' : look->second.look.state;
+  if (kernel == 'T' || kernel == 't') return "was stopped by a signal or a debugger";
+  const ThreadState state = slot.state.load();
+  const std::string where =
+      kernel == 'R' ? std::string{} : sleeps_in(process.hello.pid, slot.tid);
+  const std::string in = where.empty() ? "" : " (in " + where + ")";
+  if (state == ThreadState::waiting) return waits_in_words(slot.wait.load()) + in;
+  if (state == ThreadState::sleeping) {
+    return "sleeps until " + seconds(Time{Duration{slot.clock_ps.load()}});
+  }
+  if (kernel == 'R' || kernel == '?') return "runs host code";
+  if (kernel == 'D') return "waits for a disk" + in;
+  return "sleeps in host code" + in;
+}
+
+/// What a process does, by its threads that have a part in time.
+std::string Engine::doing(const Process& process) const {
+  if (process.ended) return "has ended";
+  if (process.shared == nullptr) return "waits for its turn to run";
+  constexpr std::size_t shown = 4;
+  std::string text;
+  std::size_t others = 0;
+  const std::uint32_t count =
+      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    const ThreadState state = slot.state.load();
+    const bool polls = state == ThreadState::background && process.threads.contains(i);
+    if (state == ThreadState::unused || (state == ThreadState::background && !polls)) continue;
+    if (others++ >= shown) continue;
+    const bool main = slot.tid == process.hello.pid;
+    if (!text.empty()) text += "; ";
+    if (!main) text += polls ? "a background thread " : "another thread ";
+    text += doing(process, i);
+  }
+  if (others > shown) text += fmt::format("; and {} more threads", others - shown);
+  return text.empty() ? "runs host code, without a GPU so far" : text;
+}
+
+/// A line for all ranks that do the same.
+std::string Engine::what_ranks_do() const {
+  std::vector<std::pair<std::string, std::set<int>>> groups;
+  const auto add = [&](int rank, const std::string& does) {
+    const auto found = std::find_if(groups.begin(), groups.end(),
+                                    [&](const auto& group) { return group.first == does; });
+    if (found != groups.end()) {
+      found->second.insert(rank);
+    } else {
+      groups.emplace_back(does, std::set<int>{rank});
+    }
+  };
+  std::set<int> connected;
+  for (const Process& process : processes_) {
+    if (process.hello.pid == 0 || process.ended) continue;
+    connected.insert(process.hello.rank);
+    add(process.hello.rank, doing(process));
+  }
+  for (const auto& [rank, expected] : expected_) {
+    if (connected.contains(rank)) continue;
+    const auto look = looks_.find(expected.pid);
+    const bool runs = look != looks_.end() && look->second.look.state == 'R';
+    const std::string where = runs ? "" : sleeps_in(expected.pid, expected.pid);
+    add(rank, std::string{"started, uses no GPU yet"} +
+                  (runs ? ", runs host code" : where.empty() ? "" : ", sleeps in " + where));
+  }
+  std::string text;
+  for (const auto& [does, ranks] : groups) text += "\n  " + rank_list(ranks) + ": " + does;
+  if (!ended_ranks_.empty()) text += "\n  " + rank_list(ended_ranks_) + ": ended";
+  return text;
+}
+
+/// Calls that wait for other ranks, and for whom.
+std::string Engine::open_operations() const {
+  // Of each communicator: later calls wait for earlier ones.
+  constexpr std::size_t shown = 3;
+  std::string text;
+  const auto missing_rank = [&](ProcessIndex missing) {
+    return "; " + name_of(missing) + " has not called it and " + doing(processes_[missing]);
+  };
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto members = [&](const std::vector<int>& ranks) {
+      std::vector<ProcessIndex> processes;
+      for (const int rank : ranks) {
+        processes.push_back(communicator.members[static_cast<std::size_t>(rank)].process);
+      }
+      return processes;
+    };
+    std::vector<ProcessIndex> all;
+    for (const Member& member : communicator.members) all.push_back(member.process);
+    const std::vector<OpenCalls::Open> open = communicator.calls.all();
+    for (std::size_t i = 0; i < std::min(shown, open.size()); ++i) {
+      text += "\n  " + open[i].what + " on the communicator of " + names_of(all) + ": " +
+              names_of(members(open[i].waiting)) +
+              (open[i].waiting.size() == 1 ? " waits" : " wait") + " since " +
+              seconds(open[i].since);
+      for (const ProcessIndex missing : members(open[i].missing)) text += missing_rank(missing);
+    }
+  }
+  for (const std::string& line : session_.incomplete_collectives()) {
+    // What waits for ranks is told above, with their names.
+    if (line.find("is down") != std::string::npos) text += "\n  " + line;
+  }
+  const auto callers = [&](const auto& waiting) {
+    std::vector<ProcessIndex> processes;
+    for (const auto& one : waiting) processes.push_back(one.process);
+    return names_of(processes) + (processes.size() == 1 ? " waits" : " wait");
+  };
+  for (const auto& [id, join] : joins_) {
+    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) +
+            " ranks: " + callers(join.waiting) + "; nobody has called it as rank";
+    const char* separator = " ";
+    for (int rank = 0; rank < join.ranks; ++rank) {
+      if (std::any_of(join.waiting.begin(), join.waiting.end(),
+                      [&](const Join::Waiting& one) { return one.rank == rank; })) {
+        continue;
+      }
+      text += separator + std::to_string(rank);
+      separator = ", ";
+    }
+  }
+  for (const auto& [call, split] : splits_) {
+    text += "\n  ncclCommSplit: " + callers(split.waiting);
+    const std::vector<Member>& members = communicators_.at(call.first).members;
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      if (std::any_of(split.waiting.begin(), split.waiting.end(), [&](const Split::Waiting& one) {
+            return one.rank == static_cast<int>(rank);
+          })) {
+        continue;
+      }
+      text += missing_rank(members[rank].process);
+    }
+  }
+  return text;
+}
+
+void Engine::tell_that_nothing_moves() {
+  const auto still =
+      std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - last_movement_);
+  // After 10, 20, 40, 80 ... seconds.
+  silence_ = std::max<std::chrono::seconds>(2 * still, std::chrono::seconds{10});
+  if (!options_.tell) return;
+  options_.tell(fmt::format("nothing has moved in simulated time for {} s (it is {}):{}{}",
+                            still.count(), seconds(session_.now()), what_ranks_do(),
+                            open_operations()));
+}
+
+void Engine::diagnose_stall() const {
+  throw StallError{"the run is stalled: ranks wait for what does not come." + open_operations() +
+                   what_ranks_do() +
+                   "\n  Every rank of a communicator has to call the same operations in the "
+                   "same order."};
+}
+
+}  // namespace phantora::run

@@ -1,0 +1,269 @@
+// What the kernel knows of the threads of a run, and what follows from it when nothing moves.
+//
+// The hooks tell of every wait that they see. A thread that waits in another way is seen to sleep
+// here: such a wait costs accuracy, because no time is handed over, and never a hang.
+
+#include "run/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <unistd.h>
+
+namespace phantora::run {
+namespace {
+
+using channel::ThreadState;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// Looks take a tenth of the time at most, and find a standstill soon.
+constexpr auto longest_pause = 50ms;
+constexpr int pause_per_look = 10;
+
+}  // namespace
+
+bool Engine::someone_waits() const {
+  return std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
+    return (!process.welcomed && !process.ended && process.hello.pid != 0) ||
+           !process.threads.empty();
+  });
+}
+
+std::chrono::milliseconds Engine::until_next_look() const {
+  // Without anybody to be let go on, only a standstill is to be noticed.
+  const bool pending = someone_waits() || session_.awaited() != never;
+  const auto pause = pending ? pause_ : std::chrono::milliseconds{longest_pause};
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
+      Clock::now() - std::max(last_look_, last_movement_));
+  return std::max(pause - passed, 1ms);
+}
+
+void Engine::look_around() {
+  const auto now = Clock::now();
+  const bool pending = someone_waits() || session_.awaited() != never;
+  const auto since = now - std::max(last_look_, last_movement_);
+  if (since < (pending ? pause_ : std::chrono::milliseconds{longest_pause})) return;
+  if (!pending && now - last_movement_ < 5s) return;
+  const bool quiet = look_at_threads();
+  last_look_ = Clock::now();
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(last_look_ - now);
+  // A second look follows soon where the first finds everybody asleep.
+  pause_ = quiet ? 1ms : std::min<std::chrono::milliseconds>(2 * pause_, longest_pause);
+  pause_ = std::max(pause_, pause_per_look * took);
+  // What was seen may let blocked calls return, and whoever sleeps with a turn has just lost it.
+  const auto moved = last_movement_;
+  progress();
+  if (last_movement_ != moved) return;
+  quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
+  // Between two looks that found everybody asleep nobody ran.
+  if (quiet_looks_ >= 2 && go_on_at_rest()) return;
+  look_for_stall();
+}
+
+/// Whether every thread of the run is asleep, and none has run since the last look but those that
+/// wake by a timer of their own. Also notes which processes hold a turn without using it.
+bool Engine::look_at_threads() {
+  const auto now = Clock::now();
+  std::map<pid_t, Process*> connected;
+  for (Process& process : processes_) {
+    if (!process.ended && process.hello.pid != 0) connected[process.hello.pid] = &process;
+  }
+  std::map<pid_t, Watched> looks;
+  bool quiet = true;
+  for (const pid_t pid : ProcessTree{}.descendants(getpid())) {
+    const auto found = connected.find(pid);
+    Process* process = found == connected.end() ? nullptr : found->second;
+    std::map<pid_t, std::uint32_t> slots;
+    if (process != nullptr && process->shared != nullptr) {
+      const std::uint32_t count = std::min<std::uint32_t>(channel::max_threads,
+                                                          process->shared->thread_count.load());
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const channel::ThreadSlot& slot = process->shared->threads[i];
+        if (slot.state.load() != ThreadState::unused) slots[slot.tid] = i;
+      }
+    }
+    bool process_quiet = true;
+    for (const pid_t tid : threads_of(pid)) {
+      const auto look = phantora::run::look_at(pid, tid);
+      if (!look) continue;
+      Watched& watched = looks[tid];
+      watched = {*look, now};
+      const auto before = looks_.find(tid);
+      const bool ran = before == looks_.end() || before->second.look.runs != look->runs;
+      if (before != looks_.end() && before->second.look.faults == look->faults &&
+          before->second.look.system_ticks == look->system_ticks) {
+        watched.computes_since = before->second.computes_since;
+      }
+      bool excused = false;  // it wakes without a cause
+      if (const auto slot = slots.find(tid); slot != slots.end()) {
+        observe(*process, slot->second, *look, ran);
+        const ThreadState state = process->shared->threads[slot->second].state.load();
+        excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
+                  state == ThreadState::background ||
+                  process->threads.contains(slot->second);
+      }
+      if (process != nullptr && process->shared != nullptr) {
+        const auto& pollers = process->shared->pollers;
+        excused = excused || std::any_of(pollers.begin(), pollers.end(), [&](const auto& poller) {
+                    return poller.load(std::memory_order_relaxed) == tid;
+                  });
+      }
+      if (!look->asleep() || (ran && !excused)) process_quiet = false;
+    }
+    if (process != nullptr) {
+      process->idle = process_quiet && process->welcomed && bound(*process) != never;
+      note_sleep(*process);
+    }
+    quiet = quiet && process_quiet;
+  }
+  looks_ = std::move(looks);
+  return quiet;
+}
+
+void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool ran) {
+  const channel::ThreadSlot& slot = process.shared->threads[index];
+  const std::int64_t clock = slot.clock_ps.load(std::memory_order_acquire);
+  const auto [found, first] = process.observed.try_emplace(index);
+  Observed& seen = found->second;
+  const double scale = slot.charged_scale.load(std::memory_order_relaxed);
+  if (first || seen.clock_ps != clock) {
+    seen = {.clock_ps = clock, .cpu_ns = look.cpu_ns};
+  } else if (scale > 0 && look.cpu_ns > seen.cpu_ns) {
+    // CPU time of the program's own, which its clock will show with its next call.
+    seen.charged_ps += static_cast<std::int64_t>(
+        static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
+  }
+  seen.cpu_ns = look.cpu_ns;
+  seen.asleep = look.asleep() && !ran;
+}
+
+/// The earliest instant at which a sleeping thread goes on by itself.
+Time Engine::first_to_wake() const {
+  Time first = never;
+  for (const Process& process : processes_) {
+    if (process.ended || process.shared == nullptr) continue;
+    const std::uint32_t count =
+        std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const channel::ThreadSlot& slot = process.shared->threads[i];
+      const ThreadState state = slot.state.load();
+      if (state == ThreadState::sleeping) first = std::min(first, Time{Duration{slot.clock_ps}});
+      if (state == ThreadState::waiting) first = std::min(first, Time{Duration{slot.wakes_at_ps}});
+    }
+  }
+  return first;
+}
+
+/// Every thread of the run sleeps: nobody can do anything before the first of the blocked calls
+/// returns or the first host function runs, so that this one is safe.
+bool Engine::go_on_at_rest() {
+  const auto answers = session_.force(first_to_wake());
+  if (!answers) return false;
+  for (const Answer& answer : *answers) give(answer);
+  counters_.answers_at_rest += answers->size();
+  last_progress_ = Clock::now();
+  note_movement();
+  progress();
+  return true;
+}
+
+void Engine::look_for_stall() {
+  const auto now = Clock::now();
+  const auto still = now - last_movement_;
+  if (still > std::max<Clock::duration>(silence_, 10s)) tell_that_nothing_moves();
+  if (quiet_looks_ < 2) {
+    if (still > 10s && someone_waits() && everybody_spins()) {
+      if (auto answers = session_.force()) {
+        for (const Answer& answer : *answers) give(answer);
+        counters_.forced_answers += answers->size();
+        note_movement();
+        progress();
+      }
+    }
+    return;
+  }
+  // A rank that has failed is heard of before its fellows are said to wait for it.
+  if (now - last_progress_ < 1s) return;
+  const bool all_blocked =
+      expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+        return p.ended || bound(p) == never;
+      });
+  const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
+                                        [](const Process& p) { return !p.threads.empty(); });
+  const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long() &&
+                        (some_blocked || !someone_waits_outside());
+  if ((all_blocked && some_blocked) || waits_for_the_dead() || too_long) diagnose_stall();
+}
+
+/// Whether each thread that runs does nothing but compute in its own memory, so that it may wait
+/// for another to change that: a spin without any call.
+bool Engine::everybody_spins() const {
+  const auto now = Clock::now();
+  return std::all_of(looks_.begin(), looks_.end(), [&](const auto& entry) {
+    return entry.second.look.asleep() || now - entry.second.computes_since > 10s;
+  });
+}
+
+void Engine::note_sleep(Process& process) const {
+  if (process.shared == nullptr) return;
+  const std::uint32_t count =
+      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    if (slot.state.load() != ThreadState::sleeping) continue;
+    if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
+      process.asleep_since = Clock::now();
+    }
+    return;
+  }
+  process.sleeps_until_ps = 0;
+}
+
+/// Whether one sleep takes so long that it explains why nothing moves: it will end. One of many in
+/// a loop does not.
+bool Engine::someone_sleeps_long() const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
+    return !process.ended && process.sleeps_until_ps != 0 &&
+           process.asleep_since < last_progress_ + options_.stall_timeout / 2;
+  });
+}
+
+/// Whether a thread with a part in time waits for a descriptor or a process: for what may come from
+/// outside of the run.
+bool Engine::someone_waits_outside() const {
+  return std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
+    if (process.ended || process.shared == nullptr) return false;
+    const std::uint32_t count =
+        std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+    return std::any_of(process.shared->threads.begin(), process.shared->threads.begin() + count,
+                       [](const channel::ThreadSlot& slot) {
+                         const channel::Wait wait = slot.wait.load();
+                         return slot.state.load() == ThreadState::waiting &&
+                                (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+                       });
+  });
+}
+
+/// Whether a blocked process waits for a call that an ended process can no longer make.
+bool Engine::waits_for_the_dead() const {
+  for (const CommunicatorEntry& communicator : communicators_) {
+    const auto member = [&](int rank) -> const Process& {
+      return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
+    };
+    for (const OpenCalls::Open& open : communicator.calls.all()) {
+      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
+                                        [&](int rank) { return member(rank).ended; });
+      if (!hopeless) continue;
+      for (const int rank : open.waiting) {
+        const Process& waiting = member(rank);
+        if (!waiting.ended && bound(waiting) == never && Clock::now() - waiting.heard > 1s) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace phantora::run
