@@ -225,6 +225,14 @@ void become_issuer(HostThread& thread) noexcept {
   }
 }
 
+namespace {
+/// The main thread has a part in time also where another thread made the connection.
+void attach(HostThread& thread) {
+  if (!thread.issues || thread.slot != nullptr || Connection::established() == nullptr) return;
+  Connection::claim_slot(thread);
+}
+}  // namespace
+
 void charge_host(HostThread& thread) noexcept {
   thread.clock.resume_host();
   if (thread.slot == nullptr) return;
@@ -242,6 +250,7 @@ void publish(HostThread& thread) noexcept {
   std::int64_t seen = latest_ps.load(std::memory_order_relaxed);
   while (seen < now && !latest_ps.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
   }
+  attach(thread);
   if (thread.slot == nullptr) return;
   thread.slot->clock_ps.store(now, std::memory_order_release);
   Connection::ring_if_awaited(now);
@@ -330,6 +339,7 @@ void looked_in_vain() noexcept {
 
 void wait_begins(const void* object, channel::Wait wait, std::optional<Time> deadline) noexcept {
   HostThread& thread = this_thread();
+  attach(thread);
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
   stop_charging(thread);
   publish(thread);
@@ -359,6 +369,7 @@ void waits_again(const void* object) noexcept {
 void wait_ends(std::int64_t timed_out_at_ps) noexcept {
   HostThread& thread = this_thread();
   if (timed_out_at_ps != channel::no_time) shows_once(Time{Duration{timed_out_at_ps}});
+  attach(thread);
   if (!thread.issues || thread.slot == nullptr || thread.api_depth > 0) return;
   const bool was_lock = thread.slot->wait.load(std::memory_order_relaxed) == channel::Wait::lock;
   if (was_lock) waiting_for_locks.fetch_sub(1);

@@ -259,6 +259,7 @@ bool Engine::greet(Process& process) {
   close(descriptor);
   process.welcomed = true;
   process.turn = Clock::now();
+  ++processes_of_rank_[process.hello.rank];
   expected_.erase(process.hello.rank);
   if (!sent) {
     disconnect(process);
@@ -271,6 +272,7 @@ void Engine::disconnect(Process& process) {
   if (process.socket >= 0) close(process.socket);
   process.socket = -1;
   process.ended = true;
+  if (process.welcomed) --processes_of_rank_[process.hello.rank];
   process.threads.clear();
   if (process.shared != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
@@ -377,6 +379,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     }
     case Op::create_stream:
+      process.issued = true;
       session_.add_stream(stream, gpu_index(), process.index);
       return;
     case Op::launch:
@@ -436,6 +439,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     }
     case Op::join_communicator:
+      process.issued = true;
       block(process, record);
       handle_join(process, record, payload);
       return;
@@ -611,8 +615,15 @@ void Engine::handle_split(Process& process, const Record& record) {
 
 // --- Time ---
 
+/// Whether the process has only asked what GPUs there are, and another of its rank does the work:
+/// as the processes that compile kernels for PyTorch do. Nobody waits for what it may do.
+bool Engine::only_helps(const Process& process) const {
+  const auto all = processes_of_rank_.find(process.hello.rank);
+  return process.welcomed && !process.issued && all != processes_of_rank_.end() && all->second > 1;
+}
+
 Time Engine::bound(const Process& process) const {
-  if (process.ended) return never;
+  if (process.ended || only_helps(process)) return never;
   if (!process.welcomed) return Time{};
   Time running = never, waiting = Time{};
   bool any_running = false, any_waiting = false, any_blocked = false;
@@ -651,7 +662,12 @@ Time Engine::bound(const Process& process) const {
   if (any_running) return running;
   if (any_blocked) return never;
   // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
-  return any_waiting ? waiting : Time{};
+  if (any_waiting || count == 0) return waiting;
+  // The threads that used a GPU have ended, and the main thread has made no call since.
+  for (std::uint32_t i = 0; i < count; ++i) {
+    waiting = std::max(waiting, time_of(process.shared->threads[i].clock_ps.load()));
+  }
+  return waiting;
 }
 
 /// Whether all threads of the process that have a part in time wait: then a background thread that

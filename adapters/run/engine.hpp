@@ -106,6 +106,7 @@ class Engine {
     channel::Hello hello{};
     bool welcomed = false;
     bool ended = false;
+    bool issued = false;  ///< work for a GPU, or has joined a communicator
     channel::RankShared* shared = nullptr;
     std::map<std::uint32_t, Thread> threads{};
     std::map<std::uint32_t, Observed> observed{};
@@ -175,6 +176,7 @@ class Engine {
   std::uint64_t add_communicator(std::vector<Member> members);
 
   [[nodiscard]] Time bound(const Process& process) const;
+  [[nodiscard]] bool only_helps(const Process& process) const;
   void progress();
   /// @throws Error that names the rank, and what in its records cannot be.
   [[noreturn]] void throw_overwritten(const Process& process, const std::string& found) const;
@@ -225,6 +227,7 @@ class Engine {
   std::map<int, Expected> expected_{};
   std::map<int, pid_t> started_{};  ///< ranks that have a process of their own
   std::set<int> ended_ranks_{};
+  std::map<int, int> processes_of_rank_{};  ///< connected ones
   std::vector<channel::HostShared*> hosts_{};
   std::vector<int> host_descriptors_{};
   channel::RunShared* run_ = nullptr;
