@@ -15,7 +15,8 @@ StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
 }
 
 void Device::append(StreamQueue& stream, StreamOp op) {
-  // Only where time did not travel with what woke a thread can work be issued in the simulated past.
+  // Only where time did not travel with what woke a thread can work be issued in the simulated
+  // past.
   if (op.issued < processed_to_) {
     op.issued = processed_to_;
     ++late_operations_;

@@ -796,9 +796,7 @@ void Session::drop(MarkerId marker) { impl_->drop(marker); }
 std::vector<Answer> Session::advance(std::span<const Time> bounds) {
   return impl_->advance(bounds);
 }
-std::optional<std::vector<Answer>> Session::force(Time until) {
-  return impl_->force(until);
-}
+std::optional<std::vector<Answer>> Session::force(Time until) { return impl_->force(until); }
 std::uint64_t Session::late_operations() const { return impl_->late_operations(); }
 Time Session::now() const noexcept { return impl_->now(); }
 Time Session::awaited() const { return impl_->awaited(); }

@@ -1,5 +1,5 @@
-// Reading, writing and waiting for processes: a thread that has to wait is known to wait, and virtual
-// time travels with the data between the processes of a run (design section 4, rule 6).
+// Reading, writing and waiting for processes: a thread that has to wait is known to wait, and
+// virtual time travels with the data between the processes of a run (design section 4, rule 6).
 
 #include "libc/real.hpp"
 #include "rank/host_thread.hpp"
@@ -45,8 +45,8 @@ constinit Real<pid_t (*)(pid_t, int*, int, rusage*)> real_wait4{"wait4"};
 constinit Real<int (*)(idtype_t, id_t, siginfo_t*, int)> real_waitid{"waitid"};
 constinit Real<int (*)()> real_sched_yield{"sched_yield"};
 
-/// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data carries
-/// no time.
+/// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data
+/// carries no time.
 struct Directions {
   std::uint64_t out = 0, in = 0;
 };
@@ -181,8 +181,7 @@ ssize_t send(int descriptor, const void* from, std::size_t size, int flags) {
 }
 ssize_t sendto(int descriptor, const void* from, std::size_t size, int flags, const sockaddr* to,
                socklen_t length) {
-  return sends(descriptor,
-               [&] { return real_sendto(descriptor, from, size, flags, to, length); });
+  return sends(descriptor, [&] { return real_sendto(descriptor, from, size, flags, to, length); });
 }
 ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   return sends(descriptor, [&] { return real_sendmsg(descriptor, message, flags); });

@@ -1,5 +1,6 @@
-// Mutexes and read-write locks: a thread that finds one taken waits, and goes on no earlier than who
-// unlocks it (design section 4, rule 6). A lock that is free costs one real call, as without us.
+// Mutexes and read-write locks: a thread that finds one taken waits, and goes on no earlier than
+// who unlocks it (design section 4, rule 6). A lock that is free costs one real call, as without
+// us.
 
 #include "libc/deadline.hpp"
 #include "libc/real.hpp"
@@ -48,9 +49,12 @@ class Accounting {
 /// An unlock tells all who wait that they may go on, and one of them gets the lock: the others
 /// notice after some milliseconds of real time that they wait on.
 template <class Lock>
-int wait_for(Lock* lock, int (*lock_until)(Lock*, clockid_t, const timespec*), int (*simply)(Lock*)) {
+int wait_for(Lock* lock, int (*lock_until)(Lock*, clockid_t, const timespec*),
+             int (*simply)(Lock*)) {
   if (accounting || !rank::in_virtual_time() || lock_until == nullptr) return simply(lock);
   const Accounting account;
+  const rank::HostThread& thread = rank::this_thread();
+  if (!thread.issues || thread.api_depth > 0) return simply(lock);
   std::int64_t look_again_ns = 1'000'000;
   constexpr std::int64_t at_most_ns = 16'000'000;
   rank::wait_begins(lock, phantora::channel::Wait::lock);

@@ -1,6 +1,6 @@
-// Waiting for several descriptors (descriptors.cpp has single ones). These waits stay real; one that
-// times out lets the program see that its time has passed (event loops and loops until a deadline
-// compare).
+// Waiting for several descriptors (descriptors.cpp has single ones). These waits stay real; one
+// that times out lets the program see that its time has passed (event loops and loops until a
+// deadline compare).
 
 #include "libc/caller.hpp"
 #include "libc/deadline.hpp"

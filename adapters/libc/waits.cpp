@@ -47,9 +47,7 @@ clockid_t clock_of(const pthread_cond_t* condition) {
 
 using Kind = phantora::channel::Wait;
 
-bool timed_out(int result) {
-  return result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT);
-}
+bool timed_out(int result) { return result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT); }
 
 /// Runs a wait on `object` as the calling thread's sleep. If it ends by timeout, the program sees
 /// once that the deadline has passed.
@@ -133,7 +131,8 @@ extern "C" {
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   if (!rank::in_virtual_time()) return real_cond_wait(condition, mutex);
   gives_up(mutex);
-  return sleep_on(condition, Kind::condition, nullptr, [&] { return real_cond_wait(condition, mutex); });
+  return sleep_on(condition, Kind::condition, nullptr,
+                  [&] { return real_cond_wait(condition, mutex); });
 }
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,

@@ -398,8 +398,7 @@ void wakes(const void* object) noexcept {
                                    [&](const HostThread* t) { return t->waits_for == object; });
   if (!sleeper) return;
   HostThread& waker = this_thread();
-  const std::int64_t now =
-      waker.issues ? time_of(waker) : std::max(bound_ps(all), time_of(waker));
+  const std::int64_t now = waker.issues ? time_of(waker) : std::max(bound_ps(all), time_of(waker));
   for (HostThread* thread : all.threads) {
     if (thread->waits_for != object) continue;
     thread->waits_for = nullptr;

@@ -34,7 +34,9 @@ std::string rank_list(const std::set<int>& ranks) {
   return text;
 }
 
-std::string seconds(Time time) { return fmt::format("{:.6f} s", to_seconds(time.time_since_epoch())); }
+std::string seconds(Time time) {
+  return fmt::format("{:.6f} s", to_seconds(time.time_since_epoch()));
+}
 
 std::string waits_in_words(Wait wait) {
   switch (wait) {
@@ -101,14 +103,19 @@ std::string Engine::doing(const Process& process, std::uint32_t index) const {
   const char kernel = look == looks_.end() ? '?' : look->second.look.state;
   if (kernel == 'T' || kernel == 't') return "was stopped by a signal or a debugger";
   const ThreadState state = slot.state.load();
-  const std::string where =
-      kernel == 'R' ? std::string{} : sleeps_in(process.hello.pid, slot.tid);
+  const std::string where = kernel == 'R' ? std::string{} : sleeps_in(process.hello.pid, slot.tid);
   const std::string in = where.empty() ? "" : " (in " + where + ")";
   if (state == ThreadState::waiting) return waits_in_words(slot.wait.load()) + in;
   if (state == ThreadState::sleeping) {
     return "sleeps until " + seconds(Time{Duration{slot.clock_ps.load()}});
   }
-  if (kernel == 'R' || kernel == '?') return "runs host code";
+  if (kernel == 'R' || kernel == '?') {
+    const auto seen = process.observed.find(index);
+    const double used = seen == process.observed.end()
+                            ? 0
+                            : static_cast<double>(seen->second.cpu_ns - seen->second.first_cpu_ns);
+    return fmt::format("runs host code, {:.0f} s on a core since its last call", used / 1e9);
+  }
   if (kernel == 'D') return "waits for a disk" + in;
   return "sleeps in host code" + in;
 }
@@ -160,8 +167,9 @@ std::string Engine::what_ranks_do() const {
     const auto look = looks_.find(expected.pid);
     const bool runs = look != looks_.end() && look->second.look.state == 'R';
     const std::string where = runs ? "" : sleeps_in(expected.pid, expected.pid);
-    add(rank, std::string{"started, uses no GPU yet"} +
-                  (runs ? ", runs host code" : where.empty() ? "" : ", sleeps in " + where));
+    add(rank, std::string{"started, uses no GPU yet"} + (runs            ? ", runs host code"
+                                                         : where.empty() ? ""
+                                                                         : ", sleeps in " + where));
   }
   std::string text;
   for (const auto& [does, ranks] : groups) text += "\n  " + rank_list(ranks) + ": " + does;

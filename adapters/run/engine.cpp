@@ -422,8 +422,8 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       if (slot.state.load() == ThreadState::background && !stands_in(process)) {
         // Nobody waits for what it does: it may look, and costs nobody anything.
         const auto completed = session_.completion(marker);
-        reply(process, record.thread,
-              {.clock_ps = record.clock_ps, .value = completed && *completed <= clock ? 1 : 0});
+        const bool done = completed && *completed <= std::max(clock, latest(process));
+        reply(process, record.thread, {.clock_ps = record.clock_ps, .value = done ? 1 : 0});
         return;
       }
       block(process, record);
@@ -668,6 +668,17 @@ Time Engine::bound(const Process& process) const {
     waiting = std::max(waiting, time_of(process.shared->threads[i].clock_ps.load()));
   }
   return waiting;
+}
+
+/// The latest clock of the process's threads, with what they have computed since they last called.
+Time Engine::latest(const Process& process) const {
+  Time latest{};
+  for (const auto& [index, seen] : process.observed) {
+    if (seen.clock_ps == process.shared->threads[index].clock_ps.load()) {
+      latest = std::max(latest, time_of(seen.clock_ps + seen.charged_ps));
+    }
+  }
+  return latest;
 }
 
 /// Whether all threads of the process that have a part in time wait: then a background thread that

@@ -39,7 +39,7 @@ struct EngineOptions {
 
 /// What a run says about itself besides what the GPUs did.
 struct RunCounters {
-  /// Given although a rank that ran might still have done something before: it spun.
+  /// How often a thread that ran was taken to spin, so that answers did not wait for it.
   std::uint64_t forced_answers = 0;
   /// Given when every thread of the run slept, so that nobody could do anything before.
   std::uint64_t answers_at_rest = 0;
@@ -91,14 +91,16 @@ class Engine {
   /// What the kernel showed of a thread with a clock, while that stood at `clock_ps`.
   struct Observed {
     std::int64_t clock_ps = 0;
-    std::uint64_t cpu_ns = 0;     ///< when last looked at
-    std::int64_t charged_ps = 0;  ///< how much further its clock has come since it was last shown
-    bool asleep = false;          ///< it has not run between the last two looks
+    std::uint64_t first_cpu_ns = 0, cpu_ns = 0;  ///< when first and last looked at
+    std::int64_t charged_ps = 0;                 ///< how much further its clock has come since then
+    bool asleep = false;  ///< it has not run between the last two looks, or only spins
   };
   struct Watched {
     ThreadLook look;
     /// Since then it has made no system call to speak of and taken no memory.
+    ThreadLook computed_from;
     std::chrono::steady_clock::time_point computes_since{};
+    bool spins = false;  ///< for so long that it is taken to wait
   };
   struct Process {
     ProcessIndex index = 0;
@@ -191,17 +193,17 @@ class Engine {
   void send(Process& process, const channel::Delivery& delivery, std::span<const std::byte> data);
   [[nodiscard]] int running() const;
   [[nodiscard]] bool stands_in(const Process& process) const;
+  [[nodiscard]] Time latest(const Process& process) const;
   [[nodiscard]] bool someone_waits() const;
 
   // engine_rest.cpp: what the kernel knows of the threads, and what follows when nothing moves.
   [[nodiscard]] std::chrono::milliseconds until_next_look() const;
   void look_around();
   bool look_at_threads();
-  void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool ran);
+  void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool asleep);
   bool go_on_at_rest();
   [[nodiscard]] Time first_to_wake() const;
   void look_for_stall();
-  [[nodiscard]] bool everybody_spins() const;
   void note_sleep(Process& process) const;
   [[nodiscard]] bool someone_sleeps_long() const;
   [[nodiscard]] bool someone_waits_outside() const;
@@ -250,10 +252,10 @@ class Engine {
   std::chrono::steady_clock::time_point last_progress_{};  ///< a record, an answer, a rank's start
   std::chrono::steady_clock::time_point last_movement_{};  ///< simulated time, or some clock, moved
   std::chrono::steady_clock::time_point last_look_{};
-  std::chrono::milliseconds pause_{1};        ///< between two looks at the threads
-  std::chrono::seconds silence_{};            ///< until the next word about a standstill
-  std::map<pid_t, Watched> looks_{};          ///< the last, by thread
-  int quiet_looks_ = 0;                       ///< in a row
+  std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
+  std::chrono::seconds silence_{};      ///< until the next word about a standstill
+  std::map<pid_t, Watched> looks_{};    ///< the last, by thread
+  int quiet_looks_ = 0;                 ///< in a row
 };
 
 }  // namespace phantora::run

@@ -20,6 +20,17 @@ using namespace std::chrono_literals;
 /// Looks take a tenth of the time at most, and find a standstill soon.
 constexpr auto longest_pause = 50ms;
 constexpr int pause_per_look = 10;
+constexpr auto taken_for_a_spin = 10s;
+
+/// Whether a thread has done nothing between two looks but compute in its own memory: no page
+/// faults, and a tenth of its time in the kernel at most. The kernel tells that time from samples.
+bool only_computed(const ThreadLook& from, const ThreadLook& to) {
+  static const auto ns_per_tick = 1'000'000'000 / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  constexpr std::uint64_t chance = 3;  // ticks
+  const std::uint64_t ticks = to.system_ticks - from.system_ticks;
+  return to.faults == from.faults &&
+         (ticks <= chance || ticks * ns_per_tick * 10 <= to.cpu_ns - from.cpu_ns);
+}
 
 }  // namespace
 
@@ -63,6 +74,9 @@ void Engine::look_around() {
 
 /// Whether every thread of the run is asleep, and none has run since the last look but those that
 /// wake by a timer of their own. Also notes which processes hold a turn without using it.
+///
+/// A thread whose CPU time nobody charges, and that does nothing for long but compute in its own
+/// memory, is taken to wait for another to change that memory.
 bool Engine::look_at_threads() {
   const auto now = Clock::now();
   std::map<pid_t, Process*> connected;
@@ -76,8 +90,8 @@ bool Engine::look_at_threads() {
     Process* process = found == connected.end() ? nullptr : found->second;
     std::map<pid_t, std::uint32_t> slots;
     if (process != nullptr && process->shared != nullptr) {
-      const std::uint32_t count = std::min<std::uint32_t>(channel::max_threads,
-                                                          process->shared->thread_count.load());
+      const std::uint32_t count =
+          std::min<std::uint32_t>(channel::max_threads, process->shared->thread_count.load());
       for (std::uint32_t i = 0; i < count; ++i) {
         const channel::ThreadSlot& slot = process->shared->threads[i];
         if (slot.state.load() != ThreadState::unused) slots[slot.tid] = i;
@@ -88,20 +102,21 @@ bool Engine::look_at_threads() {
       const auto look = phantora::run::look_at(pid, tid);
       if (!look) continue;
       Watched& watched = looks[tid];
-      watched = {*look, now};
+      watched = {.look = *look, .computed_from = *look, .computes_since = now};
       const auto before = looks_.find(tid);
       const bool ran = before == looks_.end() || before->second.look.runs != look->runs;
-      if (before != looks_.end() && before->second.look.faults == look->faults &&
-          before->second.look.system_ticks == look->system_ticks) {
+      if (before != looks_.end() && only_computed(before->second.computed_from, *look)) {
+        watched.computed_from = before->second.computed_from;
         watched.computes_since = before->second.computes_since;
       }
+      bool charged = false;
       bool excused = false;  // it wakes without a cause
-      if (const auto slot = slots.find(tid); slot != slots.end()) {
-        observe(*process, slot->second, *look, ran);
+      const auto slot = slots.find(tid);
+      if (slot != slots.end()) {
+        charged = process->shared->threads[slot->second].charged_scale.load() > 0;
         const ThreadState state = process->shared->threads[slot->second].state.load();
         excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
-                  state == ThreadState::background ||
-                  process->threads.contains(slot->second);
+                  state == ThreadState::background || process->threads.contains(slot->second);
       }
       if (process != nullptr && process->shared != nullptr) {
         const auto& pollers = process->shared->pollers;
@@ -109,6 +124,14 @@ bool Engine::look_at_threads() {
                     return poller.load(std::memory_order_relaxed) == tid;
                   });
       }
+      watched.spins =
+          !charged && !look->asleep() && now - watched.computes_since > taken_for_a_spin;
+      const bool spun = before != looks_.end() && before->second.spins;
+      if (watched.spins && !spun && someone_waits()) ++counters_.forced_answers;
+      if (slot != slots.end()) {
+        observe(*process, slot->second, *look, watched.spins || (look->asleep() && !ran));
+      }
+      if (watched.spins) continue;
       if (!look->asleep() || (ran && !excused)) process_quiet = false;
     }
     if (process != nullptr) {
@@ -121,21 +144,21 @@ bool Engine::look_at_threads() {
   return quiet;
 }
 
-void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool ran) {
+void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool asleep) {
   const channel::ThreadSlot& slot = process.shared->threads[index];
   const std::int64_t clock = slot.clock_ps.load(std::memory_order_acquire);
   const auto [found, first] = process.observed.try_emplace(index);
   Observed& seen = found->second;
   const double scale = slot.charged_scale.load(std::memory_order_relaxed);
   if (first || seen.clock_ps != clock) {
-    seen = {.clock_ps = clock, .cpu_ns = look.cpu_ns};
+    seen = {.clock_ps = clock, .first_cpu_ns = look.cpu_ns, .cpu_ns = look.cpu_ns};
   } else if (scale > 0 && look.cpu_ns > seen.cpu_ns) {
     // CPU time of the program's own, which its clock will show with its next call.
-    seen.charged_ps += static_cast<std::int64_t>(
-        static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
+    seen.charged_ps +=
+        static_cast<std::int64_t>(static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
   }
   seen.cpu_ns = look.cpu_ns;
-  seen.asleep = look.asleep() && !ran;
+  seen.asleep = asleep;
 }
 
 /// The earliest instant at which a sleeping thread goes on by itself.
@@ -171,18 +194,10 @@ bool Engine::go_on_at_rest() {
 void Engine::look_for_stall() {
   const auto now = Clock::now();
   const auto still = now - last_movement_;
-  if (still > std::max<Clock::duration>(silence_, 10s)) tell_that_nothing_moves();
-  if (quiet_looks_ < 2) {
-    if (still > 10s && someone_waits() && everybody_spins()) {
-      if (auto answers = session_.force()) {
-        for (const Answer& answer : *answers) give(answer);
-        counters_.forced_answers += answers->size();
-        note_movement();
-        progress();
-      }
-    }
-    return;
-  }
+  // Before the first call programs import their libraries, for long on a busy machine.
+  const auto usual = processes_.empty() ? 60s : 10s;
+  if (still > std::max<Clock::duration>(silence_, usual)) tell_that_nothing_moves();
+  if (quiet_looks_ < 2) return;
   // A rank that has failed is heard of before its fellows are said to wait for it.
   if (now - last_progress_ < 1s) return;
   const bool all_blocked =
@@ -194,15 +209,6 @@ void Engine::look_for_stall() {
   const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long() &&
                         (some_blocked || !someone_waits_outside());
   if ((all_blocked && some_blocked) || waits_for_the_dead() || too_long) diagnose_stall();
-}
-
-/// Whether each thread that runs does nothing but compute in its own memory, so that it may wait
-/// for another to change that: a spin without any call.
-bool Engine::everybody_spins() const {
-  const auto now = Clock::now();
-  return std::all_of(looks_.begin(), looks_.end(), [&](const auto& entry) {
-    return entry.second.look.asleep() || now - entry.second.computes_since > 10s;
-  });
 }
 
 void Engine::note_sleep(Process& process) const {
@@ -236,12 +242,13 @@ bool Engine::someone_waits_outside() const {
     if (process.ended || process.shared == nullptr) return false;
     const std::uint32_t count =
         std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-    return std::any_of(process.shared->threads.begin(), process.shared->threads.begin() + count,
-                       [](const channel::ThreadSlot& slot) {
-                         const channel::Wait wait = slot.wait.load();
-                         return slot.state.load() == ThreadState::waiting &&
-                                (wait == channel::Wait::descriptor || wait == channel::Wait::process);
-                       });
+    return std::any_of(
+        process.shared->threads.begin(), process.shared->threads.begin() + count,
+        [](const channel::ThreadSlot& slot) {
+          const channel::Wait wait = slot.wait.load();
+          return slot.state.load() == ThreadState::waiting &&
+                 (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+        });
   });
 }
 

@@ -135,9 +135,8 @@ std::string sleeps_in(pid_t process, pid_t thread) {
   std::istringstream text{beginning_of(task(process, thread) + "/syscall")};
   long number = -1;
   if (!(text >> number)) return {};
-  const auto* const call = std::find_if(waits.begin(), waits.end(), [&](const SystemCall& known) {
-    return known.number == number;
-  });
+  const auto* const call = std::find_if(
+      waits.begin(), waits.end(), [&](const SystemCall& known) { return known.number == number; });
   if (call == waits.end()) return {};
   std::string said = call->name;
   std::string argument;

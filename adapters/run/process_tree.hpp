@@ -41,8 +41,8 @@ struct ThreadLook {
 /// Nothing if the thread is gone.
 std::optional<ThreadLook> look_at(pid_t process, pid_t thread);
 
-/// Where a sleeping thread sleeps, in words: "read of pipe:[1234]", "futex"; empty if that cannot be
-/// found out.
+/// Where a sleeping thread sleeps, in words: "read of pipe:[1234]", "futex"; empty if that cannot
+/// be found out.
 std::string sleeps_in(pid_t process, pid_t thread);
 
 /// Kills every descendant of the calling process, also those that appear meanwhile, and waits for

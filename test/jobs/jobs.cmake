@@ -3,6 +3,10 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # Native programs that jobs run.
 add_executable(phantora_test_waits programs/waits.cpp)
 target_link_libraries(phantora_test_waits PRIVATE phantora_options ${CMAKE_DL_LIBS})
+foreach(program blocking stalling)
+  add_executable(phantora_test_${program} programs/${program}.cpp)
+  target_link_libraries(phantora_test_${program} PRIVATE phantora_options ${CMAKE_DL_LIBS})
+endforeach()
 add_executable(phantora_test_origin programs/origin_main.cpp)
 target_link_libraries(phantora_test_origin PRIVATE phantora_options ${CMAKE_DL_LIBS})
 # The library lies apart from its neighbour and from the program, and knows where that is only by
@@ -21,6 +25,8 @@ set(job_environment
   PHANTORA=$<TARGET_FILE:phantora_program>
   PHANTORA_PYTHON=${PROJECT_SOURCE_DIR}/build/venv/bin/python
   PHANTORA_WAITS=$<TARGET_FILE:phantora_test_waits>
+  PHANTORA_BLOCKING=$<TARGET_FILE:phantora_test_blocking>
+  PHANTORA_STALLING=$<TARGET_FILE:phantora_test_stalling>
   PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>
   PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
 
@@ -53,6 +59,8 @@ phantora_jobs(program Torchrun DataLoading TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
 phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
+phantora_jobs(waits Waits Stalls RanksThatWaitForRanks SpinningRanks)
+phantora_jobs(waits SilentSpin HEAVY)
 phantora_jobs(values SmallValues DistributedValues TORCH)
 phantora_jobs(report Consistency TORCH)
 phantora_jobs(frameworks Frameworks BillionParameters TORCH HEAVY TIMEOUT 1800)

@@ -1,0 +1,163 @@
+"""Every way in which a thread can wait: runs go on, and say what is wrong where they cannot."""
+import os
+
+from job import PYTHON, JobTest, main
+
+MODES = ("off", "fixed:1000", "measured")
+STILL = "nothing has moved"
+
+
+class Waits(JobTest):
+    """A thread waits for another that uses the GPU (blocking.cpp)."""
+
+    def ends(self, way, does, mode):
+        with self.subTest(way=way, does=does, mode=mode):
+            job = self.run_job([os.environ["PHANTORA_BLOCKING"], way, does], cluster="h200:1x1",
+                               options=["--host-time", mode, "--report", "report.json"],
+                               timeout=60)
+            self.assertIn(f"{way} ended", job.out)
+            self.assertEqual(self.report()["forced_answers"], 0)
+
+    def all_end(self, *ways):
+        for way in ways:
+            for does in ("poll", "synchronize"):
+                for mode in MODES:
+                    self.ends(way, does, mode)
+
+    def test_locks(self):
+        self.all_end("mutex", "read_lock", "write_lock", "once")
+
+    def test_notifications(self):
+        self.all_end("condition", "future", "atomic", "semaphore", "std_semaphore")
+
+    def test_descriptors(self):
+        self.all_end("pipe", "socket", "unix_socket", "poll", "epoll")
+
+    def test_processes(self):
+        self.all_end("process")
+
+    def test_spinning(self):
+        self.all_end("yield")
+        self.ends("spin", "poll", "measured")
+        self.ends("spin", "synchronize", "measured")
+
+
+class SilentSpin(JobTest):
+    """Without measured host time nothing tells a spin from work: it is waited for, then forced."""
+
+    def test_forced_in_the_end(self):
+        job = self.run_job([os.environ["PHANTORA_BLOCKING"], "spin", "synchronize"],
+                           cluster="h200:1x1",
+                           options=["--host-time", "off", "--report", "report.json"], timeout=120)
+        self.assertIn("spin ended", job.out)
+        self.assertEqual(self.report()["forced_answers"], 1)
+
+
+class Stalls(JobTest):
+    """Runs that cannot go on end, and say what the rank waits for (stalling.cpp)."""
+
+    def stalls(self, way, *parts, cluster="h200:1x1"):
+        with self.subTest(way=way):
+            job = self.run_job([os.environ["PHANTORA_STALLING"], way], cluster=cluster, status=70,
+                               options=["--stall-timeout", "1"], timeout=60,
+                               environment={"STALLING_FILE": str(self.directory / "lock")})
+            self.assertNotIn("went on", job.out)
+            self.assert_one_message(job, "the run is stalled", "rank 0: ", *parts)
+            (self.directory / "lock").unlink(missing_ok=True)
+
+    def test_locks(self):
+        for way in ("mutexes", "mutex_twice", "read_write_locks"):
+            self.stalls(way, "waits for a lock (in futex)")
+
+    def test_notifications(self):
+        self.stalls("lost_notification", "waits for a condition variable")
+        self.stalls("broken_promise", "waits for a future or an atomic")
+        self.stalls("semaphore", "waits for a semaphore")
+
+    def test_threads(self):
+        self.stalls("join_of_a_thread_that_waits", "waits for the end of another thread")
+
+    def test_what_no_hook_sees(self):
+        self.stalls("pause", "sleeps in host code")
+        self.stalls("file_lock", "sleeps in host code (in flock of", "lock)")
+        self.stalls("stopped", "was stopped by a signal or a debugger")
+
+    def test_host_function(self):
+        self.stalls("host_function_that_waits",
+                    "waits for its GPU (a synchronisation or a copy) since")
+
+    def told(self, way, *parts):
+        """What may come from outside of the run is waited for, and told after 10 s."""
+        with self.subTest(way=way):
+            job = self.start([os.environ["PHANTORA_STALLING"], way], cluster="h200:1x1",
+                             options=["--stall-timeout", "1"])
+            job.wait_for_error(STILL, 60)
+            for part in parts:
+                self.assertIn(part, job.err)
+            job.kill()
+
+    def test_outside(self):
+        self.told("pipe", "waits for data (in read of pipe:")
+        self.told("socket", "waits for data (in recvfrom of socket:")
+        self.told("poll", "waits for data (in poll)")
+        self.told("epoll", "waits for data (in epoll_wait of anon_inode:[eventpoll])")
+        self.told("child", "waits for the end of another process (in wait4)")
+
+
+class RanksThatWaitForRanks(JobTest):
+    """Time travels with data between processes; a rank that waits holds up nobody."""
+
+    def test_tcp_and_pipes(self):
+        for mode in MODES:
+            job = self.run_python("""
+                import ctypes, gpu, socket, os, time
+                gpu.set_device()
+                size = 1 << 30
+                buffer = gpu.allocate(size)
+                port = int(os.environ["MASTER_PORT"])
+                if gpu.rank == 0:
+                    with socket.create_server(("127.0.0.1", port)) as server:
+                        peer, _ = server.accept()
+                    for _ in range(100):
+                        gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                    gpu.synchronize()
+                    peer.sendall(repr(time.monotonic()).encode())
+                else:
+                    while True:
+                        try:
+                            peer = socket.create_connection(("127.0.0.1", port))
+                            break
+                        except ConnectionRefusedError:
+                            time.sleep(0.01)
+                    gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                    sent = float(peer.recv(100))
+                    print("received", time.monotonic() >= sent, flush=True)
+                    gpu.synchronize()
+                """, options=["--host-time", mode, "--report", "report.json"], timeout=60)
+            self.assertIn("received True", job.out)
+            self.assertEqual(self.report()["forced_answers"], 0)
+
+
+class SpinningRanks(JobTest):
+    """More ranks than may run at once, which spin until all have come, as MPI's do."""
+
+    def test_barrier_in_shared_memory(self):
+        import mmap
+        shared = self.directory / "barrier"
+        shared.write_bytes(bytes(mmap.PAGESIZE))
+        job = self.run_python(f"""
+            import gpu, mmap, os
+            gpu.set_device()
+            with open({str(shared)!r}, "r+b") as file:
+                memory = mmap.mmap(file.fileno(), 0)
+            memory[gpu.rank] = 1
+            while not all(memory[rank] for rank in range(gpu.world)):
+                os.sched_yield()
+            gpu.synchronize()
+            print("all came", flush=True)
+            """, cluster="h200:1x4", options=["--runnable", "1"], timeout=60)
+        self.assertEqual(job.out.count("all came"), 4)
+
+
+if __name__ == "__main__":
+    main()

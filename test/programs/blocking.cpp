@@ -1,0 +1,257 @@
+// A thread waits, in the way that the first argument names, for another that polls the GPU or waits
+// for it. Each way ends; and where time is handed over, whoever waited has got as far as the GPU.
+
+#include "gpu_calls.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <semaphore>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+using gpu::expect;
+using gpu::Work;
+
+constexpr int work_ms = 4;
+
+/// Both ends of a way to wait: `await` returns once `release` has been called.
+struct Way {
+  std::function<void()> await, release;
+  bool hands_over = true;           ///< the waiter's time becomes the releaser's
+  std::function<void()> prepare{};  ///< by the releaser, before the waiter waits
+};
+
+struct Pipe {
+  int from = -1, to = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    expect(pipe(ends.data()) == 0, "pipe");
+    from = ends[0];
+    to = ends[1];
+  }
+  void send() const { expect(::write(to, "x", 1) == 1, "write"); }
+  void receive() const {
+    char byte = 0;
+    expect(::read(from, &byte, 1) == 1, "read");
+  }
+};
+
+struct Connection {
+  int from = -1, to = -1;
+  Connection() {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    expect(bind(listener, any, length) == 0 && listen(listener, 1) == 0 &&
+               getsockname(listener, any, &length) == 0,
+           "listen");
+    to = socket(AF_INET, SOCK_STREAM, 0);
+    expect(connect(to, any, length) == 0, "connect");
+    from = accept(listener, nullptr, nullptr);
+    close(listener);
+  }
+  void send() const { expect(::send(to, "x", 1, 0) == 1, "send"); }
+  void receive() const {
+    char byte = 0;
+    expect(::recv(from, &byte, 1, 0) == 1, "recv");
+  }
+};
+
+Way way_of(const std::string& name) {
+  static std::mutex mutex;
+  static std::timed_mutex timed;
+  static std::shared_mutex shared;
+  static std::condition_variable condition;
+  static std::promise<void> promise;
+  static std::atomic<int> word{0};
+  static std::once_flag once;
+  static std::binary_semaphore semaphore{0};
+  static sem_t posix_semaphore;
+  static bool ready = false;
+  const std::map<std::string, std::function<Way()>> ways = {
+      {"mutex",
+       [] {
+         return Way{[] { mutex.lock(); }, [] { mutex.unlock(); }, true, [] { mutex.lock(); }};
+       }},
+      {"read_lock",
+       [] {
+         return Way{[] { shared.lock_shared(); }, [] { shared.unlock(); }, true,
+                    [] { shared.lock(); }};
+       }},
+      {"write_lock",
+       [] {
+         return Way{[] { shared.lock(); }, [] { shared.unlock_shared(); }, true,
+                    [] { shared.lock_shared(); }};
+       }},
+      {"condition",
+       [] {
+         return Way{[] {
+                      std::unique_lock lock{mutex};
+                      condition.wait(lock, [] { return ready; });
+                    },
+                    [] {
+                      const std::lock_guard lock{mutex};
+                      ready = true;
+                      condition.notify_all();
+                    }};
+       }},
+      {"future",
+       [] {
+         return Way{[] { promise.get_future().wait(); }, [] { promise.set_value(); }};
+       }},
+      {"atomic",
+       [] {
+         return Way{[] { word.wait(0); },
+                    [] {
+                      word = 1;
+                      word.notify_all();
+                    }};
+       }},
+      {"semaphore",
+       [] {
+         sem_init(&posix_semaphore, 0, 0);
+         return Way{[] { sem_wait(&posix_semaphore); }, [] { sem_post(&posix_semaphore); }};
+       }},
+      {"std_semaphore",
+       [] {
+         return Way{[] { semaphore.acquire(); }, [] { semaphore.release(); }};
+       }},
+      // Whoever comes second to call_once waits in the C library, which no hook sees.
+      {"once",
+       [] {
+         static std::binary_semaphore over{0};
+         return Way{[] { std::call_once(once, [] {}); }, [] { over.release(); }, false,
+                    [] {
+                      std::thread{[] { std::call_once(once, [] { over.acquire(); }); }}.detach();
+                      std::this_thread::sleep_for(1ms);
+                    }};
+       }},
+      {"spin",
+       [] {
+         return Way{[] {
+                      while (word == 0) {
+                      }
+                    },
+                    [] { word = 1; }, false};
+       }},
+      {"yield",
+       [] {
+         return Way{[] {
+                      while (word == 0) std::this_thread::yield();
+                    },
+                    [] { word = 1; }, false};
+       }},
+      {"pipe",
+       [] {
+         static Pipe pipe;
+         return Way{[] { pipe.receive(); }, [] { pipe.send(); }};
+       }},
+      {"socket",
+       [] {
+         static Connection connection;
+         return Way{[] { connection.receive(); }, [] { connection.send(); }};
+       }},
+      {"unix_socket",
+       [] {
+         static std::array<int, 2> ends{};
+         expect(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0, "socketpair");
+         return Way{[] {
+                      char byte = 0;
+                      expect(::read(ends[0], &byte, 1) == 1, "read");
+                    },
+                    [] { expect(::write(ends[1], "x", 1) == 1, "write"); }, false};
+       }},
+      {"poll",
+       [] {
+         static Connection connection;
+         return Way{[] {
+                      pollfd one{connection.from, POLLIN, 0};
+                      expect(poll(&one, 1, -1) == 1, "poll");
+                      connection.receive();
+                    },
+                    [] { connection.send(); }};
+       }},
+      {"epoll",
+       [] {
+         static Connection connection;
+         return Way{[] {
+                      const int all = epoll_create1(0);
+                      epoll_event event{};
+                      event.events = EPOLLIN;
+                      epoll_ctl(all, EPOLL_CTL_ADD, connection.from, &event);
+                      expect(epoll_wait(all, &event, 1, -1) == 1, "epoll_wait");
+                      connection.receive();
+                    },
+                    [] { connection.send(); }};
+       }},
+      {"process",
+       [] {
+         static Pipe pipe;
+         static const pid_t child = [] {
+           const pid_t forked = fork();
+           if (forked == 0) {
+             pipe.receive();
+             _exit(0);
+           }
+           return forked;
+         }();
+         return Way{[] { expect(waitpid(child, nullptr, 0) == child, "waitpid"); },
+                    [] { pipe.send(); }, false};
+       }},
+  };
+  const auto found = ways.find(name);
+  expect(found != ways.end(), "a way to wait");
+  return found->second();
+}
+
+}  // namespace
+
+/// @param argv  the way; and what the other thread does with the GPU: `poll` it, or `synchronize`.
+int main(int argc, char** argv) {
+  expect(argc == 3, "blocking WAY poll|synchronize");
+  const bool polls = std::string{argv[2]} == "poll";
+  gpu::must("cudaSetDevice", 0);
+  const Way way = way_of(argv[1]);
+  const Work work{work_ms};
+  const auto start = Clock::now();
+  std::atomic<bool> prepared{false};
+  std::thread other{[&] {
+    if (way.prepare) way.prepare();
+    prepared = true;
+    if (polls) {
+      work.poll();
+    } else {
+      gpu::must("cudaStreamSynchronize", work.stream);
+    }
+    way.release();
+  }};
+  while (!prepared) std::this_thread::sleep_for(100us);
+  way.await();
+  const auto waited = Clock::now() - start;
+  other.join();
+  if (way.hands_over)
+    expect(waited >= std::chrono::milliseconds{work_ms - 1}, "time is handed over");
+  std::printf("%s ended\n", argv[1]);
+}
