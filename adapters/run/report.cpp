@@ -26,6 +26,11 @@ std::string duration_text(Duration d) {
 
 double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
+/// A row of the table. At least a blank stands between name and value.
+void row(std::ostream& out, std::string_view name, const std::string& value) {
+  out << fmt::format("  {:<23} {}\n", name, value);
+}
+
 /// "median (least .. greatest)" over the GPUs.
 template <class T, class Text>
 std::string spread(std::vector<T> values, Text text) {
@@ -38,25 +43,45 @@ std::string spread(std::vector<T> values, Text text) {
 
 }  // namespace
 
+StepObserver::StepObserver(std::string marker) : marker_{std::move(marker)} {}
+
+StepObserver::Known StepObserver::know(const Span& span) {
+  const auto [found, added] = known_.try_emplace(span.identity);
+  if (added) {
+    auto total = kernels_.find(span.name);
+    if (total == kernels_.end())
+      total = kernels_.emplace(std::string{span.name}, KernelTotal{}).first;
+    const bool guess = marker_.empty() || marker_ == "optimizer";
+    found->second = {
+        .total = &total->second,
+        .role = guess ? step_role(span.kind, span.name) : step_role(span.kind, span.name, marker_)};
+  }
+  return found->second;
+}
+
 void StepObserver::on_span(const Span& span) {
   makespan_ = std::max(makespan_, span.end);
   if (span.kind == Span::Kind::communication) return;
-  work_[span.gpu][span.stream].push_back({span.identity, span.start});
-  auto found = kernels_.find(span.name);
-  if (found == kernels_.end())
-    found = kernels_.emplace(std::string{span.name}, KernelTotal{}).first;
-  ++found->second.count;
-  found->second.total += span.end - span.start;
-  found->second.source = span.source;
+  const Known known = know(span);
+  const Duration length = span.end - span.start;
+  Stream& stream = streams_[span.gpu][span.stream];
+  stream.work.push_back(
+      {.identity = span.identity, .start = span.start, .end = span.end, .role = known.role});
+  stream.busy += length;
+  stream.ends += known.role == StepRole::ends_step ? 1 : 0;
+  ++known.total->count;
+  known.total->total += length;
+  known.total->source = span.source;
 }
 
 Steps StepObserver::steps(GpuIndex gpu) const {
-  const auto streams = work_.find(gpu);
-  if (streams == work_.end()) return {};
-  const auto busiest = std::max_element(
-      streams->second.begin(), streams->second.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  return find_steps(busiest->second);
+  const auto streams = streams_.find(gpu);
+  if (streams == streams_.end()) return {};
+  const auto chosen = std::max_element(
+      streams->second.begin(), streams->second.end(), [](const auto& a, const auto& b) {
+        return std::pair{a.second.ends, a.second.busy} < std::pair{b.second.ends, b.second.busy};
+      });
+  return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
 }
 
 Report::Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, const Session& session,
@@ -75,15 +100,44 @@ Report::Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, cons
   }
 }
 
+void Report::print_steps(std::ostream& out) const {
+  std::vector<Duration> lengths;
+  const Steps* most = nullptr;
+  std::optional<Steps::Rival> rival;
+  for (const Gpu& gpu : gpus_) {
+    if (gpu.steps.count() == 0) continue;
+    lengths.push_back(gpu.steps.median());
+    if (most == nullptr || gpu.steps.count() > most->count()) most = &gpu.steps;
+    if (!rival) rival = gpu.steps.rival;
+  }
+  if (most == nullptr) {
+    row(out, "step time",
+        facts_.step_marker.empty() ? "no repeating work found"
+                                   : "nothing named " + facts_.step_marker + " ended two steps");
+    return;
+  }
+  const auto typical =
+      static_cast<std::size_t>(std::count(most->typical.begin(), most->typical.end(), true));
+  std::string text = fmt::format("{}, {} steps of {} kernels and copies",
+                                 spread(lengths, duration_text), typical, most->items);
+  if (typical < most->count()) {
+    text += fmt::format("; {} more warm up or hold other work", most->count() - typical);
+  }
+  row(out, "step time", text);
+  if (rival) {
+    row(out, "",
+        fmt::format("unsure: work of {} also repeats {} times; --step-marker NAME says "
+                    "what ends a step",
+                    duration_text(rival->length), rival->count));
+  }
+}
+
 void Report::print(std::ostream& out, double wall_seconds) const {
-  const auto line = [&](std::string_view name, const std::string& value) {
-    out << fmt::format("  {:<24}{}\n", name, value);
-  };
-  std::vector<Duration> step, busy, exposed;
+  const auto line = [&](std::string_view name, const std::string& value) { row(out, name, value); };
+  std::vector<Duration> busy, exposed;
   std::vector<std::uint64_t> peak;
   std::vector<Duration> by_source(sources.size());
   for (const Gpu& gpu : gpus_) {
-    if (gpu.steps.count() > 0) step.push_back(gpu.steps.median());
     busy.push_back(gpu.use.busy);
     exposed.push_back(gpu.use.exposed);
     peak.push_back(gpu.peak_memory);
@@ -95,13 +149,9 @@ void Report::print(std::ostream& out, double wall_seconds) const {
                        whole > 0 ? 100 * to_seconds(part) / whole : 0.0);
   };
   out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, model_.name, gpus_.size());
-  if (step.empty()) {
-    line("step time", "no repeating work found");
-  } else {
-    line("step time",
-         fmt::format("{}, {} steps of {} kernels and copies", spread(step, duration_text),
-                     gpus_.front().steps.count(), gpus_.front().steps.items));
-  }
+  if (!facts_.cut_short.empty())
+    line("partial", facts_.cut_short + "; what was simulated until then:");
+  print_steps(out);
   line("simulated time", duration_text(makespan_.time_since_epoch()));
   line("GPU busy", spread(busy, share));
   line("exposed communication", spread(exposed, share));
@@ -133,6 +183,7 @@ void Report::write(const std::string& path) const {
   json["gpu"] = model_.name;
   json["command"] = facts_.command;
   json["status"] = facts_.status;
+  json["partial"] = facts_.cut_short.empty() ? Json(nullptr) : Json(facts_.cut_short);
   json["host_time"] = facts_.host_time;
   json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
   json["sync"] = facts_.sync;
@@ -146,8 +197,13 @@ void Report::write(const std::string& path) const {
     entry["steps"] = gpu.steps.count();
     entry["kernels_per_step"] = gpu.steps.items;
     Json starts = Json::array();
-    for (const Time start : gpu.steps.starts) starts.push_back(seconds(start.time_since_epoch()));
+    for (const Time start : gpu.steps.bounds) starts.push_back(seconds(start.time_since_epoch()));
     entry["step_starts_s"] = std::move(starts);
+    entry["typical_steps"] = gpu.steps.typical;
+    if (gpu.steps.rival) {
+      entry["step_unsure"] = {{"step_s", seconds(gpu.steps.rival->length)},
+                              {"steps", gpu.steps.rival->count}};
+    }
     entry["busy_s"] = seconds(gpu.use.busy);
     entry["communication_s"] = seconds(gpu.use.communication);
     entry["exposed_communication_s"] = seconds(gpu.use.exposed);

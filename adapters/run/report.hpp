@@ -1,6 +1,7 @@
 #pragma once
 
 #include "run/engine.hpp"
+#include "run/step_role.hpp"
 
 #include <phantora/session.hpp>
 #include <phantora/steps.hpp>
@@ -9,16 +10,20 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 /// What a run says at its end: a table for people, JSON for programs.
 namespace phantora::run {
 
-/// Notes the order of every rank's kernels, from which the steps are found.
+/// Notes the order of every rank's kernels, from which the steps are found, and their total times.
 class StepObserver final : public SessionObserver {
  public:
+  /// @param marker  what ends a step: a part of a kernel's name, "optimizer", or empty where the
+  ///   order of the work has to tell.
+  explicit StepObserver(std::string marker = {});
   void on_span(const Span& span) override;
-  /// The steps of the GPU's busiest stream.
+  /// The steps of the GPU: by its stream with the most that ends steps, or else with the most work.
   [[nodiscard]] Steps steps(GpuIndex gpu) const;
   /// When the last span of any GPU ended.
   [[nodiscard]] Time makespan() const noexcept { return makespan_; }
@@ -33,8 +38,21 @@ class StepObserver final : public SessionObserver {
   }
 
  private:
-  std::map<GpuIndex, std::map<StreamId, std::vector<WorkItem>>> work_{};
+  struct Known {
+    KernelTotal* total = nullptr;
+    StepRole role{};
+  };
+  struct Stream {
+    std::vector<WorkItem> work;
+    Duration busy{};
+    std::size_t ends = 0;  ///< items that end steps
+  };
+  Known know(const Span& span);
+
+  std::string marker_;
+  std::map<GpuIndex, std::map<StreamId, Stream>> streams_{};
   std::map<std::string, KernelTotal, std::less<>> kernels_{};
+  std::unordered_map<std::uint64_t, Known> known_{};  ///< by identity: names are long
   Time makespan_{};
 };
 
@@ -44,7 +62,10 @@ struct RunFacts {
   std::string host_time;
   std::optional<double> host_scale{};  ///< nothing: measured as it ran
   std::string sync;
+  std::string step_marker{};
   int status = 0;
+  /// What ended the run before its ranks came to their ends by themselves; empty if nothing did.
+  std::string cut_short{};
   /// Absent where the report must be equal in every run (host time off or fixed).
   std::optional<double> wall_seconds{};
 };
@@ -58,6 +79,8 @@ class Report {
   void write(const std::string& path) const;
 
  private:
+  void print_steps(std::ostream& out) const;
+
   struct Gpu {
     int rank = 0;
     std::string host;

@@ -2,35 +2,69 @@
 
 #include <phantora/units.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace phantora {
 
-/// One piece of work of a rank, as find_steps() sees it.
+/// What a piece of work says about steps.
+enum class StepRole : std::uint8_t {
+  work,       ///< it belongs to some step
+  ends_step,  ///< an update of the model's parameters, or what the user named
+  aside,      ///< it may stand between the parts of what ends a step: a copy, simple arithmetic
+};
+
+/// One piece of work of a stream, in the order in which they ran.
 struct WorkItem {
   std::uint64_t identity = 0;  ///< equal for equal work
   Time start{};
+  Time end{};
+  StepRole role{};
 };
 
-/// A program's repetition: training steps, or requests of a server.
+/// A program's own cadence: training steps, or requests of a server.
 struct Steps {
-  std::size_t items = 0;       ///< work items per step
-  std::vector<Time> starts{};  ///< of each repetition's first item
-  /// Steps whose length is known: all but the last, which nothing follows.
+  /// Where one step ends and the next begins.
+  std::vector<Time> bounds{};
+  /// Which steps the time of a step is taken from: not the first ones, where they do other work
+  /// than those that follow, nor those with something beside the step in them (a checkpoint).
+  std::vector<bool> typical{};
+  std::size_t items = 0;  ///< work items of a typical step
+
+  /// Another repetition that explains as much of the work.
+  struct Rival {
+    std::size_t count = 0;
+    Duration length{};
+  };
+  std::optional<Rival> rival{};
+
+  /// Steps whose length is known.
   [[nodiscard]] std::size_t count() const noexcept {
-    return starts.empty() ? 0 : starts.size() - 1;
+    return bounds.empty() ? 0 : bounds.size() - 1;
   }
-  /// Median time from one step's start to the next; zero if there is no step.
+  /// Median length of the typical steps; zero if there is no step.
   [[nodiscard]] Duration median() const;
 };
 
-/// Finds the longest stretch of work that repeats itself without a gap, and cuts it into its steps.
+/// What StepRole::ends_step is worth.
+enum class StepEnds : std::uint8_t {
+  guessed,  ///< from what work looks like: the steps are the rounds in which it recurs
+  given,    ///< by the user: nothing else ends a step
+};
+
+/// Finds the steps of a stream's work.
 ///
-/// The program says nothing about steps: the order of its kernels does. The period is the shortest
-/// with which the stretch that covers the most work repeats at least twice.
-/// O(n log n) for n items.
-Steps find_steps(std::span<const WorkItem> work);
+/// Where work ends steps, each burst of it does (an optimizer has many kernels), or each round of
+/// bursts where those differ among themselves (two models in turn, an optimizer within the backward
+/// pass). Else the order of the work tells: every kind of work whose occurrences lie equally far
+/// apart proposes its distance, and the longest of those that cover most of the busy time is the
+/// step. What repeats within a step is not one. O(n log n) for n items.
+Steps find_steps(std::span<const WorkItem> work, StepEnds ends = StepEnds::guessed);
+
+/// The steps between instants that the program itself gave, in order.
+Steps cut_steps(std::span<const WorkItem> work, std::span<const Time> bounds);
 
 }  // namespace phantora
