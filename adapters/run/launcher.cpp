@@ -2,6 +2,8 @@
 
 #include "channel/wire.hpp"
 #include "run/engine.hpp"
+#include "run/memory_pressure.hpp"
+#include "run/output.hpp"
 #include "run/process_tree.hpp"
 #include "run/report.hpp"
 
@@ -228,7 +230,7 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
 }
 
 pid_t start_process(const Start& start, const std::vector<std::string>& command,
-                    const sigset_t& original_mask) {
+                    const sigset_t& original_mask, const Output::Ends& output) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -239,6 +241,9 @@ pid_t start_process(const Start& start, const std::vector<std::string>& command,
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &original_mask, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  dup2(output.out, STDOUT_FILENO);
+  dup2(output.err, STDERR_FILENO);
   // As mpirun does: the first rank reads the input. A terminal's belongs to the foreground group,
   // which the ranks are not in.
   if (start.first_rank != 0 || isatty(STDIN_FILENO) != 0) {
@@ -257,13 +262,13 @@ std::string name_of(const Start& start) {
                      start.first_rank + start.ranks - 1);
 }
 
-std::string describe_status(int status) {
+/// @param memory_kills  killed_for_memory() when the run began.
+std::string describe_status(int status, std::uint64_t memory_kills) {
   if (WIFSIGNALED(status)) {
     std::string text = fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                    sigdescr_np(WTERMSIG(status)));
-    // Linux's own way to free memory.
-    if (WTERMSIG(status) == SIGKILL) {
-      text += ", by you or because this machine's memory ran out (then try --runnable 1)";
+    if (WTERMSIG(status) == SIGKILL && killed_for_memory() > memory_kills) {
+      text += "; the kernel has killed to free memory meanwhile (then try --runnable 1)";
     }
     return text;
   }
@@ -287,6 +292,8 @@ class Supervisor {
     sigprocmask(SIG_BLOCK, &caught, &original_mask_);
     signals_ = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
 
+    std::signal(SIGPIPE, SIG_IGN);  // who prints for nobody is told by the write
+
     const auto began = steady_clock::now();
     const std::string base = base_name(options_.command.front());
     const bool per_host = options_.per == "host" ||
@@ -303,7 +310,7 @@ class Supervisor {
                      std::cerr << "phantora: " + what + "\n" << std::flush;
                    }}};
     engine.watch(signals_);
-    StepObserver observed;
+    StepObserver observed{options_.step_marker};
     session.subscribe(observed);
     std::optional<TraceWriter> trace;
     remove_old(options_.report);
@@ -313,28 +320,35 @@ class Supervisor {
       session.subscribe(*trace);
     }
 
-    int status = 0;
+    // However the run ends: what was simulated is reported.
+    int status = software;
     try {
       for (const Start& start : plan_starts(options_, cluster_, per_host, socket_name)) {
-        const pid_t child = start_process(start, options_.command, original_mask_);
+        const Output::Ends ends = output_.add(name_of(start));
+        const pid_t child = start_process(start, options_.command, original_mask_, ends);
+        ends.close();
         started_.emplace(child, start);
         for (int i = 0; i < start.ranks; ++i) {
           engine.expect(start.first_rank + i, child, start.ranks == 1);
         }
       }
+      output_.start();
       status = serve(engine);
-      kill_descendants();
+    } catch (const std::exception& problem) {
+      cut_short_ = std::string{problem.what()}.substr(0, std::string{problem.what()}.find('\n'));
+      output_.say(problem.what());
+    }
+    kill_descendants();
+    try {
       engine.finish();
     } catch (const std::exception& problem) {
-      kill_descendants();
-      std::cerr << "phantora: " << problem.what() << std::endl;
-      remove_old(options_.trace);
-      return software;
+      if (cut_short_.empty()) {
+        status = software;
+        cut_short_ = problem.what();
+        output_.say(problem.what());
+      }
     }
-    if (interrupted_ != 0) {
-      remove_old(options_.trace);
-      return status;
-    }
+    output_.finish();
     const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
     if (trace) trace->close();
     RunFacts facts{.cluster = options_.cluster,
@@ -342,7 +356,9 @@ class Supervisor {
                    .host_time = options_.host_time,
                    .host_scale = options_.host_scale,
                    .sync = options_.sync,
-                   .status = status};
+                   .step_marker = options_.step_marker,
+                   .status = status,
+                   .cut_short = cut_short_};
     if (options_.host_time == "measured") facts.wall_seconds = wall;
     const Report report{facts, cluster_, gpu_, session, engine, observed};
     report.print(std::cout, wall);
@@ -390,15 +406,18 @@ class Supervisor {
         for (int i = 0; i < start.ranks; ++i) engine.rank_ended(start.first_rank + i);
         if (child_status == 0 || status != 0 || interrupted_) continue;
         status = shell_status(child_status);
-        std::cerr << fmt::format("phantora: {} {}; ending the run\n", name_of(start),
-                                 describe_status(child_status));
+        cut_short_ = name_of(start) + " " + describe_status(child_status, memory_kills_);
+        output_.say(cut_short_ + "; ending the run");
         // The others may be about to say why they fail too.
         deadline = steady_clock::now() + milliseconds{1500};
       }
       if (interrupted_) {
-        std::cerr << "phantora: interrupted; stopping the ranks\n";
+        cut_short_ =
+            fmt::format("interrupted by signal {} ({})", interrupted_, sigdescr_np(interrupted_));
+        output_.say("interrupted; stopping the ranks");
         return 128 + interrupted_;
       }
+      tell_if_unread();
       if (deadline && steady_clock::now() > *deadline) break;
     }
     return status;
@@ -411,7 +430,20 @@ class Supervisor {
     }
   }
 
+  /// Ranks that print wait for who reads: said, lest it look like a hang.
+  void tell_if_unread() {
+    const bool unread = output_.blocked() > std::chrono::seconds{10};
+    if (unread && !told_unread_) {
+      output_.say("nobody has read the ranks' output for 10 s; they wait where they print");
+    }
+    told_unread_ = unread;
+  }
+
   const LaunchOptions& options_;
+  Output output_{options_.label_output};
+  std::uint64_t memory_kills_ = killed_for_memory();
+  std::string cut_short_{};  ///< why the run ended before its ranks did
+  bool told_unread_ = false;
   Cluster cluster_;
   GpuModel gpu_;
   sigset_t original_mask_{};
@@ -421,11 +453,21 @@ class Supervisor {
 };
 
 pid_t supervisor = 0;
-/// The second signal does not wait for the engine to come to it.
+volatile std::sig_atomic_t forwarded = 0, insisted = 0;
+
+/// A second signal does not wait for the engine to come to it. What comes within a second is the
+/// same one: `timeout` and terminals send it to a process and then to its group.
 void forward(int signal) {
-  static volatile std::sig_atomic_t forwarded = 0;
-  if (supervisor > 0) kill(supervisor, forwarded != 0 ? SIGKILL : signal);
-  forwarded = 1;
+  static std::int64_t first = 0;
+  const std::int64_t now = now_ns(CLOCK_MONOTONIC);
+  if (forwarded == 0) {
+    forwarded = 1;
+    first = now;
+    if (supervisor > 0) kill(supervisor, signal);
+  } else if (now - first > 1'000'000'000) {
+    insisted = 1;
+    if (supervisor > 0) kill(supervisor, SIGKILL);
+  }
 }
 
 }  // namespace
@@ -447,6 +489,7 @@ int launch(const LaunchOptions& options) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fflush(nullptr);
   const pid_t outer = getpid();
+  const std::uint64_t memory_kills = killed_for_memory();
   supervisor = fork();
   if (supervisor < 0) throw Error{std::string{"cannot fork: "} + std::strerror(errno)};
   if (supervisor == 0) {
@@ -469,8 +512,11 @@ int launch(const LaunchOptions& options) {
   while (waitpid(supervisor, &status, 0) < 0 && errno == EINTR) {
   }
   kill_descendants();
-  if (WIFSIGNALED(status)) {
-    std::cerr << "phantora: the engine " << describe_status(status) << "; the run was ended\n";
+  if (insisted != 0) {
+    std::cerr << "phantora: interrupted again; ended without a report\n";
+  } else if (WIFSIGNALED(status)) {
+    std::cerr << "phantora: the engine " << describe_status(status, memory_kills)
+              << "; the run was ended\n";
   }
   return shell_status(status);
 }

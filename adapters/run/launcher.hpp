@@ -13,6 +13,8 @@ struct LaunchOptions {
   std::optional<std::string> gpu_memory{};
   std::string report{};
   std::string trace{};
+  std::string step_marker{};  ///< what ends a step; empty: found by the work's order
+  bool label_output = false;  ///< say before each line which rank printed it
   std::string host_time = "measured";
   /// Simulated per measured host time; nothing: as fast as an H200's host (rank/host_speed.hpp).
   std::optional<double> host_scale{};

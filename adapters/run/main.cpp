@@ -22,6 +22,11 @@ int main(int argc, char** argv) {
   run->add_option("--gpu-memory", options.gpu_memory, "memory of each GPU, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
+  run->add_option("--step-marker", options.step_marker,
+                  "what ends a step: an NVTX range or mark, a part of a kernel's name, or "
+                  "\"optimizer\"");
+  run->add_flag("--label-output", options.label_output,
+                "say before each printed line which rank printed it");
   run->add_option("--host-time", options.host_time, "measured, fixed:NS or off")
       ->check([](const std::string& text) {
         const bool known =

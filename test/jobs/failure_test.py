@@ -1,6 +1,8 @@
 """How runs fail: one clear message, the right status, nothing left behind (issue 2, section F)."""
+import json
 import os
 import pathlib
+import re
 import signal
 import time
 
@@ -231,14 +233,38 @@ class BadArguments(JobTest):
         self.refused(2, "--sync", options=["--sync", "optimistic"])
 
 
-class FailedRunWritesNoReport(JobTest):
-    def test_diagnosed_run(self):
-        self.run_python(REDUCE + """
+class PartialReports(JobTest):
+    """A run that fails writes what was simulated until then, and says that it failed."""
+
+    def partial(self, source, status, why):
+        job = self.run_python(source, status=status, timeout=30,
+                              options=["--report", "report.json", "--trace", "trace.json"])
+        report = self.report()
+        self.assertEqual(report["status"], status)
+        self.assertIn(why, report["partial"])
+        self.assertGreater(report["simulated_s"], 0)
+        self.assertRegex(job.out, r"(?m)^  partial +.*" + re.escape(why))
+        events = json.loads((self.directory / "trace.json").read_text())["traceEvents"]
+        self.assertIn("all_reduce", {event["name"].split()[0] for event in events})
+
+    def test_stalled_run(self):
+        self.partial(REDUCE + """
     if gpu.rank == 0:
         everyone.all_reduce(buffer, 1 << 20)
         gpu.synchronize()
-    """, status=70, timeout=30, options=["--report", "report.json"])
-        self.assertFalse((self.directory / "report.json").exists())
+    """, 70, "the run is stalled")
+
+    def test_failed_rank(self):
+        self.partial(REDUCE + """
+    if gpu.rank == 1:
+        os._exit(3)
+    everyone.all_reduce(buffer, 1 << 20)
+    gpu.synchronize()
+    """, 3, "rank 1 exited with status 3")
+
+    def test_whole_run(self):
+        self.run_python(REDUCE, timeout=30, options=["--report", "report.json"])
+        self.assertIsNone(self.report()["partial"])
 
 
 class Stopped(JobTest):
@@ -292,12 +318,24 @@ class Stopped(JobTest):
         job = self.started()
         os.killpg(job.process.pid, signal.SIGINT)
         self.ends(job, 130, "interrupted")
-        self.assertFalse((self.directory / "report.json").exists())
+        self.assertIn("interrupted by signal 2", self.report()["partial"])
 
     def test_sigterm(self):
         job = self.started()
         job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(signal.SIGTERM)  # as `timeout` does: to the process, to its group
         self.ends(job, 143, "interrupted")
+        report = self.report()
+        self.assertEqual(report["status"], 143)
+        self.assertIn("interrupted by signal 15", report["partial"])
+
+    def test_second_ctrl_c_ends_an_engine_that_does_not_answer(self):
+        job = self.started()
+        os.kill(self.engine_pid(job), signal.SIGSTOP)
+        os.killpg(job.process.pid, signal.SIGINT)
+        time.sleep(1.5)
+        os.killpg(job.process.pid, signal.SIGINT)
+        self.ends(job, 137, "interrupted again")
 
     def test_sighup(self):
         job = self.started()
@@ -330,6 +368,7 @@ class Stopped(JobTest):
         job = self.started()
         os.kill(self.rank_pid(job, 0), signal.SIGKILL)
         self.ends(job, 137, "rank 0 was killed by signal 9")
+        self.assertNotIn("memory", job.err)
 
 
 class OutOfMemoryInTorch(JobTest):
