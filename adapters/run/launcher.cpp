@@ -5,6 +5,7 @@
 #include "run/memory_pressure.hpp"
 #include "run/output.hpp"
 #include "run/process_tree.hpp"
+#include "run/progress.hpp"
 #include "run/report.hpp"
 
 #include <phantora/builtin_cost_model.hpp>
@@ -333,7 +334,8 @@ class Supervisor {
         }
       }
       output_.start();
-      status = serve(engine);
+      Progress progress{session, observed, output_};
+      status = serve(engine, progress);
     } catch (const std::exception& problem) {
       cut_short_ = std::string{problem.what()}.substr(0, std::string{problem.what()}.find('\n'));
       output_.say(problem.what());
@@ -386,7 +388,7 @@ class Supervisor {
   }
 
   /// Until every process has ended, or the first failure has been given time to spread.
-  int serve(Engine& engine) {
+  int serve(Engine& engine, Progress& progress) {
     int status = 0;
     std::optional<steady_clock::time_point> deadline;
     while (!started_.empty()) {
@@ -418,6 +420,7 @@ class Supervisor {
         return 128 + interrupted_;
       }
       tell_if_unread();
+      progress.update(started_.size());
       if (deadline && steady_clock::now() > *deadline) break;
     }
     return status;

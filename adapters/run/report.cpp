@@ -132,6 +132,71 @@ void Report::print_steps(std::ostream& out) const {
   }
 }
 
+std::optional<Report::Unread> Report::unread() const {
+  const auto launches = counters_.named.find("unread_kernels");
+  if (launches == counters_.named.end()) return std::nullopt;
+  Unread unread{.launches = launches->second};
+  for (const auto& [name, total] : kernels_) {
+    unread.all += total.total;
+    const bool named = std::any_of(
+        counters_.named.begin(), counters_.named.end(),
+        [kernel = std::string_view{name}](auto& it) {
+          constexpr std::string_view prefix = "unread_kernel ";
+          if (!it.first.starts_with(prefix)) return false;
+          // "void a::b<c>(d)" is named a::b.
+          const auto part = std::string_view{it.first}.substr(prefix.size());
+          const auto at = kernel.find(part);
+          const auto end = at == kernel.npos ? at : at + part.size();
+          return at != kernel.npos && (at == 0 || kernel[at - 1] == ' ' || kernel[at - 1] == ':') &&
+                 (end == kernel.size() || kernel[end] == '<' || kernel[end] == '(');
+        });
+    if (!named) continue;
+    unread.total += total.total;
+    unread.longest.emplace_back(name, total.total);
+  }
+  std::stable_sort(unread.longest.begin(), unread.longest.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return unread;
+}
+
+/// What to make of the run: nothing where all is well.
+void Report::print_doubts(std::ostream& out) const {
+  // What the report asks of a run (issue 9): below this share an error in a price hardly shows.
+  constexpr double negligible = 0.01;
+  for (const auto& [name, n] : counters_.named) {
+    if (name == "unknown_reads") {
+      row(out, "unknown reads",
+          fmt::format("{}: losses, and what else the program read of large data, are not computed. "
+                      "Times hold unless it decides by them",
+                      n));
+    } else if (name != "unread_kernels" && !name.starts_with("unread_kernel ")) {
+      row(out, name, std::to_string(n));
+    }
+  }
+  const auto unread = this->unread();
+  if (!unread) return;
+  std::string text = fmt::format("{} launches", unread->launches);
+  if (unread->longest.empty()) {
+    row(out, "unread kernels", text + ", priced by their grid alone");
+    return;
+  }
+  const auto share = [&](Duration part) {
+    return unread->all > Duration{} ? to_seconds(part) / to_seconds(unread->all) : 0.0;
+  };
+  text += fmt::format(", {:.1f} % of kernel time, priced by their grid alone: {}",
+                      100 * share(unread->total),
+                      share(unread->total) < negligible ? "no worry" : "a worry");
+  row(out, "unread kernels", text);
+  if (share(unread->total) < negligible) return;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, unread->longest.size()); ++i) {
+    constexpr std::size_t width = 80;
+    const auto& [name, total] = unread->longest[i];
+    row(out, "",
+        fmt::format("{:.1f} % {}{}", 100 * share(total), name.substr(0, width),
+                    name.size() > width ? "..." : ""));
+  }
+}
+
 void Report::print(std::ostream& out, double wall_seconds) const {
   const auto line = [&](std::string_view name, const std::string& value) { row(out, name, value); };
   std::vector<Duration> busy, exposed;
@@ -169,7 +234,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
   }
   line("kernel time by source", text.empty() ? "no kernels" : text);
   line("forced answers", std::to_string(counters_.forced_answers));
-  for (const auto& [name, n] : counters_.named) line(name, std::to_string(n));
+  print_doubts(out);
   line("simulation took", fmt::format("{:.1f} s", wall_seconds));
   out.flush();
 }
@@ -230,6 +295,13 @@ void Report::write(const std::string& path) const {
   json["forced_answers"] = counters_.forced_answers;
   json["counters"] = Json::object();
   for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
+  if (const auto unread = this->unread()) {
+    json["unread"] = {{"launches", unread->launches}, {"total_s", seconds(unread->total)}};
+    json["unread"]["kernels"] = Json::array();
+    for (const auto& [name, total] : unread->longest) {
+      json["unread"]["kernels"].push_back({{"name", name}, {"total_s", seconds(total)}});
+    }
+  }
   if (facts_.wall_seconds) json["wall_s"] = *facts_.wall_seconds;
   std::ofstream file{path};
   file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';

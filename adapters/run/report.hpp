@@ -79,7 +79,15 @@ class Report {
   void write(const std::string& path) const;
 
  private:
+  /// Kernels whose parameters nobody understood.
+  struct Unread {
+    std::uint64_t launches = 0;
+    Duration total{}, all{};  ///< time of those that the ranks named; of all kernels
+    std::vector<std::pair<std::string, Duration>> longest{};
+  };
+  [[nodiscard]] std::optional<Unread> unread() const;
   void print_steps(std::ostream& out) const;
+  void print_doubts(std::ostream& out) const;
 
   struct Gpu {
     int rank = 0;

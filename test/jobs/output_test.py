@@ -89,10 +89,10 @@ class Lines(JobTest):
 class Readers(JobTest):
     """Who reads what the run prints: a terminal, nobody yet, nobody any more."""
 
-    def popen(self, source, *options, cluster="h200:1x1", **settings):
+    def popen(self, source, *arguments, **settings):
         program = self.write("program.py", source)
         process = subprocess.Popen(
-            [PHANTORA, "run", "--cluster", cluster, *options, "--", PYTHON, program],
+            [PHANTORA, "run", "--cluster", "h200:1x1", "--", PYTHON, program, *arguments],
             stdin=subprocess.DEVNULL, start_new_session=True, cwd=self.directory, **settings)
         self.addCleanup(process.__exit__, None, None, None)  # waits, closes
         self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
@@ -128,6 +128,34 @@ class Readers(JobTest):
         self.assertIn("an open line ends\r\n", seen)
         self.assertEqual(process.wait(20), 0)
         os.close(ours)
+
+    def test_progress_on_a_terminal_and_nowhere_else(self):
+        for stream, shown in (("stderr", True), ("stdout", False)):
+            ours, theirs = pty.openpty()
+            pipe = {"stderr": {"stdout": subprocess.PIPE}, "stdout": {"stderr": subprocess.PIPE}}
+            (self.directory / "go").unlink(missing_ok=True)
+            process = self.popen("""
+                import os, sys, time
+                getattr(sys, sys.argv[1]).write("begins\\n")
+                getattr(sys, sys.argv[1]).flush()
+                while not os.path.exists("go"):
+                    time.sleep(0.01)
+                getattr(sys, sys.argv[1]).write("goes on\\n")
+                """, stream, **{stream: theirs}, **pipe[stream])
+            os.close(theirs)
+            seen = self.read_until(ours, "begins")
+            if shown:
+                seen = self.read_until(ours, "1 process left", seen)
+            else:
+                time.sleep(2)
+            (self.directory / "go").touch()
+            seen = self.read_until(ours, "goes on\r\n", seen)
+            # The line makes room for what a rank prints.
+            self.assertEqual("\x1b[Kgoes on" in seen, shown, repr(seen))
+            self.assertEqual("simulated in" in seen, shown)
+            other = process.communicate(timeout=20)[0 if shown else 1].decode()
+            self.assertNotIn("simulated in", other)
+            os.close(ours)
 
     def test_a_file_is_no_terminal(self):
         job = self.run_python("import sys; print(sys.stdout.isatty(), sys.stderr.isatty())",

@@ -90,5 +90,64 @@ class Consistency(JobTest):
         self.assertEqual(report["forced_answers"], 0)
 
 
+class Cadence(JobTest):
+    """Steps as the program makes them, whatever repeats within them and comes between them."""
+
+    PROGRAM = """
+        import sys, torch
+        torch.cuda.set_device(0)
+        model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(6)]).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), **{sys.argv[1]: True})
+        data = torch.randn(64, 512, device="cuda")
+        for step in range(7):
+            for micro_batch in range(4):
+                model(data).square().mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            if step % 3 == 2:
+                torch.save(model.state_dict(), "checkpoint.pt")
+                with torch.no_grad():
+                    for _ in range(20):
+                        model(data).argmax()
+        torch.cuda.synchronize()
+        """
+
+    def test_accumulation_checkpoints_and_evaluation(self):
+        program = self.write("program.py", self.PROGRAM)
+        for optimizer in ("fused", "foreach", "capturable"):
+            with self.subTest(optimizer=optimizer):
+                self.run_job([program, optimizer], torch=True, cluster="h200:1x1",
+                             options=["--report", "report.json", "--host-time", "off"])
+                rank, = self.report()["ranks"]
+                self.assertEqual(rank["steps"], 6)
+                self.assertEqual(rank["typical_steps"], [True, True, False, True, True, False])
+                self.assertNotIn("step_unsure", rank)
+
+
+class Doubts(JobTest):
+    """The summary says what to make of values that were not computed, and nothing otherwise."""
+
+    def test_values_of_large_data(self):
+        job = self.run_python("""
+            import torch
+            large = torch.randn(1 << 20, device="cuda")
+            print(large.sum().item())
+            """, torch=True, cluster="h200:1x1", options=["--report", "report.json"])
+        self.assertRegex(job.out, r"(?m)^  unknown reads +1: losses")
+        self.assertEqual(self.report()["counters"]["unknown_reads"], 1)
+
+    def test_nothing_where_all_is_well(self):
+        job = self.run_python("""
+            import torch
+            small = torch.ones(1 << 10, device="cuda")
+            print(small.sum().item())
+            """, torch=True, cluster="h200:1x1")
+        self.assertIn("1024.0\n", job.out)
+        self.assertNotIn("unknown reads", job.out)
+        self.assertNotIn("unread kernels", job.out)
+        self.assertNotIn("partial", job.out)
+
+
 if __name__ == "__main__":
     main()
