@@ -37,6 +37,12 @@ std::string microseconds(std::int64_t ps) {
 
 constexpr std::array<std::string_view, 3> kinds = {"compute", "copy", "communication"};
 
+std::string complete_event(std::string_view name, std::string_view kind, Time start, Time end) {
+  return "\"name\":" + quoted(name) + ",\"cat\":\"" + std::string{kind} +
+         "\",\"ph\":\"X\",\"ts\":" + microseconds(start.time_since_epoch().count()) +
+         ",\"dur\":" + microseconds((end - start).count());
+}
+
 }  // namespace
 
 TraceWriter::TraceWriter(const std::string& path, std::function<int(ProcessIndex)> rank_of)
@@ -45,43 +51,55 @@ TraceWriter::TraceWriter(const std::string& path, std::function<int(ProcessIndex
 }
 
 void TraceWriter::on_span(const Span& span) {
-  auto [found, added] = rows_.try_emplace(span.stream);
+  auto [found, added] = streams_.try_emplace(span.stream);
   Row& row = found->second;
   if (added) {
     row.rank = rank_of_(span.process);
     row.gpu = span.gpu;
   }
-  std::string event = "\"name\":" + quoted(span.name) + ",\"cat\":\"";
-  event += kinds[static_cast<std::size_t>(span.kind)];
-  event += "\",\"ph\":\"X\",\"ts\":" + microseconds(span.start.time_since_epoch().count()) +
-           ",\"dur\":" + microseconds((span.end - span.start).count());
+  std::string event =
+      complete_event(span.name, kinds[static_cast<std::size_t>(span.kind)], span.start, span.end);
   if (span.kind != Span::Kind::communication) {
     event += ",\"args\":{\"cost\":" + quoted(to_string(span.source)) + '}';
   }
   row.events.push_back(std::move(event));
 }
 
+void TraceWriter::on_range(ProcessIndex process, std::uint64_t thread, std::string_view name,
+                           Time start, Time end) {
+  auto [found, added] = threads_.try_emplace({process, thread});
+  if (added) found->second.rank = rank_of_(process);
+  found->second.events.push_back(complete_event(name, "range", start, end));
+}
+
 void TraceWriter::close() {
-  // Streams in order, so that equal runs write equal files whichever rank the engine heard first.
-  std::vector<Row*> rows;
-  for (auto& [stream, row] : rows_) rows.push_back(&row);
+  // Rows in order, so that equal runs write equal files whichever rank the engine heard first.
+  std::vector<const Row*> rows;
+  for (const auto& [stream, row] : streams_) rows.push_back(&row);
+  for (const auto& [thread, row] : threads_) rows.push_back(&row);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row* a, const Row* b) { return a->rank < b->rank; });
   file_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
   const char* separator = "";
-  int previous = -1, number = 0;
-  for (Row* row : rows) {
-    number = row->rank == previous ? number + 1 : 0;
+  int rank = -1, number = 0, streams = 0;
+  for (const Row* row : rows) {
+    number = row->rank == rank ? number + 1 : 0;
     if (number == 0) {
-      file_ << separator << R"({"ph":"M","name":"process_name","pid":)" << row->rank
-            << R"(,"args":{"name":"rank )" << row->rank << " (GPU " << row->gpu << ")\"}}";
+      rank = row->rank;
+      streams = 0;
+      file_ << separator << R"({"ph":"M","name":"process_name","pid":)" << rank
+            << R"(,"args":{"name":"rank )" << rank;
+      if (row->gpu) file_ << " (GPU " << *row->gpu << ')';
+      file_ << "\"}}";
       separator = ",\n";
     }
-    previous = row->rank;
-    file_ << separator << R"({"ph":"M","name":"thread_name","pid":)" << row->rank
-          << ",\"tid\":" << number << R"(,"args":{"name":"stream )" << number << "\"}}";
+    streams += row->gpu ? 1 : 0;
+    file_ << separator << R"({"ph":"M","name":"thread_name","pid":)" << rank
+          << ",\"tid\":" << number << R"(,"args":{"name":")"
+          << (row->gpu ? "stream " : "host thread ") << (row->gpu ? number : number - streams)
+          << "\"}}";
     for (const std::string& event : row->events) {
-      file_ << ",\n{" << event << ",\"pid\":" << row->rank << ",\"tid\":" << number << '}';
+      file_ << ",\n{" << event << ",\"pid\":" << rank << ",\"tid\":" << number << '}';
     }
   }
   file_ << "\n]}\n";

@@ -2,11 +2,13 @@
 
 #include "rank/connection.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -129,6 +131,20 @@ void warn_once(const char* key, const std::string& message) {
 void unsupported(const char* entry_point) noexcept {
   warn_once(entry_point, std::string{entry_point} + " is not simulated; it returns an error");
   add_to_counter((std::string{"unsupported "} + entry_point).c_str(), 1);
+}
+
+void note_range(std::string_view name, Time start, Time end) {
+  Connection* const connection = Connection::established();
+  if (connection == nullptr) return;
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t thread = threads++;
+  constexpr std::size_t longest = 4096;  // a name is to be read, and a message has its limits
+  name = name.substr(0, longest);
+  connection->append({.op = channel::Op::range,
+                      .clock_ps = end.time_since_epoch().count(),
+                      .a = static_cast<std::uint64_t>(start.time_since_epoch().count()),
+                      .b = thread},
+                     std::as_bytes(std::span{name.data(), name.size()}));
 }
 
 void count(const char* counter, std::uint64_t n) noexcept { add_to_counter(counter, n); }

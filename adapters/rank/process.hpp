@@ -1,10 +1,12 @@
 #pragma once
 
 #include <phantora/gpu_model.hpp>
+#include <phantora/units.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 /// What this process is in the simulated cluster.
 namespace phantora::rank {
@@ -47,6 +49,10 @@ void warn_once(const char* key, const std::string& message);
 
 /// An entry point that is not implemented was called: logged once by name, counted in the report.
 void unsupported(const char* entry_point) noexcept;
+
+/// A stretch of time that the program named, which ends on the calling thread. A mark has no
+/// length.
+void note_range(std::string_view name, Time start, Time end);
 
 /// Adds to a counter of the report, e.g. "unknown_reads".
 void count(const char* counter, std::uint64_t n = 1) noexcept;

@@ -413,6 +413,16 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
     case Op::counter:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
       return;
+    case Op::range:
+      PHANTORA_EXPECTS(record.a <= static_cast<std::uint64_t>(record.clock_ps), "a range");
+      if (range_listener_) {
+        range_listener_({.process = process.index,
+                         .thread = record.b,
+                         .name = {reinterpret_cast<const char*>(payload.data()), payload.size()},
+                         .start = time_of(static_cast<std::int64_t>(record.a)),
+                         .end = clock});
+      }
+      return;
     case Op::synchronize:
       block(process, record);
       session_.synchronize(process.index, record.thread, clock, marker);

@@ -19,7 +19,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -44,6 +46,14 @@ struct RunCounters {
   /// Given when every thread of the run slept, so that nobody could do anything before.
   std::uint64_t answers_at_rest = 0;
   std::map<std::string, std::uint64_t> named;  ///< "unknown_reads", "unsupported cudaX", ...
+};
+
+/// A stretch of time that a program named (NVTX); a mark has no length.
+struct NamedRange {
+  ProcessIndex process = 0;
+  std::uint64_t thread = 0;  ///< of the process, in the order in which they named something
+  std::string_view name{};   ///< valid during the call
+  Time start{}, end{};
 };
 
 /// The run cannot go on: the message says who waits for whom.
@@ -75,6 +85,10 @@ class Engine {
   void finish();
   /// A descriptor to be watched together with the engine's own; step() returns when it is ready.
   void watch(int descriptor);
+  /// Who is told of the ranges that programs name, as they end.
+  void tell_ranges(std::function<void(const NamedRange&)> listener) {
+    range_listener_ = std::move(listener);
+  }
 
   [[nodiscard]] const RunCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] int rank_of(ProcessIndex process) const;
@@ -248,6 +262,7 @@ class Engine {
   std::map<std::uint64_t, Tagged> tags_{};
   std::uint64_t last_tag_ = 0;
   RunCounters counters_{};
+  std::function<void(const NamedRange&)> range_listener_{};
   std::vector<Time> last_bounds_{};
   std::chrono::steady_clock::time_point last_progress_{};  ///< a record, an answer, a rank's start
   std::chrono::steady_clock::time_point last_movement_{};  ///< simulated time, or some clock, moved

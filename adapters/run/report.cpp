@@ -67,11 +67,18 @@ void StepObserver::on_span(const Span& span) {
   Stream& stream = streams_[span.gpu][span.stream];
   stream.work.push_back(
       {.identity = span.identity, .start = span.start, .end = span.end, .role = known.role});
+  stream.process = span.process;
   stream.busy += length;
   stream.ends += known.role == StepRole::ends_step ? 1 : 0;
   ++known.total->count;
   known.total->total += length;
   known.total->source = span.source;
+}
+
+void StepObserver::on_range(const NamedRange& range) {
+  if (!marker_.empty() && range.name.find(marker_) != range.name.npos) {
+    marks_[range.process].push_back(range.end);
+  }
 }
 
 Steps StepObserver::steps(GpuIndex gpu) const {
@@ -81,6 +88,12 @@ Steps StepObserver::steps(GpuIndex gpu) const {
       streams->second.begin(), streams->second.end(), [](const auto& a, const auto& b) {
         return std::pair{a.second.ends, a.second.busy} < std::pair{b.second.ends, b.second.busy};
       });
+  const auto marks = marks_.find(chosen->second.process);
+  if (marks != marks_.end()) {
+    std::vector<Time> bounds = marks->second;
+    std::sort(bounds.begin(), bounds.end());
+    return cut_steps(chosen->second.work, bounds);
+  }
   return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
 }
 

@@ -23,7 +23,10 @@ class StepObserver final : public SessionObserver {
   ///   order of the work has to tell.
   explicit StepObserver(std::string marker = {});
   void on_span(const Span& span) override;
-  /// The steps of the GPU: by its stream with the most that ends steps, or else with the most work.
+  /// A range that bears the marker's name ends a step where it ends.
+  void on_range(const NamedRange& range);
+  /// The steps of the GPU: where its program said so; else by its stream with the most that ends
+  /// steps, or else with the most work.
   [[nodiscard]] Steps steps(GpuIndex gpu) const;
   /// When the last span of any GPU ended.
   [[nodiscard]] Time makespan() const noexcept { return makespan_; }
@@ -44,6 +47,7 @@ class StepObserver final : public SessionObserver {
   };
   struct Stream {
     std::vector<WorkItem> work;
+    ProcessIndex process = 0;
     Duration busy{};
     std::size_t ends = 0;  ///< items that end steps
   };
@@ -51,6 +55,7 @@ class StepObserver final : public SessionObserver {
 
   std::string marker_;
   std::map<GpuIndex, std::map<StreamId, Stream>> streams_{};
+  std::map<ProcessIndex, std::vector<Time>> marks_{};
   std::map<std::string, KernelTotal, std::less<>> kernels_{};
   std::unordered_map<std::uint64_t, Known> known_{};  ///< by identity: names are long
   Time makespan_{};

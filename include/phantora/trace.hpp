@@ -5,33 +5,39 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace phantora {
 
 /// Writes a session's spans as a Chrome trace, which Perfetto opens: a process per rank, a row per
-/// stream.
+/// stream, and one per thread that named what it does.
 class TraceWriter final : public SessionObserver {
  public:
   /// @param rank_of  the rank of a process, for the row's title.
   /// @throws Error if `path` cannot be written.
   TraceWriter(const std::string& path, std::function<int(ProcessIndex)> rank_of);
   void on_span(const Span& span) override;
+  /// A stretch of time on a thread of a process, by a name that the program gave.
+  void on_range(ProcessIndex process, std::uint64_t thread, std::string_view name, Time start,
+                Time end);
   /// Writes what remains. @throws Error if the file could not be written whole.
   void close();
 
  private:
   struct Row {
     int rank = 0;
-    int number = 0;
-    GpuIndex gpu = 0;
+    std::optional<GpuIndex> gpu{};  ///< of a stream
     std::vector<std::string> events{};
   };
   std::string path_;
   std::ofstream file_;
   std::function<int(ProcessIndex)> rank_of_;
-  std::map<StreamId, Row> rows_{};
+  std::map<StreamId, Row> streams_{};
+  std::map<std::pair<ProcessIndex, std::uint64_t>, Row> threads_{};
 };
 
 }  // namespace phantora

@@ -125,6 +125,59 @@ class Cadence(JobTest):
                 self.assertNotIn("step_unsure", rank)
 
 
+class StepMarker(JobTest):
+    """What the user says ends a step, and what the program names."""
+
+    PROGRAM = """
+        import threading, torch
+        from torch.cuda import nvtx
+        torch.cuda.set_device(0)
+        model = torch.nn.Linear(512, 512).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        data = torch.randn(64, 512, device="cuda")
+        for step in range(6):
+            nvtx.range_push("two updates")
+            for part in range(2):
+                with nvtx.range("update"):
+                    model(data).square().mean().backward()
+                    optimizer.step()
+            torch.cuda.synchronize()
+            nvtx.range_pop()
+            nvtx.mark("between")
+        """
+
+    def steps(self, *options):
+        program = self.write("program.py", self.PROGRAM)
+        self.run_job([program], torch=True, cluster="h200:1x1",
+                     options=["--report", "report.json", "--host-time", "off", *options])
+        rank, = self.report()["ranks"]
+        return rank["steps"], rank["kernels_per_step"]
+
+    def test_ranges_marks_and_kernels(self):
+        count, kernels = self.steps()
+        self.assertEqual(count, 11)
+        self.assertEqual(self.steps("--step-marker", "optimizer"), (11, kernels))
+        self.assertEqual(self.steps("--step-marker", "FusedAdam"), (11, kernels))
+        self.assertEqual(self.steps("--step-marker", "two updates"), (5, 2 * kernels))
+        self.assertEqual(self.steps("--step-marker", "between"), (5, 2 * kernels))
+        self.assertEqual(self.steps("--step-marker", "no such thing"), (0, 0))
+
+    def test_trace_has_a_row_of_ranges(self):
+        self.steps("--trace", "trace.json")
+        events = json.loads((self.directory / "trace.json").read_text())["traceEvents"]
+        row, = {(event["pid"], event["tid"]) for event in events if event.get("cat") == "range"}
+        title, = [event["args"]["name"] for event in events
+                  if event["name"] == "thread_name" and (event["pid"], event["tid"]) == row]
+        self.assertEqual(title, "host thread 0")
+        ranges = [event for event in events if event.get("cat") == "range"]
+        self.assertEqual([event["name"] for event in ranges],
+                         ["update", "update", "two updates", "between"] * 6)
+        first, second, both, between = ranges[:4]
+        self.assertLessEqual(both["ts"], first["ts"])
+        self.assertLessEqual(first["ts"] + first["dur"], second["ts"])
+        self.assertEqual(between["dur"], 0)
+
+
 class Doubts(JobTest):
     """The summary says what to make of values that were not computed, and nothing otherwise."""
 
