@@ -178,6 +178,83 @@ class StepMarker(JobTest):
         self.assertEqual(between["dur"], 0)
 
 
+class NamedRanges(JobTest):
+    """Every way to name a range, through the tables that NVTX's headers hold."""
+
+    PROGRAM = """
+        import ctypes, gpu, os
+        from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+        from ctypes import c_wchar_p
+
+        gpu.set_device()
+        gpu.allocate(1 << 20)  # the connection
+
+        # An array of pointers to function pointers per module, as NVTX has it.
+        sizes = {1: 16, 5: 16}
+        functions = {module: (c_void_p * size)() for module, size in sizes.items()}
+        tables = {module: (c_void_p * size)(*[ctypes.addressof(functions[module]) + 8 * i
+                                              for i in range(size)])
+                  for module, size in sizes.items()}
+
+        @ctypes.CFUNCTYPE(c_int, c_int, POINTER(c_void_p), POINTER(c_uint))
+        def module_table(module, table, size):
+            table[0], size[0] = ctypes.addressof(tables[module]), sizes[module]
+            return 1
+
+        class Callbacks(ctypes.Structure):
+            _fields_ = [("struct_size", c_size_t), ("module_table", c_void_p)]
+
+        callbacks = Callbacks(ctypes.sizeof(Callbacks), ctypes.cast(module_table, c_void_p))
+
+        @ctypes.CFUNCTYPE(c_void_p, c_uint32)
+        def export_table(which):
+            return ctypes.addressof(callbacks) if which == 1 else None
+
+        library = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"])
+        assert library.InitializeInjectionNvtx2(export_table) == 1
+
+        def call(module, number, result, *types):
+            return ctypes.CFUNCTYPE(result, *types)(functions[module][number])
+
+        class Event(ctypes.Structure):
+            _fields_ = [("head", c_uint32 * 6), ("payload", c_uint64), ("kind", c_int),
+                        ("message", c_void_p)]
+
+        def event(kind, message):
+            return byref(Event(kind=kind, message=message))
+
+        # Core: A, W and Ex of mark, start and push.
+        call(1, 2, None, c_char_p)(b"mark A")
+        call(1, 3, None, c_wchar_p)("mark W")
+        text = ctypes.create_string_buffer(b"mark Ex")
+        call(1, 1, None, c_void_p)(event(1, ctypes.addressof(text)))
+        first = call(1, 5, c_uint64, c_char_p)(b"start A")
+        second = call(1, 6, c_uint64, c_wchar_p)("start W")
+        call(1, 7, None, c_uint64)(first)
+        call(1, 7, None, c_uint64)(second)
+        assert call(1, 9, c_int, c_char_p)(b"push A") == 0
+        assert call(1, 10, c_int, c_wchar_p)("push W") == 1
+        # A domain of its own, with a registered name.
+        name = call(5, 9, c_void_p, c_void_p, c_char_p)(None, b"registered")
+        assert call(5, 4, c_int, c_void_p, c_void_p)(4711, event(3, name)) == 2
+        wide = ctypes.create_unicode_buffer("wide")
+        third = call(5, 2, c_uint64, c_void_p, c_void_p)(4711, event(2, ctypes.addressof(wide)))
+        call(1, 11, c_int)()  # the innermost of the default domain
+        call(5, 5, c_int, c_void_p)(4711)
+        call(5, 3, None, c_void_p, c_uint64)(4711, third)
+        call(1, 11, c_int)()
+        assert call(1, 11, c_int)() == -2  # nothing is open
+        """
+
+    def test_all_entry_points(self):
+        self.run_python(self.PROGRAM, cluster="h200:1x1", timeout=30,
+                        options=["--trace", "trace.json"])
+        events = json.loads((self.directory / "trace.json").read_text())["traceEvents"]
+        self.assertEqual([event["name"] for event in events if event.get("cat") == "range"],
+                         ["mark A", "mark W", "mark Ex", "start A", "start W", "push W",
+                          "registered", "wide", "push A"])
+
+
 class Doubts(JobTest):
     """The summary says what to make of values that were not computed, and nothing otherwise."""
 
