@@ -177,6 +177,29 @@ std::optional<Steps::Rival> inner_rival(const std::vector<Repetition>& all,
   return Steps::Rival{.count = best->count, .length = best->length};
 }
 
+/// Groups of equally many repetitions, with other work between: micro-batches of few steps, or
+/// steps between checkpoints? Nothing says.
+/// @param places  of the repetitions.
+std::optional<Steps::Rival> grouped_rival(std::span<const WorkItem> work,
+                                          const std::vector<std::size_t>& places,
+                                          std::size_t period) {
+  std::vector<std::size_t> groups;  // first of each, as indices into places
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i == 0 || places[i] - places[i - 1] != period) groups.push_back(i);
+  }
+  if (groups.size() < 3) return std::nullopt;
+  const std::size_t size = groups[1];
+  std::vector<Duration> lengths;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::size_t next = i + 1 < groups.size() ? groups[i + 1] : places.size();
+    if (size < 2 || next - groups[i] != size) return std::nullopt;
+    if (i > 0) {
+      lengths.push_back(work[places[groups[i]]].start - work[places[groups[i - 1]]].start);
+    }
+  }
+  return Steps::Rival{.count = groups.size(), .length = median_of(std::move(lengths))};
+}
+
 // --- Which steps are typical ---
 
 bool contains(std::span<const WorkItem> step,
@@ -274,6 +297,7 @@ Steps find_steps(std::span<const WorkItem> work, StepEnds ends) {
         places.push_back(i);
         steps.bounds.push_back(work[i].start);
       }
+      if (!steps.rival) steps.rival = grouped_rival(work, places, chosen->period);
     }
   }
   choose_typical(steps, work, places);

@@ -206,6 +206,17 @@ TEST(Steps, AreUnsureWhereTheRestIsNextToNothing) {
   EXPECT_EQ(steps.rival->count, 50U);
 }
 
+TEST(Steps, AreUnsureWhereTheyComeInEqualGroups) {
+  // Three steps of eight micro-batches, of which the first initialises, or steps and checkpoints?
+  const std::string group = times(8, "abcdef");
+  const Steps steps = find_steps(work("rstuv" + group + "r" + group + "rs" + group));
+  EXPECT_EQ(steps.items, 6U);
+  ASSERT_TRUE(steps.rival);
+  EXPECT_EQ(steps.rival->count, 3U);
+  EXPECT_EQ(steps.rival->length, 50us);
+  EXPECT_FALSE(find_steps(work(group + "r" + group + "rs" + group + group)).rival);
+}
+
 TEST(Steps, AreSplitByTheirOwnEndsAlone) {
   // An evaluation in the middle.
   const Steps steps = find_steps(work(times(5, "abcdef") + times(7, "ab") + times(5, "abcdef")));

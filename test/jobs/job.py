@@ -53,7 +53,6 @@ class Job:
         self.temporary = self.directory / f"{self.mark}.tmp"
         self.temporary.mkdir()
         everything = dict(os.environ, **(environment or {}))
-        everything.pop("PYTHONUNBUFFERED", None)  # with it, a print is several writes
         everything.update({MARK: self.mark, "TMPDIR": str(self.temporary)})
         self.began = time.monotonic()
         self.process = subprocess.Popen(
