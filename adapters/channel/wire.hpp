@@ -46,7 +46,7 @@ enum class Op : std::uint16_t {
   operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
-  range,               ///< that the program named: from a to the clock, on its thread b; payload = name
+  range,               ///< that the program named, from c to the clock on its thread a; payload = name
   // Blocking: answered in the thread's slot.
   synchronize,  ///< a = marker
   query,        ///< a = marker; reply.value = done

@@ -142,8 +142,8 @@ void note_range(std::string_view name, Time start, Time end) {
   name = name.substr(0, longest);
   connection->append({.op = channel::Op::range,
                       .clock_ps = end.time_since_epoch().count(),
-                      .a = static_cast<std::uint64_t>(start.time_since_epoch().count()),
-                      .b = thread},
+                      .a = thread,
+                      .c = static_cast<std::uint64_t>(start.time_since_epoch().count())},
                      std::as_bytes(std::span{name.data(), name.size()}));
 }
 

@@ -414,12 +414,12 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
       return;
     case Op::range:
-      PHANTORA_EXPECTS(record.a <= static_cast<std::uint64_t>(record.clock_ps), "a range");
+      PHANTORA_EXPECTS(record.c <= static_cast<std::uint64_t>(record.clock_ps), "a range");
       if (range_listener_) {
         range_listener_({.process = process.index,
-                         .thread = record.b,
+                         .thread = record.a,
                          .name = {reinterpret_cast<const char*>(payload.data()), payload.size()},
-                         .start = time_of(static_cast<std::int64_t>(record.a)),
+                         .start = time_of(static_cast<std::int64_t>(record.c)),
                          .end = clock});
       }
       return;
