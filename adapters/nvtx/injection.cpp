@@ -49,10 +49,28 @@ enum MessageType : std::int32_t { ascii = 1, unicode = 2, registered = 3 };
 
 // --- Names ---
 
+/// As UTF-8.
 std::string narrow(const wchar_t* text) {
   std::string out;
   for (; text != nullptr && *text != 0; ++text) {
-    out += *text < 0x80 ? static_cast<char>(*text) : '?';
+    const auto code = static_cast<std::uint32_t>(*text);
+    const auto tail = [&](unsigned shift) {
+      out += static_cast<char>(0x80U | ((code >> shift) & 0x3fU));
+    };
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else if (code < 0x800) {
+      out += static_cast<char>(0xc0U | (code >> 6U));
+      tail(0);
+    } else if (code < 0x10000) {
+      out += static_cast<char>(0xe0U | (code >> 12U));
+      tail(6), tail(0);
+    } else if (code < 0x110000) {
+      out += static_cast<char>(0xf0U | (code >> 18U));
+      tail(12), tail(6), tail(0);
+    } else {
+      out += '?';
+    }
   }
   return out;
 }

@@ -234,7 +234,7 @@ class NamedRanges(JobTest):
         call(1, 7, None, c_uint64)(first)
         call(1, 7, None, c_uint64)(second)
         assert call(1, 9, c_int, c_char_p)(b"push A") == 0
-        assert call(1, 10, c_int, c_wchar_p)("push W") == 1
+        assert call(1, 10, c_int, c_wchar_p)("push \u00fc\u20ac\U0001f600") == 1
         # A domain of its own, with a registered name.
         name = call(5, 9, c_void_p, c_void_p, c_char_p)(None, b"registered")
         assert call(5, 4, c_int, c_void_p, c_void_p)(4711, event(3, name)) == 2
@@ -252,7 +252,7 @@ class NamedRanges(JobTest):
                         options=["--trace", "trace.json"])
         events = json.loads((self.directory / "trace.json").read_text())["traceEvents"]
         self.assertEqual([event["name"] for event in events if event.get("cat") == "range"],
-                         ["mark A", "mark W", "mark Ex", "start A", "start W", "push W",
+                         ["mark A", "mark W", "mark Ex", "start A", "start W", "push \u00fc\u20ac\U0001f600",
                           "registered", "wide", "push A"])
 
 
