@@ -222,6 +222,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
         entry(10, push_in_default<wchar_t>), entry(11, pop_in_default)});
   fill(*callbacks, core2,
        {entry(1, mark_in), entry(2, start_in), entry(3, end_in), entry(4, push_in), entry(5, pop),
-        entry(9, register_ascii), entry(10, register_unicode)});
+        entry(10, register_ascii), entry(11, register_unicode)});
   return 1;
 }
