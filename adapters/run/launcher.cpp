@@ -31,6 +31,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -230,8 +231,18 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
   return starts;
 }
 
+/// Each rank takes a socket and two pipes. @return the limit as it was, which ranks get.
+rlimit allow_many_descriptors() {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit most{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &most);
+  return before;
+}
+
 pid_t start_process(const Start& start, const std::vector<std::string>& command,
-                    const sigset_t& original_mask, const Output::Ends& output) {
+                    const sigset_t& original_mask, const rlimit& original_limit,
+                    const Output::Ends& output) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -242,6 +253,7 @@ pid_t start_process(const Start& start, const std::vector<std::string>& command,
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &original_mask, nullptr);
+  setrlimit(RLIMIT_NOFILE, &original_limit);
   std::signal(SIGPIPE, SIG_DFL);
   dup2(output.out, STDOUT_FILENO);
   dup2(output.err, STDERR_FILENO);
@@ -295,6 +307,7 @@ class Supervisor {
 
     std::signal(SIGPIPE, SIG_IGN);  // who prints for nobody is told by the write
 
+    const rlimit original_limit = allow_many_descriptors();
     const auto began = steady_clock::now();
     const std::string base = base_name(options_.command.front());
     const bool per_host = options_.per == "host" ||
@@ -337,7 +350,8 @@ class Supervisor {
     try {
       for (const Start& start : plan_starts(options_, cluster_, per_host, socket_name)) {
         const Output::Ends ends = output_.add(name_of(start));
-        const pid_t child = start_process(start, options_.command, original_mask_, ends);
+        const pid_t child =
+            start_process(start, options_.command, original_mask_, original_limit, ends);
         ends.close();
         started_.emplace(child, start);
         for (int i = 0; i < start.ranks; ++i) {

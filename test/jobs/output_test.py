@@ -74,6 +74,11 @@ class Lines(JobTest):
             """, cluster="h200:1x1", timeout=60)
         self.assertIn("done\n", job.out)
 
+    def test_more_ranks_than_a_process_may_have_descriptors(self):
+        job = self.run_job(["sh", "-c", "ulimit -n"], cluster="h200:5x8",
+                           prefix=["sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh"])
+        self.assertEqual(job.out.splitlines()[:40], ["64"] * 40)
+
     def test_labels(self):
         job = self.run_python("""
             import os, sys
