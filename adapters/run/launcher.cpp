@@ -320,9 +320,7 @@ class Supervisor {
                   {.socket_name = socket_name,
                    .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
                    .stall_timeout = std::chrono::seconds{options_.stall_timeout_s},
-                   .tell = [](const std::string& what) {
-                     std::cerr << "phantora: " + what + "\n" << std::flush;
-                   }}};
+                   .tell = [this](const std::string& what) { output_.say(what); }}};
     engine.watch(signals_);
     StepObserver observed{options_.step_marker};
     session.subscribe(observed);
