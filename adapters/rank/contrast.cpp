@@ -1,0 +1,100 @@
+#include "rank/contrast.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace phantora::rank {
+
+namespace {
+
+/// The least and the greatest value of a type.
+std::pair<Value, Value> extremes(ElementType type) {
+  if (is_floating(type)) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return {Value{-infinity}, Value{infinity}};
+  }
+  const auto bits = static_cast<unsigned>(8 * size_of(type));
+  switch (type) {
+    case ElementType::boolean:
+      return {Value{0}, Value{1}};
+    case ElementType::uint8:
+    case ElementType::uint16:
+    case ElementType::uint32:
+      return {Value{0}, Value{(std::int64_t{1} << bits) - 1}};
+    default: {
+      // A uint64 keeps its bits in a signed value, and is compared as one.
+      const std::int64_t most = std::numeric_limits<std::int64_t>::max() >> (64 - bits);
+      return {Value{-most - 1}, Value{most}};
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Value> contrasting(Contrast contrast, ElementType type,
+                               std::span<const std::optional<Value>> beside) {
+  std::vector<Value> values;
+  switch (contrast) {
+    case Contrast::none:
+      return {};
+    case Contrast::choice:
+      values = {Value{1}, Value{0}};
+      break;
+    case Contrast::bits:
+      values = {Value{0}, Value{-1}};
+      break;
+    case Contrast::product:
+      values = {Value{1}, Value{0}, Value{-1}};
+      break;
+    case Contrast::monotone:
+    case Contrast::equality: {
+      const auto [least, greatest] = extremes(type);
+      values = {least, greatest};
+      if (is_floating(type)) values.emplace_back(std::numeric_limits<double>::quiet_NaN());
+      if (contrast == Contrast::equality) {
+        for (const auto& value : beside) {
+          if (value) values.push_back(*value);
+        }
+      }
+      break;
+    }
+  }
+  for (Value& value : values) value = converted(type, value);
+  return values;
+}
+
+bool same_result(const Value& a, const Value& b) noexcept {
+  if (!a.floating && !b.floating) return a.integer == b.integer;
+  const double x = a.to_real(), y = b.to_real();
+  return x == y || (std::isnan(x) && std::isnan(y));
+}
+
+std::optional<Value> decided(Contrast contrast, std::span<const ElementType> types,
+                             std::span<const std::optional<Value>> arguments,
+                             const std::function<Value(const Value*)>& function) {
+  if (contrast == Contrast::none) return std::nullopt;
+  std::vector<Value> values(arguments.size());
+  std::vector<std::vector<Value>> tries(arguments.size());
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    tries[a] = arguments[a] ? std::vector{*arguments[a]}
+                            : contrasting(contrast, types[a], arguments);
+    values[a] = tries[a].front();
+  }
+  const Value first = function(values.data());
+  // Every combination, like an odometer; most undecided results show it at the second.
+  std::vector<std::size_t> at(arguments.size(), 0);
+  for (std::size_t a = 0; a < arguments.size();) {
+    if (++at[a] == tries[a].size()) {
+      at[a] = 0;
+      values[a] = tries[a].front();
+      ++a;
+      continue;
+    }
+    values[a] = tries[a][at[a]];
+    if (!same_result(function(values.data()), first)) return std::nullopt;
+    a = 0;
+  }
+  return first;
+}
+
+}  // namespace phantora::rank
