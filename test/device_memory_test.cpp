@@ -5,6 +5,7 @@
 #include "rank_fakes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -138,7 +139,7 @@ TEST(SparseBytes, AgreesWithAPlainArray) {
     const std::size_t count =
         1 + random() % std::min<std::size_t>(size - first, 1 + random() % 9000);
     const auto value = static_cast<std::byte>(random());
-    switch (random() % 4) {
+    switch (random() % 5) {
       case 0: {
         std::vector<std::byte> bytes(count);
         for (auto& b : bytes) b = static_cast<std::byte>(random());
@@ -147,10 +148,17 @@ TEST(SparseBytes, AgreesWithAPlainArray) {
         break;
       }
       case 1:
-        sparse.fill(base + first, value, count);
+        sparse.fill(base + first, {&value, 1}, count);
         std::fill_n(plain.begin() + static_cast<std::ptrdiff_t>(first), count, value);
         break;
-      case 2:
+      case 2: {
+        std::vector<std::byte> element(std::size_t{1} << random() % 5);
+        for (auto& b : element) b = static_cast<std::byte>(random());
+        sparse.fill(base + first, element, count);
+        for (std::size_t i = 0; i < count; ++i) plain[first + i] = element[i % element.size()];
+        break;
+      }
+      case 3:
         sparse.forget(base + first, count);
         std::fill_n(plain.begin() + static_cast<std::ptrdiff_t>(first), count, std::nullopt);
         break;
@@ -172,12 +180,78 @@ TEST(SparseBytes, AgreesWithAPlainArray) {
     }
     ASSERT_EQ(all, expected_all);
     ASSERT_EQ(sparse.known(base + first, count), expected_all);
+    std::vector<std::uint8_t> mask(count, 7);
+    const bool any = sparse.read_with_mask(base + first, back.data(), mask.data(), count);
+    bool expected_any = false;
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(back[i], plain[first + i].value_or(std::byte{0}));
+      ASSERT_EQ(mask[i], plain[first + i] ? 1 : 0);
+      expected_any = expected_any || plain[first + i];
+    }
+    ASSERT_EQ(any, expected_any);
+    if (any) {
+      ASSERT_TRUE(sparse.may_know(base + first, count));
+    }
   }
   sparse.forget(0, std::uint64_t{1} << 45);  // visits what is stored, not 32 TiB of pages
   EXPECT_EQ(sparse.stored_pages(), 0u);
 }
 
-TEST(Copies, SmallDataIsRealAndLargeIsUnknown) {
+TEST(SparseBytes, LongFillsCostNothing) {
+  constexpr std::uint64_t GiB = 1024 * MiB;
+  SparseBytes sparse;
+  const std::array<std::byte, 4> element{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  sparse.fill(4096 + 4, element, 64 * GiB);
+  EXPECT_EQ(sparse.stored_pages(), 0u);
+  EXPECT_TRUE(sparse.known(4096 + 4, 64 * GiB));
+  EXPECT_FALSE(sparse.known(4096 + 3, 2));
+  // Many writes into it cost the pages that they touch.
+  for (std::uint64_t i = 0; i < 100; ++i) sparse.write(GiB + 8 * i, element.data(), 1);
+  EXPECT_EQ(sparse.stored_pages(), 1u);
+  std::array<std::byte, 9> back{};
+  EXPECT_TRUE(sparse.read(GiB + 2, back.data(), back.size()));
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    EXPECT_EQ(back[i], i == 6 ? element[0] : element[(i + 2) % 4]) << i;
+  }
+  sparse.copy(100 * GiB + 1, sparse, GiB, 2 * GiB);
+  EXPECT_TRUE(sparse.read(101 * GiB, back.data(), 4));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(back[i], element[(i + 3) % 4]) << i;
+}
+
+TEST(Copies, MemsetsOfAnySizeAndUniformCopiesAreKept) {
+  Stream& stream = legacy_stream(0);
+  const std::size_t size = 64 * MiB;
+  auto* p = bytes_at(allocate(0, size));
+  fill_async(p, 3, size, stream);
+  std::vector<std::byte> back(size);
+  copy_async(back.data(), p, size, CopyKind::device_to_host, false, true, stream);
+  EXPECT_EQ(std::count(back.begin(), back.end(), std::byte{3}), static_cast<std::ptrdiff_t>(size));
+  const std::vector<double> ones(size / sizeof(double), 1.0);
+  copy_async(p, ones.data(), size, CopyKind::host_to_device, false, true, stream);
+  copy_async(back.data(), p, size, CopyKind::device_to_host, false, true, stream);
+  EXPECT_EQ(std::memcmp(back.data(), ones.data(), size), 0);
+  deallocate(p);
+}
+
+TEST(Copies, LargeCopiesComeBackWhileTheyAreFew) {
+  Stream& stream = legacy_stream(0);
+  const std::size_t size = kept_bytes / 2 + 8192;
+  std::vector<std::byte> host(size), back(size);
+  for (std::size_t i = 0; i < size; ++i) host[i] = static_cast<std::byte>(i * i >> 3);
+  auto* p = bytes_at(allocate(0, size));
+  auto* q = bytes_at(allocate(0, size));
+  copy_async(p, host.data(), size, CopyKind::host_to_device, false, true, stream);
+  copy_async(back.data(), p, size, CopyKind::device_to_host, false, true, stream);
+  EXPECT_EQ(back, host);
+  copy_async(q, host.data(), size, CopyKind::host_to_device, false, true, stream);
+  EXPECT_FALSE(may_know(q, size));
+  deallocate(p);
+  copy_async(q, host.data(), size, CopyKind::host_to_device, false, true, stream);
+  EXPECT_TRUE(known(q, size));
+  deallocate(q);
+}
+
+TEST(Copies, SmallDataIsReal) {
   Stream& stream = legacy_stream(0);
   auto* p = bytes_at(allocate(0, 4 * small_bytes));
   std::vector<int> host(small_bytes / sizeof(int));
@@ -194,12 +268,16 @@ TEST(Copies, SmallDataIsRealAndLargeIsUnknown) {
              stream);
   EXPECT_EQ(fakes::process().synchronizations, synchronizations + 1);  // pageable: waits
   EXPECT_EQ(back, host);
-  const std::vector<char> large(small_bytes + 1, 1);
-  copy_async(p, large.data(), large.size(), CopyKind::host_to_device, true, false, stream);
+  std::vector<char> large(kept_bytes);
+  large[100] = 1;
+  auto* q = bytes_at(allocate(0, kept_bytes + 1));
+  fill_async(q, 7, kept_bytes + 1, stream);
+  copy_async(q, large.data(), large.size(), CopyKind::host_to_device, true, false, stream);
   EXPECT_EQ(launched.back().name, "memcpy_h2d_pinned");
-  EXPECT_FALSE(known(p, 1));
-  EXPECT_FALSE(known(p + small_bytes, 1));
-  EXPECT_TRUE(known(p + small_bytes + 1, 1));
+  EXPECT_FALSE(known(q, 1));
+  EXPECT_FALSE(known(q + kept_bytes - 1, 1));
+  EXPECT_TRUE(known(q + kept_bytes, 1));
+  deallocate(q);
   fill_async(p, 3, 16, stream);
   EXPECT_EQ(launched.back().name, "memset");
   copy_async(back.data(), p, 16, CopyKind::device_to_host, true, true, stream);

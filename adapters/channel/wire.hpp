@@ -28,6 +28,9 @@ inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
 inline constexpr const char* host_time_variable = "PHANTORA_HOST_TIME";
 inline constexpr const char* host_scale_variable = "PHANTORA_HOST_SCALE";
 
+/// What the host reads of unknown device memory: "0", "1" or "normal".
+inline constexpr const char* unknown_variable = "PHANTORA_UNKNOWN";
+
 /// "REALTIME_NS:MONOTONIC_NS": the real clocks at virtual time zero.
 inline constexpr const char* epoch_variable = "PHANTORA_EPOCH";
 

@@ -65,13 +65,11 @@ void launch_transfer(Stream& stream, Transfer transfer, std::size_t bytes) {
 
 void copy_to_device(void* destination, const void* source, std::size_t bytes, bool pinned,
                     Stream& stream) {
-  if (bytes > small_bytes) {
+  if (pinned || !data::pending(stream)) {
+    // Pinned memory is read when the stream gets there, as the copy engine would.
+    data::enqueue(stream, [=] { write_from_host(destination, source, bytes); });
+  } else if (bytes > small_bytes) {
     data::enqueue(stream, [=] { forget(destination, bytes); });
-  } else if (pinned) {
-    // Read when the stream gets there, as the copy engine would.
-    data::enqueue(stream, [=] { write(destination, source, bytes); });
-  } else if (!data::pending(stream)) {
-    data::enqueue(stream, [=] { write(destination, source, bytes); });
   } else {
     // The driver stages pageable memory before the call returns: the program may change it then.
     const auto* first = static_cast<const std::byte*>(source);
@@ -120,13 +118,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, CopyKi
 
 void fill_async(void* destination, int value, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
-  data::enqueue(stream, [=] {
-    if (bytes <= small_bytes) {
-      fill(destination, value, bytes);
-    } else {
-      forget(destination, bytes);
-    }
-  });
+  data::enqueue(stream, [=] { fill(destination, value, bytes); });
   launch_transfer(stream, Transfer::memset, bytes);
 }
 

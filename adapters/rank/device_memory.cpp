@@ -3,11 +3,13 @@
 #include "rank/extents.hpp"
 #include "rank/process.hpp"
 #include "rank/sparse_bytes.hpp"
+#include "rank/unknown_reads.hpp"
 
 #include <phantora/error.hpp>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -89,6 +91,17 @@ int device_of(const void* address) {
   return static_cast<int>((address_of(address) - first_window) / window_bytes);
 }
 
+/// Of all windows, in whole pages.
+std::size_t known_bytes() {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  std::size_t bytes = 0;
+  for (const auto& window : all.windows) {
+    if (window) bytes += window->bytes.stored_bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 bool is_device_address(const void* address) noexcept {
@@ -141,6 +154,7 @@ bool deallocate(void* address) {
   const auto [base, bytes] = *found;
   window.live.erase(found);
   window.bytes.forget(base, bytes);
+  note_writer(address, bytes, {});  // who gets it next reads what nobody wrote
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
     window.blocks.give(base, size);
@@ -206,16 +220,23 @@ std::optional<Allocation> allocation_of(const void* address) {
 }
 
 bool read(void* host_destination, const void* device_source, std::size_t bytes) {
-  bool known = false;
   {
     Memory& all = memory();
     const std::scoped_lock lock{all.mutex};
-    known = all.window(device_of(device_source))
-                .bytes.read(address_of(device_source), static_cast<std::byte*>(host_destination),
-                            bytes);
+    if (all.window(device_of(device_source))
+            .bytes.read(address_of(device_source), static_cast<std::byte*>(host_destination),
+                        bytes)) {
+      return true;
+    }
   }
-  if (!known) count("unknown_reads");
-  return known;
+  if (fills_unknown()) {
+    std::vector<std::uint8_t> mask(bytes);
+    auto* const destination = static_cast<std::byte*>(host_destination);
+    read_with_mask(destination, mask.data(), device_source, bytes);
+    fill_unknown(destination, device_source, mask);
+  }
+  tell_unknown_read(device_source, bytes);
+  return false;
 }
 
 bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
@@ -246,11 +267,43 @@ void write(void* device_destination, const void* host_source, std::size_t bytes)
                    bytes);
 }
 
-void fill(void* device_destination, int value, std::size_t bytes) {
+void write_known(void* device_destination, const std::byte* source,
+                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer) {
+  if (mask.empty()) return write(device_destination, source, bytes);
+  auto* const destination = static_cast<std::byte*>(device_destination);
+  for (std::size_t first = 0; first < bytes;) {
+    std::size_t last = first + 1;
+    while (last < bytes && mask[last] == mask[first]) ++last;
+    if (mask[first] != 0) {
+      write(destination + first, source + first, last - first);
+    } else {
+      forget(destination + first, last - first, writer);
+    }
+    first = last;
+  }
+}
+
+void write_from_host(void* device_destination, const void* host_source, std::size_t bytes) {
+  constexpr std::size_t period = sizeof(RepeatedBytes::Word);
+  const auto* const source = static_cast<const std::byte*>(host_source);
+  if (bytes <= small_bytes) return write(device_destination, source, bytes);
+  if (std::memcmp(source, source + period, bytes - period) == 0) {
+    return fill(device_destination, {source, period}, bytes);
+  }
+  if (known_bytes() + bytes <= kept_bytes) return write(device_destination, source, bytes);
+  forget(device_destination, bytes);
+}
+
+void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes) {
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
-      .bytes.fill(address_of(device_destination), static_cast<std::byte>(value), bytes);
+      .bytes.fill(address_of(device_destination), element, bytes);
+}
+
+void fill(void* device_destination, int value, std::size_t bytes) {
+  const auto element = static_cast<std::byte>(value);
+  fill(device_destination, {&element, 1}, bytes);
 }
 
 void copy(void* destination, const void* source, std::size_t bytes) {
@@ -259,12 +312,19 @@ void copy(void* destination, const void* source, std::size_t bytes) {
   const SparseBytes& from = all.window(device_of(source)).bytes;
   all.window(device_of(destination))
       .bytes.copy(address_of(destination), from, address_of(source), bytes);
+  if (bytes <= small_bytes) note_copy(destination, source, bytes);
 }
 
-void forget(void* device_address, std::size_t bytes) {
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  all.window(device_of(device_address)).bytes.forget(address_of(device_address), bytes);
+void forget(void* device_address, std::size_t bytes, const Writer& writer) {
+  {
+    Memory& all = memory();
+    const std::scoped_lock lock{all.mutex};
+    all.window(device_of(device_address)).bytes.forget(address_of(device_address), bytes);
+  }
+  // What is large is read a little at a time at most, unless its writer is of interest itself.
+  if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
+    note_writer(device_address, bytes, writer);
+  }
 }
 
 }  // namespace phantora::rank

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/last_writer.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,8 +40,9 @@ void* reserve_addresses(int device, std::size_t bytes);
 /// False when `address` is not the start of a reserved range.
 bool release_addresses(void* address);
 
-/// Copies device memory out. Bytes that are unknown (never written, or written by work that was not
-/// executed) come out as zeros and are counted ("unknown_reads").
+/// Copies device memory to the host. Bytes that are unknown (never written, or written by work that
+/// was not executed) come out as zeros, or as `--unknown` says; such reads are counted and told
+/// (unknown_reads.hpp).
 /// @return whether every byte was known.
 bool read(void* host_destination, const void* device_source, std::size_t bytes);
 /// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
@@ -52,10 +55,23 @@ bool known(const void* device_address, std::size_t bytes);
 bool may_know(const void* device_address, std::size_t bytes);
 /// Makes `bytes` at `device_destination` known.
 void write(void* device_destination, const void* host_source, std::size_t bytes);
+/// Makes those bytes known whose `mask` is not 0 (all, if it is empty), and the others unknown.
+void write_known(void* device_destination, const std::byte* source,
+                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer = {});
+/// A copy from the host of any size. Above `small_bytes`, which nothing computes with, bytes are
+/// kept where that costs little: all of them if they repeat an element (zeros, ones), else while
+/// what is known on this process's GPUs fits `kept_bytes`; otherwise they become unknown.
+void write_from_host(void* device_destination, const void* host_source, std::size_t bytes);
+/// 16 ranks of a run on one small machine then hold 128 MiB more between them. Copies of a few MiB
+/// come back from the device, the weights of a model do not.
+inline constexpr std::size_t kept_bytes = std::size_t{8} << 20;
+/// Repeats `element` of 1, 2, 4, 8 or 16 bytes, over any length at the same cost.
+void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes);
 void fill(void* device_destination, int value, std::size_t bytes);
 /// Device to device; known bytes stay known, unknown ones become unknown.
 void copy(void* destination, const void* source, std::size_t bytes);
-/// Work that was not executed wrote here: the bytes become unknown.
-void forget(void* device_address, std::size_t bytes);
+/// Work that was not executed wrote here: the bytes become unknown. `writer`: what to tell those
+/// who read them.
+void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
 
 }  // namespace phantora::rank

@@ -7,6 +7,7 @@ set(sources
   attention.cpp
   batch_norm.cpp
   concatenation.cpp
+  contrast.cpp
   copies.cpp
   data_queue.cpp
   device_memory.cpp
@@ -19,6 +20,7 @@ set(sources
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
+  last_writer.cpp
   lookup.cpp
   multi_tensor.cpp
   pooling.cpp
@@ -30,6 +32,7 @@ set(sources
   selection.cpp
   sort.cpp
   sparse_bytes.cpp
+  unknown_reads.cpp
 )
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
 add_library(phantora_small_data OBJECT ${sources})

@@ -33,12 +33,23 @@ void reset_range(std::bitset<n>& bits, std::size_t first, std::size_t count) {
 }
 
 template <std::size_t n>
-bool all_in_range(const std::bitset<n>& bits, std::size_t first, std::size_t count) {
-  if (bits.all()) return true;
-  for (std::size_t i = first; i < first + count; ++i) {
-    if (!bits[i]) return false;
+std::size_t count_in_range(const std::bitset<n>& bits, std::size_t first, std::size_t count) {
+  if (bits.all()) return count;
+  std::size_t known = 0;
+  for (std::size_t i = first; i < first + count; ++i) known += bits[i] ? 1 : 0;
+  return known;
+}
+
+/// What a repeated range holds at [from, from + size).
+void put_repeated(const RepeatedBytes::Word& word, std::uint64_t from, std::byte* destination,
+                  std::size_t size) {
+  std::size_t done = std::min(size, word.size());
+  for (std::size_t i = 0; i < done; ++i) destination[i] = word[(from + i) % word.size()];
+  while (done < size) {  // doubles what is there
+    const std::size_t more = std::min(done, size - done);
+    std::memcpy(destination + done, destination, more);
+    done += more;
   }
-  return true;
 }
 
 /// Calls `visit(page, offset in page, offset in range, count)` for each page of a range.
@@ -66,12 +77,23 @@ SparseBytes::Page& SparseBytes::page_for_writing(std::uint64_t page) {
   return *slot;
 }
 
-const SparseBytes::Page* SparseBytes::find(std::uint64_t page) const {
-  const auto region = regions_.find(page / pages_per_region);
-  return region == regions_.end() ? nullptr : region->second.pages[page % pages_per_region].get();
+template <class F>
+void SparseBytes::visit_pages(std::uint64_t address, std::size_t size, F visit) const {
+  if (size == 0) return;
+  const std::uint64_t first = address / page_bytes;
+  const std::uint64_t last = (address + size - 1) / page_bytes;
+  for (auto region = regions_.lower_bound(first / pages_per_region);
+       region != regions_.end() && region->first <= last / pages_per_region; ++region) {
+    const std::uint64_t base = region->first * pages_per_region;
+    const std::uint64_t from = std::max(first, base) - base;
+    const std::uint64_t to = std::min(last, base + pages_per_region - 1) - base;
+    for (std::uint64_t i = from; i <= to; ++i) {
+      if (const auto& page = region->second.pages[i]) visit((base + i) * page_bytes, *page);
+    }
+  }
 }
 
-void SparseBytes::write(std::uint64_t address, const std::byte* source, std::size_t size) {
+void SparseBytes::write_bytes(std::uint64_t address, const std::byte* source, std::size_t size) {
   for_each_page(address, size, page_bytes,
                 [&](std::uint64_t page, std::size_t offset, std::size_t done, std::size_t count) {
                   Page& to = page_for_writing(page);
@@ -80,74 +102,100 @@ void SparseBytes::write(std::uint64_t address, const std::byte* source, std::siz
                 });
 }
 
-void SparseBytes::fill(std::uint64_t address, std::byte value, std::size_t size) {
-  for_each_page(address, size, page_bytes,
-                [&](std::uint64_t page, std::size_t offset, std::size_t, std::size_t count) {
-                  Page& to = page_for_writing(page);
-                  std::memset(to.data.data() + offset, std::to_integer<int>(value), count);
-                  set_range(to.known, offset, count);
-                });
+void SparseBytes::write(std::uint64_t address, const std::byte* source, std::size_t size) {
+  if (size == 0) return;
+  // A repeated range that is written into gives up the pages concerned, so that many small writes
+  // do not cut it to pieces.
+  const std::uint64_t begin = address / page_bytes * page_bytes;
+  const std::uint64_t end = (address + size + page_bytes - 1) / page_bytes * page_bytes;
+  if (repeated_.overlaps(begin, end)) {
+    std::vector<std::byte> bytes;
+    repeated_.visit(begin, end, [&](std::uint64_t from, std::uint64_t to, const auto& word) {
+      bytes.resize(to - from);
+      put_repeated(word, from, bytes.data(), bytes.size());
+      write_bytes(from, bytes.data(), bytes.size());
+    });
+    repeated_.erase(begin, end);
+  }
+  write_bytes(address, source, size);
+}
+
+void SparseBytes::fill(std::uint64_t address, std::span<const std::byte> element,
+                       std::size_t size) {
+  const auto word = RepeatedBytes::word_of(address, element);
+  if (size > page_bytes) {
+    forget(address, size);
+    repeated_.set(address, address + size, word);
+    return;
+  }
+  std::array<std::byte, page_bytes> bytes;
+  put_repeated(word, address, bytes.data(), size);
+  write(address, bytes.data(), size);
 }
 
 bool SparseBytes::read(std::uint64_t address, std::byte* destination, std::size_t size) const {
-  bool all = true;
-  for_each_page(address, size, page_bytes,
-                [&](std::uint64_t page, std::size_t offset, std::size_t done, std::size_t count) {
-                  const Page* from = find(page);
-                  if (from == nullptr) {
-                    std::memset(destination + done, 0, count);
-                    all = false;
-                  } else {
-                    // Bytes of a stored page that are unknown hold zeros: see forget().
-                    std::memcpy(destination + done, from->data.data() + offset, count);
-                    all = all && all_in_range(from->known, offset, count);
-                  }
-                });
-  return all;
+  std::memset(destination, 0, size);
+  std::size_t known = 0;
+  visit_pages(address, size, [&](std::uint64_t at, const Page& page) {
+    const std::uint64_t begin = std::max(address, at);
+    const std::uint64_t end = std::min(address + size, at + page_bytes);
+    // Bytes of a stored page that are unknown hold zeros: see forget().
+    std::memcpy(destination + (begin - address), page.data.data() + (begin - at), end - begin);
+    known += count_in_range(page.known, begin - at, end - begin);
+  });
+  repeated_.visit(address, address + size,
+                  [&](std::uint64_t from, std::uint64_t to, const auto& word) {
+                    put_repeated(word, from, destination + (from - address), to - from);
+                    known += to - from;
+                  });
+  return known == size;
 }
 
 bool SparseBytes::read_with_mask(std::uint64_t address, std::byte* destination, std::uint8_t* mask,
                                  std::size_t size) const {
+  std::memset(destination, 0, size);
+  std::memset(mask, 0, size);
   bool any = false;
-  for_each_page(address, size, page_bytes,
-                [&](std::uint64_t page, std::size_t offset, std::size_t done, std::size_t count) {
-                  const Page* from = find(page);
-                  if (from == nullptr) {
-                    std::memset(destination + done, 0, count);
-                    std::memset(mask + done, 0, count);
-                    return;
-                  }
-                  std::memcpy(destination + done, from->data.data() + offset, count);
-                  for (std::size_t i = 0; i < count; ++i) {
-                    mask[done + i] = from->known[offset + i] ? 1 : 0;
-                    any = any || mask[done + i] != 0;
-                  }
-                });
+  visit_pages(address, size, [&](std::uint64_t at, const Page& page) {
+    const std::uint64_t begin = std::max(address, at);
+    const std::uint64_t end = std::min(address + size, at + page_bytes);
+    std::memcpy(destination + (begin - address), page.data.data() + (begin - at), end - begin);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      mask[i - address] = page.known[i - at] ? 1 : 0;
+      any = any || page.known[i - at];
+    }
+  });
+  repeated_.visit(address, address + size,
+                  [&](std::uint64_t from, std::uint64_t to, const auto& word) {
+                    put_repeated(word, from, destination + (from - address), to - from);
+                    std::memset(mask + (from - address), 1, to - from);
+                    any = true;
+                  });
   return any;
 }
 
 bool SparseBytes::known(std::uint64_t address, std::size_t size) const {
-  for (std::size_t done = 0; done < size;) {
-    const std::size_t offset = (address + done) % page_bytes;
-    const std::size_t count = std::min(page_bytes - offset, size - done);
-    const Page* from = find((address + done) / page_bytes);
-    if (from == nullptr || !all_in_range(from->known, offset, count)) return false;
-    done += count;
-  }
-  return true;
+  std::size_t known = 0;
+  visit_pages(address, size, [&](std::uint64_t at, const Page& page) {
+    const std::uint64_t begin = std::max(address, at);
+    const std::uint64_t end = std::min(address + size, at + page_bytes);
+    known += count_in_range(page.known, begin - at, end - begin);
+  });
+  repeated_.visit(address, address + size,
+                  [&](std::uint64_t from, std::uint64_t to, const auto&) { known += to - from; });
+  return known == size;
 }
 
 bool SparseBytes::may_know(std::uint64_t address, std::size_t size) const {
   if (size == 0) return false;
-  for (std::uint64_t page = address / page_bytes; page <= (address + size - 1) / page_bytes;
-       ++page) {
-    if (find(page) != nullptr) return true;
-  }
-  return false;
+  bool any = repeated_.overlaps(address, address + size);
+  visit_pages(address, size, [&](std::uint64_t, const Page&) { any = true; });
+  return any;
 }
 
 void SparseBytes::forget(std::uint64_t address, std::size_t size) {
   if (size == 0) return;
+  repeated_.erase(address, address + size);
   const std::uint64_t first = address / page_bytes;
   const std::uint64_t last = (address + size - 1) / page_bytes;
   auto region = regions_.lower_bound(first / pages_per_region);
@@ -183,36 +231,36 @@ void SparseBytes::copy(std::uint64_t destination, const SparseBytes& source_byte
     std::vector<std::byte> bytes;
   };
   std::vector<Run> runs;
-  const std::uint64_t first = source / page_bytes;
-  const std::uint64_t last = (source + size - 1) / page_bytes;
-  for (auto region = source_bytes.regions_.lower_bound(first / pages_per_region);
-       region != source_bytes.regions_.end() && region->first <= last / pages_per_region;
-       ++region) {
-    const std::uint64_t base = region->first * pages_per_region;
-    const std::uint64_t from = std::max(first, base) - base;
-    const std::uint64_t to = std::min(last, base + pages_per_region - 1) - base;
-    for (std::uint64_t i = from; i <= to; ++i) {
-      const auto& page = region->second.pages[i];
-      if (!page) continue;
-      const std::uint64_t page_address = (base + i) * page_bytes;
-      const std::uint64_t begin = std::max(source, page_address);
-      const std::uint64_t end = std::min(source + size, page_address + page_bytes);
-      for (std::uint64_t at = begin; at < end;) {
-        if (!page->known[at - page_address]) {
-          ++at;
-          continue;
-        }
-        std::uint64_t stop = at + 1;
-        while (stop < end && page->known[stop - page_address]) ++stop;
-        const std::byte* bytes = page->data.data() + (at - page_address);
-        runs.push_back({at - source, {bytes, bytes + (stop - at)}});
-        at = stop;
+  source_bytes.visit_pages(source, size, [&](std::uint64_t page_address, const Page& page) {
+    const std::uint64_t begin = std::max(source, page_address);
+    const std::uint64_t end = std::min(source + size, page_address + page_bytes);
+    for (std::uint64_t at = begin; at < end;) {
+      if (!page.known[at - page_address]) {
+        ++at;
+        continue;
       }
+      std::uint64_t stop = at + 1;
+      while (stop < end && page.known[stop - page_address]) ++stop;
+      const std::byte* bytes = page.data.data() + (at - page_address);
+      runs.push_back({at - source, {bytes, bytes + (stop - at)}});
+      at = stop;
     }
-  }
+  });
+  struct Repeated {
+    std::uint64_t begin, end;
+    RepeatedBytes::Word word;
+  };
+  std::vector<Repeated> ranges;
+  const std::uint64_t distance = destination - source;
+  source_bytes.repeated_.visit(
+      source, source + size, [&](std::uint64_t from, std::uint64_t to, const auto& word) {
+        ranges.push_back({from + distance, to + distance, RepeatedBytes::moved(word, distance)});
+      });
   forget(destination, size);
+  for (const Repeated& range : ranges) repeated_.set(range.begin, range.end, range.word);
+  // Not write(), which would take pages from the ranges just set.
   for (const Run& run : runs) {
-    write(destination + run.offset, run.bytes.data(), run.bytes.size());
+    write_bytes(destination + run.offset, run.bytes.data(), run.bytes.size());
   }
 }
 

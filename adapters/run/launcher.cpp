@@ -190,6 +190,7 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
       {channel::host_scale_variable,
        options.host_scale ? fmt::format("{}", *options.host_scale) : "auto"},
       {channel::epoch_variable, epoch(options)},
+      {channel::unknown_variable, options.unknown},
   };
   for (const Host& host : cluster.hosts) {
     std::string& names = common["PHANTORA_HOST_NAMES"];

@@ -18,6 +18,8 @@ struct LaunchOptions {
   std::string host_time = "measured";
   /// Simulated per measured host time; nothing: as fast as an H200's host (rank/host_speed.hpp).
   std::optional<double> host_scale{};
+  /// What the host reads where nothing was computed: "0", "1" or "normal".
+  std::string unknown = "0";
   std::string sync = "conservative";
   std::string per{};  ///< "gpu", "host", or empty: by the command
   int runnable = 0;   ///< 0: as many as there are cores

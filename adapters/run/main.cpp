@@ -43,6 +43,11 @@ int main(int argc, char** argv) {
         const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
         return std::string{finite ? "" : "expected a finite number, not " + text};
       });
+  run->add_option("--unknown", options.unknown,
+                  "what the host reads of floating-point values that are not computed: 0, 1 or "
+                  "normal (a random number that depends on its address); integers: 0, with 1: 1")
+      ->check(CLI::IsMember({"0", "1", "normal"}))
+      ->capture_default_str();
   run->add_option("--sync", options.sync, "conservative")->capture_default_str();
   run->add_option("--per", options.per, "start COMMAND once per gpu or once per host")
       ->check(CLI::IsMember({"gpu", "host"}));

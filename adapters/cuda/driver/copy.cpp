@@ -4,7 +4,9 @@
 #include "rank/data_queue.hpp"
 #include "rank/device_memory.hpp"
 
+#include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace phantora::driver {
@@ -17,11 +19,7 @@ void move(void* destination, const void* source, std::size_t bytes, rank::CopyKi
       std::memmove(destination, source, bytes);
       break;
     case rank::CopyKind::host_to_device:
-      if (bytes <= rank::small_bytes) {
-        rank::write(destination, source, bytes);
-      } else {
-        rank::forget(destination, bytes);
-      }
+      rank::write_from_host(destination, source, bytes);
       break;
     case rank::CopyKind::device_to_host:
       rank::read(destination, source, bytes);
@@ -108,17 +106,11 @@ void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit
   query.bytes = static_cast<double>(width) * static_cast<double>(rows);
   rank::launch(stream, query);
   rank::data::enqueue(stream, [=] {
-    std::vector<std::byte> line(width <= rank::small_bytes ? width : 0);
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      line[i] = static_cast<std::byte>(value >> (8 * (i % unit)));
-    }
+    std::array<std::byte, sizeof value> element;
+    std::memcpy(element.data(), &value, sizeof value);
     for (std::size_t row = 0; row < rows; ++row) {
-      std::byte* const start = static_cast<std::byte*>(destination) + row * pitch;
-      if (line.empty()) {
-        rank::forget(start, width);
-      } else {
-        rank::write(start, line.data(), width);
-      }
+      rank::fill(static_cast<std::byte*>(destination) + row * pitch, std::span{element}.first(unit),
+                 width);
     }
   });
 }

@@ -191,7 +191,8 @@ void run(const Gemm& g, Scalars scalars) {
       const void* const c = g.d_array ? d : offset(g.c, i);
       if (execute(g, scalars, a, b, c, d)) continue;
     }
-    rank::forget(d, extent(g.m, g.n, g.d.ld, size_of(g.d.type)));
+    rank::forget(d, extent(g.m, g.n, g.d.ld, size_of(g.d.type)),
+                 {.name = "a matrix product", .type = real_type(g.d.type)});
   }
 }
 

@@ -12,8 +12,9 @@ void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_lis
 
 void forget_later(rank::Stream& stream, Output output) {
   if (!output.address || !output.bytes || !rank::is_device_address(output.address)) return;
-  rank::data::enqueue(stream,
-                      [=] { rank::forget(const_cast<void*>(output.address), output.bytes); });
+  rank::data::enqueue(stream, [=] {
+    rank::forget(const_cast<void*>(output.address), output.bytes, {.name = "a library operation"});
+  });
 }
 
 }  // namespace phantora::library

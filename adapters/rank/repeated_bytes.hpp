@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <span>
+
+namespace phantora::rank {
+
+/// Ranges of addresses that hold one element over and over, as memset and fill kernels leave them:
+/// known in full at no cost per byte. Not thread-safe.
+class RepeatedBytes {
+ public:
+  /// 16 bytes hold every element size (1 to 16, powers of two) a whole number of times. The byte at
+  /// address a is word[a % 16], so that a part of a range has the range's word.
+  using Word = std::array<std::byte, 16>;
+
+  /// The word of a range at `address` that starts with `element` (its size divides 16).
+  static Word word_of(std::uint64_t address, std::span<const std::byte> element) {
+    Word word{};
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      word[(address + i) % word.size()] = element[i % element.size()];
+    }
+    return word;
+  }
+  /// The word after everything has moved by `distance` (which may be negative, modulo 2^64).
+  static Word moved(const Word& word, std::uint64_t distance) {
+    Word result{};
+    for (std::size_t i = 0; i < word.size(); ++i) result[(i + distance) % word.size()] = word[i];
+    return result;
+  }
+
+  /// Replaces what was known of [begin, end).
+  void set(std::uint64_t begin, std::uint64_t end, const Word& word) {
+    if (begin == end) return;
+    erase(begin, end);
+    ranges_.emplace(begin, Range{end, word});
+  }
+
+  void erase(std::uint64_t begin, std::uint64_t end) {
+    if (begin == end) return;
+    auto at = first_beyond(begin);
+    while (at != ranges_.end() && at->first < end) {
+      const auto [from, range] = *at;
+      at = ranges_.erase(at);
+      if (from < begin) ranges_.emplace(from, Range{begin, range.word});
+      if (end < range.end) ranges_.emplace(end, Range{range.end, range.word});
+    }
+  }
+
+  /// Calls visit(from, to, word) for each part of [begin, end) that is held here, in order.
+  template <class F>
+  void visit(std::uint64_t begin, std::uint64_t end, F f) const {
+    for (auto at = first_beyond(begin); at != ranges_.end() && at->first < end; ++at) {
+      f(std::max(begin, at->first), std::min(end, at->second.end), at->second.word);
+    }
+  }
+
+  [[nodiscard]] bool overlaps(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = first_beyond(begin);
+    return at != ranges_.end() && at->first < end;
+  }
+
+ private:
+  struct Range {
+    std::uint64_t end = 0;
+    Word word{};
+  };
+  /// The first range that ends beyond `address`.
+  [[nodiscard]] std::map<std::uint64_t, Range>::const_iterator first_beyond(
+      std::uint64_t address) const {
+    const auto next = ranges_.upper_bound(address);
+    if (next == ranges_.begin()) return next;
+    const auto previous = std::prev(next);
+    return previous->second.end > address ? previous : next;
+  }
+  std::map<std::uint64_t, Range> ranges_;  // by begin; disjoint
+};
+
+}  // namespace phantora::rank
