@@ -14,6 +14,7 @@ namespace {
 
 using channel::Collective;
 using channel::DataType;
+using channel::PartlyKnown;
 using channel::Reduction;
 using Bytes8 = std::vector<std::byte>;
 
@@ -31,10 +32,22 @@ std::vector<T> values_of(std::span<const std::byte> bytes) {
 template <class T>
 std::vector<T> reduced(const std::vector<std::vector<T>>& ranks, DataType type, Reduction op,
                        double premul = 1.0) {
-  std::vector<Bytes8> operands;
-  for (const auto& rank : ranks) operands.push_back(bytes_of(rank));
-  const std::vector<std::span<const std::byte>> spans{operands.begin(), operands.end()};
-  return values_of<T>(reduce(spans, type, op, premul));
+  std::vector<PartlyKnown> operands;
+  for (const auto& rank : ranks) operands.push_back({bytes_of(rank), {}});
+  std::vector<const PartlyKnown*> pointers;
+  for (const auto& operand : operands) pointers.push_back(&operand);
+  const PartlyKnown result = reduce(pointers, type, op, premul);
+  EXPECT_TRUE(result.known.empty());
+  return values_of<T>(result.bytes);
+}
+/// As a rank sends it, and what it gets.
+template <class T>
+Bytes8 sent(const std::vector<T>& values) {
+  return channel::packed({bytes_of(values), {}});
+}
+template <class T>
+std::vector<T> received(const Delivered& delivered) {
+  return values_of<T>(channel::unpacked(delivered.bytes).bytes);
 }
 
 // --- An independent reading of the 16-bit formats, from their definitions (IEEE 754-2019 table 3.5
@@ -185,6 +198,52 @@ TEST(Reduce, AverageOfIntegersTruncates) {
   // NCCL divides the sum as C does.
   EXPECT_EQ(reduced<std::int32_t>({{-3, 7}, {-4, 8}}, DataType::int32, Reduction::avg),
             (std::vector<std::int32_t>{-3, 7}));
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  EXPECT_EQ(reduced<std::int32_t>({{most}, {1}}, DataType::int32, Reduction::avg),
+            (std::vector<std::int32_t>{-1073741824}));  // the sum wraps
+  // More ranks than the type counts.
+  const std::vector<std::vector<std::int8_t>> ranks(256, {1});
+  EXPECT_EQ(reduced(ranks, DataType::int8, Reduction::avg), std::vector<std::int8_t>{0});
+}
+
+TEST(Reduce, ProductsWithAFactorWrap) {
+  EXPECT_EQ(reduced<std::int32_t>({{1 << 30}, {5}}, DataType::int32, Reduction::premul_sum, 4.0),
+            std::vector<std::int32_t>{20});
+}
+
+TEST(Reduce, WhatOneRankDoesNotKnowIsUnknown) {
+  const PartlyKnown a{bytes_of<float>({1, 2, 3}), {}};
+  PartlyKnown b{bytes_of<float>({4, 5, 6}), std::vector<std::uint8_t>(12, 1)};
+  b.known[5] = 0;  // a byte of the second element
+  const std::vector<const PartlyKnown*> both = {&a, &b};
+  const PartlyKnown sum = reduce(both, DataType::float32, Reduction::sum, 1.0);
+  EXPECT_EQ(sum.known, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(values_of<float>(sum.bytes), (std::vector<float>{5, 0, 9}));
+  // Eight-bit floats are not reduced at all.
+  const PartlyKnown eighth = reduce(both, DataType::float8e4m3, Reduction::sum, 1.0);
+  EXPECT_EQ(eighth.known, std::vector<std::uint8_t>(12, 0));
+}
+
+TEST(PartlyKnownBytes, ArriveAsTheyWereSent) {
+  std::mt19937 random{5};
+  for (int round = 0; round < 200; ++round) {
+    PartlyKnown data;
+    data.bytes.resize(random() % 40);
+    data.known.resize(data.bytes.size());
+    for (std::size_t i = 0; i < data.bytes.size(); ++i) {
+      data.known[i] = round % 3 == 0 ? 1 : round % 3 == 1 ? 0 : random() % 2;
+      if (data.known[i] != 0) data.bytes[i] = static_cast<std::byte>(random());
+    }
+    const auto message = channel::packed(data);
+    const PartlyKnown back = channel::unpacked(message);
+    ASSERT_EQ(back.bytes, data.bytes);
+    for (std::size_t i = 0; i < data.bytes.size(); ++i) {
+      ASSERT_EQ(back.is_known(i), data.is_known(i));
+    }
+    if (round % 3 == 1) {
+      ASSERT_LE(message.size(), 9U);
+    }
+  }
 }
 
 // --- Matching and moving ---
@@ -213,7 +272,7 @@ class Ranks {
                   .count = elements},
                  order_[r]++);
       const auto results =
-          data_.operand(static_cast<std::uint32_t>(rank), ticket_[r], bytes_of(operands[r]));
+          data_.operand(static_cast<std::uint32_t>(rank), ticket_[r], sent(operands[r]));
       if (rank != who.back()) {
         EXPECT_TRUE(results.empty()) << "delivered before all have called";
       }
@@ -221,7 +280,7 @@ class Ranks {
     }
     std::map<int, std::vector<std::int32_t>> by_rank;
     for (const Delivered& one : all) {
-      by_rank[static_cast<int>(one.process)] = values_of<std::int32_t>(one.bytes);
+      by_rank[static_cast<int>(one.process)] = received<std::int32_t>(one);
     }
     return by_rank;
   }
@@ -283,11 +342,11 @@ TEST(SmallData, MessagesOfAPairMatchInOrder) {
   for (const std::int32_t value : {7, 8}) {
     const auto ticket = static_cast<std::uint64_t>(value);
     data.call(message(true, 0, 1, ticket), ticket - 7);
-    const auto results = data.operand(0, ticket, bytes_of<std::int32_t>({value}));
+    const auto results = data.operand(0, ticket, sent<std::int32_t>({value}));
     ASSERT_EQ(results.size(), 1U);
     EXPECT_EQ(results[0].process, 1U);
     EXPECT_EQ(results[0].ticket, ticket - 6);
-    EXPECT_EQ(values_of<std::int32_t>(results[0].bytes), std::vector<std::int32_t>{value});
+    EXPECT_EQ(received<std::int32_t>(results[0]), std::vector<std::int32_t>{value});
   }
 }
 
@@ -295,23 +354,49 @@ TEST(SmallData, BothDirectionsOfAPairAreApart) {
   SmallData data;
   data.call(message(true, 0, 1, 1), 0);
   data.call(message(true, 1, 0, 1), 0);
-  EXPECT_TRUE(data.operand(0, 1, bytes_of<std::int32_t>({5})).empty());
-  EXPECT_TRUE(data.operand(1, 1, bytes_of<std::int32_t>({6})).empty());
+  EXPECT_TRUE(data.operand(0, 1, sent<std::int32_t>({5})).empty());
+  EXPECT_TRUE(data.operand(1, 1, sent<std::int32_t>({6})).empty());
   data.call(message(false, 1, 0, 2), 0);
   const auto to_zero = data.operand(0, 2, {});
   ASSERT_EQ(to_zero.size(), 1U);
-  EXPECT_EQ(values_of<std::int32_t>(to_zero[0].bytes), std::vector<std::int32_t>{6});
+  EXPECT_EQ(received<std::int32_t>(to_zero[0]), std::vector<std::int32_t>{6});
 }
 
 TEST(SmallData, ARankMaySendToItself) {
   SmallData data;
   data.call(message(true, 0, 0, 1), 0);
-  EXPECT_TRUE(data.operand(0, 1, bytes_of<std::int32_t>({9})).empty());
+  EXPECT_TRUE(data.operand(0, 1, sent<std::int32_t>({9})).empty());
   data.call(message(false, 0, 0, 2), 0);
   const auto results = data.operand(0, 2, {});
   ASSERT_EQ(results.size(), 1U);
   EXPECT_EQ(results[0].ticket, 2U);
-  EXPECT_EQ(values_of<std::int32_t>(results[0].bytes), std::vector<std::int32_t>{9});
+  EXPECT_EQ(received<std::int32_t>(results[0]), std::vector<std::int32_t>{9});
+}
+
+TEST(SmallData, UnknownBytesStayUnknownOnTheWay) {
+  SmallData data;
+  const auto call = [&](int rank, std::uint64_t order) {
+    data.call({.process = static_cast<std::uint32_t>(rank),
+               .ticket = order + 1,
+               .communicator = 3,
+               .rank = rank,
+               .ranks = 2,
+               .op = Collective::all_gather,
+               .type = DataType::int32,
+               .count = 1},
+              order);
+  };
+  call(0, 0);
+  call(1, 0);
+  const PartlyKnown nothing{Bytes8(4), std::vector<std::uint8_t>(4, 0)};
+  EXPECT_TRUE(data.operand(0, 1, sent<std::int32_t>({9})).empty());
+  const auto results = data.operand(1, 1, channel::packed(nothing));
+  ASSERT_EQ(results.size(), 2U);
+  for (const Delivered& one : results) {
+    const PartlyKnown got = channel::unpacked(one.bytes);
+    EXPECT_EQ(got.known, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0}));
+    EXPECT_EQ(values_of<std::int32_t>(got.bytes), (std::vector<std::int32_t>{9, 0}));
+  }
 }
 
 TEST(SmallData, UnknownTicketsDeliverNothing) {

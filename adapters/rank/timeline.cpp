@@ -1,5 +1,6 @@
 #include "rank/timeline.hpp"
 
+#include "channel/partly_known.hpp"
 #include "channel/query_text.hpp"
 #include "rank/connection.hpp"
 #include "rank/data_queue.hpp"
@@ -475,10 +476,11 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
           continue;
         }
         const auto send = [ticket, from = call.send, bytes = size.sent] {
-          std::vector<std::byte> operand(bytes);
-          if (bytes > 0) read(operand.data(), from, bytes);
+          channel::PartlyKnown operand{std::vector<std::byte>(bytes),
+                                       std::vector<std::uint8_t>(bytes)};
+          if (bytes > 0) read_with_mask(operand.bytes.data(), operand.known.data(), from, bytes);
           Connection::get()->append({.op = Op::operand, .thread = channel::no_thread, .a = ticket},
-                                    operand);
+                                    channel::packed(operand));
           Connection::get()->ring();  // other ranks' blocking calls may wait for nothing else
         };
         if (call.op == Collective::send) {
@@ -486,8 +488,11 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
           data::enqueue(*call.stream, send);
         } else {
           data::collective(*call.stream, ticket, send,
-                           [to = call.recv](std::span<const std::byte> result) {
-                             if (!result.empty()) write(to, result.data(), result.size());
+                           [to = call.recv](std::span<const std::byte> message) {
+                             const auto result = channel::unpacked(message);
+                             if (result.bytes.empty()) return;
+                             write_known(to, result.bytes.data(), result.known, result.bytes.size(),
+                                         {.name = "a collective"});
                            });
         }
       }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace phantora::run {
 namespace {
@@ -48,20 +49,47 @@ std::uint16_t to_bfloat(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
 }
 
+using Operands = std::span<const channel::PartlyKnown* const>;
+
+/// Integer arithmetic wraps: it is done on the unsigned type, where that is defined.
+template <class Value, class F>
+Value wrapping(Value a, Value b, F f) {
+  if constexpr (std::is_integral_v<Value>) {
+    const auto wide = [](Value v) { return static_cast<std::uint64_t>(v); };
+    return static_cast<Value>(f(wide(a), wide(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+/// As C divides: towards zero. In 64 bits, which hold any number of ranks.
+template <class Value>
+Value divided(Value total, std::size_t by) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    return total / static_cast<Value>(by);
+  } else if constexpr (std::is_signed_v<Value>) {
+    return static_cast<Value>(std::int64_t{total} / static_cast<std::int64_t>(by));
+  } else {
+    return static_cast<Value>(std::uint64_t{total} / by);
+  }
+}
+
 /// How one element type is read into `Value`, in which it is combined, and written back.
 template <class Stored, class Value, Value (*Load)(Stored), Stored (*Store)(Value)>
-std::vector<std::byte> combine(std::span<const std::span<const std::byte>> operands,
-                               Reduction reduction, double premul) {
-  const std::size_t count = operands.front().size() / sizeof(Stored);
-  std::vector<std::byte> result(operands.front().size());
-  for (std::size_t i = 0; i < count; ++i) {
+std::vector<std::byte> combine(Operands operands, Reduction reduction, double premul) {
+  const std::size_t size = operands.front()->bytes.size();
+  std::vector<std::byte> result(size);
+  const auto sum = [](auto a, auto b) { return a + b; };
+  const auto product = [](auto a, auto b) { return a * b; };
+  for (std::size_t i = 0; i < size / sizeof(Stored); ++i) {
     Value total{};
     for (std::size_t r = 0; r < operands.size(); ++r) {
       Stored stored{};
-      std::memcpy(&stored, operands[r].data() + i * sizeof(Stored), sizeof stored);
+      std::memcpy(&stored, operands[r]->bytes.data() + i * sizeof(Stored), sizeof stored);
       Value value = Load(stored);
+      // The factor was given in the element's own type.
       if (reduction == Reduction::premul_sum) {
-        value = static_cast<Value>(static_cast<double>(value) * premul);
+        value = wrapping(value, static_cast<Value>(premul), product);
       }
       if (r == 0) {
         total = value;
@@ -71,10 +99,10 @@ std::vector<std::byte> combine(std::span<const std::span<const std::byte>> opera
         case Reduction::sum:
         case Reduction::avg:
         case Reduction::premul_sum:
-          total = static_cast<Value>(total + value);
+          total = wrapping(total, value, sum);
           break;
         case Reduction::prod:
-          total = static_cast<Value>(total * value);
+          total = wrapping(total, value, product);
           break;
         case Reduction::max:
           total = std::max(total, value);
@@ -84,9 +112,7 @@ std::vector<std::byte> combine(std::span<const std::span<const std::byte>> opera
           break;
       }
     }
-    if (reduction == Reduction::avg) {
-      total = static_cast<Value>(total / static_cast<Value>(operands.size()));
-    }
+    if (reduction == Reduction::avg) total = divided(total, operands.size());
     const Stored stored = Store(total);
     std::memcpy(result.data() + i * sizeof(Stored), &stored, sizeof stored);
   }
@@ -97,31 +123,25 @@ template <class T>
 T same(T value) {
   return value;
 }
-// Integer sums wrap; the arithmetic is done on the unsigned type, where that is defined.
 template <class T>
-std::vector<std::byte> combine_as(std::span<const std::span<const std::byte>> operands,
-                                  Reduction reduction, double premul) {
+std::vector<std::byte> combine_as(Operands operands, Reduction reduction, double premul) {
   return combine<T, T, same<T>, same<T>>(operands, reduction, premul);
 }
 
-}  // namespace
-
-std::vector<std::byte> reduce(std::span<const std::span<const std::byte>> operands, DataType type,
-                              Reduction reduction, double premul) {
-  const bool wraps = reduction == Reduction::sum || reduction == Reduction::prod;
+/// nullopt for types that are not reduced here.
+std::optional<std::vector<std::byte>> combined(Operands operands, DataType type,
+                                               Reduction reduction, double premul) {
   switch (type) {
     case DataType::int8:
       return combine_as<std::int8_t>(operands, reduction, premul);
     case DataType::uint8:
       return combine_as<std::uint8_t>(operands, reduction, premul);
     case DataType::int32:
-      return wraps ? combine_as<std::uint32_t>(operands, reduction, premul)
-                   : combine_as<std::int32_t>(operands, reduction, premul);
+      return combine_as<std::int32_t>(operands, reduction, premul);
     case DataType::uint32:
       return combine_as<std::uint32_t>(operands, reduction, premul);
     case DataType::int64:
-      return wraps ? combine_as<std::uint64_t>(operands, reduction, premul)
-                   : combine_as<std::int64_t>(operands, reduction, premul);
+      return combine_as<std::int64_t>(operands, reduction, premul);
     case DataType::uint64:
       return combine_as<std::uint64_t>(operands, reduction, premul);
     case DataType::float16:
@@ -136,8 +156,37 @@ std::vector<std::byte> reduce(std::span<const std::span<const std::byte>> operan
     case DataType::float8e5m2:
       break;
   }
-  // Eight-bit floats are not reduced: the result is unknown, which reads as zeros.
-  return std::vector<std::byte>(operands.front().size());
+  return std::nullopt;
+}
+
+}  // namespace
+
+channel::PartlyKnown reduce(Operands operands, DataType type, Reduction reduction, double premul) {
+  channel::PartlyKnown result;
+  const std::size_t size = operands.front()->bytes.size();
+  auto bytes = combined(operands, type, reduction, premul);
+  if (!bytes) {
+    // Eight-bit floats are not reduced: nothing of the result is known.
+    return {std::vector<std::byte>(size), std::vector<std::uint8_t>(size, 0)};
+  }
+  result.bytes = std::move(*bytes);
+  if (std::all_of(operands.begin(), operands.end(), [](auto* o) { return o->known.empty(); })) {
+    return result;
+  }
+  const std::size_t element = channel::size_of(type);
+  result.known.assign(size, 1);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (std::all_of(operands.begin(), operands.end(), [&](auto* o) { return o->is_known(i); })) {
+      continue;
+    }
+    const std::size_t first = i / element * element;
+    const std::size_t last = std::min(first + element, size);
+    for (std::size_t at = first; at < last; ++at) {
+      result.known[at] = 0;
+      result.bytes[at] = std::byte{0};
+    }
+  }
+  return result;
 }
 
 void SmallData::call(const Call& call, std::uint64_t order) {
@@ -159,43 +208,56 @@ std::vector<Delivered> SmallData::operand(std::uint32_t process, std::uint64_t t
   const auto [key, part] = found->second;
   tickets_.erase(found);
   Operation& operation = operations_.at(key);
-  operation.operands[part].assign(bytes.begin(), bytes.end());
+  operation.operands[part] = channel::unpacked(bytes);
   const Call& first = operation.calls.begin()->second;
   const bool message = key.from >= 0;
   const std::size_t needed = message ? 2 : static_cast<std::size_t>(first.ranks);
   if (operation.operands.size() < needed) return {};
 
-  const auto at = [&](int rank) -> const std::vector<std::byte>& {
+  const auto at = [&](int rank) -> const channel::PartlyKnown& {
     return operation.operands.at(rank);
   };
   const std::size_t one = first.count * channel::size_of(first.type);
-  const auto slice = [&](const std::vector<std::byte>& from, int index) {
-    const std::size_t begin = std::min(from.size(), one * static_cast<std::size_t>(index));
-    const std::size_t end = std::min(from.size(), begin + one);
-    return std::span{from}.subspan(begin, end - begin);
-  };
-  std::vector<std::byte> combined;
+  channel::PartlyKnown reduced;
   if (!message && (first.op == Collective::all_reduce || first.op == Collective::reduce ||
                    first.op == Collective::reduce_scatter)) {
-    std::vector<std::span<const std::byte>> all;
-    for (int r = 0; r < first.ranks; ++r) all.emplace_back(at(r));
-    combined = reduce(all, first.type, first.reduction, first.premul);
+    std::vector<const channel::PartlyKnown*> all;
+    for (int r = 0; r < first.ranks; ++r) all.push_back(&at(r));
+    reduced = reduce(all, first.type, first.reduction, first.premul);
   }
   std::vector<Delivered> results;
   for (const auto& [rank, call] : operation.calls) {
-    Delivered result{.process = call.process, .ticket = call.ticket};
-    const auto add = [&](std::span<const std::byte> part_bytes) {
-      result.bytes.insert(result.bytes.end(), part_bytes.begin(), part_bytes.end());
+    channel::PartlyKnown result;
+    const auto add_range = [&](const channel::PartlyKnown& from, std::size_t begin,
+                               std::size_t end) {
+      const auto append = [&](auto& to, const auto& part) {
+        to.insert(to.end(), part.begin() + static_cast<std::ptrdiff_t>(begin),
+                  part.begin() + static_cast<std::ptrdiff_t>(end));
+      };
+      if (!from.known.empty()) result.known.resize(result.bytes.size(), 1);
+      append(result.bytes, from.bytes);
+      if (!from.known.empty()) {
+        append(result.known, from.known);
+      } else if (!result.known.empty()) {
+        result.known.resize(result.bytes.size(), 1);
+      }
+    };
+    const auto add = [&](const channel::PartlyKnown& from) {
+      add_range(from, 0, from.bytes.size());
+    };
+    const auto add_slice = [&](const channel::PartlyKnown& from, int index) {
+      const std::size_t begin = std::min(from.bytes.size(), one * static_cast<std::size_t>(index));
+      add_range(from, begin, std::min(from.bytes.size(), begin + one));
     };
     switch (call.op) {
       case Collective::all_reduce:
-        add(combined);
+        add(reduced);
         break;
       case Collective::reduce:
-        if (call.rank == call.peer) add(combined);
+        if (call.rank == call.peer) add(reduced);
         break;
       case Collective::reduce_scatter:
-        add(slice(combined, call.rank));
+        add_slice(reduced, call.rank);
         break;
       case Collective::all_gather:
         for (int r = 0; r < call.ranks; ++r) add(at(r));
@@ -209,10 +271,10 @@ std::vector<Delivered> SmallData::operand(std::uint32_t process, std::uint64_t t
         add(at(call.peer));
         break;
       case Collective::scatter:
-        add(slice(at(call.peer), call.rank));
+        add_slice(at(call.peer), call.rank);
         break;
       case Collective::all_to_all:
-        for (int r = 0; r < call.ranks; ++r) add(slice(at(r), call.rank));
+        for (int r = 0; r < call.ranks; ++r) add_slice(at(r), call.rank);
         break;
       case Collective::send:
         continue;
@@ -220,7 +282,8 @@ std::vector<Delivered> SmallData::operand(std::uint32_t process, std::uint64_t t
         add(at(key.from));
         break;
     }
-    results.push_back(std::move(result));
+    results.push_back(
+        {.process = call.process, .ticket = call.ticket, .bytes = channel::packed(result)});
   }
   operations_.erase(key);
   return results;

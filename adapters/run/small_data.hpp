@@ -1,6 +1,7 @@
 #pragma once
 
 #include "channel/collective_types.hpp"
+#include "channel/partly_known.hpp"
 
 #include <phantora/ids.hpp>
 
@@ -20,7 +21,7 @@ namespace phantora::run {
 struct Delivered {
   std::uint32_t process = 0;
   std::uint64_t ticket = 0;
-  std::vector<std::byte> bytes{};
+  std::vector<std::byte> bytes{};  ///< a packed channel::PartlyKnown
 };
 
 class SmallData {
@@ -41,7 +42,8 @@ class SmallData {
   /// One rank's call; its operand follows. Calls of a communicator match in order, as NCCL's do;
   /// `order` is this rank's number for the call (for sends and receives: among those of its pair).
   void call(const Call& call, std::uint64_t order);
-  /// The operand of (process, ticket). Returns what can be delivered now.
+  /// The operand of (process, ticket), a packed channel::PartlyKnown. Returns what can be delivered
+  /// now.
   std::vector<Delivered> operand(std::uint32_t process, std::uint64_t ticket,
                                  std::span<const std::byte> bytes);
 
@@ -54,7 +56,7 @@ class SmallData {
   };
   struct Operation {
     std::map<int, Call> calls;  ///< by rank
-    std::map<int, std::vector<std::byte>> operands;
+    std::map<int, channel::PartlyKnown> operands;
   };
   std::map<Key, Operation> operations_{};
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::pair<Key, int>> tickets_{};
@@ -62,8 +64,8 @@ class SmallData {
 
 /// Combines `operands` (by rank, of `count` elements each) element by element in rank order, in the
 /// type's own arithmetic; 16-bit and 8-bit floats are accumulated in float, as NCCL's rings do
-/// between two roundings.
-std::vector<std::byte> reduce(std::span<const std::span<const std::byte>> operands,
-                              channel::DataType type, channel::Reduction reduction, double premul);
+/// between two roundings. An element is known where it is in every operand.
+channel::PartlyKnown reduce(std::span<const channel::PartlyKnown* const> operands,
+                            channel::DataType type, channel::Reduction reduction, double premul);
 
 }  // namespace phantora::run
