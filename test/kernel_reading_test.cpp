@@ -1,3 +1,5 @@
+#include "rank/contrast.hpp"
+#include "rank/device_memory.hpp"
 #include "rank/element_type.hpp"
 #include "rank/elementwise_function.hpp"
 #include "rank/fat_binary.hpp"
@@ -8,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -280,8 +283,8 @@ TEST(KernelEffect, AddsAndKnowsItsTraffic) {
 // Large operands are not computed: what was known of the output is not kept.
 TEST(KernelEffect, LargeOutputsBecomeUnknown) {
   const std::string name =
-      "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
-      "std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)";
+      "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)";
   const Signature parts = signature(name);
   const auto meaning = read_elementwise(parts, {});
   ASSERT_NE(meaning, nullptr);
@@ -292,13 +295,302 @@ TEST(KernelEffect, LargeOutputsBecomeUnknown) {
   Launched launch;
   launch.add(count);
   launch.add(2.0f);
-  launch.add(std::array<std::byte*, 1>{memory});
+  launch.add(std::array<std::byte*, 3>{memory, memory, memory});
   const auto effect =
       meaning->effect({launch.pointers.data(), launch.sizes, {{1, 1, 1}, {128, 1, 1}, 0}});
   ASSERT_TRUE(effect);
   apply(*effect);
   EXPECT_FALSE(known(memory, 1));
   EXPECT_TRUE(known(memory + 4 * count, 4));  // behind the output
+  deallocate(memory);
+}
+
+// torch.full of 4 GiB: what reads a part of it sees the value.
+TEST(KernelEffect, FillsOfAnySizeAreKnown) {
+  const std::string name =
+      "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
+      "std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)";
+  const Signature parts = signature(name);
+  const auto meaning = read_elementwise(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  constexpr std::uint32_t count = std::uint32_t{1} << 30;
+  auto* memory = static_cast<std::byte*>(allocate(0, 4 * std::size_t{count} + 4));
+  Launched launch;
+  launch.add(count);
+  launch.add(2.5f);
+  launch.add(std::array<std::byte*, 1>{memory});
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{1, 1, 1}, {128, 1, 1}, 0}});
+  ASSERT_TRUE(effect);
+  apply(*effect);
+  float back = 0;
+  EXPECT_TRUE(read(&back, memory + 4 * std::size_t{count - 7}, 4));
+  EXPECT_EQ(back, 2.5f);
+  EXPECT_FALSE(known(memory + 4 * std::size_t{count}, 1));
+  deallocate(memory);
+}
+
+constexpr std::optional<Value> unknown = std::nullopt;
+const double infinity = std::numeric_limits<double>::infinity();
+const double nan_value = std::nan("");
+
+/// What one element of a contiguous elementwise kernel becomes.
+/// @param state  the functor's bytes
+template <class State>
+std::optional<Value> element(const std::string& functor, const State& state,
+                             const std::vector<std::optional<Value>>& operands) {
+  const auto function = elementwise_function(functor);
+  if (!function) {
+    ADD_FAILURE() << "not read: " << functor;
+    return std::nullopt;
+  }
+  const std::string count = std::to_string(operands.size() + 1);
+  const std::string name = "void at::native::vectorized_elementwise_kernel<4, " + functor +
+                           ", std::array<char*, " + count + "ul> >(int, " + functor +
+                           ", std::array<char*, " + count + "ul>)";
+  const Signature parts = signature(name);
+  const auto meaning = read_elementwise(parts, {});
+  if (!meaning) {
+    ADD_FAILURE() << "no meaning: " << name;
+    return std::nullopt;
+  }
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  fill(memory, 0x5a, 4096);  // stale bytes, which must not show
+  std::array<std::byte*, 4> addresses{};
+  addresses[0] = memory;
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    addresses[o + 1] = memory + 512 * (o + 1);
+    forget(addresses[o + 1], 512);
+    if (!operands[o]) continue;
+    std::byte bytes[8];
+    store(function->arguments[o], *operands[o], bytes);
+    write(addresses[o + 1], bytes, size_of(function->arguments[o]));
+  }
+  Launched launch;
+  launch.add(1);
+  launch.add(state);
+  std::vector<std::byte> array((operands.size() + 1) * 8);
+  std::memcpy(array.data(), addresses.data(), array.size());
+  launch.values.push_back(array);
+  launch.sizes.push_back(static_cast<std::uint32_t>(array.size()));
+  launch.pointers.clear();
+  for (auto& v : launch.values) launch.pointers.push_back(v.data());
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{1, 1, 1}, {128, 1, 1}, 0}});
+  std::optional<Value> result;
+  if (!effect) {
+    ADD_FAILURE() << "no effect: " << name;
+  } else {
+    apply(*effect);
+    const std::size_t size = size_of(function->result);
+    std::byte bytes[8];
+    if (known(memory, size)) {
+      read(bytes, memory, size);
+      result = load(function->result, bytes);
+    }
+  }
+  deallocate(memory);
+  return result;
+}
+
+std::string binary(const std::string& type, const std::string& result, const std::string& inner) {
+  return "at::native::BinaryFunctor<" + type + ", " + type + ", " + result + ", " + inner + " >";
+}
+std::string lambda(const std::string& function, const std::string& parameters) {
+  return "at::native::" + function +
+         "(at::TensorIteratorBase&)::{lambda()#1}::operator()() const::" +
+         "{lambda()#1}::operator()() const::{lambda(" + parameters + ")#1}";
+}
+void expect(const std::optional<Value>& got, const std::optional<Value>& wanted, const char* what) {
+  ASSERT_EQ(got.has_value(), wanted.has_value()) << what;
+  if (wanted) {
+    EXPECT_TRUE(same_result(*got, *wanted)) << what;
+  }
+}
+
+TEST(PartlyKnown, LogicIsDecidedByOneOperand) {
+  const char none = 0;
+  const std::string bit_or = binary("bool", "bool", "at::native::BitwiseOrFunctor<bool>");
+  const std::string bit_and = binary("bool", "bool", "at::native::BitwiseAndFunctor<bool>");
+  expect(element(bit_or, none, {true, unknown}), true, "true | unknown");
+  expect(element(bit_or, none, {unknown, true}), true, "unknown | true");
+  expect(element(bit_or, none, {false, unknown}), unknown, "false | unknown");
+  expect(element(bit_and, none, {false, unknown}), false, "false & unknown");
+  expect(element(bit_and, none, {true, unknown}), unknown, "true & unknown");
+  expect(element(bit_and, none, {unknown, unknown}), unknown, "unknown & unknown");
+  const std::string bits = binary("int", "int", "at::native::BitwiseAndFunctor<int>");
+  expect(element(bits, none, {0, unknown}), 0, "0 & unknown");
+  expect(element(bits, none, {5, unknown}), unknown, "5 & unknown");
+  const std::string ors = binary("int", "int", "at::native::BitwiseOrFunctor<int>");
+  expect(element(ors, none, {-1, unknown}), -1, "-1 | unknown");
+}
+
+TEST(PartlyKnown, ProductsWithZeroAreZero) {
+  const char none = 0;
+  const std::string longs = binary("long", "long", "at::native::binary_internal::MulFunctor<long>");
+  expect(element(longs, none, {0, unknown}), 0, "0 * unknown");
+  expect(element(longs, none, {3, unknown}), unknown, "3 * unknown");
+  const std::string floats =
+      binary("float", "float", "at::native::binary_internal::MulFunctor<float>");
+  expect(element(floats, none, {unknown, 0.0}), 0.0, "unknown * 0.0");
+  expect(element(floats, none, {unknown, nan_value}), nan_value, "unknown * NaN");
+  expect(element(floats, none, {unknown, infinity}), unknown, "unknown * inf");
+  const std::string scaled =
+      "at::native::AUnaryFunctor<float, float, float, "
+      "at::native::binary_internal::MulFunctor<float> >";
+  struct {
+    char functor = 0;
+    float scalar = 0;
+  } state;
+  expect(element(scaled, state, {unknown}), 0.0, "unknown * scalar 0");
+  state.scalar = 2;
+  expect(element(scaled, state, {unknown}), unknown, "unknown * scalar 2");
+  const std::string sum = "at::native::CUDAFunctor_add<float>";
+  expect(element(sum, 1.0f, {1e30, unknown}), unknown, "1e30 + unknown");
+}
+
+TEST(PartlyKnown, OrderIsDecidedAtItsEndsAndByNan) {
+  const char none = 0;
+  const std::string less = "at::native::(anonymous namespace)::CompareFunctor<float>";
+  constexpr int lt = 3;
+  expect(element(less, lt, {unknown, nan_value}), false, "unknown < NaN");
+  expect(element(less, lt, {unknown, 0.0}), unknown, "unknown < 0");
+  expect(element(less, lt, {unknown, infinity}), unknown, "unknown < inf: not if it is NaN");
+  const std::string less_int = "at::native::(anonymous namespace)::CompareFunctor<unsigned char>";
+  expect(element(less_int, lt, {unknown, 0}), false, "unknown byte < 0");
+  const std::string equal = binary("float", "bool", "at::native::CompareEqFunctor<float>");
+  constexpr int eq = 0, ne = 1;
+  expect(element(equal, eq, {unknown, nan_value}), false, "unknown == NaN");
+  expect(element(equal, ne, {unknown, nan_value}), true, "unknown != NaN");
+  expect(element(equal, eq, {unknown, 2.0}), unknown, "unknown == 2");
+  const std::string maximum = lambda("maximum_kernel_cuda", "int, int");
+  expect(element(maximum, none, {unknown, std::int64_t{2147483647}}), std::int64_t{2147483647},
+         "max(unknown, INT_MAX)");
+  expect(element(maximum, none, {unknown, 0}), unknown, "max(unknown, 0)");
+  const std::string maximums = lambda("maximum_kernel_cuda", "float, float");
+  expect(element(maximums, none, {unknown, nan_value}), nan_value, "max(unknown, NaN)");
+  expect(element(maximums, none, {unknown, infinity}), unknown, "max(unknown, inf)");
+}
+
+TEST(PartlyKnown, ChoicesTakeTheChosenSide) {
+  const char none = 0;
+  const std::string where = lambda("where_kernel_impl", "bool, float, float");
+  expect(element(where, none, {true, 1.0, unknown}), 1.0, "where(true, 1, unknown)");
+  expect(element(where, none, {false, 1.0, unknown}), unknown, "where(false, 1, unknown)");
+  expect(element(where, none, {unknown, 1.0, 2.0}), unknown, "where(unknown, 1, 2)");
+  expect(element(where, none, {unknown, 2.0, 2.0}), 2.0, "where(unknown, 2, 2)");
+  const std::string masked = lambda("masked_fill_kernel", "float, bool");
+  struct {
+    float value = 7;
+    std::int64_t twin = 0;
+  } state;
+  expect(element(masked, state, {unknown, true}), 7.0, "masked_fill(unknown, true)");
+  expect(element(masked, state, {3.0, false}), 3.0, "masked_fill(3, false)");
+  expect(element(masked, state, {unknown, false}), unknown, "masked_fill(unknown, false)");
+  expect(element(masked, state, {7.0, unknown}), 7.0, "masked_fill(7, unknown)");
+}
+
+TEST(PartlyKnown, FunctionsOfUnknownValuesAreUnknown) {
+  const char none = 0;
+  for (const char* function : {"log_kernel_cuda", "exp_kernel_cuda", "sqrt_kernel_cuda"}) {
+    expect(element(lambda(function, "float"), none, {unknown}), unknown, function);
+  }
+  expect(element(lambda("log_kernel_cuda", "float"), none, {1.0}), 0.0, "log(1)");
+}
+
+// Whatever is decided holds for every value of what is unknown: tried with many.
+TEST(PartlyKnown, WhatIsDecidedHoldsForEveryValue) {
+  const std::string functors[] = {
+      binary("float", "float", "at::native::binary_internal::MulFunctor<float>"),
+      binary("signed char", "signed char", "at::native::binary_internal::MulFunctor<signed char>"),
+      binary("signed char", "signed char", "at::native::BitwiseAndFunctor<signed char>"),
+      binary("signed char", "signed char", "at::native::BitwiseOrFunctor<signed char>"),
+      binary("signed char", "signed char", "at::native::BitwiseXorFunctor<signed char>"),
+      binary("signed char", "bool", "at::native::CompareEqFunctor<signed char>"),
+      binary("float", "bool", "at::native::CompareEqFunctor<float>"),
+      "at::native::(anonymous namespace)::CompareFunctor<float>",
+      "at::native::(anonymous namespace)::CompareFunctor<signed char>",
+      lambda("maximum_kernel_cuda", "float, float"),
+      lambda("minimum_kernel_cuda", "signed char, signed char"),
+      lambda("fmax_kernel_cuda", "float, float"),
+      lambda("logical_and_kernel_cuda", "float, float"),
+      lambda("logical_or_kernel_cuda", "signed char, signed char"),
+      lambda("where_kernel_impl", "bool, float, float"),
+      lambda("where_kernel_impl", "bool, signed char, signed char"),
+      lambda("clamp_kernel_impl", "float, float, float"),
+      lambda("clamp_kernel_impl", "signed char, signed char, signed char"),
+  };
+  std::mt19937 random{11};
+  int found = 0;
+  for (const std::string& text : functors) {
+    const auto function = elementwise_function(text);
+    ASSERT_TRUE(function) << text;
+    ASSERT_NE(function->contrast, Contrast::none) << text;
+    const auto any = [&](ElementType type) {
+      const double reals[] = {0, -0.0, 1, -1, 2, 0.1, 1e-38, 3e38, infinity, -infinity, nan_value};
+      // Products with 0 leave out what is not finite, by choice.
+      const auto count = function->contrast == Contrast::product ? 8U : 11U;
+      if (is_floating(type)) return Value{reals[random() % count]};
+      const int integers[] = {0, 1, -1, 2, 127, -128};
+      return converted(type, random() % 2 == 0 ? Value{integers[random() % 6]}
+                                               : Value{static_cast<int>(random() % 256) - 128});
+    };
+    for (int round = 0; round < 400; ++round) {
+      const int operation = static_cast<int>(random() % 4);
+      std::array<std::byte, 64> state{};
+      std::memcpy(state.data(), &operation, sizeof operation);
+      const auto evaluate = [&](const Value* v) { return function->evaluate(v, state.data()); };
+      std::vector<std::optional<Value>> arguments;
+      for (const ElementType type : function->arguments) {
+        arguments.push_back(random() % 2 == 0 ? std::optional{any(type)} : std::nullopt);
+      }
+      const auto result = decided(function->contrast, function->arguments, arguments, evaluate);
+      if (!result) continue;
+      ++found;
+      for (int i = 0; i < 200; ++i) {
+        std::vector<Value> values;
+        for (std::size_t a = 0; a < arguments.size(); ++a) {
+          values.push_back(arguments[a] ? *arguments[a] : any(function->arguments[a]));
+        }
+        ASSERT_TRUE(same_result(evaluate(values.data()), *result)) << text;
+      }
+    }
+  }
+  EXPECT_GT(found, 500);
+}
+
+/// Tables of pointers and structs in device memory: what they lead to is written as well.
+TEST(KernelEffect, UnreadKernelsWriteThroughTables) {
+  auto* table = static_cast<std::byte*>(allocate(0, 64));
+  auto* data = static_cast<std::byte*>(allocate(0, 4096));
+  auto* other = static_cast<std::byte*>(allocate(0, 4096));
+  fill(data, 1, 4096);
+  fill(other, 1, 4096);
+  std::byte* const inside = data + 1024;
+  write(table, &inside, sizeof inside);
+  Effect effect;
+  effect.follows_pointers = true;
+  effect.operands.push_back({table, 64, true, false});
+  apply(effect, "scaled(float* const*, int)");
+  EXPECT_TRUE(known(data, 1024));
+  EXPECT_FALSE(may_know(data + 1024, 4096 - 1024) && known(data + 1024, 1));
+  EXPECT_TRUE(known(other, 4096));
+  EXPECT_TRUE(known(table, 8));
+  const Writer writer = last_writer(data + 2048);
+  EXPECT_STREQ(writer.name, "scaled(float* const*, int)");
+  EXPECT_TRUE(writer.unread);
+  for (auto* p : {table, data, other}) deallocate(p);
+}
+
+TEST(LastWriter, IsFoundThroughCopies) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  forget(memory, 64, {.name = "first", .type = ElementType::float32});
+  forget(memory + 16, 16, {.name = "second"});
+  rank::copy(memory + 1024, memory, 64);
+  EXPECT_STREQ(last_writer(memory + 1024).name, "first");
+  EXPECT_EQ(last_writer(memory + 1024).type, ElementType::float32);
+  EXPECT_STREQ(last_writer(memory + 1024 + 20).name, "second");
+  EXPECT_EQ(last_writer(memory + 3000).name, nullptr);
   deallocate(memory);
 }
 

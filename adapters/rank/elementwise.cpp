@@ -38,26 +38,40 @@ struct Loop {
 /// Runs `function` over a loop's images.
 void run(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
          std::span<Image> images) {
+  const std::size_t arguments = function.arguments.size();
+  const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
   std::array<Value, max_operands> values;
+  std::array<std::optional<Value>, max_operands> partly;
   for (std::uint32_t i = 0; i < loop.numel; ++i) {
-    std::array<bool, max_operands> known{};
-    for (std::size_t a = 0; a < function.arguments.size(); ++a) {
+    bool all = true;
+    for (std::size_t a = 0; a < arguments; ++a) {
       const auto value = images[a + 1].load(loop.offset(i, a + 1), loop.types[a + 1]);
-      known[a] = value.has_value();
+      all = all && value;
       if (value) values[a] = converted(function.arguments[a], *value);
+      partly[a] = value ? std::optional{values[a]} : std::nullopt;
     }
-    if (function.condition >= 0 && known[static_cast<std::size_t>(function.condition)]) {
-      const bool chosen = values[static_cast<std::size_t>(function.condition)].to_bool();
-      const int unused = chosen ? function.unused_if_true : function.unused_if_false;
-      if (unused >= 0) known[static_cast<std::size_t>(unused)] = true;
-    }
-    const bool all = std::all_of(
-        known.begin(), known.begin() + static_cast<std::ptrdiff_t>(function.arguments.size()),
-        [](bool k) { return k; });
     std::optional<Value> result;
-    if (all) result = converted(function.result, function.evaluate(values.data(), state));
+    if (all) {
+      result = evaluate(values.data());
+    } else {
+      result = decided(function.contrast, function.arguments, std::span{partly}.first(arguments),
+                       evaluate);
+    }
+    if (result) result = converted(function.result, *result);
     images[0].store(loop.offset(i, 0), loop.types[0], result);
   }
+}
+
+/// Which operands a function must know something of to have a known result at all.
+Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state) {
+  if (function.contrast == Contrast::none) return Effect::Needs::every_input;
+  if (function.arguments.size() > 1) return Effect::Needs::some_input;
+  const std::array<std::optional<Value>, 1> unknown;
+  const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
+  // A product with the scalar 0 needs nothing.
+  return decided(function.contrast, function.arguments, unknown, evaluate)
+             ? Effect::Needs::nothing
+             : Effect::Needs::every_input;
 }
 
 Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
@@ -66,13 +80,18 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
   bool small = true;
   for (std::size_t o = 0; o < loop.operands; ++o) {
     const std::size_t extent = loop.numel == 0 ? 0 : loop.extent(o);
-    effect.operands.push_back({loop.data[o], extent, o != 0, o == 0});
+    effect.operands.push_back({loop.data[o], extent, o != 0, o == 0, loop.types[o]});
     effect.bytes += loop.traffic(o);
     small = small && extent <= small_bytes;
   }
   effect.features.emplace_back("numel", loop.numel);
-  effect.needs_every_input = function != nullptr && function->condition < 0;
-  if (function != nullptr && small) {
+  if (function == nullptr) return effect;
+  if (loop.operands == 1 && !loop.offsets.valid) {
+    effect.repeated.resize(size_of(loop.types[0]));
+    store(loop.types[0], converted(function->result, function->evaluate(nullptr, state.data())),
+          effect.repeated.data());
+  } else if (small) {
+    effect.needs = needs(*function, state.data());
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };
   }

@@ -58,23 +58,28 @@ Value tanh_backward(ElementType, const Value& gradient, const Value& y) {
   return gradient.to_real() * (1.0 - y.to_real() * y.to_real());
 }
 
-const std::unordered_map<std::string_view, Binary>& binary_functions() {
-  static const auto* const table = new std::unordered_map<std::string_view, Binary>{
-      {"MulFunctor", arithmetic::multiply},
-      {"DivFunctor", arithmetic::divide},
-      {"div_trunc_kernel_cuda", divide_truncating},
-      {"div_floor_kernel_cuda", arithmetic::floor_divide},
-      {"fmod_kernel_cuda", arithmetic::modulo},
-      {"remainder_kernel_cuda", arithmetic::remainder},
-      {"maximum_kernel_cuda", arithmetic::maximum},
-      {"minimum_kernel_cuda", arithmetic::minimum},
-      {"logical_and_kernel_cuda", logical_and},
-      {"logical_or_kernel_cuda", logical_or},
-      {"logical_xor_kernel_cuda", logical_xor},
-      {"pow_tensor_tensor_kernel", arithmetic::power},
-      {"mse_kernel_cuda", squared_difference},
-      {"sigmoid_backward_kernel_cuda", sigmoid_backward},
-      {"tanh_backward_kernel_cuda", tanh_backward},
+struct BinaryFunction {
+  Binary evaluate;
+  Contrast contrast = Contrast::none;
+};
+
+const std::unordered_map<std::string_view, BinaryFunction>& binary_functions() {
+  static const auto* const table = new std::unordered_map<std::string_view, BinaryFunction>{
+      {"MulFunctor", {arithmetic::multiply, Contrast::product}},
+      {"DivFunctor", {arithmetic::divide}},
+      {"div_trunc_kernel_cuda", {divide_truncating}},
+      {"div_floor_kernel_cuda", {arithmetic::floor_divide}},
+      {"fmod_kernel_cuda", {arithmetic::modulo}},
+      {"remainder_kernel_cuda", {arithmetic::remainder}},
+      {"maximum_kernel_cuda", {arithmetic::maximum, Contrast::monotone}},
+      {"minimum_kernel_cuda", {arithmetic::minimum, Contrast::monotone}},
+      {"logical_and_kernel_cuda", {logical_and, Contrast::choice}},
+      {"logical_or_kernel_cuda", {logical_or, Contrast::choice}},
+      {"logical_xor_kernel_cuda", {logical_xor, Contrast::choice}},
+      {"pow_tensor_tensor_kernel", {arithmetic::power}},
+      {"mse_kernel_cuda", {squared_difference}},
+      {"sigmoid_backward_kernel_cuda", {sigmoid_backward}},
+      {"tanh_backward_kernel_cuda", {tanh_backward}},
   };
   return *table;
 }
@@ -104,6 +109,11 @@ Value floating_binary(std::string_view name, double a, double b) {
   if (name == "copysign_kernel_cuda" || name == "CopysignFunctor") return std::copysign(a, b);
   if (name == "fmax_kernel_cuda") return std::fmax(a, b);
   return std::fmin(a, b);
+}
+
+Contrast floating_contrast(std::string_view name) {
+  return name == "fmax_kernel_cuda" || name == "fmin_kernel_cuda" ? Contrast::monotone
+                                                                  : Contrast::none;
 }
 
 // --- Functions of one argument
@@ -249,6 +259,7 @@ using Combine = std::function<Value(const Value& a, const Value& b, const std::b
 struct Inner {
   Combine combine;
   std::size_t bytes = 1;
+  Contrast contrast = Contrast::none;
 };
 std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
   const Functor functor = functor_of(text);
@@ -260,7 +271,7 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
                                           .to_bool();
                    return Value{equal != not_equal};
                  },
-                 4};
+                 4, Contrast::equality};
   }
   if (functor.key == "threshold_kernel_impl") {
     return Inner{[type](const Value& x, const Value& other, const std::byte* state) {
@@ -272,7 +283,7 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
                               ? value
                               : other;
                  },
-                 closure_bytes({size_of(type), size_of(type)})};
+                 closure_bytes({size_of(type), size_of(type)}), Contrast::monotone};
   }
   const bool is_shift = functor.key == "lshift_kernel_cuda" || functor.key == "rshift_kernel_cuda";
   if (is_shift) {
@@ -283,27 +294,30 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
   }
   if (functor.key.starts_with("Bitwise")) {
     return Inner{[key = functor.key](const Value& a, const Value& b, const std::byte*) {
-      return bitwise(key, a, b);
-    }};
+                   return bitwise(key, a, b);
+                 },
+                 1, Contrast::bits};
   }
   if (functor.key == "MulFunctor" && type == ElementType::boolean) {
     return Inner{[](const Value& a, const Value& b, const std::byte*) {
-      return Value{a.to_bool() && b.to_bool()};
-    }};
+                   return Value{a.to_bool() && b.to_bool()};
+                 },
+                 1, Contrast::choice};
   }
   const auto found = binary_functions().find(functor.key);
   if (found != binary_functions().end()) {
-    return Inner{[type, f = found->second](const Value& a, const Value& b, const std::byte*) {
-      return f(type, a, b);
-    }};
+    return Inner{[type, f = found->second.evaluate](const Value& a, const Value& b,
+                                                    const std::byte*) { return f(type, a, b); },
+                 1, found->second.contrast};
   }
   for (const std::string_view key :
        {"atan2_kernel_cuda", "hypot_kernel_cuda", "copysign_kernel_cuda", "fmax_kernel_cuda",
         "fmin_kernel_cuda"}) {
     if (functor.key == key && is_floating(type)) {
       return Inner{[key](const Value& a, const Value& b, const std::byte*) {
-        return floating_binary(key, a.to_real(), b.to_real());
-      }};
+                     return floating_binary(key, a.to_real(), b.to_real());
+                   },
+                   1, floating_contrast(key)};
     }
   }
   return std::nullopt;
@@ -337,6 +351,7 @@ std::optional<ElementwiseFunction> wrapped(const Functor& functor) {
   if (!a_unary && !b_unary) {
     f.arguments = {*a, *b};
     f.state_bytes = inner->bytes;
+    f.contrast = inner->contrast;
     f.evaluate = [combine = std::move(inner->combine)](const Value* v, const std::byte* state) {
       return combine(v[0], v[1], state);
     };
@@ -345,6 +360,8 @@ std::optional<ElementwiseFunction> wrapped(const Functor& functor) {
   // {operation, scalar}: the scalar is stored in the operation's own type.
   const std::size_t scalar = aligned(inner->bytes, size_of(*type));
   f.arguments = {a_unary ? *b : *a};
+  // That a value equals the scalar is not found without knowing the scalar.
+  if (inner->contrast != Contrast::equality) f.contrast = inner->contrast;
   f.state_bytes = aligned(scalar + size_of(*type), inner->bytes >= 8 ? 8 : size_of(*type));
   f.evaluate = [combine = std::move(inner->combine), scalar, type = *type, a_unary](
                    const Value* v, const std::byte* state) {
@@ -392,6 +409,7 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     f.arguments = {*type, *type};
     f.result = ElementType::boolean;
     f.state_bytes = 4;
+    f.contrast = Contrast::monotone;
     f.evaluate = [compute](const Value* v, const std::byte* state) {
       const auto op = load(ElementType::int32, state).integer;  // OpType: GE, GT, LE, LT
       return lift(
@@ -425,8 +443,10 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   const ElementType compute = compute_type(type);
   const std::size_t scalar = size_of(compute);
   const int number = functor.path.back();
-  const auto made = [&](std::size_t state_bytes, Evaluate evaluate) {
+  const auto made = [&](std::size_t state_bytes, Evaluate evaluate,
+                        Contrast contrast = Contrast::none) {
     f.state_bytes = state_bytes;
+    f.contrast = contrast;
     f.evaluate = std::move(evaluate);
     return f;
   };
@@ -454,33 +474,37 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     }
     if (key == "compare_scalar_kernel") {
       f.result = ElementType::boolean;
-      return made(closure_bytes({4, size_of(type)}),
-                  [type, compute](const Value* v, const std::byte* state) {
-                    State scalars{state};
-                    const auto op = scalars.next(ElementType::int32).integer;
-                    const Value other = scalars.next(type);
-                    return lift(
-                        compute,
-                        [op](auto a, auto b) {
-                          return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
-                        },
-                        v[0], other);
-                  });
+      return made(
+          closure_bytes({4, size_of(type)}),
+          [type, compute](const Value* v, const std::byte* state) {
+            State scalars{state};
+            const auto op = scalars.next(ElementType::int32).integer;
+            const Value other = scalars.next(type);
+            return lift(
+                compute,
+                [op](auto a, auto b) {
+                  return op == 0 ? a >= b : op == 1 ? a > b : op == 2 ? a <= b : a < b;
+                },
+                v[0], other);
+          },
+          Contrast::monotone);
     }
     if (key == "launch_clamp_scalar") {
       // Captures: which limits there are (min, max, both), the first, the second.
-      return made(closure_bytes({4, scalar, scalar}),
-                  [compute](const Value* v, const std::byte* state) {
-                    State scalars{state};
-                    const auto limits = scalars.next(ElementType::int32).integer;
-                    const Value first = scalars.next(compute), second = scalars.next(compute);
-                    if (v[0].floating && std::isnan(v[0].real)) return v[0];
-                    const auto max = [](auto a, auto b) { return a > b ? a : b; };
-                    const auto min = [](auto a, auto b) { return a < b ? a : b; };
-                    if (limits == 0) return lift(compute, max, v[0], first);
-                    if (limits == 1) return lift(compute, min, v[0], first);
-                    return lift(compute, min, lift(compute, max, v[0], first), second);
-                  });
+      return made(
+          closure_bytes({4, scalar, scalar}),
+          [compute](const Value* v, const std::byte* state) {
+            State scalars{state};
+            const auto limits = scalars.next(ElementType::int32).integer;
+            const Value first = scalars.next(compute), second = scalars.next(compute);
+            if (v[0].floating && std::isnan(v[0].real)) return v[0];
+            const auto max = [](auto a, auto b) { return a > b ? a : b; };
+            const auto min = [](auto a, auto b) { return a < b ? a : b; };
+            if (limits == 0) return lift(compute, max, v[0], first);
+            if (limits == 1) return lift(compute, min, v[0], first);
+            return lift(compute, min, lift(compute, max, v[0], first), second);
+          },
+          Contrast::monotone);
     }
     if (key == "pow_tensor_scalar_kernel_impl") {
       const auto exponent_type =
@@ -585,11 +609,12 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
 
   if (f.arguments.size() == 2) {
     if (key == "masked_fill_kernel") {
-      f.condition = 1;
-      f.unused_if_true = 0;
-      return made(closure_bytes({size_of(type)}), [type](const Value* v, const std::byte* state) {
-        return v[1].to_bool() ? load(type, state) : v[0];
-      });
+      return made(
+          closure_bytes({size_of(type)}),
+          [type](const Value* v, const std::byte* state) {
+            return v[1].to_bool() ? load(type, state) : v[0];
+          },
+          Contrast::choice);
     }
     if (key == "lerp_scalar_kernel") {
       return made(closure_bytes({scalar}), [compute](const Value* v, const std::byte* state) {
@@ -604,16 +629,22 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
       });
     }
     if (const auto found = binary_functions().find(key); found != binary_functions().end()) {
-      return made(1, [compute, g = found->second](const Value* v, const std::byte*) {
-        return g(compute, v[0], v[1]);
-      });
+      return made(
+          1,
+          [compute, g = found->second.evaluate](const Value* v, const std::byte*) {
+            return g(compute, v[0], v[1]);
+          },
+          found->second.contrast);
     }
     for (const std::string_view name :
          {"atan2_kernel_cuda", "hypot_kernel_cuda", "fmax_kernel_cuda", "fmin_kernel_cuda"}) {
       if (key == name && is_floating(type)) {
-        return made(1, [name](const Value* v, const std::byte*) {
-          return floating_binary(name, v[0].to_real(), v[1].to_real());
-        });
+        return made(
+            1,
+            [name](const Value* v, const std::byte*) {
+              return floating_binary(name, v[0].to_real(), v[1].to_real());
+            },
+            floating_contrast(name));
       }
     }
     return std::nullopt;
@@ -622,22 +653,24 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   if (f.arguments.size() == 3) {
     if (key == "where_kernel_impl") {
       f.result = f.arguments[1];
-      f.condition = 0;
-      f.unused_if_true = 2;
-      f.unused_if_false = 1;
-      return made(1, [](const Value* v, const std::byte*) { return v[0].to_bool() ? v[1] : v[2]; });
+      return made(
+          1, [](const Value* v, const std::byte*) { return v[0].to_bool() ? v[1] : v[2]; },
+          Contrast::choice);
     }
     if (key == "clamp_kernel_impl") {
-      return made(1, [compute](const Value* v, const std::byte*) {
-        for (int i = 0; i < 3; ++i) {
-          if (v[i].floating && std::isnan(v[i].real)) return v[i];
-        }
-        return lift(
-            compute, [](auto a, auto b) { return a < b ? a : b; },
-            lift(
-                compute, [](auto a, auto b) { return a > b ? a : b; }, v[0], v[1]),
-            v[2]);
-      });
+      return made(
+          1,
+          [compute](const Value* v, const std::byte*) {
+            for (int i = 0; i < 3; ++i) {
+              if (v[i].floating && std::isnan(v[i].real)) return v[i];
+            }
+            return lift(
+                compute, [](auto a, auto b) { return a < b ? a : b; },
+                lift(
+                    compute, [](auto a, auto b) { return a > b ? a : b; }, v[0], v[1]),
+                v[2]);
+          },
+          Contrast::monotone);
     }
     if (key == "lerp_tensor_kernel") {
       return made(1, [compute](const Value* v, const std::byte*) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/contrast.hpp"
 #include "rank/element_type.hpp"
 
 #include <cstddef>
@@ -16,14 +17,11 @@ struct ElementwiseFunction {
   std::vector<ElementType> arguments;
   ElementType result{};
   std::size_t state_bytes = 1;  ///< size of the functor: an empty class has one byte
-  /// @param values  one for each argument, known.
+  /// @param values  one for each argument.
   /// @param state   the functor's bytes: its scalars.
   std::function<Value(const Value* values, const std::byte* state)> evaluate;
-  /// For functions that choose between arguments ("where"): the index of the argument that decides,
-  /// and whose value may make others irrelevant. -1 = every argument matters.
-  int condition = -1;
-  /// With a condition: the argument that is not used when the condition is this value.
-  int unused_if_true = -1, unused_if_false = -1;
+  /// How to find out whether the known arguments decide the result alone.
+  Contrast contrast = Contrast::none;
 };
 
 /// @param functor  e.g. "at::native::CUDAFunctor_add<float>" or a lambda's full name.

@@ -50,6 +50,7 @@ struct Operand {
   std::size_t extent = 0;  ///< bytes from `address` within which it reads or writes
   bool read = false;
   bool written = false;
+  std::optional<ElementType> type{};  ///< of what is written, where it is known
 };
 
 /// An operand's bytes while its kernel is executed. Writes take effect when the kernel is done.
@@ -69,7 +70,7 @@ class Image {
   void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Writes what was stored back to device memory.
-  void commit(std::byte* address) const;
+  void commit(std::byte* address, const Writer& writer) const;
 
  private:
   enum class State : std::uint8_t { unknown, known, stored_unknown, stored_known };
@@ -89,8 +90,12 @@ struct Effect {
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty.
   bool independent = false;
-  /// Nothing of the result is known unless something of every operand that is read is.
-  bool needs_every_input = false;
+  /// Of which operands that are read something must be known for anything of the result to be.
+  enum class Needs : std::uint8_t { nothing, some_input, every_input } needs = Needs::some_input;
+  /// The kernel is not read: what its operands' first bytes point to may be written, too.
+  bool follows_pointers = false;
+  /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
+  std::vector<std::byte> repeated;
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = small_bytes;
@@ -99,8 +104,8 @@ struct Effect {
 };
 
 /// Makes it happen: executes the kernel if its operands are small, else makes what it writes
-/// unknown.
-void apply(const Effect& effect);
+/// unknown. `kernel`: its name, for those who read that.
+void apply(const Effect& effect, const char* kernel = nullptr);
 
 /// What a kernel means, read once from its name.
 class Meaning {

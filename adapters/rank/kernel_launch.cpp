@@ -86,15 +86,30 @@ bool may_be_written(std::string_view parameter_type) {
   return !parameter_type.ends_with("const*") && !parameter_type.ends_with("const*&");
 }
 
+/// The element type behind "float const*"; nullopt for pointers to pointers, structs and void.
+std::optional<ElementType> pointee(std::string_view parameter_type) {
+  if (!parameter_type.ends_with('*')) return std::nullopt;
+  parameter_type.remove_suffix(1);
+  if (parameter_type.ends_with(" const")) parameter_type.remove_suffix(6);
+  return element_type_named(parameter_type);
+}
+
 /// What an unknown kernel may write: from each device address in its parameters to the end of the
-/// allocation, except through pointers to const.
+/// allocation, except through pointers to const, and what pointers that lie there lead to.
 Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) {
   Effect effect;
+  effect.follows_pointers = true;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
-    const bool whole_pointer = arguments.sizes[p] == sizeof(void*);
-    if (whole_pointer && p < reading.parts.parameters.size() &&
-        !may_be_written(reading.parts.parameters[p])) {
-      continue;
+    bool written = true, holds_pointers = true;
+    std::optional<ElementType> type;
+    if (arguments.sizes[p] == sizeof(void*) && p < reading.parts.parameters.size()) {
+      const std::string_view parameter = reading.parts.parameters[p];
+      type = pointee(parameter);
+      written = may_be_written(parameter);
+      // Bytes and 64-bit integers may be addresses; other numbers are not.
+      holds_pointers =
+          !type || size_of(*type) == 1 || (size_of(*type) == sizeof(void*) && !is_floating(*type));
+      if (!written && !holds_pointers) continue;
     }
     for (std::size_t offset = 0; offset + sizeof(void*) <= arguments.sizes[p];
          offset += sizeof(void*)) {
@@ -102,7 +117,8 @@ Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) 
       const auto allocation = allocation_of(address);
       if (!allocation) continue;
       const auto before = static_cast<std::size_t>(address - allocation->base);
-      effect.operands.push_back({address, allocation->size - before, false, true});
+      effect.operands.push_back(
+          {address, allocation->size - before, holds_pointers, written, type});
     }
   }
   return effect;
@@ -172,7 +188,8 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     count("unread_kernels");
   }
   launch(stream, query_of(reading, shape, *effect));
-  data::enqueue(stream, [effect = std::move(*effect)] { apply(effect); });
+  data::enqueue(
+      stream, [effect = std::move(*effect), name = reading.name.c_str()] { apply(effect, name); });
 }
 
 }  // namespace phantora::rank

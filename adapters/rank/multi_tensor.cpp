@@ -472,38 +472,38 @@ std::unique_ptr<Meaning> cleanup(const TemplateName& kernel) {
   const std::size_t kind =
       maximum ? 2 : number(kernel.arguments[1].substr(kernel.arguments[1].find(')') + 1));
   const bool root = !maximum && kernel.arguments[3] == "true";
-  return meaning(
-      [=, type = *type, partial = *partial](const Arguments& arguments) -> std::optional<Effect> {
-        const std::size_t tensors = arguments.shape.grid.x;
-        const std::size_t chunks = arguments.get<std::uint32_t>(2);
-        if (arguments.bytes(1).size() < tensors * 8) return std::nullopt;
-        Effect effect;
-        effect.operands.push_back(
-            {arguments.pointer(0), tensors * chunks * size_of(partial), true, false});
-        for (std::size_t t = 0; t < tensors; ++t) {
-          effect.operands.push_back({arguments.pointer(1, 8 * t), size_of(type), false, true});
-        }
-        effect.bytes = static_cast<double>(tensors * (chunks * size_of(partial) + size_of(type)));
-        effect.features.emplace_back("numel", static_cast<double>(tensors * chunks));
-        effect.compute = [=](std::span<Image> images) {
-          for (std::size_t t = 0; t < tensors; ++t) {
-            std::optional<Value> result = Value{};
-            double sum = maximum ? -HUGE_VAL : 0;
-            for (std::size_t c = 0; c < chunks && result; ++c) {
-              const auto value = images[0].load((t * chunks + c) * size_of(partial), partial);
-              if (!value) {
-                result.reset();
-                break;
-              }
-              const double x = value->to_real();
-              sum = kind == 2 ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
-            }
-            if (result) result = Value{kind == 1 && root ? std::sqrt(sum) : sum};
-            images[1 + t].store(0, type, result);
+  return meaning([=, type = *type,
+                  partial = *partial](const Arguments& arguments) -> std::optional<Effect> {
+    const std::size_t tensors = arguments.shape.grid.x;
+    const std::size_t chunks = arguments.get<std::uint32_t>(2);
+    if (arguments.bytes(1).size() < tensors * 8) return std::nullopt;
+    Effect effect;
+    effect.operands.push_back(
+        {arguments.pointer(0), tensors * chunks * size_of(partial), true, false});
+    for (std::size_t t = 0; t < tensors; ++t) {
+      effect.operands.push_back({arguments.pointer(1, 8 * t), size_of(type), false, true, type});
+    }
+    effect.bytes = static_cast<double>(tensors * (chunks * size_of(partial) + size_of(type)));
+    effect.features.emplace_back("numel", static_cast<double>(tensors * chunks));
+    effect.compute = [=](std::span<Image> images) {
+      for (std::size_t t = 0; t < tensors; ++t) {
+        std::optional<Value> result = Value{};
+        double sum = maximum ? -HUGE_VAL : 0;
+        for (std::size_t c = 0; c < chunks && result; ++c) {
+          const auto value = images[0].load((t * chunks + c) * size_of(partial), partial);
+          if (!value) {
+            result.reset();
+            break;
           }
-        };
-        return effect;
-      });
+          const double x = value->to_real();
+          sum = kind == 2 ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
+        }
+        if (result) result = Value{kind == 1 && root ? std::sqrt(sum) : sum};
+        images[1 + t].store(0, type, result);
+      }
+    };
+    return effect;
+  });
 }
 
 /// amp_update_scale_cuda_kernel(scale, growth tracker, found_inf, growth, backoff, interval)

@@ -1,3 +1,4 @@
+#include "rank/contrast.hpp"
 #include "rank/device_memory.hpp"
 #include "rank/kernel_effect.hpp"
 #include "rank/offset_calculator.hpp"
@@ -107,6 +108,29 @@ std::optional<Operation> operation(std::string_view text, ElementType input, Ele
 bool has_index(Kind kind) {
   return kind == Kind::max_with_index || kind == Kind::min_with_index || kind == Kind::arg_max ||
          kind == Kind::arg_min;
+}
+
+/// Whether the known inputs can decide the result alone: all with a known false, a maximum with a
+/// known NaN. In these reductions the result moves with each input in one direction, so that it is
+/// enough to try the same contrasting value for all unknown inputs at once.
+Contrast contrast(Kind kind) {
+  switch (kind) {
+    case Kind::all:
+    case Kind::any:
+      return Contrast::choice;
+    case Kind::product:
+      return Contrast::product;
+    case Kind::maximum:
+    case Kind::minimum:
+    case Kind::min_max:
+    case Kind::max_with_index:
+    case Kind::min_with_index:
+    case Kind::arg_max:
+    case Kind::arg_min:
+      return Contrast::monotone;
+    default:
+      return Contrast::none;
+  }
 }
 
 /// Folds one output's inputs, in the accumulator's type.
@@ -334,11 +358,11 @@ class TensorReduction final : public Meaning {
     // The calculator's strides are those of the first output.
     const std::size_t first_extent = output.last(0) + size_of(first_type);
     effect.operands.push_back({source, read_extent, true, false});
-    effect.operands.push_back({first, first_extent, accumulate, true});
+    effect.operands.push_back({first, first_extent, accumulate, true, first_type});
     if (output_count > 1 && second != nullptr) {
       effect.operands.push_back(
           {second, output.last(0) / out_size * size_of(second_type) + size_of(second_type),
-           accumulate, true});
+           accumulate, true, second_type});
     }
     const bool one_pass = partial == nullptr;
     if (partial != nullptr) effect.operands.push_back({partial, first_extent * 2, true, true});
@@ -360,29 +384,47 @@ class TensorReduction final : public Meaning {
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
     const auto state = arguments.bytes(0).first(at->config);
-    effect.compute = [op = *operation_, input, output, inputs, outputs, first_type, second_type,
-                      base_index, out_size, in_type = input_, output_count,
-                      state = std::vector<std::byte>{state.begin(), state.end()}](
-                         std::span<Image> images) {
-      for (std::uint32_t o = 0; o < outputs; ++o) {
-        Fold fold{op, state};
-        bool known = true;
-        const std::size_t base = output.offset(o, 1);
-        for (std::uint32_t i = 0; i < inputs && known; ++i) {
-          const auto value = images[0].load(base + input.offset(i, 0), in_type);
-          known = value.has_value();
-          if (known) fold.add(*value, i + base_index);
-        }
-        const std::size_t to = output.offset(o, 0);
-        const auto result = [&](const Value& value) {
-          return known ? std::optional{value} : std::nullopt;
+    effect.compute =
+        [op = *operation_, input, output, inputs, outputs, first_type, second_type, base_index,
+         out_size, in_type = input_, output_count,
+         state = std::vector<std::byte>{state.begin(), state.end()}](std::span<Image> images) {
+          for (std::uint32_t o = 0; o < outputs; ++o) {
+            const std::size_t base = output.offset(o, 1);
+            const auto load = [&](std::uint32_t i) {
+              return images[0].load(base + input.offset(i, 0), in_type);
+            };
+            bool all = true;
+            for (std::uint32_t i = 0; i < inputs && all; ++i) all = load(i).has_value();
+            std::vector<Value> tries = {Value{}};  // nothing to stand for
+            if (!all) tries = contrasting(contrast(op.kind), in_type, {});
+            std::optional<Value> first, second;
+            for (std::size_t t = 0; t < tries.size() && (t == 0 || first || second); ++t) {
+              Fold fold{op, state};
+              for (std::uint32_t i = 0; i < inputs; ++i) {
+                fold.add(load(i).value_or(tries[t]), i + base_index);
+              }
+              if (t == 0) {
+                first = fold.first();
+                second = fold.second();
+              } else {
+                if (first && !same_result(*first, fold.first())) first.reset();
+                if (second && !same_result(*second, fold.second())) second.reset();
+              }
+            }
+            // Which of several unknown inputs is the greatest is never decided.
+            if (!all && has_index(op.kind)) {
+              auto& index = first_type == ElementType::int64 && output_count == 1 ? first : second;
+              const bool of_known =
+                  index && load(static_cast<std::uint32_t>(index->integer - base_index));
+              if (!of_known) index.reset();
+            }
+            const std::size_t to = output.offset(o, 0);
+            images[1].store(to, first_type, first);
+            if (output_count > 1) {
+              images[2].store(to / out_size * size_of(second_type), second_type, second);
+            }
+          }
         };
-        images[1].store(to, first_type, result(fold.first()));
-        if (output_count > 1) {
-          images[2].store(to / out_size * size_of(second_type), second_type, result(fold.second()));
-        }
-      }
-    };
     return effect;
   }
 

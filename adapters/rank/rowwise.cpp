@@ -45,7 +45,7 @@ Effect softmax(const Softmax& s, std::byte* output, std::byte* input) {
   const std::size_t count = s.rows * s.columns;
   Effect effect;
   effect.operands = {{input, count * size_of(s.in), true, false},
-                     {output, count * size_of(s.out), false, true}};
+                     {output, count * size_of(s.out), false, true, s.out}};
   effect.bytes = static_cast<double>(count * (size_of(s.in) + size_of(s.out)));
   rows_and_columns(effect, s.rows, s.columns);
   effect.compute = [s](std::span<Image> images) {
@@ -201,8 +201,8 @@ std::unique_ptr<Meaning> nll_loss(const TemplateName& kernel, bool matrix) {
     const bool mean = a.get<std::uint8_t>(5) != 0;
     const bool weighted = a.pointer(4) != nullptr;
     Effect effect;
-    effect.operands = {{a.pointer(0), size_of(type), false, true},
-                       {a.pointer(1), size_of(type), false, true},
+    effect.operands = {{a.pointer(0), size_of(type), false, true, type},
+                       {a.pointer(1), size_of(type), false, true, type},
                        {a.pointer(2), rows * columns * size_of(type), true, false},
                        {a.pointer(3), rows * size_of(index), true, false}};
     if (weighted) effect.operands.push_back({a.pointer(4), classes * size_of(type), true, false});
