@@ -18,6 +18,119 @@ class SmallValues(JobTest):
                 self.assertEqual(ours[name], value, name)
 
 
+class UnknownValues(JobTest):
+    """Large tensors are not computed: control flow ends as on a GPU, and the user is told."""
+
+    GENERATE = """
+        import torch
+        torch.manual_seed(0)
+        vocabulary, width, new, end = 32000, 64, 6, 2
+        model = torch.nn.Sequential(torch.nn.Embedding(vocabulary, width),
+                                    torch.nn.Linear(width, vocabulary)).cuda()
+        def generate(sample, with_end):
+            tokens = torch.randint(3, vocabulary, (2, 4), device="cuda")
+            prompt = tokens.tolist()
+            unfinished = torch.ones(2, dtype=torch.long, device="cuda")
+            steps = 0
+            with torch.no_grad():
+                while not unfinished.max() == 0:  # as transformers asks
+                    logits = model(tokens)[:, -1]
+                    token = (torch.multinomial(logits.softmax(-1), 1).squeeze(1) if sample
+                             else logits.argmax(-1))
+                    tokens = torch.cat([tokens, token[:, None]], 1)
+                    steps += 1
+                    done = torch.full((2,), tokens.shape[1] >= 4 + new, device="cuda")
+                    if with_end:
+                        done = done | torch.isin(token, torch.tensor([end], device="cuda"))
+                    unfinished = unfinished & ~done
+            print("steps", steps, tokens[:, :4].tolist() == prompt, flush=True)
+        for sample in (False, True):
+            for with_end in (False, True):
+                generate(sample, with_end)
+        """
+
+    def test_generation_ends_at_its_length(self):
+        job = self.run_python(self.GENERATE, torch=True, cluster="h200:1x1")
+        steps = [line for line in job.out.splitlines() if line.startswith("steps")]
+        self.assertEqual(steps, ["steps 6 True"] * 4, job.text())
+        # With an end token each step asks, and nobody knows. Told once, with the line.
+        told = [line for line in job.err.splitlines() if "not computed" in line]
+        self.assertEqual(len(told), 1, job.text())
+        self.assertRegex(told[0], r"^phantora: program\.py:\d+ reads 1 bytes that are not computed "
+                                  r"\(last written by vectorized_elementwise_kernel\); it sees zeros$")
+        line = int(told[0].split(":")[2].split()[0])
+        source = (self.directory / "program.py").read_text().splitlines()
+        self.assertIn("unfinished.max()", source[line - 1])
+
+    def test_places_are_told_once_and_only_a_few(self):
+        job = self.run_python(
+            """
+            import torch
+            loss = torch.randn(1 << 20, device="cuda").mean()
+            def read(x):
+                return x.item()
+            for i in range(30):
+                read(loss)
+            a = loss.item()
+            b = loss.item()
+            c = loss.item()
+            d = loss.item()
+            e = loss.item()
+            f = float(torch.zeros(3, device="cuda").sum())  # known
+            print(a, f)
+            """, torch=True, cluster="h200:1x2")
+        told = [line for line in job.err.splitlines() if "not computed" in line]
+        places = [int(line.split(":")[2].split()[0]) for line in told]
+        source = (self.directory / "program.py").read_text().splitlines()
+        first = source.index("    return x.item()") + 1
+        self.assertEqual(places[0], first, job.text())
+        # By one of two ranks, five in all; the last says that there may be more.
+        self.assertEqual(places[1:], [first + 3 + i for i in range(4)], job.text())
+        self.assertIn("only counted (unknown_reads)", told[-1])
+
+    def test_a_sum_with_an_unknown_operand_is_unknown(self):
+        job = self.run_python(
+            """
+            import os, torch, torch.distributed as dist
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+            dist.init_process_group("nccl", device_id=device)
+            total = torch.randn(4, 1 << 18, device="cuda").exp().sum(1)
+            dist.all_reduce(total)
+            flags = torch.tensor([1.0, 2.0], device="cuda")
+            dist.all_reduce(flags)
+            print("log", torch.log(total).tolist(), flags.tolist(), flush=True)
+            dist.destroy_process_group()
+            """, torch=True)
+        lines = [line for line in job.out.splitlines() if line.startswith("log")]
+        self.assertEqual(lines, ["log [0.0, 0.0, 0.0, 0.0] [2.0, 4.0]"] * 2, job.text())
+
+    def test_what_the_host_reads_instead_can_be_chosen(self):
+        program = """
+            import torch
+            loss = torch.randn(1 << 20, device="cuda")
+            count = (loss > 0).sum()
+            half = loss.bfloat16().mean()
+            mean = loss.mean()
+            # Read before Python frees and reuses anything.
+            print("values", mean.item(), half.item(), count.item(), mean.item(), flush=True)
+            """
+        def values(option):
+            job = self.run_python(program, torch=True, cluster="h200:1x1",
+                                  options=["--unknown", option])
+            line = next(line for line in job.out.splitlines() if line.startswith("values"))
+            return [float(word) for word in line.split()[1:]]
+        self.assertEqual(values("0"), [0, 0, 0, 0])
+        self.assertEqual(values("1"), [1, 1, 1, 1])
+        first, again = values("normal"), values("normal")
+        self.assertEqual(first, again)
+        self.assertEqual(first[0], first[3])
+        self.assertNotEqual(first[0], 0)
+        self.assertNotEqual(first[0], first[1])
+        self.assertTrue(all(abs(x) < 6 for x in first), first)
+        self.assertEqual(first[2], 0)  # an integer
+
+
 class DistributedValues(JobTest):
     """Two ranks: object collectives, reductions, GradScaler with an infinite gradient, clipping."""
 
