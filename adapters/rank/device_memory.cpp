@@ -7,6 +7,7 @@
 
 #include <phantora/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -229,13 +230,15 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
       return true;
     }
   }
-  if (fills_unknown()) {
+  const auto* unknown = static_cast<const std::byte*>(device_source);
+  if (bytes <= small_bytes || fills_unknown()) {
     std::vector<std::uint8_t> mask(bytes);
     auto* const destination = static_cast<std::byte*>(host_destination);
     read_with_mask(destination, mask.data(), device_source, bytes);
+    unknown += std::find(mask.begin(), mask.end(), 0) - mask.begin();
     fill_unknown(destination, device_source, mask);
   }
-  tell_unknown_read(device_source, bytes);
+  tell_unknown_read(unknown, bytes);
   return false;
 }
 

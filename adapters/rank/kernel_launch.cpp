@@ -76,6 +76,7 @@ struct KernelReading {
   std::unique_ptr<Meaning> meaning;
   mutable std::mutex mutex;
   mutable std::map<QueryKey, QueryId> queries;
+  std::string counter;  ///< of its launches while nobody can read them; empty: not counted apart
 };
 
 namespace {
@@ -124,6 +125,11 @@ Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) 
   return effect;
 }
 
+/// Kernels without a meaning that were launched, and how many of them have a counter of their own:
+/// enough to say what a program is made of, few enough for a report.
+int unread_kernels = 0;
+constexpr int counted_apart = 32;
+
 const KernelReading& reading_of(const Kernel& kernel) {
   if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
   const std::scoped_lock lock{reading_mutex()};
@@ -146,6 +152,9 @@ const KernelReading& reading_of(const Kernel& kernel) {
   for (const Reader read : readers) {
     reading->meaning = read(reading->parts, reading->kernel_resources);
     if (reading->meaning) break;
+  }
+  if (!reading->meaning && ++unread_kernels <= counted_apart) {
+    reading->counter = "unread_kernel " + std::string{reading->parts.kernel.name};
   }
   const_cast<Kernel&>(kernel).reading.store(reading, std::memory_order_release);
   return *reading;
@@ -186,6 +195,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   if (!effect) {
     effect = unknown_effect(reading, arguments);
     count("unread_kernels");
+    if (!reading.counter.empty()) count(reading.counter.c_str());
   }
   launch(stream, query_of(reading, shape, *effect));
   data::enqueue(

@@ -232,7 +232,7 @@ void fill_unknown(std::byte* destination, const void* device_source,
                   std::span<const std::uint8_t> mask) {
   const auto first =
       static_cast<std::size_t>(std::find(mask.begin(), mask.end(), 0) - mask.begin());
-  if (first == mask.size()) return;
+  if (first == mask.size() || !fills_unknown()) return;
   const auto address = reinterpret_cast<std::uint64_t>(device_source);
   const auto type = last_writer(static_cast<const std::byte*>(device_source) + first).type;
   const bool ones = filler() == "1";
@@ -249,13 +249,13 @@ void fill_unknown(std::byte* destination, const void* device_source,
   }
 }
 
-void tell_unknown_read(const void* device_source, std::size_t bytes) {
+void tell_unknown_read(const void* unknown, std::size_t bytes) {
   count("unknown_reads");
   if (!tells()) return;
   static std::atomic<int> looked_for{0};
   if (looked_for.load(std::memory_order_relaxed) >= most_looked_for) return;
   looked_for.fetch_add(1, std::memory_order_relaxed);
-  const Read read{bytes, last_writer(device_source)};
+  const Read read{bytes, last_writer(unknown)};
   const Python& py = python();
   if (py.complete && py.is_initialized() != 0) {
     // This thread may not hold the interpreter's lock, and must not wait for it. Pending calls are

@@ -21,6 +21,7 @@ bool fills_unknown();
 
 /// Counts the read, and says on stderr where the program read what ("train.py:33"): the first
 /// places only, and by rank 0 only, since ranks are alike.
-void tell_unknown_read(const void* device_source, std::size_t bytes);
+/// @param unknown  the first unknown byte of the range
+void tell_unknown_read(const void* unknown, std::size_t bytes);
 
 }  // namespace phantora::rank
