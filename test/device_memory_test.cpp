@@ -218,6 +218,22 @@ TEST(SparseBytes, LongFillsCostNothing) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(back[i], element[(i + 3) % 4]) << i;
 }
 
+TEST(DeviceMemory, NoRangeEndsBeyondItsWindow) {
+  auto* p = bytes_at(allocate(0, 4096));
+  auto* other = bytes_at(allocate(1, 4096));
+  fill(p, 1, 4096);
+  fill(other, 2, 4096);
+  const std::byte three{3};
+  fill(p + 1024, {&three, 1}, ~std::size_t{0});
+  EXPECT_TRUE(known(p, 4096));
+  forget(p + 2048, ~std::size_t{0});
+  EXPECT_TRUE(known(p, 2048));
+  EXPECT_FALSE(known(p + 2048, 1));
+  EXPECT_TRUE(known(other, 4096));  // in the next device's window
+  deallocate(p);
+  deallocate(other);
+}
+
 TEST(Copies, MemsetsOfAnySizeAndUniformCopiesAreKept) {
   Stream& stream = legacy_stream(0);
   const std::size_t size = 64 * MiB;

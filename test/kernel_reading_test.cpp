@@ -582,6 +582,41 @@ TEST(KernelEffect, UnreadKernelsWriteThroughTables) {
   for (auto* p : {table, data, other}) deallocate(p);
 }
 
+// What lies behind an output of a kernel that is described and not computed stays known.
+TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
+  const std::string name =
+      "void at::native::mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>(unsigned int*, "
+      "short*, unsigned int*, unsigned int*, unsigned int, int, bool, unsigned int*, float*, "
+      "unsigned int*, unsigned int*, unsigned int)";
+  const Signature parts = signature(name);
+  const auto meaning = read_block_top_k(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  auto* memory = static_cast<std::byte*>(allocate(0, 8192));
+  fill(memory, 1, 8192);
+  Launched launch;
+  for (int i = 0; i < 4; ++i) launch.add(memory + 4096 + 512 * i);  // inputs
+  launch.add(std::uint32_t{3});                                     // blocks per slice
+  launch.add(24);
+  launch.add(true);
+  for (int i = 0; i < 4; ++i) launch.add(memory + 512 * i);
+  launch.add(std::uint32_t{6});  // blocks
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{6, 1, 1}, {256, 1, 1}, 0}});
+  ASSERT_TRUE(effect);
+  apply(*effect);
+  const std::size_t written[] = {6 * 4, 2 * 4, 2 * 4, 2 * 4};
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t at = 0; at < 512; ++at) {
+      ASSERT_EQ(known(memory + 512 * i + at, 1), at >= written[i]) << i << " " << at;
+    }
+  }
+  EXPECT_TRUE(known(memory + 2048, 8192 - 2048));
+  launch.sizes[8] = 4;  // not a pointer: the kernel is not what its name says
+  EXPECT_FALSE(
+      meaning->effect({launch.pointers.data(), launch.sizes, {{6, 1, 1}, {256, 1, 1}, 0}}));
+  deallocate(memory);
+}
+
 TEST(LastWriter, IsFoundThroughCopies) {
   auto* memory = static_cast<std::byte*>(allocate(0, 4096));
   forget(memory, 64, {.name = "first", .type = ElementType::float32});

@@ -76,8 +76,8 @@ std::optional<Value> decided(Contrast contrast, std::span<const ElementType> typ
   std::vector<Value> values(arguments.size());
   std::vector<std::vector<Value>> tries(arguments.size());
   for (std::size_t a = 0; a < arguments.size(); ++a) {
-    tries[a] = arguments[a] ? std::vector{*arguments[a]}
-                            : contrasting(contrast, types[a], arguments);
+    tries[a] =
+        arguments[a] ? std::vector{*arguments[a]} : contrasting(contrast, types[a], arguments);
     values[a] = tries[a].front();
   }
   const Value first = function(values.data());

@@ -92,6 +92,12 @@ int device_of(const void* address) {
   return static_cast<int>((address_of(address) - first_window) / window_bytes);
 }
 
+/// Sizes come from kernels' parameters, which may be misread: no range ends beyond its window.
+std::size_t within_window(const void* address, std::size_t bytes) {
+  return std::min<std::uint64_t>(
+      bytes, window_bytes - (address_of(address) - first_window) % window_bytes);
+}
+
 /// Of all windows, in whole pages.
 std::size_t known_bytes() {
   Memory& all = memory();
@@ -251,12 +257,14 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
 }
 
 bool known(const void* device_address, std::size_t bytes) {
+  bytes = within_window(device_address, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
 }
 
 bool may_know(const void* device_address, std::size_t bytes) {
+  bytes = within_window(device_address, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
@@ -298,6 +306,7 @@ void write_from_host(void* device_destination, const void* host_source, std::siz
 }
 
 void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes) {
+  bytes = within_window(device_destination, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
@@ -319,6 +328,7 @@ void copy(void* destination, const void* source, std::size_t bytes) {
 }
 
 void forget(void* device_address, std::size_t bytes, const Writer& writer) {
+  bytes = within_window(device_address, bytes);
   {
     Memory& all = memory();
     const std::scoped_lock lock{all.mutex};

@@ -149,6 +149,7 @@ std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const Kerne
 std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_block_top_k(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
 

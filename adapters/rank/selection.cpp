@@ -2,6 +2,7 @@
 #include "rank/device_memory.hpp"
 #include "rank/input_iterator.hpp"
 #include "rank/kernel_effect.hpp"
+#include "rank/tensor_info.hpp"
 
 /// cub's selections and reductions, and what PyTorch builds of them: nonzero, masked_select,
 /// unique.
@@ -121,6 +122,49 @@ std::unique_ptr<Meaning> scan_init() {
   });
 }
 
+/// Bytes behind "unsigned int*"; 0 if unknown.
+std::size_t pointed_to(const Signature& signature, std::size_t parameter) {
+  if (parameter >= signature.parameters.size()) return 0;
+  std::string_view type = signature.parameters[parameter];
+  if (!type.ends_with('*')) return 0;
+  type.remove_suffix(1);
+  // Of an iterator over block numbers, the keys: as wide as its value.
+  if (type.find("iterator_traits<") != std::string_view::npos) return sizeof(std::uint64_t);
+  return moved_bytes(type);
+}
+
+/// DeviceScanByKeyInitKernel(states, keys, keys before each tile, items of a tile, tiles)
+std::unique_ptr<Meaning> scan_by_key_init(const Signature& signature) {
+  const std::size_t key = pointed_to(signature, 2);
+  if (key == 0) return nullptr;
+  return meaning([key](const Arguments& arguments) -> std::optional<Effect> {
+    const std::size_t tiles = arguments.get<std::uint32_t>(4);
+    Effect effect;
+    effect.operands.push_back({arguments.pointer(2), tiles * key, false, true});
+    forget_tile_states(effect, arguments, 0, tiles);
+    return effect;
+  });
+}
+
+/// DeviceScanByKeyKernel(keys, keys before each tile, in, out, states, first tile, equality,
+/// operator, initial, count): sums within runs of equal keys. Described, not computed.
+std::unique_ptr<Meaning> scan_by_key(const Signature& signature) {
+  const std::size_t in = pointed_to(signature, 2), out = pointed_to(signature, 3);
+  if (in == 0 || out == 0) return nullptr;
+  return meaning([in, out](const Arguments& arguments) -> std::optional<Effect> {
+    const std::size_t last = arguments.sizes.size() - 1;
+    const std::size_t count = arguments.bytes(last).size() == 4 ? arguments.get<std::uint32_t>(last)
+                                                                : arguments.get<std::size_t>(last);
+    Effect effect;
+    effect.operands = {{arguments.pointer(2), count * in, true, false},
+                       {arguments.pointer(3), count * out, false, true}};
+    effect.bytes = static_cast<double>(count * (in + out));
+    effect.features.emplace_back("numel", static_cast<double>(count));
+    forget_tile_states(effect, arguments, 4, arguments.shape.grid.x);
+    return effect;
+  });
+}
+
 /// DeviceSelectSweepKernel<policy, in, flags, out, selected, states, operator, equality, ...>(in,
 /// flags, out, selected, states, operator, equality, count, tiles, ...): keeps what is flagged, or
 /// the first of equal neighbours.
@@ -234,6 +278,8 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
   if (name == "DeviceCompactInitKernel" && !kernel.arguments.empty()) return compact_init(kernel);
   if (name == "DeviceScanInitKernel") return scan_init();
   if (name == "DeviceSelectSweepKernel") return select(kernel);
+  if (name == "DeviceScanByKeyInitKernel") return scan_by_key_init(signature);
+  if (name == "DeviceScanByKeyKernel") return scan_by_key(signature);
   if (name == "write_indices") return write_indices();
   return nullptr;
 }

@@ -6,6 +6,7 @@ set(sources
   arithmetic.cpp
   attention.cpp
   batch_norm.cpp
+  block_top_k.cpp
   concatenation.cpp
   contrast.cpp
   copies.cpp
