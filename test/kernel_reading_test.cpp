@@ -4,8 +4,10 @@
 #include "rank/elementwise_function.hpp"
 #include "rank/fat_binary.hpp"
 #include "rank/kernel_effect.hpp"
+#include "rank/kernel_launch.hpp"
 #include "rank/kernel_name.hpp"
 #include "rank/philox.hpp"
+#include "rank_fakes.hpp"
 
 #include <array>
 #include <cmath>
@@ -615,6 +617,55 @@ TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
   EXPECT_FALSE(
       meaning->effect({launch.pointers.data(), launch.sizes, {{6, 1, 1}, {256, 1, 1}, 0}}));
   deallocate(memory);
+}
+
+TEST(KernelLaunch, KernelsThatNobodyReadsMakeUnknownWhatTheyMayWrite) {
+  static Module module;
+  static Kernel kernel;
+  kernel.module = nullptr;  // no code: the signature tells which parameters are pointers
+  kernel.mangled = "_Z9vectorAddPfPKfi";
+  auto* out = static_cast<std::byte*>(allocate(0, 4096));
+  auto* in = static_cast<std::byte*>(allocate(0, 4096));
+  fill(out, 1, 4096);
+  fill(in, 1, 4096);
+  auto* middle = out + 1024;
+  int count = 5;
+  void* arguments[] = {&middle, &in, &count};
+  auto& counters = fakes::process().counters;
+  const auto before = counters["unread_kernels"];
+  launch_kernel(kernel, {{1, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+  EXPECT_EQ(counters["unread_kernels"], before + 1);
+  EXPECT_EQ(counters["unread_kernel vectorAdd"], 1u);
+  EXPECT_TRUE(known(out, 1024));
+  EXPECT_FALSE(known(out + 1024, 1) || known(out + 4095, 1));
+  EXPECT_TRUE(known(in, 4096));
+  // The host reads it: zeros, and a word on why.
+  int back = 7;
+  auto& warnings = fakes::process().warnings;
+  warnings.clear();
+  EXPECT_FALSE(read(&back, out + 2048, sizeof back));
+  EXPECT_EQ(back, 0);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0],
+            "a copy to the host reads what kernel vectorAdd wrote; user kernels are not executed, "
+            "the host sees zeros (said once; unknown_reads counts them)");
+
+  // Variables of its module may be written as well, those of the launch's device.
+  static Kernel counts;
+  counts.module = &module;
+  counts.mangled = "not_mangled";
+  auto* variable = static_cast<std::byte*>(allocate(0, 4));
+  auto* elsewhere = static_cast<std::byte*>(allocate(1, 4));
+  for (auto* v : {variable, elsewhere}) {
+    fill(v, 0, 4);
+    add_variable(module, v, 4);
+  }
+  std::array<std::byte, 64> no_code{};
+  module.image = no_code.data();
+  launch_kernel(counts, {{1, 1, 1}, {32, 1, 1}, 0}, nullptr, legacy_stream(0));
+  EXPECT_FALSE(known(variable, 1));
+  EXPECT_TRUE(known(elsewhere, 4));
+  for (auto* p : {out, in, variable, elsewhere}) deallocate(p);
 }
 
 TEST(LastWriter, IsFoundThroughCopies) {

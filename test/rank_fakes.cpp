@@ -37,7 +37,9 @@ const GpuModel& gpu() {
   static const GpuModel model = gpu_model("h200");
   return model;
 }
-void warn_once(const char*, const std::string&) {}
+void warn_once(const char*, const std::string& message) {
+  fakes::process().warnings.push_back(message);
+}
 
 Stream& legacy_stream(int device) {
   static std::map<int, Stream> streams;

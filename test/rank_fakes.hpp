@@ -17,6 +17,7 @@ struct Process {
   std::map<std::string, std::uint64_t> counters;
   std::vector<KernelQuery> launched;
   std::size_t synchronizations = 0;
+  std::vector<std::string> warnings;
 };
 Process& process();
 

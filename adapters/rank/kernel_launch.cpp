@@ -95,9 +95,16 @@ std::optional<ElementType> pointee(std::string_view parameter_type) {
   return element_type_named(parameter_type);
 }
 
+std::mutex& variables_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
 /// What an unknown kernel may write: from each device address in its parameters to the end of the
-/// allocation, except through pointers to const, and what pointers that lie there lead to.
-Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) {
+/// allocation, except through pointers to const, and what pointers that lie there lead to; its
+/// module's variables on the device.
+Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
+                      const Arguments& arguments, int device) {
   Effect effect;
   effect.follows_pointers = true;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
@@ -121,6 +128,13 @@ Effect unknown_effect(const KernelReading& reading, const Arguments& arguments) 
       effect.operands.push_back(
           {address, allocation->size - before, holds_pointers, written, type});
     }
+  }
+  if (kernel.module == nullptr) return effect;
+  const std::scoped_lock lock{variables_mutex()};
+  for (const auto& [address, bytes] : kernel.module->variables) {
+    const auto allocation = allocation_of(address);
+    if (!allocation || allocation->device != device) continue;
+    effect.operands.push_back({static_cast<std::byte*>(address), bytes, true, true});
   }
   return effect;
 }
@@ -147,6 +161,13 @@ const KernelReading& reading_of(const Kernel& kernel) {
     } else {
       warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +
                                     ": its parameters and registers are unknown");
+    }
+  }
+  auto& sizes = reading->kernel_resources.parameter_sizes;
+  if (sizes.empty()) {
+    // Without its code, what a C++ signature tells: pointers. The others' bytes are not looked at.
+    for (const std::string_view type : reading->parts.parameters) {
+      sizes.push_back(type.ends_with('*') ? sizeof(void*) : 0);
     }
   }
   for (const Reader read : readers) {
@@ -183,6 +204,11 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
 
 }  // namespace
 
+void add_variable(Module& module, void* address, std::size_t bytes) {
+  const std::scoped_lock lock{variables_mutex()};
+  module.variables.emplace_back(address, bytes);
+}
+
 const KernelResources& resources(const Kernel& kernel) {
   return reading_of(kernel).kernel_resources;
 }
@@ -193,7 +219,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   std::optional<Effect> effect;
   if (reading.meaning) effect = reading.meaning->effect(arguments);
   if (!effect) {
-    effect = unknown_effect(reading, arguments);
+    effect = unknown_effect(kernel, reading, arguments, stream.device);
     count("unread_kernels");
     if (!reading.counter.empty()) count(reading.counter.c_str());
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Kernels as the program registered them, and what a launch of one means.
@@ -18,7 +19,11 @@ namespace phantora::rank {
 /// Parsed lazily: nothing is read before the first kernel of it is launched or asked about.
 struct Module {
   const void* image = nullptr;
+  /// Its __device__ variables that have memory, which any of its kernels may write.
+  std::vector<std::pair<void*, std::size_t>> variables{};
 };
+/// A variable of `module` got memory: address and bytes. Thread-safe.
+void add_variable(Module& module, void* address, std::size_t bytes);
 
 /// One __global__ function. Created at registration, alive until the process ends; the strings stay
 /// where the program has them (tens of thousands are registered and few are launched).

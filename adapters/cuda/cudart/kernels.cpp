@@ -20,8 +20,9 @@ struct RegisteredModule : rank::Module {
 };
 
 struct RegisteredVariable {
-  const rank::Module* module = nullptr;
+  rank::Module* module = nullptr;
   std::size_t size = 0;
+  bool constant = false;
   std::map<int, void*> addresses{};  ///< by device
 };
 
@@ -71,7 +72,12 @@ Variable variable_of(const void* symbol) {
   if (found == all.variables.end()) return {};
   RegisteredVariable& variable = found->second;
   void*& address = variable.addresses[rank::current_device()];
-  if (!address) address = rank::allocate(rank::current_device(), variable.size);
+  if (!address) {
+    address = rank::allocate(rank::current_device(), variable.size);
+    if (address && !variable.constant) {
+      rank::add_variable(*variable.module, address, variable.size);
+    }
+  }
   return {address, variable.size};
 }
 
@@ -121,10 +127,10 @@ PHANTORA_EXPORT void __cudaRegisterFunction(void** handle, const char* host_stub
 }
 
 PHANTORA_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*, const char*, int,
-                                       std::size_t size, int, int) {
+                                       std::size_t size, int constant, int) {
   Registry& all = registry();
   const std::scoped_lock lock{all.mutex};
-  all.variables[host_variable] = {&module_of(handle), size};
+  all.variables[host_variable] = {&module_of(handle), size, constant != 0};
 }
 
 PHANTORA_EXPORT char __cudaInitModule(void**) { return 1; }
