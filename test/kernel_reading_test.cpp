@@ -546,7 +546,7 @@ TEST(PartlyKnown, WhatIsDecidedHoldsForEveryValue) {
       for (const ElementType type : function->arguments) {
         arguments.push_back(random() % 2 == 0 ? std::optional{any(type)} : std::nullopt);
       }
-      const auto result = decided(function->contrast, function->arguments, arguments, evaluate);
+      const auto result = Decider{function->contrast, function->arguments}(arguments, evaluate);
       if (!result) continue;
       ++found;
       for (int i = 0; i < 200; ++i) {

@@ -23,20 +23,16 @@ std::vector<std::byte> packed(const PartlyKnown& data) {
   const bool all = std::all_of(data.known.begin(), data.known.end(), [](auto k) { return k != 0; });
   const bool none =
       !all && std::none_of(data.known.begin(), data.known.end(), [](auto k) { return k != 0; });
-  std::vector<std::byte> message;
-  const auto add = [&](std::span<const std::byte> part) {
-    message.insert(message.end(), part.begin(), part.end());
-  };
   const Form form = all ? Form::all_known : none ? Form::none_known : Form::mixed;
-  message.push_back(static_cast<std::byte>(form));
-  if (form != Form::all_known) add(std::as_bytes(std::span{&size, 1}));
-  if (form != Form::none_known) add(data.bytes);
-  if (form == Form::mixed) {
-    std::vector<std::byte> bits((size + 7) / 8);
-    for (std::size_t i = 0; i < size; ++i) {
-      if (data.known[i] != 0) bits[i / 8] |= std::byte{1} << (i % 8);
-    }
-    add(bits);
+  const std::size_t mask = form == Form::mixed ? (size + 7) / 8 : 0;
+  const std::size_t head = form == Form::all_known ? 1 : 1 + sizeof size;
+  const std::size_t body = form == Form::none_known ? 0 : data.bytes.size();
+  std::vector<std::byte> message(head + body + mask);
+  message[0] = static_cast<std::byte>(form);
+  if (form != Form::all_known) std::memcpy(message.data() + 1, &size, sizeof size);
+  if (body > 0) std::memcpy(message.data() + head, data.bytes.data(), body);
+  for (std::size_t i = 0; i < (mask == 0 ? 0 : size); ++i) {
+    if (data.known[i] != 0) message[head + body + i / 8] |= std::byte{1} << (i % 8);
   }
   return message;
 }

@@ -69,32 +69,14 @@ bool same_result(const Value& a, const Value& b) noexcept {
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
-std::optional<Value> decided(Contrast contrast, std::span<const ElementType> types,
-                             std::span<const std::optional<Value>> arguments,
-                             const std::function<Value(const Value*)>& function) {
-  if (contrast == Contrast::none) return std::nullopt;
-  std::vector<Value> values(arguments.size());
-  std::vector<std::vector<Value>> tries(arguments.size());
-  for (std::size_t a = 0; a < arguments.size(); ++a) {
-    tries[a] =
-        arguments[a] ? std::vector{*arguments[a]} : contrasting(contrast, types[a], arguments);
-    values[a] = tries[a].front();
-  }
-  const Value first = function(values.data());
-  // Every combination, like an odometer; most undecided results show it at the second.
-  std::vector<std::size_t> at(arguments.size(), 0);
-  for (std::size_t a = 0; a < arguments.size();) {
-    if (++at[a] == tries[a].size()) {
-      at[a] = 0;
-      values[a] = tries[a].front();
-      ++a;
-      continue;
-    }
-    values[a] = tries[a][at[a]];
-    if (!same_result(function(values.data()), first)) return std::nullopt;
-    a = 0;
-  }
-  return first;
+Decider::Decider(Contrast contrast, std::span<const ElementType> types)
+    : contrast_{contrast},
+      types_{types.begin(), types.end()},
+      tries_(types.size()),
+      values_(types.size()),
+      counts_(types.size()),
+      at_(types.size()) {
+  for (std::size_t a = 0; a < types.size(); ++a) tries_[a] = contrasting(contrast, types[a], {});
 }
 
 }  // namespace phantora::rank

@@ -2,8 +2,8 @@
 
 #include "rank/element_type.hpp"
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,9 +34,52 @@ std::vector<Value> contrasting(Contrast contrast, ElementType type,
 /// Equal as results: NaN is equal to NaN.
 bool same_result(const Value& a, const Value& b) noexcept;
 
-/// `function` of `arguments`, of which some are unknown; nullopt if that is not decided.
-std::optional<Value> decided(Contrast contrast, std::span<const ElementType> types,
-                             std::span<const std::optional<Value>> arguments,
-                             const std::function<Value(const Value*)>& function);
+/// Decides results of one function, element by element. Most elements with an unknown argument are
+/// undecided, and a kernel has up to 10^5: it allocates nothing for each.
+class Decider {
+ public:
+  Decider(Contrast contrast, std::span<const ElementType> types);
+
+  /// `function(const Value*)` of `arguments`, of which some are unknown; nullopt if that is not
+  /// decided.
+  template <class F>
+  std::optional<Value> operator()(std::span<const std::optional<Value>> arguments, F function) {
+    if (contrast_ == Contrast::none) return std::nullopt;
+    for (std::size_t a = 0; a < arguments.size(); ++a) {
+      if (arguments[a]) {
+        values_[a] = *arguments[a];
+        counts_[a] = 1;
+        continue;
+      }
+      if (contrast_ == Contrast::equality) tries_[a] = contrasting(contrast_, types_[a], arguments);
+      values_[a] = tries_[a].front();
+      counts_[a] = tries_[a].size();
+    }
+    const Value first = function(static_cast<const Value*>(values_.data()));
+    // Every combination, like an odometer; most undecided results show it at the second.
+    std::fill(at_.begin(), at_.end(), 0);
+    for (std::size_t a = 0; a < arguments.size();) {
+      if (++at_[a] == counts_[a]) {
+        at_[a] = 0;
+        if (!arguments[a]) values_[a] = tries_[a].front();
+        ++a;
+        continue;
+      }
+      values_[a] = tries_[a][at_[a]];
+      if (!same_result(function(static_cast<const Value*>(values_.data())), first)) {
+        return std::nullopt;
+      }
+      a = 0;
+    }
+    return first;
+  }
+
+ private:
+  Contrast contrast_;
+  std::vector<ElementType> types_;
+  std::vector<std::vector<Value>> tries_;  ///< of each argument
+  std::vector<Value> values_;
+  std::vector<std::size_t> counts_, at_;
+};
 
 }  // namespace phantora::rank

@@ -42,6 +42,7 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
   const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
   std::array<Value, max_operands> values;
   std::array<std::optional<Value>, max_operands> partly;
+  Decider decided{function.contrast, function.arguments};
   for (std::uint32_t i = 0; i < loop.numel; ++i) {
     bool all = true;
     for (std::size_t a = 0; a < arguments; ++a) {
@@ -54,8 +55,7 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
     if (all) {
       result = evaluate(values.data());
     } else {
-      result = decided(function.contrast, function.arguments, std::span{partly}.first(arguments),
-                       evaluate);
+      result = decided(std::span{partly}.first(arguments), evaluate);
     }
     if (result) result = converted(function.result, *result);
     images[0].store(loop.offset(i, 0), loop.types[0], result);
@@ -69,7 +69,7 @@ Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state)
   const std::array<std::optional<Value>, 1> unknown;
   const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
   // A product with the scalar 0 needs nothing.
-  return decided(function.contrast, function.arguments, unknown, evaluate)
+  return Decider{function.contrast, function.arguments}(unknown, evaluate)
              ? Effect::Needs::nothing
              : Effect::Needs::every_input;
 }

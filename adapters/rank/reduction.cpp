@@ -397,31 +397,31 @@ class TensorReduction final : public Meaning {
             for (std::uint32_t i = 0; i < inputs && all; ++i) all = load(i).has_value();
             std::vector<Value> tries = {Value{}};  // nothing to stand for
             if (!all) tries = contrasting(contrast(op.kind), in_type, {});
-            std::optional<Value> first, second;
-            for (std::size_t t = 0; t < tries.size() && (t == 0 || first || second); ++t) {
+            std::optional<Value> one, other;
+            for (std::size_t t = 0; t < tries.size() && (t == 0 || one || other); ++t) {
               Fold fold{op, state};
               for (std::uint32_t i = 0; i < inputs; ++i) {
                 fold.add(load(i).value_or(tries[t]), i + base_index);
               }
               if (t == 0) {
-                first = fold.first();
-                second = fold.second();
+                one = fold.first();
+                other = fold.second();
               } else {
-                if (first && !same_result(*first, fold.first())) first.reset();
-                if (second && !same_result(*second, fold.second())) second.reset();
+                if (one && !same_result(*one, fold.first())) one.reset();
+                if (other && !same_result(*other, fold.second())) other.reset();
               }
             }
             // Which of several unknown inputs is the greatest is never decided.
             if (!all && has_index(op.kind)) {
-              auto& index = first_type == ElementType::int64 && output_count == 1 ? first : second;
+              auto& index = first_type == ElementType::int64 && output_count == 1 ? one : other;
               const bool of_known =
                   index && load(static_cast<std::uint32_t>(index->integer - base_index));
               if (!of_known) index.reset();
             }
             const std::size_t to = output.offset(o, 0);
-            images[1].store(to, first_type, first);
+            images[1].store(to, first_type, one);
             if (output_count > 1) {
-              images[2].store(to / out_size * size_of(second_type), second_type, second);
+              images[2].store(to / out_size * size_of(second_type), second_type, other);
             }
           }
         };

@@ -36,7 +36,7 @@ template <std::size_t n>
 std::size_t count_in_range(const std::bitset<n>& bits, std::size_t first, std::size_t count) {
   if (bits.all()) return count;
   std::size_t known = 0;
-  for (std::size_t i = first; i < first + count; ++i) known += bits[i] ? 1 : 0;
+  for (std::size_t i = first; i < first + count; ++i) known += bits[i] ? std::size_t{1} : 0;
   return known;
 }
 

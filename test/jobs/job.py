@@ -105,7 +105,8 @@ class Job:
         """What Phantora itself says about a failure, one string per message."""
         found = []
         for line in self.err.splitlines():
-            if line.startswith("phantora: ") and "is not simulated" not in line:
+            remark = "is not simulated" in line or "that are not computed" in line
+            if line.startswith("phantora: ") and not remark:
                 found.append(line)
             elif found and line.startswith("  "):
                 found[-1] += "\n" + line
