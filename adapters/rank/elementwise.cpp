@@ -35,9 +35,33 @@ struct Loop {
   }
 };
 
+/// Whether no element of the result can be known: one of two operands is unknown throughout, and
+/// nothing in the other decides alone. A layer's weight and its unknown activation: the weight has
+/// fewer elements, and is looked at instead of the activation's.
+bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
+              std::span<const Image> images) {
+  if (function.arguments.size() != 2) return false;
+  const std::size_t known = images[1].knows_anything() ? 1 : 2;
+  const std::size_t size = size_of(loop.types[known]);
+  if (images[known].extent() / size > loop.numel / 4) return false;
+  if (images[3 - known].knows_anything()) return false;
+  Decider decided{function.contrast, function.arguments};
+  std::array<std::optional<Value>, 2> arguments;
+  for (std::size_t at = 0; at + size <= images[known].extent(); at += size) {
+    auto& argument = arguments[known - 1];
+    argument = images[known].load(at, loop.types[known]);
+    if (argument) argument = converted(function.arguments[known - 1], *argument);
+    if (decided(arguments, [&](const Value* v) { return function.evaluate(v, state); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// Runs `function` over a loop's images.
 void run(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
          std::span<Image> images) {
+  if (hopeless(loop, function, state, images)) return images[0].forget();
   const std::size_t arguments = function.arguments.size();
   const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
   std::array<Value, max_operands> values;

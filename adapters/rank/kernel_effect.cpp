@@ -26,6 +26,12 @@ bool Image::known(std::size_t offset, std::size_t size) const {
   return true;
 }
 
+bool Image::knows_anything() const {
+  return std::any_of(states_.begin(), states_.end(), [](State state) {
+    return state == State::known || state == State::stored_known;
+  });
+}
+
 std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
   if (!known(offset, size_of(type))) return std::nullopt;
   return rank::load(type, bytes_.data() + offset);

@@ -69,6 +69,7 @@ class Image {
   void forget(std::size_t offset, std::size_t size);
   void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
+  [[nodiscard]] bool knows_anything() const;
   /// Writes what was stored back to device memory.
   void commit(std::byte* address, const Writer& writer) const;
 
