@@ -230,9 +230,9 @@ std::vector<Delivered> SmallData::operand(std::uint32_t process, std::uint64_t t
     channel::PartlyKnown result;
     const auto add_range = [&](const channel::PartlyKnown& from, std::size_t begin,
                                std::size_t end) {
-      const auto append = [&](auto& to, const auto& part) {
-        to.insert(to.end(), part.begin() + static_cast<std::ptrdiff_t>(begin),
-                  part.begin() + static_cast<std::ptrdiff_t>(end));
+      const auto append = [&](auto& to, const auto& source) {
+        to.insert(to.end(), source.begin() + static_cast<std::ptrdiff_t>(begin),
+                  source.begin() + static_cast<std::ptrdiff_t>(end));
       };
       if (!from.known.empty()) result.known.resize(result.bytes.size(), 1);
       append(result.bytes, from.bytes);
