@@ -348,6 +348,48 @@ TEST_F(SessionTest, AHostFunctionHoldsItsStream) {
   EXPECT_EQ(advance({never}).at(0).clock, at(25us));
 }
 
+// At rest nobody can issue anything: the session goes on to what makes somebody go on.
+TEST_F(SessionTest, AtRestItGoesOnToTheFirstHostFunction) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->host_function(StreamId{1}, at(0us), 7);
+  EXPECT_TRUE(advance({at(0us)}).empty());  // the process waits for its host function at 0
+  EXPECT_TRUE(session->due_host_functions().empty());
+  const auto answers = session->force();
+  ASSERT_TRUE(answers.has_value());
+  EXPECT_TRUE(answers->empty());
+  EXPECT_EQ(session->due_host_functions(),
+            (std::vector<std::pair<std::uint64_t, Time>>{{7, at(10us)}}));
+  // It runs: nothing more can be gone on to.
+  EXPECT_FALSE(session->force().has_value());
+}
+
+TEST_F(SessionTest, AtRestItStopsWhereASleeperWakes) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->synchronize(0, 0, at(0us), MarkerId{1});
+  EXPECT_FALSE(session->force(at(9us)).has_value());
+  const auto answers = session->force(at(11us));
+  ASSERT_TRUE(answers.has_value());
+  EXPECT_EQ(answers->at(0).clock, at(10us));
+}
+
+TEST_F(SessionTest, WorkIssuedInTheSimulatedPastIsCounted) {
+  open("h200:1x1");
+  const QueryIndex ten = session->add_query(kernel(10));
+  for (const std::uint64_t stream : {1U, 2U}) session->add_stream(StreamId{stream}, 0, 0);
+  session->launch(StreamId{1}, at(0us), ten);
+  EXPECT_TRUE(advance({never}).empty());
+  EXPECT_EQ(session->late_operations(), 0U);
+  session->launch(StreamId{2}, at(5us), ten);  // its device has gone on to 10 us
+  EXPECT_EQ(session->late_operations(), 1U);
+}
+
 /// A job of unequal ranks: kernels, overlapping collectives on two communicators and messages down
 /// a chain. Played with the ranks taking turns in an order drawn from `seed`, as real scheduling
 /// would; each turn issues one call and blocks where the program does.

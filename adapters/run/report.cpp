@@ -103,6 +103,7 @@ Report::Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, cons
       model_{gpu},
       makespan_{observed.makespan()},
       counters_{engine.counters()},
+      late_operations_{session.late_operations()},
       kernels_{observed.kernels()} {
   for (GpuIndex i = 0; i < cluster.gpus.size(); ++i) {
     gpus_.push_back({.rank = static_cast<int>(i),
@@ -306,6 +307,7 @@ void Report::write(const std::string& path) const {
                                {"source", to_string(entry->second.source)}});
   }
   json["forced_answers"] = counters_.forced_answers;
+  json["late_operations"] = late_operations_;
   json["counters"] = Json::object();
   for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
   if (const auto unread = this->unread()) {
@@ -315,7 +317,11 @@ void Report::write(const std::string& path) const {
       json["unread"]["kernels"].push_back({{"name", name}, {"total_s", seconds(total)}});
     }
   }
-  if (facts_.wall_seconds) json["wall_s"] = *facts_.wall_seconds;
+  // What differs from run to run.
+  if (facts_.wall_seconds) {
+    json["wall_s"] = *facts_.wall_seconds;
+    json["answers_at_rest"] = counters_.answers_at_rest;
+  }
   std::ofstream file{path};
   file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
   file.close();

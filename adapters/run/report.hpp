@@ -105,6 +105,7 @@ class Report {
   GpuModel model_;
   Time makespan_{};
   RunCounters counters_;
+  std::uint64_t late_operations_ = 0;
   std::vector<Gpu> gpus_{};
   std::map<std::string, StepObserver::KernelTotal, std::less<>> kernels_;
 };

@@ -68,25 +68,22 @@ class BusyThread(JobTest):
         print("step", repr(times[len(times) // 2]), flush=True)
         """
 
-    def step(self, kind, mode):
+    def step(self, kind, *options):
         program = self.write("program.py", self.PROGRAM)
-        job = self.run_job([PYTHON, program, kind], cluster="h200:1x1",
-                           options=["--host-time", mode], timeout=20)
+        job = self.run_job([PYTHON, program, kind], cluster="h200:1x1", options=options, timeout=60)
         return float(re.search(r"step (\S+)", job.out)[1])
 
-    def test_off_and_fixed_do_not_see_it(self):
-        for mode in ("off", "fixed:1000"):
-            alone = self.step("none", mode)
+    def test_nobody_sees_it(self):
+        # The last charges what API calls cost and nothing for CPU time, which varies from run to
+        # run. What spinning costs those who issue work (caches, the interpreter's lock) is theirs.
+        for options in (("--host-time", "off"), ("--host-time", "fixed:1000"),
+                        ("--host-time", "measured", "--host-scale", "0")):
+            alone = self.step("none", *options)
             self.assertGreater(alone, 1e-4)
             for kind in ("python", "native"):
                 # Steps differ by the rounding of a double near the epoch's nanoseconds.
-                self.assertAlmostEqual(self.step(kind, mode), alone, delta=2e-9, msg=(kind, mode))
-
-    def test_measured_hardly_sees_it(self):
-        alone = self.step("none", "measured")
-        for kind in ("python", "native"):
-            # The spinning itself is not charged; a cache that is shared, and GIL hand-overs, are.
-            self.assertLess(self.step(kind, "measured"), 1.5 * alone, kind)
+                self.assertAlmostEqual(self.step(kind, *options), alone, delta=1e-6,
+                                       msg=(kind, options))
 
 
 class Unequal(JobTest):
