@@ -19,7 +19,7 @@ struct LaunchOptions {
   /// Simulated per measured host time; nothing: as fast as an H200's host (rank/host_speed.hpp).
   std::optional<double> host_scale{};
   std::string sync = "conservative";
-  std::string per{};  ///< "gpu", "host", or empty: by the command
+  std::string per{};  ///< "gpu", "host", "run", or empty: by the command
   int runnable = 0;   ///< 0: as many as there are cores
   int stall_timeout_s = 60;
   std::vector<std::string> command{};
