@@ -14,6 +14,9 @@ target_sources(cudnn_operations_test PRIVATE
   ${PROJECT_SOURCE_DIR}/adapters/cuda/cudnn/operations.cpp)
 target_include_directories(cudnn_operations_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
 
+phantora_test(nvrtc_source rank_fakes phantora_small_data)
+target_sources(nvrtc_source_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters/cuda/nvrtc/source.cpp)
+
 if(CUDAToolkit_FOUND)
   target_compile_definitions(stand_ins_test PRIVATE
     PHANTORA_TOOLKIT_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")

@@ -146,5 +146,6 @@ std::unique_ptr<Meaning> read_attention(const Signature& signature, const Kernel
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -38,6 +38,7 @@ constexpr Reader readers[] = {
     read_concatenation, read_indexing,  read_selection,    read_scan,
     read_sort,          read_random,    read_batch_norm,   read_rowwise,
     read_attention,     read_lookup,    read_embedding,    read_pooling,
+    read_jiterated,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is
@@ -126,6 +127,9 @@ const KernelReading& reading_of(const Kernel& kernel) {
       warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +
                                     ": its parameters and registers are unknown");
     }
+  }
+  if (!reading->kernel_resources.signature.empty()) {
+    reading->parts = signature(reading->kernel_resources.signature);
   }
   for (const Reader read : readers) {
     reading->meaning = read(reading->parts, reading->kernel_resources);

@@ -16,12 +16,14 @@ set(sources
   embedding.cpp
   fat_binary.cpp
   indexing.cpp
+  jiterated.cpp
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
   lookup.cpp
   multi_tensor.cpp
   pooling.cpp
+  ptx.cpp
   random.cpp
   range.cpp
   reduction.cpp

@@ -1,6 +1,7 @@
 """Programs of every kind run to their end under `phantora run`."""
 import os
 import re
+import subprocess
 
 from job import PYTHON, JobTest, main, printed
 
@@ -234,6 +235,65 @@ class DataLoading(JobTest):
                 print("loaded", flush=True)
                 """, torch=True, cluster="h200:1x1", options=["--host-time", mode])
             self.assertIn("loaded", job.out)
+
+
+class Nvrtc(JobTest):
+    """Kernels that PyTorch compiles at run time."""
+
+    PROGRAM = """
+        import torch
+        x = torch.linspace(-0.9, 0.9, 7, device="cuda")
+        assert torch.allclose(torch.erf(torch.erfinv(x)).cpu(), x.cpu(), atol=1e-5)
+        half = torch.arange(1, 9, device="cuda", dtype=torch.float16)
+        print("half", torch.special.exp2(half)[::2].tolist())
+        strided = torch.arange(12, device="cuda").view(3, 4).t()
+        print("gcd", torch.gcd(strided, torch.full_like(strided, 6)).tolist())
+        print("prod", torch.arange(1, 6, device="cuda").prod().item(),
+              torch.full((3, 4), 0.5, device="cuda").prod(0).tolist())
+        w = torch.empty(4096, 4096, device="cuda")
+        torch.nn.init.trunc_normal_(w, std=0.02)
+        f = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T a, T b) { return a - b; }")
+        torch.cuda.synchronize()
+        f(w, w)
+        torch.cuda.synchronize()
+        """
+    PRINTED = ["gcd [[6, 2, 2], [1, 1, 3], [2, 6, 2], [3, 1, 1]]",
+               "half [2.0, 8.0, 32.0, 128.0]", "prod 120 [0.125, 0.125, 0.125, 0.125]"]
+
+    @staticmethod
+    def real_libraries():
+        text = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+        return {os.path.dirname(path) for path in re.findall(r"libnvrtc\.so\.\d+ .*=> (.*)", text)}
+
+    def test_without_nvidias(self):
+        prefix = ["env", f"PYTORCH_KERNEL_CACHE_PATH={self.directory}"]
+        if folders := self.real_libraries():
+            mounts = " && ".join(f"mount -t tmpfs none {folder}" for folder in folders)
+            hidden = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+            if subprocess.run([*hidden, mounts], capture_output=True).returncode != 0:
+                self.skipTest("a real NVRTC is installed and cannot be hidden here")
+            prefix += [*hidden, f'{mounts} && exec "$0" "$@"']
+        job = self.run_python(self.PROGRAM, torch=True, cluster="h200:1x1", prefix=prefix,
+                              options=["--host-time", "off", "--report", "report.json"])
+        self.assertEqual([line for line in printed(job) if line], self.PRINTED)
+        self.assertEqual(job.err, "")
+        kernels = {entry["name"]: entry for entry in self.report()["kernels"]}
+        # 128 MiB at 4.8 TB/s at most: 28 us.
+        self.assertGreater(kernels["erfinv_kernel_vectorized4_kernel"]["total_s"], 28e-6)
+        self.assertNotIn("unread_kernels", job.out)
+
+    def test_nvidias_is_used_where_it_is_installed(self):
+        if not self.real_libraries():
+            self.skipTest("no NVRTC of NVIDIA's is installed")
+        job = self.run_python("""
+            import torch
+            torch.empty(8, device="cuda").erfinv_()
+            print(open("/proc/self/maps").read().count("/unless_real/"))
+            """, torch=True, cluster="h200:1x1",
+            prefix=["env", f"PYTORCH_KERNEL_CACHE_PATH={self.directory}"])
+        self.assertIn("0", printed(job))
+        self.assertEqual(job.err, "")
+        self.assertTrue([name for name in os.listdir(self.directory) if "nvrtc13.0" in name])
 
 
 class Libraries(JobTest):
