@@ -160,11 +160,16 @@ void Engine::watch(int descriptor) {
 
 void Engine::expect(int rank, pid_t pid, bool alone) {
   expected_[rank] = {.pid = pid};
-  if (alone) started_[rank] = pid;
+  if (alone) {
+    started_[rank] = pid;
+  } else {
+    with_parent_.insert(rank);
+  }
 }
 void Engine::rank_ended(int rank) {
   expected_.erase(rank);
   started_.erase(rank);
+  with_parent_.erase(rank);
   ended_ranks_.insert(rank);
 }
 
@@ -222,6 +227,7 @@ void Engine::receive(Process& process) {
       return;
     }
     process.hello = hello;
+    if (hello.rank < 0) process.hello.rank = free_rank(process.index);
     last_progress_ = Clock::now();
     return;  // it is greeted when its turn comes
   }
@@ -249,6 +255,12 @@ bool Engine::greet(Process& process) {
   };
   if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
     welcome.start_ps = ps_of(known->second.bound);
+    // What was started to start ranks uses the GPUs itself.
+    if (known->second.pid == process.hello.pid) {
+      std::erase_if(expected_, [&](const auto& e) { return e.second.pid == process.hello.pid; });
+    }
+  } else {
+    welcome.start_ps = ps_of(session_.now());  // nobody has waited for it
   }
   gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
@@ -266,6 +278,24 @@ bool Engine::greet(Process& process) {
     return false;
   }
   return true;
+}
+
+/// A number for a process that does not know its own: the first of its host's that nobody has, of
+/// those that were not started as ranks of their own. -1 if there is none.
+int Engine::free_rank(ProcessIndex index) const {
+  const auto host = static_cast<std::size_t>(processes_[index].hello.host);
+  int rank = 0;
+  for (std::size_t h = 0; h < host; ++h) rank += static_cast<int>(cluster_.hosts[h].gpus.size());
+  const int end = rank + static_cast<int>(cluster_.hosts[host].gpus.size());
+  for (; rank < end; ++rank) {
+    const bool taken =
+        started_.contains(rank) ||
+        std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+          return p.index != index && !p.ended && p.hello.pid != 0 && p.hello.rank == rank;
+        });
+    if (!taken) return rank;
+  }
+  return -1;
 }
 
 void Engine::disconnect(Process& process) {

@@ -72,7 +72,7 @@ class Engine {
 
   /// A rank was started: until it connects or ends, it may still do anything.
   /// @param alone  `pid` runs no other rank: whenever no process of it is connected, another may
-  ///   still come.
+  ///   still come. Else it is the parent of several, and may start fewer.
   void expect(int rank, pid_t pid, bool alone);
   /// What was started for it has ended.
   void rank_ended(int rank);
@@ -91,6 +91,8 @@ class Engine {
   }
 
   [[nodiscard]] const RunCounters& counters() const noexcept { return counters_; }
+  /// Whether any process has used a GPU.
+  [[nodiscard]] bool gpus_were_used() const noexcept { return !processes_.empty(); }
   [[nodiscard]] int rank_of(ProcessIndex process) const;
   /// Peak memory of a GPU, in bytes.
   [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const;
@@ -179,6 +181,7 @@ class Engine {
 
   void accept_process();
   bool greet(Process& process);
+  [[nodiscard]] int free_rank(ProcessIndex index) const;
   void receive(Process& process);
   void flush(Process& process);
   void disconnect(Process& process);
@@ -242,6 +245,7 @@ class Engine {
   std::deque<Process> processes_{};
   std::map<int, Expected> expected_{};
   std::map<int, pid_t> started_{};  ///< ranks that have a process of their own
+  std::set<int> with_parent_{};     ///< ranks that a living parent of several starts
   std::set<int> ended_ranks_{};
   std::map<int, int> processes_of_rank_{};  ///< connected ones
   std::vector<channel::HostShared*> hosts_{};

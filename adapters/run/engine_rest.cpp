@@ -181,6 +181,13 @@ Time Engine::first_to_wake() const {
 /// Every thread of the run sleeps: nobody can do anything before the first of the blocked calls
 /// returns or the first host function runs, so that this one is safe.
 bool Engine::go_on_at_rest() {
+  // A parent that is quiet starts no more ranks, or none before those that it has started move.
+  if (someone_waits() &&
+      std::erase_if(expected_, [&](const auto& e) { return !started_.contains(e.first); }) > 0) {
+    note_movement();
+    progress();
+    return true;
+  }
   const auto answers = session_.force(first_to_wake());
   if (!answers) return false;
   for (const Answer& answer : *answers) give(answer);
@@ -200,10 +207,14 @@ void Engine::look_for_stall() {
   if (quiet_looks_ < 2) return;
   // A rank that has failed is heard of before its fellows are said to wait for it.
   if (now - last_progress_ < 1s) return;
-  const bool all_blocked =
-      expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-        return p.ended || bound(p) == never;
-      });
+  const bool someone_ended =
+      std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.ended; });
+  // A parent of several may be about to end or restart those whose fellow has ended.
+  const bool restarts = someone_ended && !with_parent_.empty();
+  const bool all_blocked = expected_.empty() && !restarts &&
+                           std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+                             return p.ended || bound(p) == never;
+                           });
   const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
                                         [](const Process& p) { return !p.threads.empty(); });
   const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long() &&
@@ -259,8 +270,10 @@ bool Engine::waits_for_the_dead() const {
       return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
     };
     for (const OpenCalls::Open& open : communicator.calls.all()) {
-      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
-                                        [&](int rank) { return member(rank).ended; });
+      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(), [&](int rank) {
+        // A parent hears of it too, and ends or restarts them.
+        return member(rank).ended && !with_parent_.contains(member(rank).hello.rank);
+      });
       if (!hopeless) continue;
       for (const int rank : open.waiting) {
         const Process& waiting = member(rank);

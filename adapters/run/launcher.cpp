@@ -122,8 +122,8 @@ class Supervisor {
 
     const rlimit original_limit = allow_many_descriptors();
     const auto began = steady_clock::now();
-    const std::string socket_name = fmt::format("phantora-{}-{}", getpid(),
-                                                began.time_since_epoch().count());
+    const std::string socket_name =
+        fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
     Session session{cluster_, gpu_, builtin_cost_model(gpu_), {}, nccl_variables()};
     Engine engine{cluster_,
                   gpu_,
@@ -198,6 +198,9 @@ class Supervisor {
     if (options_.host_time == "measured") facts.wall_seconds = wall;
     const Report report{facts, cluster_, gpu_, session, engine, observed};
     report.print(std::cout, wall);
+    if (!engine.gpus_were_used()) {
+      std::cout << "  no process of this run used a simulated GPU\n";
+    }
     if (!options_.report.empty()) report.write(options_.report);
     return status;
   }
