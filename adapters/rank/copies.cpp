@@ -121,7 +121,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, CopyKi
 void fill_async(void* destination, int value, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   data::enqueue(stream, [=] {
-    if (bytes <= small_bytes) {
+    if (bytes <= small_bytes || !is_device_address(destination)) {
       fill(destination, value, bytes);
     } else {
       forget(destination, bytes);

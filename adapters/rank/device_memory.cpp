@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -205,7 +206,14 @@ std::optional<Allocation> allocation_of(const void* address) {
   return std::nullopt;
 }
 
+// The device reaches host memory too (page-locked, managed). It is what it is: always known, and
+// work that was not executed leaves it alone.
+
 bool read(void* host_destination, const void* device_source, std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    return true;
+  }
   bool known = false;
   {
     Memory& all = memory();
@@ -220,6 +228,11 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
 
 bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
                     std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    std::memset(mask, 1, bytes);
+    return true;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_source))
@@ -227,18 +240,24 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
 }
 
 bool known(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
 }
 
 bool may_know(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
 }
 
 void write(void* device_destination, const void* host_source, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    std::memmove(device_destination, host_source, bytes);
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
@@ -247,6 +266,10 @@ void write(void* device_destination, const void* host_source, std::size_t bytes)
 }
 
 void fill(void* device_destination, int value, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    std::memset(device_destination, value, bytes);
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
@@ -254,6 +277,11 @@ void fill(void* device_destination, int value, std::size_t bytes) {
 }
 
 void copy(void* destination, const void* source, std::size_t bytes) {
+  if (!is_device_address(source)) return write(destination, source, bytes);
+  if (!is_device_address(destination)) {
+    read(destination, source, bytes);
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   const SparseBytes& from = all.window(device_of(source)).bytes;
@@ -262,6 +290,7 @@ void copy(void* destination, const void* source, std::size_t bytes) {
 }
 
 void forget(void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return;
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_address)).bytes.forget(address_of(device_address), bytes);

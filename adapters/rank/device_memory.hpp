@@ -38,6 +38,9 @@ void* reserve_addresses(int device, std::size_t bytes);
 /// False when `address` is not the start of a reserved range.
 bool release_addresses(void* address);
 
+// The functions below take host memory that a device can reach (page-locked, managed) for device
+// memory too: it is always known, and work that was not executed leaves it as it is.
+
 /// Copies device memory out. Bytes that are unknown (never written, or written by work that was not
 /// executed) come out as zeros and are counted ("unknown_reads").
 /// @return whether every byte was known.

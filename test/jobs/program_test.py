@@ -225,6 +225,47 @@ class Starts(JobTest):
         self.assertEqual(self.kernels(), [20] * 4)
         self.assertEqual(self.report()["forced_answers"], 0)
 
+    def test_gpu_uses_memory_of_the_host(self):
+        self.module()
+        job = self.run_python("""
+            from use import *
+            nccl = ctypes.CDLL("libnccl.so.2")
+            nccl.ncclGetLastError.restype = ctypes.c_char_p
+            cuda("cudaSetDevice", 0)
+            communicator = (ctypes.c_void_p * 1)()
+            assert nccl.ncclCommInitAll(communicator, 1, None) == 0
+            device = ctypes.c_void_p()
+            cuda("cudaMalloc", ctypes.byref(device), ctypes.c_size_t(1 << 20))
+            for kind in ("cudaMallocHost", "cudaMallocManaged"):
+                address = ctypes.c_void_p()
+                size = ctypes.c_size_t(1 << 20)
+                cuda(kind, ctypes.byref(address), size, *([1] if kind == "cudaMallocManaged" else []))
+                floats = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
+                chars = ctypes.cast(address, ctypes.POINTER(ctypes.c_ubyte))
+                cuda("cudaMemset", address, 1, size)
+                cuda("cudaMemsetAsync", address, 2, ctypes.c_size_t(4), None)
+                cuda("cudaMemset2D", address, ctypes.c_size_t(1024), 3, ctypes.c_size_t(1),
+                     ctypes.c_size_t(2))
+                cuda("cudaDeviceSynchronize")
+                print(kind, *[chars[i] for i in (0, 1, 4, 1024, (1 << 20) - 1)])
+                cuda("cudaMemcpy", device, address, ctypes.c_size_t(8), 4)
+                cuda("cudaMemcpy", ctypes.c_void_p(address.value + 16), device, ctypes.c_size_t(8), 4)
+                print(*[chars[i] for i in (16, 17, 20)])
+                floats[0] = 2.5
+                assert nccl.ncclAllReduce(address, address, ctypes.c_size_t(2), 7, 0,
+                                          ctypes.c_void_p(communicator[0]), None) == 0
+                cuda("cudaDeviceSynchronize")
+                print(floats[0])
+            pageable = ctypes.create_string_buffer(64)
+            print(nccl.ncclAllReduce(pageable, pageable, ctypes.c_size_t(2), 7, 0,
+                                     ctypes.c_void_p(communicator[0]), None),
+                  nccl.ncclGetLastError(None).decode())
+            """, cluster="h200:1x1", options=["--per", "run"], timeout=30)
+        lines = job.out.splitlines()
+        for at, kind in ((0, "cudaMallocHost"), (3, "cudaMallocManaged")):
+            self.assertEqual(lines[at:at + 3], [f"{kind} 3 2 1 3 1", "3 2 1", "2.5"], job.text())
+        self.assertEqual(lines[6], "4 a buffer is not memory that the GPU can reach")  # ncclInvalidArgument
+
     def test_program_per_host_has_its_hosts_gpus(self):
         self.module()
         job = self.run_python("""

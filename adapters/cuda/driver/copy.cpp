@@ -108,7 +108,8 @@ void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit
   query.bytes = static_cast<double>(width) * static_cast<double>(rows);
   rank::launch(stream, query);
   rank::data::enqueue(stream, [=] {
-    std::vector<std::byte> line(width <= rank::small_bytes ? width : 0);
+    const bool real = width <= rank::small_bytes || !rank::is_device_address(destination);
+    std::vector<std::byte> line(real ? width : 0);
     for (std::size_t i = 0; i < line.size(); ++i) {
       line[i] = static_cast<std::byte>(value >> (8 * (i % unit)));
     }
