@@ -64,6 +64,7 @@ struct Window {
   FreeExtents reservations;                         // address ranges without memory of their own
   std::map<std::uint64_t, std::uint64_t> live;      // base -> size asked for
   std::map<std::uint64_t, std::uint64_t> reserved;  // base -> size
+  std::map<std::uint64_t, int> peers;               // base of a reserved range -> whose memory
   SparseBytes bytes;
 };
 
@@ -183,8 +184,15 @@ bool release_addresses(void* address) {
   if (found == window.reserved.end()) return false;
   window.bytes.forget(found->first, found->second);
   window.reservations.give(found->first, found->second);
+  window.peers.erase(found->first);
   window.reserved.erase(found);
   return true;
+}
+
+void show_peer(void* address, int device) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  all.window(device_of(address)).peers[address_of(address)] = device;
 }
 
 std::optional<Allocation> allocation_of(const void* address) {
@@ -200,7 +208,9 @@ std::optional<Allocation> allocation_of(const void* address) {
     if (found == extents->begin()) continue;
     --found;
     if (at - found->first < found->second) {
-      return Allocation{device, reinterpret_cast<std::byte*>(found->first), found->second};
+      const auto peer = window->peers.find(found->first);
+      const int owner = peer == window->peers.end() ? device : peer->second;
+      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second};
     }
   }
   return std::nullopt;

@@ -35,6 +35,8 @@ bool is_device_address(const void* address) noexcept;
 /// be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none is
 /// left.
 void* reserve_addresses(int device, std::size_t bytes);
+/// The reserved range at `address` shows memory of another device of the host.
+void show_peer(void* address, int device);
 /// False when `address` is not the start of a reserved range.
 bool release_addresses(void* address);
 

@@ -56,7 +56,7 @@ phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialRepo
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
 phantora_jobs(program Programs Hosts Starts Libraries)
-phantora_jobs(program Torchrun DataLoading Nvrtc TORCH)
+phantora_jobs(program Torchrun DataLoading Nvrtc SymmetricMemory TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
 phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
