@@ -280,22 +280,32 @@ bool Engine::greet(Process& process) {
   return true;
 }
 
-/// A number for a process that does not know its own: the first of its host's that nobody has, of
-/// those that were not started as ranks of their own. -1 if there is none.
+/// A number for a process that does not know its own: that of the rank which it was started as, or
+/// within; else the first of its host's that a parent of several may still start; else one that no
+/// GPU has.
 int Engine::free_rank(ProcessIndex index) const {
-  const auto host = static_cast<std::size_t>(processes_[index].hello.host);
+  const channel::Hello& hello = processes_[index].hello;
+  const auto taken = [&](int rank) {
+    return std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+      return p.index != index && !p.ended && p.hello.pid != 0 && p.hello.rank == rank;
+    });
+  };
+  const ProcessTree now;
+  for (const auto& [rank, pid] : started_) {
+    if (taken(rank)) continue;
+    const std::vector<pid_t> within = now.descendants(pid);
+    if (pid == hello.pid || std::find(within.begin(), within.end(), hello.pid) != within.end()) {
+      return rank;
+    }
+  }
+  const auto host = static_cast<std::size_t>(hello.host);
   int rank = 0;
   for (std::size_t h = 0; h < host; ++h) rank += static_cast<int>(cluster_.hosts[h].gpus.size());
   const int end = rank + static_cast<int>(cluster_.hosts[host].gpus.size());
-  for (; rank < end; ++rank) {
-    const bool taken =
-        started_.contains(rank) ||
-        std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-          return p.index != index && !p.ended && p.hello.pid != 0 && p.hello.rank == rank;
-        });
-    if (!taken) return rank;
-  }
-  return -1;
+  while (rank < end && (started_.contains(rank) || taken(rank))) ++rank;
+  if (rank == end) rank = static_cast<int>(cluster_.gpus.size());
+  while (rank >= end && taken(rank)) ++rank;
+  return rank;
 }
 
 void Engine::disconnect(Process& process) {
