@@ -58,6 +58,19 @@ TEST(NvrtcSource, MangledNamesFindPlainEntries) {
   EXPECT_EQ(ptx.find("_Z1gPf"), nullptr);
 }
 
+TEST(NvrtcSource, SourcesThatDoNotCompileAreReadAsFarAsTheyGo) {
+  const auto kernels = nvrtc::read_kernels(
+      "using A = B; using B = A; __global__ void f(int n, A a) {}", {"f<", "&"});
+  ASSERT_FALSE(kernels.empty());
+  EXPECT_EQ(kernels[0].parameter_sizes, Sizes{4});
+  EXPECT_EQ(kernels[0].unknown_type, "A");
+  for (const char* text : {"__global__", "__global__ void f(", "template<__global__ void f(int",
+                           "__global__ void __launch_bounds__(", "/* __global__ void f()",
+                           "extern \"C\" __global__ void f(Array<char*, 99999999999> a) {"}) {
+    EXPECT_LE(nvrtc::read_kernels(text, {}).size(), 1u) << text;
+  }
+}
+
 TEST(Ptx, ReadsWhatCompilersWrite) {
   const rank::Ptx ptx{R"(
     .version 8.5
@@ -90,6 +103,9 @@ TEST(Ptx, BrokenTextIsReadAsFarAsItGoes) {
         ".entry f(.param .align", "//: ", "//: f", ".entry f(.param .b8 x[99999999999])"}) {
     EXPECT_LE(rank::Ptx{text}.kernels().size(), 1u) << text;
   }
+  const rank::Ptx large{".entry f(.param .b8 x[4000000000]) .maxntid 1000, 1000, 1000, 1000 {"};
+  EXPECT_EQ(large.find("f")->parameter_sizes, Sizes{32764});
+  EXPECT_EQ(large.find("f")->max_threads, 1024);
 }
 
 // The shape of what the jiterator writes (ATen/native/cuda/jit_utils.cpp).

@@ -55,7 +55,9 @@ std::uint32_t parameter_size(std::string_view& text, std::string_view& word) {
       size = known;
     }
   }
-  return size * count;
+  // A kernel's parameters take up to 32764 bytes (CUDA C++ Programming Guide, since 12.1).
+  constexpr std::uint64_t most = 32764;
+  return static_cast<std::uint32_t>(std::min(std::uint64_t{size} * count, most));
 }
 
 /// Without comments, but for those of ours, which go to `signatures`.
@@ -104,7 +106,8 @@ Ptx::Ptx(std::string_view all) {
       if (!limit) continue;
       kernel.max_threads = 1;
       for (; number(word) != 0; word = next_word(text)) {
-        kernel.max_threads *= static_cast<int>(std::min(number(word), 1024U));
+        const int more = static_cast<int>(std::min(number(word), 1024U));
+        kernel.max_threads = std::min(kernel.max_threads * more, 1024);
       }
     }
   }

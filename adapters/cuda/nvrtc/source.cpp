@@ -129,7 +129,9 @@ std::optional<std::uint32_t> integer(std::string_view text) {
 
 /// Bytes of a value of a type. Those of the jiterator are as ATen/native/cuda/jit_utils.cpp and
 /// reduction_template.cuh define them; their sizes are what the host passes.
-std::optional<std::uint32_t> size_of(std::string_view type, std::string_view code) {
+/// @param depth  of aliases and arguments, which end somewhere in a source that compiles.
+std::optional<std::uint32_t> size_of(std::string_view type, std::string_view code, int depth = 0) {
+  if (depth > 16) return std::nullopt;
   static const std::map<std::string_view, std::uint32_t> known = {
       {"bool", 1},
       {"char", 1},
@@ -173,10 +175,10 @@ std::optional<std::uint32_t> size_of(std::string_view type, std::string_view cod
   const rank::TemplateName name = rank::template_name(type);
   const auto argument = [&] { return integer(name.arguments[0]); };
   if (name.name == "std::complex") {
-    const auto part = size_of(name.arguments[0], code);
+    const auto part = size_of(name.arguments[0], code, depth + 1);
     if (part) return 2 * *part;
   } else if (name.name == "Array" || name.name == "std::array") {
-    const auto element = size_of(name.arguments[0], code);
+    const auto element = size_of(name.arguments[0], code, depth + 1);
     const auto count = integer(name.arguments[1]);
     if (element && count) return *element * *count;
   } else if (name.name == "TrivialOffsetCalculator") {
@@ -191,13 +193,13 @@ std::optional<std::uint32_t> size_of(std::string_view type, std::string_view cod
   } else if (name.name == "ReduceJitOp") {
     // The identity, ReduceConfig, two calculators; pointers, an index, two flags and a count.
     const auto accumulator = alias(code, "arg_t");
-    const auto identity = accumulator ? size_of(*accumulator, code) : std::nullopt;
+    const auto identity = accumulator ? size_of(*accumulator, code, depth + 1) : std::nullopt;
     if (!identity) return std::nullopt;
     const auto head =
         *identity + 64 + rank::OffsetCalculator::bytes(1) + rank::OffsetCalculator::bytes(2);
     return static_cast<std::uint32_t>((head + 7) / 8 * 8 + 64);
   } else if (const auto other = alias(code, type); other && *other != type) {
-    return size_of(*other, code);
+    return size_of(*other, code, depth + 1);
   }
   return std::nullopt;
 }
