@@ -313,7 +313,9 @@ class Starts(JobTest):
             device = int(os.environ[local])
             time.sleep(1)  # of virtual time: it is a rank from its start
             use(device)
-            print(socket.gethostname(), device, os.environ[ranks] if ranks != "-" else 2, gpus())
+            here = os.environ[ranks] if ranks != "-" else 2
+            # The ranks of one parent share a pipe: what print writes in parts can mix.
+            os.write(1, f"{socket.gethostname()} {device} {here} {gpus()}\\n".encode())
             """)
         for rank, size, local, ranks in (
                 ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
