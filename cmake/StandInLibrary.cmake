@@ -2,9 +2,16 @@
 # SONAME: file name, SONAME and ELF version node are the real ones, every symbol of the committed
 # list adapters/exports/SONAME.txt is exported, and those that SOURCES do not define answer
 # "not supported". Anything else would be refused or overlooked by the dynamic linker.
+# FOLDER NAME puts it in a folder of that name, apart from the others.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 function(phantora_stand_in name soname)
+  cmake_parse_arguments(arg "" "FOLDER" "" ${ARGN})
+  set(origin "$ORIGIN")
+  if(arg_FOLDER)
+    string(PREPEND arg_FOLDER "/")
+    set(origin "$ORIGIN/..")
+  endif()
   set(list ${PROJECT_SOURCE_DIR}/adapters/exports/${soname}.txt)
   set(script ${PROJECT_SOURCE_DIR}/adapters/exports/generate.py)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${name})
@@ -18,12 +25,12 @@ function(phantora_stand_in name soname)
   string(REGEX MATCH "^(.*)(\\.so\\..*)$" matched ${soname})
   set(target phantora_${name})
   add_library(${target} SHARED ${generated}/stubs.c
-    ${PROJECT_SOURCE_DIR}/adapters/cuda/unsupported.cpp ${ARGN})
+    ${PROJECT_SOURCE_DIR}/adapters/cuda/unsupported.cpp ${arg_UNPARSED_ARGUMENTS})
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${CMAKE_MATCH_1} SUFFIX ${CMAKE_MATCH_2} NO_SONAME ON
-    LIBRARY_OUTPUT_DIRECTORY ${PHANTORA_HOOK_DIR}
+    LIBRARY_OUTPUT_DIRECTORY ${PHANTORA_HOOK_DIR}${arg_FOLDER}
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    BUILD_RPATH_USE_ORIGIN ON BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
+    BUILD_RPATH_USE_ORIGIN ON BUILD_RPATH "${origin}" INSTALL_RPATH "${origin}"
     LINK_DEPENDS ${generated}/exports.map)
   # -Bsymbolic-functions: a call from one function of ours to another stays inside.
   target_link_options(${target} PRIVATE
@@ -32,5 +39,5 @@ function(phantora_stand_in name soname)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
   target_link_libraries(${target} PRIVATE phantora_driver phantora_rank phantora_cuda_headers phantora_options)
   set_property(GLOBAL APPEND PROPERTY PHANTORA_STAND_INS ${target})
-  install(TARGETS ${target} LIBRARY DESTINATION ${PHANTORA_HOOK_INSTALL_DIR})
+  install(TARGETS ${target} LIBRARY DESTINATION ${PHANTORA_HOOK_INSTALL_DIR}${arg_FOLDER})
 endfunction()

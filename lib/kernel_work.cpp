@@ -360,11 +360,14 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   // The functor comes after the vector width, which is a number.
   const auto functor = std::ranges::find_if(
       signature.arguments, [](std::string_view a) { return leading_integer(a) == 0.0; });
-  const double counted_arrays = array_count(signature.identity);
+  const double counted_arrays = feature(query, "arrays", array_count(signature.identity));
   // elementwise_kernel hides its arrays: mostly one input and one output.
   const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
-  const double size =
-      functor == signature.arguments.end() ? 4.0 * arrays : element_bytes(*functor, arrays);
+  // A kernel that was compiled at run time has a plain name, and its bytes are told.
+  const bool plain = signature.arguments.empty() && numel > 0.0 && query.bytes > 0.0;
+  const double size = plain                                  ? query.bytes / numel
+                      : functor == signature.arguments.end() ? 4.0 * arrays
+                                                             : element_bytes(*functor, arrays);
   work.bytes = numel * size;
   if (signature.identity.find("WithCast") != std::string_view::npos) {
     // With casts the types are only known at run time, and converting them takes longer than the
@@ -373,7 +376,7 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
     work.flops = numel * (arrays + 1.0) * 64.0;
   }
   work.exact = counted;
-  work.group = signature.base;
+  work.group = plain ? "vectorized_elementwise_kernel" : signature.base;
   work.family = signature.identity;
   work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size / arrays, 0.7),
                       static_cast<float>(arrays * 0.5)};
@@ -461,9 +464,12 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   KernelWork work;
   const double blocks = query.grid.count();
   const double threads = blocks * query.block.count();
-  const double size = element_size(signature);
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
+  // A reduction that was compiled at run time has a plain name: its inputs and results tell.
+  const bool plain = signature.base == "reduce_kernel" && signature.arguments.empty();
+  const double size =
+      plain && rows > 0.0 ? query.bytes / (rows * cols + rows) : element_size(signature);
   // The likelihood loss looks one element up per row.
   const bool lookup = signature.base.starts_with("nll_loss");
   if (lookup) cols = 1.0;
@@ -508,8 +514,15 @@ KernelWork device_kernel(const KernelQuery& query) {
   if (signature.base.starts_with("flash_") || signature.base.starts_with("fmha_cutlass")) {
     return fused_attention(query, signature);
   }
-  if (signature.base.ends_with("elementwise_kernel")) return elementwise(query, signature);
+  if (signature.base.ends_with("elementwise_kernel") || query.features.contains("arrays")) {
+    return elementwise(query, signature);
+  }
   if (signature.base == "multi_tensor_apply_kernel") return multi_tensor(query, signature);
+  if (signature.base.starts_with("reduction_") && query.features.contains("rows")) {
+    KernelSignature compiled_before = signature;
+    compiled_before.base = "reduce_kernel";
+    return other(query, compiled_before);
+  }
   return other(query, signature);
 }
 

@@ -14,6 +14,9 @@ target_sources(cudnn_operations_test PRIVATE
   ${PROJECT_SOURCE_DIR}/adapters/cuda/cudnn/operations.cpp)
 target_include_directories(cudnn_operations_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
 
+phantora_test(nvrtc_source rank_fakes phantora_small_data)
+target_sources(nvrtc_source_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters/cuda/nvrtc/source.cpp)
+
 if(CUDAToolkit_FOUND)
   target_compile_definitions(stand_ins_test PRIVATE
     PHANTORA_TOOLKIT_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")
@@ -30,7 +33,7 @@ if(CUDAToolkit_FOUND)
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/programs/runtime_api.cu VERBATIM)
   add_custom_target(runtime_api_program ALL DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/runtime_api)
   add_test(NAME programs.runtime_api
-    COMMAND phantora_program run --cluster h200:1x2 --per host 
-      -- env RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 ${CMAKE_CURRENT_BINARY_DIR}/runtime_api)
+    COMMAND phantora_program run --cluster h200:1x2 --per run
+      -- ${CMAKE_CURRENT_BINARY_DIR}/runtime_api)
   set_tests_properties(programs.runtime_api PROPERTIES LABELS toolkit TIMEOUT 120)
 endif()

@@ -38,6 +38,28 @@ TEST(DeviceMemory, AccountsBlocksOfTwoMiB) {
   EXPECT_FALSE(is_device_address(&on_host));
 }
 
+// Page-locked and managed memory, of which the device knows all.
+TEST(DeviceMemory, HostMemoryIsAlwaysKnown) {
+  char host[8] = "abcdefg";
+  char out[8] = {};
+  std::uint8_t mask[8] = {};
+  EXPECT_TRUE(known(host, 8));
+  EXPECT_TRUE(may_know(host, 8));
+  EXPECT_TRUE(read(out, host, 8));
+  EXPECT_STREQ(out, "abcdefg");
+  EXPECT_TRUE(read_with_mask(bytes_at(out), mask, host, 8));
+  EXPECT_EQ(mask[7], 1);
+  fill(host, 'x', 2);
+  write(host + 2, "yz", 2);
+  forget(host, 8);
+  EXPECT_STREQ(host, "xxyzefg");
+  void* device = allocate(0, 8);
+  copy(device, host, 8);
+  copy(out, device, 8);
+  EXPECT_STREQ(out, "xxyzefg");
+  EXPECT_TRUE(deallocate(device));
+}
+
 TEST(DeviceMemory, RefusesMoreThanTheCapacity) {
   auto& process = fakes::process();
   process.capacity = process.used + 4 * MiB;

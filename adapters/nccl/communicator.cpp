@@ -64,7 +64,11 @@ ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noe
     if (!rank::simulated()) return fail(ncclSystemError, "not under phantora run");
     return body();
   } catch (const std::exception& error) {
-    return fail(ncclInternalError, error.what());
+    // NCCL's text for this status sends the user to NCCL's developers.
+    const std::string why =
+        std::string{"in Phantora's stand-in for NCCL, not in NCCL: "} + error.what();
+    rank::warn_once("nccl internal error", "internal error " + why);
+    return fail(ncclInternalError, why);
   }
 }
 

@@ -1,5 +1,7 @@
+#include "cuda/driver/host_memory.hpp"
 #include "cuda/driver/stream.hpp"
 #include "nccl/communicator.hpp"
+#include "rank/device_memory.hpp"
 
 #include <string>
 #include <thread>
@@ -85,6 +87,12 @@ ncclResult_t operation(const Arguments& a) noexcept {
       return fail(ncclInvalidArgument, "invalid root or peer " + std::to_string(a.peer) +
                                            " (a value between 0 and " +
                                            std::to_string(a.comm->ranks - 1) + " is expected)");
+    }
+    for (const void* buffer : {a.send, static_cast<const void*>(a.recv)}) {
+      if (buffer == nullptr || a.count == 0) continue;
+      if (!rank::is_device_address(buffer) && !driver::pinned(buffer)) {
+        return fail(ncclInvalidArgument, "a buffer is not memory that the GPU can reach");
+      }
     }
     const Operator op = operator_of(a.op_code);
     return submit(rank::CollectiveCall{

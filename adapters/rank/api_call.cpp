@@ -56,7 +56,8 @@ constexpr std::int64_t at_hand_ns = 100;
 }  // namespace
 
 ApiCall::ApiCall(Api api) noexcept {
-  if (!in_virtual_time()) return;
+  in_time_ = in_virtual_time();
+  if (!in_time_) return;
   HostThread& thread = this_thread();
   if (thread.api_depth++ > 0) return;
   thread.readings = 0;
@@ -80,7 +81,7 @@ ApiCall::ApiCall(Api api) noexcept {
 }
 
 ApiCall::~ApiCall() {
-  if (!in_virtual_time()) return;
+  if (!in_time_ || !in_virtual_time()) return;  // it may have begun before the process took part
   HostThread& thread = this_thread();
   if (--thread.api_depth > 0 || !stops_clock_ || !thread.issues) return;
   publish(thread);

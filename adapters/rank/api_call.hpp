@@ -56,6 +56,7 @@ class ApiCall {
   ApiCall& operator=(const ApiCall&) = delete;
 
  private:
+  bool in_time_ = false;
   bool stops_clock_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "rank/connection.hpp"
 
 #include "channel/handshake.hpp"
+#include "rank/standing.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -82,9 +83,13 @@ Connection* Connection::get() {
   static std::mutex mutex;
   const std::lock_guard lock{mutex};
   if (Connection* connection = established()) return connection;
-  if (std::getenv(channel::socket_variable) == nullptr) return nullptr;
+  if (standing() == Standing::outside) return nullptr;
   auto* connection = new Connection;
   if (!connection->open()) give_up("cannot reach the engine of this run; has it ended?");
+  if (standing() == Standing::may_join) {
+    go_on_from(connection->welcome_.start_ps);
+    enter_time();
+  }
   the_connection.store(connection, std::memory_order_release);
   setenv(channel::connected_variable, std::to_string(getpid()).c_str(), 1);
   if (this_thread().issues) become_issuer(this_thread());
@@ -103,7 +108,7 @@ bool Connection::open() {
     return text != nullptr ? static_cast<std::int32_t>(std::strtol(text, nullptr, 10)) : -1;
   };
   const channel::Hello hello{.pid = getpid(),
-                             .rank = variable("RANK"),
+                             .rank = rank_number().value_or(-1),
                              .host = std::max(0, variable(channel::host_variable))};
   write(std::as_bytes(std::span{&hello, 1}));
 

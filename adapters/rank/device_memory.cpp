@@ -66,6 +66,7 @@ struct Window {
   FreeExtents reservations;                         // address ranges without memory of their own
   std::map<std::uint64_t, std::uint64_t> live;      // base -> size asked for
   std::map<std::uint64_t, std::uint64_t> reserved;  // base -> size
+  std::map<std::uint64_t, int> peers;               // base of a reserved range -> whose memory
   SparseBytes bytes;
 };
 
@@ -203,8 +204,15 @@ bool release_addresses(void* address) {
   if (found == window.reserved.end()) return false;
   window.bytes.forget(found->first, found->second);
   window.reservations.give(found->first, found->second);
+  window.peers.erase(found->first);
   window.reserved.erase(found);
   return true;
+}
+
+void show_peer(void* address, int device) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  all.window(device_of(address)).peers[address_of(address)] = device;
 }
 
 std::optional<Allocation> allocation_of(const void* address) {
@@ -220,13 +228,22 @@ std::optional<Allocation> allocation_of(const void* address) {
     if (found == extents->begin()) continue;
     --found;
     if (at - found->first < found->second) {
-      return Allocation{device, reinterpret_cast<std::byte*>(found->first), found->second};
+      const auto peer = window->peers.find(found->first);
+      const int owner = peer == window->peers.end() ? device : peer->second;
+      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second};
     }
   }
   return std::nullopt;
 }
 
+// The device reaches host memory too (page-locked, managed). It is what it is: always known, and
+// work that was not executed leaves it alone.
+
 bool read(void* host_destination, const void* device_source, std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    return true;
+  }
   {
     Memory& all = memory();
     const std::scoped_lock lock{all.mutex};
@@ -250,6 +267,11 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
 
 bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
                     std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    std::memset(mask, 1, bytes);
+    return true;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_source))
@@ -257,6 +279,7 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
 }
 
 bool known(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
   bytes = within_window(device_address, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
@@ -264,6 +287,7 @@ bool known(const void* device_address, std::size_t bytes) {
 }
 
 bool may_know(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
   bytes = within_window(device_address, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
@@ -271,6 +295,10 @@ bool may_know(const void* device_address, std::size_t bytes) {
 }
 
 void write(void* device_destination, const void* host_source, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    std::memmove(device_destination, host_source, bytes);
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
@@ -306,6 +334,11 @@ void write_from_host(void* device_destination, const void* host_source, std::siz
 }
 
 void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    auto* const to = static_cast<std::byte*>(device_destination);
+    for (std::size_t i = 0; i < bytes; ++i) to[i] = element[i % element.size()];
+    return;
+  }
   bytes = within_window(device_destination, bytes);
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
@@ -319,6 +352,11 @@ void fill(void* device_destination, int value, std::size_t bytes) {
 }
 
 void copy(void* destination, const void* source, std::size_t bytes) {
+  if (!is_device_address(source)) return write(destination, source, bytes);
+  if (!is_device_address(destination)) {
+    read(destination, source, bytes);
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   const SparseBytes& from = all.window(device_of(source)).bytes;
@@ -328,6 +366,7 @@ void copy(void* destination, const void* source, std::size_t bytes) {
 }
 
 void forget(void* device_address, std::size_t bytes, const Writer& writer) {
+  if (!is_device_address(device_address)) return;
   bytes = within_window(device_address, bytes);
   {
     Memory& all = memory();

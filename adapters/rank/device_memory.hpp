@@ -37,8 +37,13 @@ bool is_device_address(const void* address) noexcept;
 /// be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none is
 /// left.
 void* reserve_addresses(int device, std::size_t bytes);
+/// The reserved range at `address` shows memory of another device of the host.
+void show_peer(void* address, int device);
 /// False when `address` is not the start of a reserved range.
 bool release_addresses(void* address);
+
+// The functions below take host memory that a device can reach (page-locked, managed) for device
+// memory too: it is always known, and work that was not executed leaves it as it is.
 
 /// Copies device memory to the host. Bytes that are unknown (never written, or written by work that
 /// was not executed) come out as zeros, or as `--unknown` says; such reads are counted and told

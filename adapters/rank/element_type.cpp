@@ -115,6 +115,14 @@ std::optional<ElementType> element_type_named(std::string_view name) {
       {"__nv_bfloat16", ElementType::bfloat16},
       {"float", ElementType::float32},
       {"double", ElementType::float64},
+      // As sources write them, which nobody demangled.
+      {"at::Half", ElementType::float16},
+      {"at::BFloat16", ElementType::bfloat16},
+      {"int8_t", ElementType::int8},
+      {"uint8_t", ElementType::uint8},
+      {"int16_t", ElementType::int16},
+      {"int32_t", ElementType::int32},
+      {"int64_t", ElementType::int64},
   };
   for (const auto& [text, type] : names) {
     if (text == name) return type;

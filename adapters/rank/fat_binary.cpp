@@ -252,7 +252,16 @@ FatBinary::FatBinary(const void* image) {
     entries_.push_back(std::move(entry));
     return;
   }
-  if (magic != container_magic) return;
+  if (magic != container_magic) {
+    // Text begins with a directive or a comment, and a zero ends it.
+    const char* const text = reinterpret_cast<const char*>(first);
+    if (*text != '.' && *text != '/' && *text != '\n') return;
+    Entry entry;
+    entry.is_text = true;
+    entry.payload = {first, std::strlen(text)};
+    entries_.push_back(std::move(entry));
+    return;
+  }
   ContainerHeader header;
   std::memcpy(&header, image, sizeof header);
   const std::span<const std::byte> all{first + header.header_size, header.size};
@@ -279,7 +288,8 @@ FatBinary::FatBinary(const void* image) {
 std::size_t FatBinary::bytes_read() const noexcept {
   std::size_t bytes = 0;
   for (const Entry& entry : entries_)
-    if (entry.cubin) bytes += entry.compressed != 0 ? entry.decompressed : entry.payload.size();
+    if (entry.cubin || entry.ptx)
+      bytes += entry.compressed != 0 ? entry.decompressed : entry.payload.size();
   return bytes;
 }
 
@@ -301,6 +311,12 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
   std::stable_sort(order.begin(), order.end(),
                    [&](const Entry* a, const Entry* b) { return distance(a) < distance(b); });
   for (Entry* entry : order) {
+    if (entry->is_text) {
+      const auto* const text = reinterpret_cast<const char*>(entry->payload.data());
+      if (!entry->ptx) entry->ptx.emplace(std::string_view{text, entry->payload.size()});
+      if (const auto* found = entry->ptx->find(mangled)) return *found;
+      continue;
+    }
     if (!entry->cubin) entry->cubin.emplace(decompress(*entry));
     if (const auto* found = entry->cubin->find(mangled)) return *found;
   }

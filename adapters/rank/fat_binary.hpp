@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/kernel_launch.hpp"
+#include "rank/ptx.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ class Cubin {
 class FatBinary {
  public:
   /// @param image  what __cudaRegisterFatBinary (the wrapper), cuModuleLoadData (the wrapper, the
-  ///               container, an ELF file) was given.
+  ///               container, an ELF file, PTX text) was given.
   explicit FatBinary(const void* image);
 
   /// The kernel's resources in the code for `architecture` (90 = sm_90), else for the nearest older
@@ -43,6 +44,8 @@ class FatBinary {
     std::size_t compressed = 0;    ///< bytes of the payload; 0 = not compressed
     std::size_t decompressed = 0;  ///< bytes
     std::optional<Cubin> cubin{};  ///< once read
+    bool is_text = false;          ///< PTX that is not in a container
+    std::optional<Ptx> ptx{};      ///< of text, once read
   };
   /// Size of the code that find() has decompressed so far.
   [[nodiscard]] std::size_t bytes_read() const noexcept;

@@ -1,6 +1,7 @@
 #include "rank/host_thread.hpp"
 
 #include "rank/connection.hpp"
+#include "rank/standing.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,6 @@ namespace phantora::rank {
 namespace {
 
 struct Facts {
-  bool virtual_time = false;
   HostTimePolicy policy;
   Epoch epoch;
 };
@@ -38,14 +38,8 @@ HostTimePolicy parse_policy(const char* text, const char* scale) {
   return policy;
 }
 
-// A process is a rank if the launcher said so and it was not started by one that has connected:
-// compilers, shells and data loaders that a rank starts stay in real time.
 Facts read_facts() {
   Facts facts;
-  const char* connected = std::getenv(channel::connected_variable);
-  facts.virtual_time =
-      std::getenv(channel::socket_variable) != nullptr && std::getenv("RANK") != nullptr &&
-      (connected == nullptr || std::strtol(connected, nullptr, 10) == static_cast<long>(getpid()));
   facts.policy = parse_policy(std::getenv(channel::host_time_variable),
                               std::getenv(channel::host_scale_variable));
   if (const char* text = std::getenv(channel::epoch_variable)) {
@@ -55,8 +49,6 @@ Facts read_facts() {
   }
   return facts;
 }
-
-std::atomic<bool> active{false};
 
 /// For the account of waits itself: a mutex would be accounted for.
 class SpinLock {
@@ -81,14 +73,8 @@ Issuers& issuers() {
 }
 std::atomic<std::int64_t> latest_ps{0};
 
-const Facts& facts() {
-  static const Facts all = [] {
-    Facts read = read_facts();
-    active.store(read.virtual_time, std::memory_order_relaxed);
-    // Only the forking thread lives on in a child, and the child is no rank.
-    if (read.virtual_time) pthread_atfork(nullptr, nullptr, [] { active.store(false); });
-    return read;
-  }();
+Facts& facts() {
+  static Facts all = read_facts();
   return all;
 }
 
@@ -185,13 +171,19 @@ std::int64_t bound_ps(const Issuers& all) {
 
 }  // namespace
 
-bool in_virtual_time() noexcept {
-  static const bool once = facts().virtual_time;
-  return once && active.load(std::memory_order_relaxed);
-}
+bool in_virtual_time() noexcept { return standing() == Standing::in_time; }
 
 const HostTimePolicy& host_time_policy() noexcept { return facts().policy; }
 const Epoch& epoch() noexcept { return facts().epoch; }
+void go_on_from(std::int64_t start_ps) noexcept {
+  const auto before_start = [&](clockid_t clock) {
+    timespec now{};
+    // The system call: the hooks on the C library's function come back here.
+    syscall(SYS_clock_gettime, clock, &now);
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec - start_ps / 1000;
+  };
+  facts().epoch = {before_start(CLOCK_REALTIME), before_start(CLOCK_MONOTONIC)};
+}
 
 HostThread& this_thread() noexcept {
   if (self == nullptr) {
@@ -214,12 +206,12 @@ HostThread& this_thread() noexcept {
 void become_issuer(HostThread& thread) noexcept {
   if (!thread.issues) {
     thread.issues = true;
-    // It was started, or handed its first work, by a thread of this rank.
-    thread.clock.wait_until(Time{Duration{latest_ps.load(std::memory_order_relaxed)}});
     const std::lock_guard lock{issuers().mutex};
     issuers().threads.push_back(&thread);
   }
   if (thread.slot == nullptr) {
+    // It was started, or handed its first work, by a thread of this rank.
+    thread.clock.wait_until(Time{Duration{latest_ps.load(std::memory_order_relaxed)}});
     Connection::claim_slot(thread);
     publish(thread);
   }

@@ -34,7 +34,7 @@ struct HostThread {
   int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call
 };
 
-/// Whether this process lives in virtual time: a rank of `phantora run`, and not forked from one.
+/// Whether this process lives in virtual time (rank/standing.hpp).
 bool in_virtual_time() noexcept;
 
 /// The calling thread's record; made at first use. Only where in_virtual_time().
@@ -75,6 +75,8 @@ struct Epoch {
   std::int64_t realtime_ns = 0, monotonic_ns = 0;
 };
 const Epoch& epoch() noexcept;
+/// The clocks, which showed real time so far, go on from there: virtual time is `start_ps` now.
+void go_on_from(std::int64_t start_ps) noexcept;
 
 // --- Hand-over of time between threads, driven by the libc hooks ---
 

@@ -34,10 +34,11 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise, read_reduction,   read_multi_tensor, read_range,  read_concatenation,
-    read_indexing,    read_selection,   read_scan,         read_sort,   read_random,
-    read_batch_norm,  read_rowwise,     read_attention,    read_lookup, read_embedding,
-    read_pooling,     read_block_top_k,
+    read_elementwise,   read_reduction, read_multi_tensor, read_range,
+    read_concatenation, read_indexing,  read_selection,    read_scan,
+    read_sort,          read_random,    read_batch_norm,   read_rowwise,
+    read_attention,     read_lookup,    read_embedding,    read_pooling,
+    read_block_top_k,   read_jiterated,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is
@@ -162,6 +163,9 @@ const KernelReading& reading_of(const Kernel& kernel) {
       warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +
                                     ": its parameters and registers are unknown");
     }
+  }
+  if (!reading->kernel_resources.signature.empty()) {
+    reading->parts = signature(reading->kernel_resources.signature);
   }
   auto& sizes = reading->kernel_resources.parameter_sizes;
   if (sizes.empty()) {

@@ -40,6 +40,7 @@ struct KernelResources {
   std::size_t static_shared = 0, local = 0, constant = 0;
   int max_threads = 1024;
   std::vector<std::uint32_t> parameter_sizes;  ///< bytes, in order; empty when unknown
+  std::string signature{};  ///< as the code tells it, where the mangled name does not
 };
 const KernelResources& resources(const Kernel& kernel);
 

@@ -1,6 +1,8 @@
 #include "rank/process.hpp"
 
+#include "channel/rank_variables.hpp"
 #include "rank/connection.hpp"
+#include "rank/standing.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -35,11 +37,15 @@ std::vector<int> visible_devices(int gpus) {
   return visible;
 }
 
+/// What the launcher said about the GPUs: asking does not need the engine, so that whoever only
+/// asks stays out of the simulation.
+const char* told(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
 const std::vector<int>& devices() {
-  static const std::vector<int> visible = [] {
-    Connection* connection = Connection::get();
-    return connection == nullptr ? std::vector<int>{} : visible_devices(connection->welcome().gpus);
-  }();
+  static const std::vector<int> visible = visible_devices(physical_device_count());
   return visible;
 }
 
@@ -54,6 +60,7 @@ void add_to_counter(const char* name, std::uint64_t amount) {
 
 bool simulated() noexcept {
   try {
+    if (standing() == Standing::may_join) return true;
     return in_virtual_time() && Connection::get() != nullptr;
   } catch (...) {
     return false;
@@ -63,22 +70,21 @@ bool simulated() noexcept {
 int device_count() { return static_cast<int>(devices().size()); }
 
 int physical_device_count() {
-  Connection* connection = Connection::get();
-  return connection == nullptr ? 0 : static_cast<int>(connection->welcome().gpus);
+  if (standing() == Standing::outside) return 0;
+  return static_cast<int>(std::strtol(told(channel::gpus_variable), nullptr, 10));
 }
 
 const GpuModel& gpu() {
   static const GpuModel model = [] {
-    Connection* connection = Connection::get();
-    GpuModel found = gpu_model(connection->welcome().gpu_model.data());
-    found.memory = Bytes{static_cast<std::int64_t>(connection->welcome().gpu_memory)};
+    GpuModel found = gpu_model(told(channel::gpu_model_variable));
+    found.memory = Bytes{std::strtoll(told(channel::gpu_memory_variable), nullptr, 10)};
     return found;
   }();
   return model;
 }
 
 const std::string& host_name() {
-  static const std::string name = Connection::get()->welcome().host_name.data();
+  static const std::string name = told(channel::host_name_variable);
   return name;
 }
 
@@ -98,7 +104,7 @@ std::atomic<std::uint64_t>& held(int device) {
 
 bool reserve_memory(int device, std::size_t bytes) noexcept {
   auto& entry = ledger(device);
-  const std::uint64_t capacity = Connection::get()->welcome().gpu_memory;
+  const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
   std::uint64_t used = entry.used.load();
   do {
     if (bytes > capacity || used > capacity - bytes) return false;
@@ -116,7 +122,9 @@ void release_memory(int device, std::size_t bytes) noexcept {
 }
 
 MemoryInfo memory_info(int device) noexcept {
-  const std::uint64_t capacity = Connection::get()->welcome().gpu_memory;
+  const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
+  // Whoever has no part in the simulation yet sees what it could have.
+  if (standing() == Standing::may_join) return {.free = capacity, .total = capacity};
   const std::uint64_t used = ledger(device).used.load();
   return {.free = capacity - std::min(used, capacity), .total = capacity};
 }

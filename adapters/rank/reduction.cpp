@@ -436,6 +436,17 @@ class TensorReduction final : public Meaning {
 }  // namespace
 
 std::unique_ptr<Meaning> read_reduction(const Signature& signature, const KernelResources&) {
+  if (signature.parameters.size() == 1 && signature.parameters[0] == "ReduceJitOp") {
+    // Compiled at run time (reduction_template.cuh): <input, accumulator, output, formula>.
+    const auto& told = signature.kernel.arguments;
+    const auto input = element_type_named(told[0]), accumulator = element_type_named(told[1]),
+               output = element_type_named(told[2]);
+    if (!input || !accumulator || !output) return nullptr;
+    std::optional<Operation> known;
+    if (told[3] == "a*b") known = {Kind::product, true, *input, *accumulator, *output};
+    if (told[3] == "a+b") known = {Kind::sum, true, *input, *accumulator, *output};
+    return std::make_unique<TensorReduction>(*input, *output, known);
+  }
   if (unqualified(signature.kernel.name) != "reduce_kernel") return nullptr;
   if (signature.kernel.arguments.size() != 3) return nullptr;
   // ReduceOp<input, operation, index, output, ...>

@@ -18,6 +18,7 @@ set(sources
   embedding.cpp
   fat_binary.cpp
   indexing.cpp
+  jiterated.cpp
   kernel_effect.cpp
   kernel_launch.cpp
   kernel_name.cpp
@@ -25,6 +26,7 @@ set(sources
   lookup.cpp
   multi_tensor.cpp
   pooling.cpp
+  ptx.cpp
   random.cpp
   range.cpp
   reduction.cpp

@@ -160,11 +160,16 @@ void Engine::watch(int descriptor) {
 
 void Engine::expect(int rank, pid_t pid, bool alone) {
   expected_[rank] = {.pid = pid};
-  if (alone) started_[rank] = pid;
+  if (alone) {
+    started_[rank] = pid;
+  } else {
+    with_parent_.insert(rank);
+  }
 }
 void Engine::rank_ended(int rank) {
   expected_.erase(rank);
   started_.erase(rank);
+  with_parent_.erase(rank);
   ended_ranks_.insert(rank);
 }
 
@@ -222,6 +227,7 @@ void Engine::receive(Process& process) {
       return;
     }
     process.hello = hello;
+    if (hello.rank < 0) process.hello.rank = free_rank(process.index);
     last_progress_ = Clock::now();
     return;  // it is greeted when its turn comes
   }
@@ -249,6 +255,12 @@ bool Engine::greet(Process& process) {
   };
   if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
     welcome.start_ps = ps_of(known->second.bound);
+    // What was started to start ranks uses the GPUs itself.
+    if (known->second.pid == process.hello.pid) {
+      std::erase_if(expected_, [&](const auto& e) { return e.second.pid == process.hello.pid; });
+    }
+  } else {
+    welcome.start_ps = ps_of(session_.now());  // nobody has waited for it
   }
   gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
@@ -266,6 +278,34 @@ bool Engine::greet(Process& process) {
     return false;
   }
   return true;
+}
+
+/// A number for a process that does not know its own: that of the rank which it was started as, or
+/// within; else the first of its host's that a parent of several may still start; else one that no
+/// GPU has.
+int Engine::free_rank(ProcessIndex index) const {
+  const channel::Hello& hello = processes_[index].hello;
+  const auto taken = [&](int rank) {
+    return std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+      return p.index != index && !p.ended && p.hello.pid != 0 && p.hello.rank == rank;
+    });
+  };
+  const ProcessTree now;
+  for (const auto& [rank, pid] : started_) {
+    if (taken(rank)) continue;
+    const std::vector<pid_t> within = now.descendants(pid);
+    if (pid == hello.pid || std::find(within.begin(), within.end(), hello.pid) != within.end()) {
+      return rank;
+    }
+  }
+  const auto host = static_cast<std::size_t>(hello.host);
+  int rank = 0;
+  for (std::size_t h = 0; h < host; ++h) rank += static_cast<int>(cluster_.hosts[h].gpus.size());
+  const int end = rank + static_cast<int>(cluster_.hosts[host].gpus.size());
+  while (rank < end && (started_.contains(rank) || taken(rank))) ++rank;
+  if (rank == end) rank = static_cast<int>(cluster_.gpus.size());
+  while (rank >= end && taken(rank)) ++rank;
+  return rank;
 }
 
 void Engine::disconnect(Process& process) {
@@ -323,7 +363,7 @@ void Engine::drain(Process& process) {
   std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
   if (at == written) return;
   if (written - at > channel::ring_bytes) throw_overwritten(process, "the ring's end");
-  last_progress_ = process.heard = Clock::now();
+  process.heard = Clock::now();
   process.idle = false;
   std::vector<std::byte> payload;
   const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
@@ -362,6 +402,8 @@ void Engine::throw_overwritten(const Process& process, const std::string& found)
 
 void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
   PHANTORA_EXPECTS(record.clock_ps >= 0 && record.clock_ps < channel::no_time / 2, "a clock");
+  // A watchdog's looks are no progress.
+  if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = Clock::now();
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
@@ -787,6 +829,7 @@ void Engine::send_host_functions() {
 
 void Engine::block(Process& process, const Record& record) {
   PHANTORA_EXPECTS(record.thread < channel::max_threads, "a thread's slot");
+  last_progress_ = Clock::now();
   process.threads[record.thread] = {
       .blocked = true, .held = {}, .in = record.op, .since = time_of(record.clock_ps)};
 }

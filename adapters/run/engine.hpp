@@ -72,7 +72,7 @@ class Engine {
 
   /// A rank was started: until it connects or ends, it may still do anything.
   /// @param alone  `pid` runs no other rank: whenever no process of it is connected, another may
-  ///   still come.
+  ///   still come. Else it is the parent of several, and may start fewer.
   void expect(int rank, pid_t pid, bool alone);
   /// What was started for it has ended.
   void rank_ended(int rank);
@@ -91,6 +91,8 @@ class Engine {
   }
 
   [[nodiscard]] const RunCounters& counters() const noexcept { return counters_; }
+  /// Whether any process has used a GPU.
+  [[nodiscard]] bool gpus_were_used() const noexcept { return !processes_.empty(); }
   [[nodiscard]] int rank_of(ProcessIndex process) const;
   /// Peak memory of a GPU, in bytes.
   [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const;
@@ -111,9 +113,7 @@ class Engine {
   };
   struct Watched {
     ThreadLook look;
-    /// Since then it has made no system call to speak of and taken no memory.
-    ThreadLook computed_from;
-    std::chrono::steady_clock::time_point computes_since{};
+    ThreadLook computed_from;  ///< since then: no system call to speak of, no memory taken
     bool spins = false;  ///< for so long that it is taken to wait
   };
   struct Process {
@@ -179,6 +179,7 @@ class Engine {
 
   void accept_process();
   bool greet(Process& process);
+  [[nodiscard]] int free_rank(ProcessIndex index) const;
   void receive(Process& process);
   void flush(Process& process);
   void disconnect(Process& process);
@@ -213,11 +214,17 @@ class Engine {
   // engine_rest.cpp: what the kernel knows of the threads, and what follows when nothing moves.
   [[nodiscard]] std::chrono::milliseconds until_next_look() const;
   void look_around();
-  bool look_at_threads();
+  /// What a look at all threads of the run finds.
+  enum class Found : std::uint8_t {
+    activity,
+    calm,   ///< nobody ran but those that wake by a timer of their own; some of them may run now
+    sleep,  ///< the same, and everybody is asleep
+  };
+  Found look_at_threads();
   void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool asleep);
   bool go_on_at_rest();
   [[nodiscard]] Time first_to_wake() const;
-  void look_for_stall();
+  void look_for_stall(bool rests);
   void note_sleep(Process& process) const;
   [[nodiscard]] bool someone_sleeps_long() const;
   [[nodiscard]] bool someone_waits_outside() const;
@@ -242,6 +249,7 @@ class Engine {
   std::deque<Process> processes_{};
   std::map<int, Expected> expected_{};
   std::map<int, pid_t> started_{};  ///< ranks that have a process of their own
+  std::set<int> with_parent_{};     ///< ranks that a living parent of several starts
   std::set<int> ended_ranks_{};
   std::map<int, int> processes_of_rank_{};  ///< connected ones
   std::vector<channel::HostShared*> hosts_{};
@@ -270,7 +278,8 @@ class Engine {
   std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
-  int quiet_looks_ = 0;                 ///< in a row
+  int quiet_looks_ = 0;  ///< in a row that found everybody asleep
+  std::optional<std::chrono::steady_clock::time_point> calm_since_{};
 };
 
 }  // namespace phantora::run

@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 /// Looks take a tenth of the time at most, and find a standstill soon.
 constexpr auto longest_pause = 50ms;
 constexpr int pause_per_look = 10;
-constexpr auto taken_for_a_spin = 10s;
+/// CPU time.
+constexpr std::uint64_t taken_for_a_spin_ns = 5'000'000'000;
 
 /// Whether a thread has done nothing between two looks but compute in its own memory: no page
 /// faults, and a tenth of its time in the kernel at most. The kernel tells that time from samples.
@@ -56,7 +57,8 @@ void Engine::look_around() {
   const auto since = now - std::max(last_look_, last_movement_);
   if (since < (pending ? pause_ : std::chrono::milliseconds{longest_pause})) return;
   if (!pending && now - last_movement_ < 5s) return;
-  const bool quiet = look_at_threads();
+  const Found found = look_at_threads();
+  const bool quiet = found == Found::sleep;
   last_look_ = Clock::now();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(last_look_ - now);
   // A second look follows soon where the first finds everybody asleep.
@@ -67,31 +69,37 @@ void Engine::look_around() {
   progress();
   if (last_movement_ != moved) return;
   quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
-  // Between two looks that found everybody asleep nobody ran.
-  if (quiet_looks_ >= 2 && go_on_at_rest()) return;
-  look_for_stall();
+  if (found == Found::activity) {
+    calm_since_.reset();
+  } else if (!calm_since_) {
+    calm_since_ = now;
+  }
+  // Between two looks that found everybody asleep nobody ran. On a busy machine a watchdog that
+  // woke may wait long for a core: what it would have started has shown by then.
+  constexpr auto long_enough = 200ms;
+  const bool rests = quiet_looks_ >= 2 || (calm_since_ && now - *calm_since_ > long_enough);
+  if (rests && go_on_at_rest()) return;
+  look_for_stall(rests);
 }
 
-/// Whether every thread of the run is asleep, and none has run since the last look but those that
-/// wake by a timer of their own. Also notes which processes hold a turn without using it.
+/// Also notes which processes hold a turn without using it.
 ///
 /// A thread whose CPU time nobody charges, and that does nothing for long but compute in its own
 /// memory, is taken to wait for another to change that memory.
-bool Engine::look_at_threads() {
-  const auto now = Clock::now();
+Engine::Found Engine::look_at_threads() {
   std::map<pid_t, Process*> connected;
   for (Process& process : processes_) {
     if (!process.ended && process.hello.pid != 0) connected[process.hello.pid] = &process;
   }
   std::map<pid_t, Watched> looks;
-  bool quiet = true;
+  bool calm = true, asleep = true;
   for (const pid_t pid : ProcessTree{}.descendants(getpid())) {
     const auto found = connected.find(pid);
     Process* process = found == connected.end() ? nullptr : found->second;
     std::map<pid_t, std::uint32_t> slots;
     if (process != nullptr && process->shared != nullptr) {
-      const std::uint32_t count =
-          std::min<std::uint32_t>(channel::max_threads, process->shared->thread_count.load());
+      const std::uint32_t count = std::min<std::uint32_t>(channel::max_threads,
+                                                          process->shared->thread_count.load());
       for (std::uint32_t i = 0; i < count; ++i) {
         const channel::ThreadSlot& slot = process->shared->threads[i];
         if (slot.state.load() != ThreadState::unused) slots[slot.tid] = i;
@@ -102,12 +110,11 @@ bool Engine::look_at_threads() {
       const auto look = phantora::run::look_at(pid, tid);
       if (!look) continue;
       Watched& watched = looks[tid];
-      watched = {.look = *look, .computed_from = *look, .computes_since = now};
+      watched = {.look = *look, .computed_from = *look};
       const auto before = looks_.find(tid);
       const bool ran = before == looks_.end() || before->second.look.runs != look->runs;
       if (before != looks_.end() && only_computed(before->second.computed_from, *look)) {
         watched.computed_from = before->second.computed_from;
-        watched.computes_since = before->second.computes_since;
       }
       bool charged = false;
       bool excused = false;  // it wakes without a cause
@@ -116,7 +123,8 @@ bool Engine::look_at_threads() {
         charged = process->shared->threads[slot->second].charged_scale.load() > 0;
         const ThreadState state = process->shared->threads[slot->second].state.load();
         excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
-                  state == ThreadState::background || process->threads.contains(slot->second);
+                  state == ThreadState::background ||
+                  process->threads.contains(slot->second);
       }
       if (process != nullptr && process->shared != nullptr) {
         const auto& pollers = process->shared->pollers;
@@ -124,24 +132,26 @@ bool Engine::look_at_threads() {
                     return poller.load(std::memory_order_relaxed) == tid;
                   });
       }
-      watched.spins =
-          !charged && !look->asleep() && now - watched.computes_since > taken_for_a_spin;
+      watched.spins = !charged && !look->asleep() &&
+                      look->cpu_ns - watched.computed_from.cpu_ns > taken_for_a_spin_ns;
       const bool spun = before != looks_.end() && before->second.spins;
       if (watched.spins && !spun && someone_waits()) ++counters_.forced_answers;
       if (slot != slots.end()) {
         observe(*process, slot->second, *look, watched.spins || (look->asleep() && !ran));
       }
       if (watched.spins) continue;
-      if (!look->asleep() || (ran && !excused)) process_quiet = false;
+      if (!look->asleep()) asleep = false;
+      if (!excused && (ran || !look->asleep())) process_quiet = false;
     }
     if (process != nullptr) {
       process->idle = process_quiet && process->welcomed && bound(*process) != never;
       note_sleep(*process);
     }
-    quiet = quiet && process_quiet;
+    calm = calm && process_quiet;
   }
   looks_ = std::move(looks);
-  return quiet;
+  if (!calm) return Found::activity;
+  return asleep ? Found::sleep : Found::calm;
 }
 
 void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool asleep) {
@@ -154,8 +164,8 @@ void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& lo
     seen = {.clock_ps = clock, .first_cpu_ns = look.cpu_ns, .cpu_ns = look.cpu_ns};
   } else if (scale > 0 && look.cpu_ns > seen.cpu_ns) {
     // CPU time of the program's own, which its clock will show with its next call.
-    seen.charged_ps +=
-        static_cast<std::int64_t>(static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
+    seen.charged_ps += static_cast<std::int64_t>(
+        static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
   }
   seen.cpu_ns = look.cpu_ns;
   seen.asleep = asleep;
@@ -181,6 +191,13 @@ Time Engine::first_to_wake() const {
 /// Every thread of the run sleeps: nobody can do anything before the first of the blocked calls
 /// returns or the first host function runs, so that this one is safe.
 bool Engine::go_on_at_rest() {
+  // A parent that is quiet starts no more ranks, or none before those that it has started move.
+  if (someone_waits() &&
+      std::erase_if(expected_, [&](const auto& e) { return !started_.contains(e.first); }) > 0) {
+    note_movement();
+    progress();
+    return true;
+  }
   const auto answers = session_.force(first_to_wake());
   if (!answers) return false;
   for (const Answer& answer : *answers) give(answer);
@@ -191,17 +208,21 @@ bool Engine::go_on_at_rest() {
   return true;
 }
 
-void Engine::look_for_stall() {
+void Engine::look_for_stall(bool rests) {
   const auto now = Clock::now();
   const auto still = now - last_movement_;
   // Before the first call programs import their libraries, for long on a busy machine.
   const auto usual = processes_.empty() ? 60s : 10s;
   if (still > std::max<Clock::duration>(silence_, usual)) tell_that_nothing_moves();
-  if (quiet_looks_ < 2) return;
+  if (!rests) return;
   // A rank that has failed is heard of before its fellows are said to wait for it.
   if (now - last_progress_ < 1s) return;
+  // A parent of several may be about to end or restart those whose fellow has ended.
+  const bool restarts =
+      !with_parent_.empty() && std::any_of(processes_.begin(), processes_.end(),
+                                           [](const Process& p) { return p.ended; });
   const bool all_blocked =
-      expected_.empty() && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+      expected_.empty() && !restarts && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
         return p.ended || bound(p) == never;
       });
   const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
@@ -238,17 +259,16 @@ bool Engine::someone_sleeps_long() const {
 /// Whether a thread with a part in time waits for a descriptor or a process: for what may come from
 /// outside of the run.
 bool Engine::someone_waits_outside() const {
-  return std::any_of(processes_.begin(), processes_.end(), [](const Process& process) {
-    if (process.ended || process.shared == nullptr) return false;
+  return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
+    if (process.ended || process.shared == nullptr || only_helps(process)) return false;
     const std::uint32_t count =
         std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-    return std::any_of(
-        process.shared->threads.begin(), process.shared->threads.begin() + count,
-        [](const channel::ThreadSlot& slot) {
-          const channel::Wait wait = slot.wait.load();
-          return slot.state.load() == ThreadState::waiting &&
-                 (wait == channel::Wait::descriptor || wait == channel::Wait::process);
-        });
+    return std::any_of(process.shared->threads.begin(), process.shared->threads.begin() + count,
+                       [](const channel::ThreadSlot& slot) {
+                         const channel::Wait wait = slot.wait.load();
+                         return slot.state.load() == ThreadState::waiting &&
+                                (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+                       });
   });
 }
 
@@ -260,7 +280,11 @@ bool Engine::waits_for_the_dead() const {
     };
     for (const OpenCalls::Open& open : communicator.calls.all()) {
       const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
-                                        [&](int rank) { return member(rank).ended; });
+                                        [&](int rank) {
+                                          // A parent hears of it too, and ends or restarts them.
+                                          return member(rank).ended &&
+                                                 !with_parent_.contains(member(rank).hello.rank);
+                                        });
       if (!hopeless) continue;
       for (const int rank : open.waiting) {
         const Process& waiting = member(rank);

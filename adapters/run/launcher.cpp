@@ -1,12 +1,12 @@
 #include "run/launcher.hpp"
 
-#include "channel/wire.hpp"
 #include "run/engine.hpp"
 #include "run/memory_pressure.hpp"
 #include "run/output.hpp"
 #include "run/process_tree.hpp"
 #include "run/progress.hpp"
 #include "run/report.hpp"
+#include "run/starts.hpp"
 
 #include <phantora/builtin_cost_model.hpp>
 #include <phantora/cluster.hpp>
@@ -24,18 +24,13 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <sstream>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -63,90 +58,6 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  int port = 29500;  // torchrun's default
-  if (bind(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
-    port = ntohs(address.sin_port);
-  }
-  close(descriptor);
-  return port;
-}
-
-/// The hooks lie beside the program: bin/phantora and lib/phantora/.
-fs::path hook_directory() {
-  const fs::path self = fs::read_symlink("/proc/self/exe");
-  const fs::path hooks = self.parent_path().parent_path() / "lib" / "phantora";
-  if (!fs::exists(hooks / "libphantora_libc.so")) {
-    throw ConfigError{"the hooks are missing: expected them in " + hooks.string()};
-  }
-  return hooks;
-}
-
-std::string preload_list(const fs::path& hooks) {
-  std::vector<std::string> libraries;
-  for (const auto& entry : fs::directory_iterator{hooks}) {
-    const std::string name = entry.path().filename();
-    // The compiler library stays real where there is one, and libphantora_rank comes with the rest.
-    if (name.starts_with("libphantora_") || name.starts_with("libnvrtc")) continue;
-    libraries.push_back(entry.path());
-  }
-  std::sort(libraries.begin(), libraries.end());
-  std::string list = hooks / "libphantora_libc.so";
-  for (const std::string& library : libraries) list += ":" + library;
-  if (const char* already = std::getenv("LD_PRELOAD")) list += std::string{":"} + already;
-  return list;
-}
-
-std::int64_t now_ns(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
-/// What the clocks show at virtual time zero. Where runs must repeat exactly, so does this: the
-/// start of 2026, so that differences of readings round alike.
-std::string epoch(const LaunchOptions& options) {
-  if (options.host_time != "measured") return "1767225600000000000:0";
-  return fmt::format("{}:{}", now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC));
-}
-
-std::string base_name(const std::string& path) { return fs::path{path}.filename(); }
-
-/// Where execvp will find `program`, said before 16 ranks say it.
-/// @throws CommandError if nothing can be run by this name.
-void check_program(const std::string& program) {
-  std::vector<fs::path> candidates;
-  if (program.find('/') != program.npos) {
-    candidates.emplace_back(program);
-  } else {
-    const char* variable = std::getenv("PATH");
-    std::istringstream folders{variable != nullptr ? variable : "/bin:/usr/bin"};
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      candidates.push_back(fs::path{folder.empty() ? "." : folder} / program);
-    }
-  }
-  bool found = false;
-  for (const fs::path& candidate : candidates) {
-    std::error_code error;
-    if (!fs::exists(candidate, error)) continue;
-    found = true;
-    if (!fs::is_directory(candidate, error) && access(candidate.c_str(), X_OK) == 0) return;
-  }
-  if (found) throw CommandError{"cannot run " + program + ": it is not executable", 126};
-  std::string text = "cannot run " + program + ": there is no such program";
-  text += candidates.size() == 1 && program.find('/') != program.npos ? "" : " in PATH";
-  if (base_name(program).starts_with("python")) {
-    text += "; examples/quickstart.sh makes a Python environment with PyTorch in build/venv";
-  }
-  throw CommandError{text, 127};
-}
-
 /// @throws ConfigError if `path` cannot be written.
 void check_writable(const std::string& what, const std::string& path) {
   if (path.empty()) return;
@@ -168,70 +79,6 @@ void remove_old(const std::string& path) {
   if (fs::is_regular_file(path, error)) fs::remove(path, error);
 }
 
-/// One process to start: a rank, or with `per host` the launcher of a host's ranks.
-struct Start {
-  int first_rank = 0;
-  int ranks = 1;
-  std::map<std::string, std::string> environment;
-};
-
-std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster, bool per_host,
-                               const std::string& socket_name) {
-  const fs::path hooks = hook_directory();
-  const std::string port = std::to_string(free_port());
-  std::map<std::string, std::string> common = {
-      {"WORLD_SIZE", std::to_string(cluster.gpus.size())},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", port},
-      {"LD_PRELOAD", preload_list(hooks)},
-      {"TRITON_LIBCUDA_PATH", hooks.string()},
-      {channel::socket_variable, socket_name},
-      {channel::host_time_variable, options.host_time},
-      {channel::host_scale_variable,
-       options.host_scale ? fmt::format("{}", *options.host_scale) : "auto"},
-      {channel::epoch_variable, epoch(options)},
-      {channel::unknown_variable, options.unknown},
-  };
-  for (const Host& host : cluster.hosts) {
-    std::string& names = common["PHANTORA_HOST_NAMES"];
-    names += (names.empty() ? "" : ",") + host.name;
-  }
-  const char* path = std::getenv("LD_LIBRARY_PATH");
-  common["LD_LIBRARY_PATH"] = hooks.string() + (path != nullptr ? std::string{":"} + path : "");
-  // As torchrun does: ranks must not each start a thread per core.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
-
-  std::vector<Start> starts;
-  int rank = 0;
-  for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
-    const Host& host = cluster.hosts[h];
-    const int local = static_cast<int>(host.gpus.size());
-    auto environment = common;
-    environment[channel::host_variable] = std::to_string(h);
-    environment["PHANTORA_HOST_NAME"] = host.name;
-    environment["GROUP_RANK"] = std::to_string(h);
-    environment["LOCAL_WORLD_SIZE"] = std::to_string(local);
-    if (per_host) {
-      environment.erase("WORLD_SIZE");
-      environment["PET_NNODES"] = std::to_string(cluster.hosts.size());
-      environment["PET_NPROC_PER_NODE"] = std::to_string(local);
-      environment["PET_NODE_RANK"] = std::to_string(h);
-      environment["PET_MASTER_ADDR"] = "127.0.0.1";
-      environment["PET_MASTER_PORT"] = port;
-      environment["PET_RDZV_BACKEND"] = "static";
-      starts.push_back({rank, local, environment});
-      rank += local;
-      continue;
-    }
-    for (int i = 0; i < local; ++i, ++rank) {
-      environment["RANK"] = std::to_string(rank);
-      environment["LOCAL_RANK"] = std::to_string(i);
-      starts.push_back({rank, 1, environment});
-    }
-  }
-  return starts;
-}
-
 /// Each rank takes a socket and two pipes. @return the limit as it was, which ranks get.
 rlimit allow_many_descriptors() {
   rlimit before{};
@@ -239,41 +86,6 @@ rlimit allow_many_descriptors() {
   const rlimit most{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &most);
   return before;
-}
-
-pid_t start_process(const Start& start, const std::vector<std::string>& command,
-                    const sigset_t& original_mask, const rlimit& original_limit,
-                    const Output::Ends& output) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw Error{std::string{"cannot start a rank: "} + std::strerror(errno)};
-  if (child > 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigprocmask(SIG_SETMASK, &original_mask, nullptr);
-  setrlimit(RLIMIT_NOFILE, &original_limit);
-  std::signal(SIGPIPE, SIG_DFL);
-  dup2(output.out, STDOUT_FILENO);
-  dup2(output.err, STDERR_FILENO);
-  // As mpirun does: the first rank reads the input. A terminal's belongs to the foreground group,
-  // which the ranks are not in.
-  if (start.first_rank != 0 || isatty(STDIN_FILENO) != 0) {
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(nothing, STDIN_FILENO);
-  }
-  for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
-  execvp(arguments[0], arguments.data());
-  std::fprintf(stderr, "phantora: cannot run %s: %s\n", arguments[0], std::strerror(errno));
-  _exit(127);
-}
-
-std::string name_of(const Start& start) {
-  if (start.ranks == 1) return fmt::format("rank {}", start.first_rank);
-  return fmt::format("the launcher of ranks {}-{}", start.first_rank,
-                     start.first_rank + start.ranks - 1);
 }
 
 /// @param memory_kills  killed_for_memory() when the run began.
@@ -310,10 +122,8 @@ class Supervisor {
 
     const rlimit original_limit = allow_many_descriptors();
     const auto began = steady_clock::now();
-    const std::string base = base_name(options_.command.front());
-    const bool per_host = options_.per == "host" ||
-                          (options_.per.empty() && (base == "torchrun" || base == "accelerate"));
-    const std::string socket_name = fmt::format("phantora-{}-{}", getpid(), now_ns(CLOCK_REALTIME));
+    const std::string socket_name =
+        fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
     Session session{cluster_, gpu_, builtin_cost_model(gpu_), {}, nccl_variables()};
     Engine engine{cluster_,
                   gpu_,
@@ -347,14 +157,14 @@ class Supervisor {
     // However the run ends: what was simulated is reported.
     int status = software;
     try {
-      for (const Start& start : plan_starts(options_, cluster_, per_host, socket_name)) {
+      for (const Start& start : plan_starts(options_, cluster_, gpu_, socket_name)) {
         const Output::Ends ends = output_.add(name_of(start));
         const pid_t child =
             start_process(start, options_.command, original_mask_, original_limit, ends);
         ends.close();
         started_.emplace(child, start);
         for (int i = 0; i < start.ranks; ++i) {
-          engine.expect(start.first_rank + i, child, start.ranks == 1);
+          engine.expect(start.first_rank + i, child, !start.parent);
         }
       }
       output_.start();
@@ -388,6 +198,9 @@ class Supervisor {
     if (options_.host_time == "measured") facts.wall_seconds = wall;
     const Report report{facts, cluster_, gpu_, session, engine, observed};
     report.print(std::cout, wall);
+    if (!engine.gpus_were_used()) {
+      std::cout << "  no process of this run used a simulated GPU\n";
+    }
     if (!options_.report.empty()) report.write(options_.report);
     return status;
   }
@@ -486,7 +299,8 @@ volatile std::sig_atomic_t forwarded = 0, insisted = 0;
 /// same one: `timeout` and terminals send it to a process and then to its group.
 void forward(int signal) {
   static std::int64_t first = 0;
-  const std::int64_t now = now_ns(CLOCK_MONOTONIC);
+  const std::int64_t now =
+      std::chrono::nanoseconds{steady_clock::now().time_since_epoch()}.count();
   if (forwarded == 0) {
     forwarded = 1;
     first = now;

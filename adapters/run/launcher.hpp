@@ -21,7 +21,7 @@ struct LaunchOptions {
   /// What the host reads where nothing was computed: "0", "1" or "normal".
   std::string unknown = "0";
   std::string sync = "conservative";
-  std::string per{};  ///< "gpu", "host", or empty: by the command
+  std::string per{};  ///< "gpu", "host", "run", or empty: by the command
   int runnable = 0;   ///< 0: as many as there are cores
   int stall_timeout_s = 60;
   std::vector<std::string> command{};

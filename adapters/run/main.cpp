@@ -1,4 +1,5 @@
 #include "run/launcher.hpp"
+#include "run/starts.hpp"
 #include "run/topology_command.hpp"
 
 #include <phantora/error.hpp>
@@ -49,8 +50,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"0", "1", "normal"}))
       ->capture_default_str();
   run->add_option("--sync", options.sync, "conservative")->capture_default_str();
-  run->add_option("--per", options.per, "start COMMAND once per gpu or once per host")
-      ->check(CLI::IsMember({"gpu", "host"}));
+  run->add_option(
+         "--per", options.per,
+         "start COMMAND once per gpu, once per host, or once in the run\n(default: by COMMAND; "
+         "torchrun, accelerate, deepspeed: host; mpirun, srun: run; else gpu)")
+      ->check(CLI::IsMember({"gpu", "host", "run"}));
   run->add_option("--runnable", options.runnable, "ranks that may run at once (default: the cores)")
       ->check(CLI::PositiveNumber);
   run->add_option("--stall-timeout", options.stall_timeout_s,
@@ -69,8 +73,17 @@ int main(int argc, char** argv) {
   describe->add_option("--route", topology.route, "two ranks or nodes: the route between them")
       ->expected(2);
 
+  std::vector<std::string> shell_command;
+  CLI::App* shell = app.add_subcommand(
+      "shell",
+      "run a program (default: your shell) where CUDA programs find their libraries, and "
+      "no GPU");
+  shell->add_option("command", shell_command, "-- COMMAND...");
+  shell->positionals_at_end();
+
   try {
     app.parse(argc, argv);
+    if (*shell) phantora::run::become_shell(shell_command);
     if (*describe) {
       phantora::run::describe_topology(topology, std::cout);
       return 0;

@@ -120,6 +120,14 @@ block = struct.pack("<I", len(code) << 3 | 1)[:3]  # the last block, uncompresse
 zstandard = struct.pack("<IBI", 0xfd2fb528, 0xa0, len(code)) + block + code
 lz4 = bytes([0x32]) + b"abc" + bytes([3, 0, 0x10]) + b"!"
 write("fat_binary", [code, entry(code), entry(zstandard, len(zstandard), len(code)), entry(lz4, len(lz4), 10)])
+write("nvrtc_source", [b"""f<float, 4>
+template <typename T, int N> __global__ void f(T* x, const T* __restrict__ y) {}
+extern "C" __global__ void g_kernel(const int numel, Array<char*, 1+1> data, OffsetCalculator<1> i,
+  OffsetCalculator<1> o, LoadWithCast<1> l, StoreWithCast<1> s, float scalar_val) {
+  float out0[8]; arg0[j] = l.load<float>(data[1]); out0[j] = g<float>(arg0[j]); s.store<float>(out0[j]); }
+""", b"""//: k k(int, float*)
+.visible .entry k(.param .u32 n, .param .align 8 .b8 p[16]) .maxntid 128, 1, 1 { ret; }
+"""])
 
 query = '{"name":"k","grid":[1,2,3],"block":[128,1,1],"shared":0,"bytes":1e6,"flops":0.5,' \
         '"features":{"m":4096},"attributes":{"layout":"tn"}}'

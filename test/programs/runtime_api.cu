@@ -28,6 +28,7 @@ static int failures = 0;
 
 __constant__ float table[16];
 __device__ int counter;
+__managed__ int shared_by_all[4];
 
 __global__ void scale(float* data, float factor, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -301,10 +302,24 @@ static void driver() {
   EXPECT(give_back(range, 16 * block) == CUDA_SUCCESS);
 }
 
+static void managed_variable() {
+  shared_by_all[1] = 5;  // the host uses it as its own
+  const int seven = 7;
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyToSymbol(shared_by_all, &seven, sizeof seven, 8));
+  EXPECT_STATUS(cudaSuccess, cudaMemset(shared_by_all, 1, 1));
+  EXPECT_STATUS(cudaSuccess, cudaStreamAttachMemAsync(nullptr, shared_by_all));
+  EXPECT_STATUS(cudaSuccess, cudaDeviceSynchronize());
+  EXPECT(shared_by_all[0] == 1 && shared_by_all[1] == 5 && shared_by_all[2] == 7);
+  int back = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyFromSymbol(&back, shared_by_all, sizeof back, 4));
+  EXPECT(back == 5);
+}
+
 int main() {
   devices();
   driver();
   memory();
+  managed_variable();
   launches();
   streams_and_events();
   if (failures == 0) std::printf("all as expected\n");

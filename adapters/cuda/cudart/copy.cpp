@@ -175,3 +175,13 @@ PHANTORA_EXPORT cudaError_t cudaMemPrefetchAsync(const void* address, std::size_
                                                                      : cudaErrorInvalidValue;
   });
 }
+
+PHANTORA_EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void* address, std::size_t,
+                                                     unsigned) {
+  // Who may touch managed memory, and when, decides about the movement of its pages.
+  return device_entry(Api::event_record, [&] {
+    const auto memory = driver::host_memory_of(address);
+    return memory && memory->kind == driver::HostMemoryKind::managed ? cudaSuccess
+                                                                     : cudaErrorInvalidValue;
+  });
+}

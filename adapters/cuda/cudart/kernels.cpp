@@ -1,6 +1,7 @@
 #include "cuda/cudart/kernels.hpp"
 
 #include "cuda/cudart/entry.hpp"
+#include "cuda/driver/host_memory.hpp"
 #include "rank/device_memory.hpp"
 
 #include <deque>
@@ -24,6 +25,7 @@ struct RegisteredVariable {
   std::size_t size = 0;
   bool constant = false;
   std::map<int, void*> addresses{};  ///< by device
+  void* managed = nullptr;           ///< instead: the same on the host and on every device
 };
 
 /// PyTorch registers 10^5 kernels while it is loaded and launches a few hundred: registration only
@@ -71,6 +73,7 @@ Variable variable_of(const void* symbol) {
   const auto found = all.variables.find(symbol);
   if (found == all.variables.end()) return {};
   RegisteredVariable& variable = found->second;
+  if (variable.managed) return {variable.managed, variable.size};
   void*& address = variable.addresses[rank::current_device()];
   if (!address) {
     address = rank::allocate(rank::current_device(), variable.size);
@@ -130,7 +133,20 @@ PHANTORA_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*
                                        std::size_t size, int constant, int) {
   Registry& all = registry();
   const std::scoped_lock lock{all.mutex};
-  all.variables[host_variable] = {&module_of(handle), size, constant != 0};
+  all.variables[host_variable] = {&module_of(handle), size, constant != 0, {}, nullptr};
+}
+
+/// A __managed__ variable: the host code goes through a pointer, and knows the variable by what
+/// that points to.
+PHANTORA_EXPORT void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*,
+                                              const char*, int, std::size_t size, int, int) {
+  void* const memory = phantora::driver::allocate_host(
+      size, phantora::driver::HostMemoryKind::managed, cudaMemAttachGlobal);
+  if (!memory) return;
+  *host_pointer = memory;
+  Registry& all = registry();
+  const std::scoped_lock lock{all.mutex};
+  all.variables[memory] = {&module_of(handle), size, false, {}, memory};
 }
 
 PHANTORA_EXPORT char __cudaInitModule(void**) { return 1; }

@@ -109,8 +109,12 @@ PHANTORA_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int
 }
 
 PHANTORA_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  // Only a runtime that is linked into the program itself asks for NVIDIA's private tables.
+  // Only a runtime that is linked into who calls asks for NVIDIA's private tables. NVIDIA's compiler
+  // libraries (libnvrtc) bring one along, and do without.
   if (table) *table = nullptr;
+  Dl_info caller{};
+  const bool known = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname;
+  if (known && std::strstr(caller.dli_fname, "/libnv")) return CUDA_ERROR_NOT_FOUND;
   rank::warn_once("static cudart",
                   "statically linked CUDA runtime detected: link the program with the shared "
                   "libcudart (nvcc -cudart shared), which Phantora stands in for");

@@ -1,12 +1,20 @@
 // Memory and addresses apart (cuMemCreate, cuMemAddressReserve, cuMemMap): what PyTorch's
 // expandable segments are made of. A block's memory is taken from the GPU's ledger as long as a
-// handle or a mapping refers to it.
+// handle or a mapping refers to it. Processes of a host show each other their blocks by file
+// descriptors: the addresses exist and copies take their time, the data stay with each process.
 #include "cuda/libcuda/entry.hpp"
 #include "rank/device_memory.hpp"
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
+#include <utility>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace phantora::libcuda;
 namespace rank = phantora::rank;
@@ -23,15 +31,26 @@ class Block {
     if (!rank::reserve_memory(device, size)) return nullptr;
     return std::shared_ptr<Block>{new Block{device, size}};
   }
-  ~Block() { rank::release_memory(device, size); }
+  /// What another process of the host has made, on the device of this physical number.
+  static std::shared_ptr<Block> imported(int physical, std::size_t size) {
+    int device = -1;
+    for (int d = 0; d < rank::device_count(); ++d) {
+      if (rank::physical_device(d) == physical) device = d;
+    }
+    return std::shared_ptr<Block>{new Block{device, size, false}};
+  }
+  ~Block() {
+    if (own) rank::release_memory(device, size);
+  }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  const int device;
+  const int device;  ///< -1: not visible to this process
   const std::size_t size;
+  const bool own;
 
  private:
-  Block(int d, std::size_t s) : device{d}, size{s} {}
+  Block(int d, std::size_t s, bool o = true) : device{d}, size{s}, own{o} {}
 };
 
 struct Mapping {
@@ -55,6 +74,28 @@ bool aligned(unsigned long long value) { return value % granularity == 0; }
 int device_of(const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && valid_device(location.id) ? location.id
                                                                                    : -1;
+}
+
+/// What a shared block's file says.
+struct SharedBlock {
+  std::array<char, 16> kind{};
+  std::array<char, 64> host{};
+  int physical_device = 0;
+  std::uint64_t size = 0;
+};
+constexpr std::string_view shared_kind = "phantora block";
+
+std::shared_ptr<Block> block_of(CUmemGenericAllocationHandle handle) {
+  const std::scoped_lock lock{state().mutex};
+  const auto found = state().handles.find(handle);
+  return found == state().handles.end() ? nullptr : found->second;
+}
+
+CUmemGenericAllocationHandle handle_of(std::shared_ptr<Block> block) {
+  const std::scoped_lock lock{state().mutex};
+  const CUmemGenericAllocationHandle handle = state().next_handle++;
+  state().handles[handle] = std::move(block);
+  return handle;
 }
 
 /// Whether mappings cover the whole range; under the lock.
@@ -112,9 +153,7 @@ PHANTORA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::
     if (device < 0) return CUDA_ERROR_NOT_SUPPORTED;  // memory of the host
     auto block = Block::create(device, size);
     if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
-    const std::scoped_lock lock{state().mutex};
-    *handle = state().next_handle++;
-    state().handles[*handle] = std::move(block);
+    *handle = handle_of(std::move(block));
     return CUDA_SUCCESS;
   });
 }
@@ -146,6 +185,8 @@ PHANTORA_EXPORT CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::si
       return CUDA_ERROR_INVALID_VALUE;
     }
     state().mappings[address] = {size, block->second};
+    const Block& shown = *block->second;
+    if (!shown.own && shown.device >= 0) rank::show_peer(pointer(address), shown.device);
     return CUDA_SUCCESS;
   });
 }
@@ -203,6 +244,60 @@ PHANTORA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandl
     }
     *handle = state().next_handle++;
     state().handles[*handle] = next->second.block;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(
+    CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+  return entry(Api::get_device, [&] {
+    const auto block = block_of(handle);
+    if (!prop || !block) return CUDA_ERROR_INVALID_VALUE;
+    *prop = {};
+    prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop->location = {CU_MEM_LOCATION_TYPE_DEVICE, {block->device}};
+    prop->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuMemExportToShareableHandle(void* shared,
+                                                      CUmemGenericAllocationHandle handle,
+                                                      CUmemAllocationHandleType type,
+                                                      unsigned long long flags) {
+  return entry(Api::malloc, [&] {
+    const auto block = block_of(handle);
+    if (!shared || !block || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !block->own) {
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    SharedBlock told{.physical_device = rank::physical_device(block->device), .size = block->size};
+    shared_kind.copy(told.kind.data(), told.kind.size() - 1);
+    rank::host_name().copy(told.host.data(), told.host.size() - 1);
+    const int file = memfd_create("phantora-block", MFD_CLOEXEC);
+    if (file < 0 || ::write(file, &told, sizeof told) != static_cast<ssize_t>(sizeof told)) {
+      if (file >= 0) close(file);
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    *static_cast<int*>(shared) = file;
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
+                                                        void* shared,
+                                                        CUmemAllocationHandleType type) {
+  return device_entry(Api::malloc, [&] {
+    if (!handle) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+    SharedBlock told;
+    const int file = static_cast<int>(reinterpret_cast<std::intptr_t>(shared));
+    const bool read = pread(file, &told, sizeof told, 0) == static_cast<ssize_t>(sizeof told);
+    // On real hosts a descriptor cannot come from another one.
+    if (!read || told.kind.data() != shared_kind || told.host.data() != rank::host_name()) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    *handle = handle_of(Block::imported(told.physical_device, told.size));
     return CUDA_SUCCESS;
   });
 }

@@ -25,6 +25,7 @@ enum Status : int {  // nvmlReturn_t
   not_found = 6,
   insufficient_size = 7,
   driver_not_loaded = 9,
+  argument_version_mismatch = 25,
   unknown = 999
 };
 
@@ -46,6 +47,16 @@ struct Memory {  // nvmlMemory_t
 struct MemoryV2 {  // nvmlMemory_v2_t
   unsigned version;
   unsigned long long total, reserved, free, used;
+};
+
+struct FabricInfo {  // nvmlGpuFabricInfo_v3_t; version 2 ends before the summary
+  unsigned version;
+  unsigned char cluster_uuid[16];
+  int status;
+  unsigned clique_id;
+  unsigned char state;
+  unsigned health_mask;
+  unsigned char health_summary;
 };
 
 /// Runs `body` where a GPU is simulated; no exception leaves.
@@ -281,4 +292,15 @@ PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses_v3(Device device, un
 PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count,
                                                             void* list) {
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, list);
+}
+
+/// NVLink between hosts, as of NVL72. None of the simulated GPUs has it.
+PHANTORA_EXPORT Status nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfo* info) {
+  return device_entry(device, [&](int) {
+    if (!info) return invalid_argument;
+    const unsigned version = info->version >> 24U, size = info->version & 0xffffffU;
+    if (version < 2 || version > 3 || size > sizeof *info) return argument_version_mismatch;
+    std::memset(&info->cluster_uuid, 0, size - sizeof info->version);
+    return success;  // state 0: NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
+  });
 }

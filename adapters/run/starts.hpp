@@ -1,0 +1,57 @@
+#pragma once
+
+#include "run/launcher.hpp"
+#include "run/output.hpp"
+
+#include <phantora/cluster.hpp>
+#include <phantora/gpu_model.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/// How COMMAND is started, and what its processes find in their environment.
+namespace phantora::run {
+
+/// How often COMMAND is started.
+enum class Per : std::uint8_t {
+  gpu,   ///< for each GPU: it is a rank
+  host,  ///< for each host: it drives its host's GPUs, or starts the ranks there
+  run    ///< once: it drives all GPUs of the first host, or starts the ranks of all hosts
+};
+/// What was asked for, else what is known of the command.
+Per start_per(const LaunchOptions& options);
+
+/// One process to start: a rank, or the parent of several.
+struct Start {
+  int first_rank = 0;
+  int ranks = 1;  ///< at most: a parent may start fewer
+  bool parent = false;
+  std::map<std::string, std::string> environment{};
+};
+std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
+                               const GpuModel& gpu, const std::string& socket_name);
+std::string name_of(const Start& start);
+
+/// Starts `command`, which dies with the caller, with these signals blocked, this limit of
+/// descriptors, and what it prints going to `output`. @throws Error if that cannot be done.
+pid_t start_process(const Start& start, const std::vector<std::string>& command,
+                    const sigset_t& mask, const rlimit& descriptors, const Output::Ends& output);
+
+/// Where the hooks lie. @throws ConfigError if they do not.
+std::filesystem::path hook_directory();
+
+/// Where execvp will find `program`, said before 16 ranks say it.
+/// @throws CommandError if nothing can be run by this name.
+void check_program(const std::string& program);
+
+/// `phantora shell`: becomes `command` (empty: the user's shell) with the stand-ins where the
+/// loader finds them and no simulated GPU. @throws CommandError if it cannot be run.
+[[noreturn]] void become_shell(std::vector<std::string> command);
+
+}  // namespace phantora::run

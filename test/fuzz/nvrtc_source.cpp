@@ -1,0 +1,29 @@
+#include "cuda/nvrtc/source.hpp"
+#include "rank/kernel_effect.hpp"
+#include "rank/kernel_name.hpp"
+#include "rank/ptx.hpp"
+
+#include "fuzz.hpp"
+
+#include <string>
+
+// A CUDA C++ source, whose first line is a name expression; then the same bytes as PTX.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace phantora;
+  const std::string text{fuzz::text_of(data, size)};
+  const auto kernels = nvrtc::read_kernels(text, {text.substr(0, text.find('\n'))});
+  const rank::Ptx made{nvrtc::to_ptx(kernels, "sm_90")};
+  for (const auto& kernel : kernels) {
+    const rank::Signature parts = rank::signature(kernel.signature);
+    (void)rank::read_jiterated(parts, {});
+    (void)rank::read_reduction(parts, {});
+    (void)made.find(nvrtc::entry_name(kernel.name));
+  }
+  const rank::Ptx read{text};
+  for (const auto& [name, kernel] : read.kernels()) {
+    for (const std::uint32_t bytes : kernel.parameter_sizes) {
+      fuzz::expect(bytes <= 32764, "parameters are as large as a launch can pass");
+    }
+  }
+  return 0;
+}
