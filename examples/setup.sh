@@ -40,7 +40,7 @@ make_venv() {
 }
 
 build_release() {
-  [ ! -x "$root/cmake/fetch_cuda_headers.sh" ] || "$root/cmake/fetch_cuda_headers.sh"
+  "$venv/bin/python" "$root/cmake/fetch_cuda_headers.py"
   say "building (build/release)"
   (cd "$root" && cmake --preset release >build/configure.log 2>&1) || { cat "$root/build/configure.log"; return 1; }
   cmake --build "$root/build/release" "$@"

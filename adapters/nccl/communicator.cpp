@@ -305,4 +305,5 @@ PHANTORA_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t, void* buffer, st
   return ncclSuccess;
 }
 PHANTORA_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
+#undef ncclResetDebugInit  // newer headers have an empty macro of that name
 PHANTORA_EXPORT void ncclResetDebugInit() {}
