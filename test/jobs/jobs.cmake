@@ -56,6 +56,7 @@ phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialRepo
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
 phantora_jobs(program Programs Hosts Libraries)
+phantora_jobs(nccl Communicators)
 phantora_jobs(program Torchrun DataLoading TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
