@@ -725,5 +725,26 @@ TEST(LastWriter, IsFoundThroughCopies) {
   deallocate(memory);
 }
 
+// Another version of a kernel may have a pointer where a number was, or fewer parameters.
+TEST(Arguments, SayWhenTheyAreMisread) {
+  Launched launch;
+  launch.add(static_cast<std::byte*>(nullptr));
+  launch.add(7);
+  launch.add(std::array<float, 2>{1, 2});
+  const std::array kinds{ParameterKind::pointer, ParameterKind::number, ParameterKind::other};
+  const auto misread = [&](auto read) {
+    const Arguments arguments{launch.pointers.data(), launch.sizes, {}, kinds};
+    read(arguments);
+    return arguments.misread;
+  };
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.pointer(0); }));
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.get<int>(1); }));
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.get<float>(2, 4); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<int>(0); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.pointer(1); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<float>(2, 8); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<int>(3); }));
+}
+
 }  // namespace
 }  // namespace phantora::rank
