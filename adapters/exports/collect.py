@@ -148,9 +148,10 @@ def main():
         path = HERE / "libcuda_entry_points.inc"
         if not options.check:
             path.write_text(text)
-        elif text != path.read_text():
-            print(f"{path.name} differs from what {options.typedefs} says")
-            missing += 1
+        else:
+            for line in sorted(set(text.splitlines()) - set(path.read_text().splitlines())):
+                print(f"{path.name} lacks {line}")
+                missing += 1
     return 1 if missing else 0
 
 
