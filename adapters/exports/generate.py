@@ -12,26 +12,10 @@ import pathlib
 import re
 import sys
 
-# Status that an unimplemented function returns, by library; names and values are those of
-# its public header.
-NOT_SUPPORTED = {
-    "libcudart": 801,  # cudaErrorNotSupported
-    "libcublas": 15,  # CUBLAS_STATUS_NOT_SUPPORTED
-    "libcublasLt": 15,  # CUBLAS_STATUS_NOT_SUPPORTED
-    "libcudnn": 3000,  # CUDNN_STATUS_NOT_SUPPORTED
-    "libcufft": 16,  # CUFFT_NOT_SUPPORTED
-    "libcusparse": 10,  # CUSPARSE_STATUS_NOT_SUPPORTED
-    "libcusparseLt": 10,  # CUSPARSE_STATUS_NOT_SUPPORTED
-    "libcusolver": 9,  # CUSOLVER_STATUS_NOT_SUPPORTED
-    "libcurand": 999,  # CURAND_STATUS_INTERNAL_ERROR: cuRAND has no not-supported status
-    "libcupti": 27,  # CUPTI_ERROR_NOT_SUPPORTED
-    "libcufile": 5011,  # CU_FILE_DEVICE_NOT_SUPPORTED, low half of CUfileError_t
-    "libnccl": 5,  # ncclInvalidUsage
-    "libnvshmem_host": 7,  # NVSHMEMX_ERROR_INTERNAL
-    "libcuda": 801,  # CUDA_ERROR_NOT_SUPPORTED
-    "libnvidia-ml": 3,  # NVML_ERROR_NOT_SUPPORTED
-    "libnvrtc": 11,  # NVRTC_ERROR_INTERNAL_ERROR: NVRTC has no not-available status
-}
+# Status that an unimplemented function returns, by library.
+NOT_SUPPORTED = dict(re.findall(r'^PHANTORA_NOT_SUPPORTED\("(.+)", (\d+)\)',
+                                pathlib.Path(__file__).with_name("not_supported.inc").read_text(),
+                                re.MULTILINE))
 
 # Functions that return a string rather than a status: a null pointer would crash callers that print.
 STRING = re.compile(r"\w*(ErrorString|ErrorName|StatusString|StatusName|GetErrorText|GetLastError)\w*")
@@ -44,7 +28,7 @@ def stub(soname, name):
         return (f'__asm__(".globl {name}\\n.type {name},@function\\n'
                 f'{name}: jmp {name[1:]}\\n.size {name},.-{name}");')
     library = soname.partition(".so")[0]
-    value = str(NOT_SUPPORTED[library])
+    value = NOT_SUPPORTED[library]
     result = "long"
     if STRING.fullmatch(name) and library not in ("libcudart", "libcuda"):
         result, value = "const char*", '"not supported by Phantora"'

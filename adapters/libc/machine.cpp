@@ -2,6 +2,7 @@
 // NVIDIA's.
 
 #include "libc/real.hpp"
+#include "libc/unknown_names.hpp"
 #include "rank/host_thread.hpp"
 
 #include <algorithm>
@@ -65,6 +66,7 @@ extern "C" {
 /// A tail call, so that the C library still sees the caller's return address: it decides whose
 /// RPATH applies.
 __attribute__((optimize("O2"))) void* dlopen(const char* file, int mode) {
+  answer_unknown_names(file, __builtin_return_address(0));
   return real_dlopen.get()(redirected(file), mode);
 }
 

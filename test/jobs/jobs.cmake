@@ -30,6 +30,8 @@ set(job_environment
   PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>
   PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
 
+include(jobs/invented.cmake)
+
 # phantora_jobs(FILE CLASSES... [TORCH] [HEAVY] [TIMEOUT s]) registers each unittest class of
 # test/jobs/FILE_test.py as a test. Jobs run one at a time: each uses every core.
 function(phantora_jobs file)
@@ -57,6 +59,7 @@ phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
 phantora_jobs(program Programs Hosts Libraries)
 phantora_jobs(nccl Communicators)
+phantora_jobs(unknown_names UnknownNames DriverLog)
 phantora_jobs(program Torchrun DataLoading TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
