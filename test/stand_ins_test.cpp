@@ -74,15 +74,17 @@ TEST_P(StandIn, HasTheRealSoname) {
   EXPECT_STREQ(strings + soname, GetParam());
 }
 
-// The names are those in the NEEDED entries of torch 2.11's libraries, and what it opens by name.
-INSTANTIATE_TEST_SUITE_P(All, StandIn,
-                         testing::Values("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",
-                                         "libcudnn.so.9", "libcufft.so.12", "libcusparse.so.12",
-                                         "libcusparseLt.so.0", "libcusolver.so.12",
-                                         "libcurand.so.10", "libcupti.so.13", "libcufile.so.0",
-                                         "libnccl.so.2", "libnvshmem_host.so.3", "libcuda.so.1",
-                                         "libnvidia-ml.so.1", "libnvrtc.so.13"),
-                         [](const auto& parameter) {
+// The names are those in the NEEDED entries of torch's libraries (2.10 is built with CUDA 12), and what
+// it opens by name.
+INSTANTIATE_TEST_SUITE_P(
+    All, StandIn,
+    testing::Values("libcudart.so.12", "libcudart.so.13", "libcublas.so.12", "libcublas.so.13",
+                    "libcublasLt.so.12", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.11",
+                    "libcufft.so.12", "libcusparse.so.12", "libcusparseLt.so.0", "libcusolver.so.11",
+                    "libcusolver.so.12", "libcurand.so.10", "libcupti.so.12", "libcupti.so.13",
+                    "libcufile.so.0", "libnccl.so.2", "libnvshmem_host.so.3", "libcuda.so.1",
+                    "libnvidia-ml.so.1", "libnvrtc.so.12", "libnvrtc.so.13"),
+    [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace_if(
                                name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
@@ -96,6 +98,18 @@ TEST(StandIns, AnswerNotSupportedForWhatIsNotWritten) {
   auto* const function = reinterpret_cast<int (*)()>(dlsym(handle, "cusolverDnCCgels"));
   ASSERT_NE(function, nullptr);
   EXPECT_EQ(function(), 9);
+}
+
+TEST(StandIns, HaveTheirRelease) {
+  for (const auto& [soname, least, most] : {std::tuple{"libcudart.so.12", 12000, 12999},
+                                            std::tuple{"libcudart.so.13", 13000, 13999}}) {
+    auto* const version =
+        reinterpret_cast<int (*)(int*)>(dlsym(open_stand_in(soname), "cudaRuntimeGetVersion"));
+    int value = 0;
+    EXPECT_EQ(version(&value), 0);
+    EXPECT_GE(value, least);
+    EXPECT_LE(value, most);
+  }
 }
 
 TEST(StandIns, SayNoDeviceOutsideOfASimulation) {
