@@ -559,16 +559,16 @@ class MultiTensor final : public Meaning {
   Functor functor_;
 };
 
-/// lpnorm_cleanup<T, norm, out, apply root, partial> and lpmax_cleanup<T>: fold each tensor's chunks.
+/// lpnorm_cleanup<T, norm, out[, apply root], partial> and lpmax_cleanup<T>: fold each tensor's chunks.
 /// (results, addresses, chunks per tensor), or (results, addresses, offsets, first tensor).
 std::unique_ptr<Meaning> cleanup(const TemplateName& kernel) {
   const bool maximum = unqualified(kernel.name) == "lpmax_cleanup";
-  if (kernel.arguments.size() < (maximum ? 1u : 5u)) return nullptr;
+  if (kernel.arguments.size() < (maximum ? 1u : 4u)) return nullptr;
   const auto type = element_type_named(kernel.arguments[maximum ? 0 : 2]);
-  const auto partial = element_type_named(kernel.arguments[maximum ? 0 : 4]);
+  const auto partial = element_type_named(maximum ? kernel.arguments[0] : kernel.arguments.back());
   if (!type || !partial) return nullptr;
   const std::string_view norm_text = kernel.arguments[1];
-  const bool root = !maximum && kernel.arguments[3] == "true";
+  const bool root = !maximum && kernel.arguments[3] != "false";
   return meaning([=, type = *type,
                   partial = *partial](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t tensors = arguments.shape.grid.x;
