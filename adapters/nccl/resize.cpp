@@ -87,8 +87,9 @@ PHANTORA_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int 
       name = name_of(*comm, shrunk, shrinks[{comm->handle, out}]++);
     }
     // Different sets of one communicator have different names: the set is part of them.
-    std::uint64_t set = out.size();
-    for (const int rank : out) set = set * 0x100000001b3ULL + static_cast<std::uint64_t>(rank) + 1;
+    constexpr std::size_t fnv_prime = 0x100000001b3;
+    std::size_t set = out.size();
+    for (const int rank : out) set = (set ^ static_cast<std::size_t>(rank)) * fnv_prime;
     std::memcpy(name.internal + sizeof name.internal - sizeof set, &set, sizeof set);
     return init(shrunk_comm, comm->ranks - static_cast<int>(out.size()), name,
                 comm->rank - static_cast<int>(before - out.begin()));
