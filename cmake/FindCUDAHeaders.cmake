@@ -1,33 +1,51 @@
-# Defines phantora_cuda_headers: the public headers of CUDA 13, cuBLAS, cuDNN, CUPTI and NCCL. They
-# come from an installed toolkit, or from NVIDIA's header-bearing
-# wheels, which cmake/fetch_cuda_headers.sh unpacks once under build/cuda-headers.
+# Defines phantora_cuda_headers: the public headers of CUDA 13, cuBLAS, cuDNN, CUPTI and NCCL that
+# cmake/cuda_headers.txt lists. They are those that cmake/fetch_cuda_headers.py has put into
+# build/cuda-headers, else those of an installed toolkit if it is as new and has them all.
 # Only headers are used: nothing of NVIDIA's is linked.
-find_package(CUDAToolkit 13 QUIET)
-set(unpacked ${PROJECT_SOURCE_DIR}/build/cuda-headers/include)
+set(list ${PROJECT_SOURCE_DIR}/cmake/cuda_headers.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+set(places ${PROJECT_SOURCE_DIR}/build/cuda-headers/include)
+if(NOT EXISTS ${places})
+  find_package(CUDAToolkit 13 QUIET)
+  set(places ${CUDAToolkit_INCLUDE_DIRS})
+endif()
 
 set(CUDAHeaders_INCLUDE_DIRS)
 set(missing)
-foreach(header cuda.h cuda_runtime_api.h cublas_v2.h cublasLt.h cudnn.h cupti.h nccl.h nv/target
-               crt/host_defines.h)
-  string(MAKE_C_IDENTIFIER "CUDAHeaders_${header}" cached)
-  find_path(${cached} ${header} PATHS ${CUDAToolkit_INCLUDE_DIRS} ${unpacked} NO_DEFAULT_PATH)
-  mark_as_advanced(${cached})
-  if(${cached})
-    list(APPEND CUDAHeaders_INCLUDE_DIRS ${${cached}})
-  else()
-    list(APPEND missing ${header})
-  endif()
+file(STRINGS ${list} rows REGEX "^[^#]")
+foreach(row IN LISTS rows)
+  string(REPLACE " " ";" headers "${row}")
+  list(POP_FRONT headers)
+  foreach(header IN LISTS headers)
+    find_path(place ${header} PATHS ${places} NO_DEFAULT_PATH NO_CACHE)
+    if(place)
+      list(APPEND CUDAHeaders_INCLUDE_DIRS ${place})
+    else()
+      list(APPEND missing ${header})
+    endif()
+    unset(place)
+  endforeach()
 endforeach()
 list(REMOVE_DUPLICATES CUDAHeaders_INCLUDE_DIRS)
 
+# Of an older library the newest functions are not declared.
+if(NOT missing)
+  find_file(nccl nccl.h PATHS ${CUDAHeaders_INCLUDE_DIRS} NO_DEFAULT_PATH NO_CACHE)
+  file(STRINGS ${nccl} version REGEX "define NCCL_VERSION_CODE ")
+  string(REGEX REPLACE "[^0-9]" "" version "${version}")
+  string(REGEX MATCH "nvidia-nccl[^\n;]*==([0-9]+)\\.([0-9]+)\\." matched "${rows}")
+  math(EXPR wanted "${CMAKE_MATCH_1} * 10000 + ${CMAKE_MATCH_2} * 100")
+  if(version LESS wanted)
+    list(APPEND missing "nccl.h of ${CMAKE_MATCH_1}.${CMAKE_MATCH_2} or newer")
+  endif()
+endif()
+
 if(missing)
   list(JOIN missing ", " missing)
-  set(reason "not found: ${missing}. Run cmake/fetch_cuda_headers.sh, or install a CUDA 13 toolkit.")
-endif()
-include(FindPackageHandleStandardArgs)
-if(missing)
+  set(reason "not found: ${missing}. Run cmake/fetch_cuda_headers.py with a Python that has pip (it needs 3 MB), or examples/setup.sh.")
   set(CUDAHeaders_INCLUDE_DIRS "CUDAHeaders_INCLUDE_DIRS-NOTFOUND")
 endif()
+include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CUDAHeaders REQUIRED_VARS CUDAHeaders_INCLUDE_DIRS
   REASON_FAILURE_MESSAGE "${reason}")
 

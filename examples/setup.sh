@@ -25,22 +25,32 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# The stamp is a copy of the requirements that the venv satisfies.
+# make_venv DIRECTORY REQUIREMENTS: a Python environment that satisfies a list. The stamp is a copy of
+# the list.
 make_venv() {
-  local wanted=$root/examples/pytorch/requirements.txt
-  cmp -s "$wanted" "$venv/requirements.installed" && return 0
-  say "making the Python environment in build/venv (the torch wheel is 0.5 GB)"
+  local directory=$1 wanted=$2
+  cmp -s "$wanted" "$directory/requirements.installed" && return 0
+  say "making the Python environment ${directory#"$root/"} (the torch wheel is 0.5 GB)"
   mkdir -p "$root/build"
-  [ -x "$venv/bin/python" ] || /usr/bin/python3 -m venv "$venv"
-  if ! "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"; then
-    echo "cannot install $wanted into build/venv: is the package index reachable? PIP_INDEX_URL names another one" >&2
+  [ -x "$directory/bin/python" ] || /usr/bin/python3 -m venv "$directory"
+  if ! "$directory/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"; then
+    echo "cannot install $wanted into ${directory#"$root/"}: is the package index reachable? PIP_INDEX_URL names another one" >&2
     return 1
   fi
-  cp "$wanted" "$venv/requirements.installed"
+  cp "$wanted" "$directory/requirements.installed"
+}
+
+# make_version_venv VERSION: build/venv-VERSION with that torch and what it imports.
+make_version_venv() {
+  local wanted=$root/build/requirements-$1.txt
+  mkdir -p "$root/build"
+  sed -E "s/^torch==.*/torch==$1/; /^(torchvision|triton|transformers)==/d" \
+    "$root/examples/pytorch/requirements.txt" >"$wanted"
+  make_venv "$root/build/venv-$1" "$wanted"
 }
 
 build_release() {
-  [ ! -x "$root/cmake/fetch_cuda_headers.sh" ] || "$root/cmake/fetch_cuda_headers.sh"
+  "$venv/bin/python" "$root/cmake/fetch_cuda_headers.py"
   say "building (build/release)"
   (cd "$root" && cmake --preset release >build/configure.log 2>&1) || { cat "$root/build/configure.log"; return 1; }
   cmake --build "$root/build/release" "$@"
@@ -48,6 +58,6 @@ build_release() {
 
 setup() {
   install_packages
-  make_venv
+  make_venv "$venv" "$root/examples/pytorch/requirements.txt"
   build_release
 }

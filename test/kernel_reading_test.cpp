@@ -15,6 +15,7 @@
 #include <limits>
 #include <random>
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <zstd.h>
 
@@ -232,6 +233,50 @@ TEST(FatBinary, MalformedInputGivesNothing) {
     const Cubin cubin{bytes};
     EXPECT_EQ(cubin.find("kernel"), nullptr);
   }
+}
+
+// As ptxas 13.0 writes them (nvcc -cubin of a kernel with an int and a double[3], and of one whose
+// first parameter has 25,000 bytes): beyond 4 KiB an attribute has the size alone.
+TEST(Cubin, ReadsParametersOfBothKinds) {
+  struct Parameter {
+    std::uint8_t format = 4, attribute = 0;
+    std::uint16_t bytes = 12;
+    std::uint32_t index = 0;
+    std::uint16_t ordinal = 0, offset = 0;
+    std::uint32_t size = 0;
+  };
+  struct {
+    Elf64_Ehdr header{};
+    std::array<Elf64_Shdr, 3> sections{};
+    std::array<Parameter, 2> small{{{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
+                                    {.attribute = 0x17, .ordinal = 0, .size = 0x11f000}}};
+    std::array<Parameter, 2> large{
+        {{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
+         {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
+    char names[48] = "\0.nv.info.small\0.nv.info.large\0.shstrtab";
+  } file;
+  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+  file.header.e_shoff = sizeof file.header;
+  file.header.e_shentsize = sizeof(Elf64_Shdr);
+  file.header.e_shnum = 3;
+  file.header.e_shstrndx = 2;
+  const auto* const start = reinterpret_cast<const char*>(&file);
+  const auto place = [&](std::size_t section, std::uint32_t name, const auto& part) {
+    file.sections[section].sh_type = SHT_PROGBITS;
+    file.sections[section].sh_name = name;
+    file.sections[section].sh_offset =
+        static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - start);
+    file.sections[section].sh_size = sizeof part;
+  };
+  place(0, 1, file.small);
+  place(1, 16, file.large);
+  place(2, 31, file.names);
+  const Cubin cubin{std::as_bytes(std::span{&file, 1})};
+  using Sizes = std::vector<std::uint32_t>;
+  ASSERT_NE(cubin.find("small"), nullptr);
+  ASSERT_NE(cubin.find("large"), nullptr);
+  EXPECT_EQ(cubin.find("small")->parameter_sizes, (Sizes{4, 24}));
+  EXPECT_EQ(cubin.find("large")->parameter_sizes, (Sizes{25000, 4}));
 }
 
 struct Launched {
@@ -678,6 +723,27 @@ TEST(LastWriter, IsFoundThroughCopies) {
   EXPECT_STREQ(last_writer(memory + 1024 + 20).name, "second");
   EXPECT_EQ(last_writer(memory + 3000).name, nullptr);
   deallocate(memory);
+}
+
+// Another version of a kernel may have a pointer where a number was, or fewer parameters.
+TEST(Arguments, SayWhenTheyAreMisread) {
+  Launched launch;
+  launch.add(static_cast<std::byte*>(nullptr));
+  launch.add(7);
+  launch.add(std::array<float, 2>{1, 2});
+  const std::array kinds{ParameterKind::pointer, ParameterKind::number, ParameterKind::other};
+  const auto misread = [&](auto read) {
+    const Arguments arguments{launch.pointers.data(), launch.sizes, {}, kinds};
+    read(arguments);
+    return arguments.misread;
+  };
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.pointer(0); }));
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.get<int>(1); }));
+  EXPECT_FALSE(misread([](const Arguments& a) { return a.get<float>(2, 4); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<int>(0); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.pointer(1); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<float>(2, 8); }));
+  EXPECT_TRUE(misread([](const Arguments& a) { return a.get<int>(3); }));
 }
 
 }  // namespace

@@ -2,11 +2,12 @@
 """Makes the committed export lists: what each NVIDIA library exports, one symbol a line.
 
     collect.py [--check] LIBRARY_DIRECTORY... [--imports FILE_OR_DIRECTORY...] [--nvml-header FILE]
-               [--typedefs FILE]
+               [--driver-header FILE] [--typedefs FILE]
 
 A list is the union of what it held before, what the library of that SONAME in the given directories
 exports (a toolkit's lib folder, its stubs folder, an unpacked wheel), and what the programs in
---imports ask of it (`nm -D --undefined-only` text). Lists only grow: they cover several releases.
+--imports ask of it: libraries (a wheel's torch/lib), or text of `nm -D --undefined-only`. Lists only
+grow: they cover several releases.
 With --check nothing is written; the exit status is 1 if a list lacks a symbol.
 """
 import argparse
@@ -20,30 +21,33 @@ HERE = pathlib.Path(__file__).parent
 # SONAME: (file names that may hold it, pattern of its C symbols). Symbols of other libraries that a
 # library happens to re-export (C++ templates, cuSOLVER's private cublas*) are kept or dropped by it.
 LIBRARIES = {
-    "libcudart.so.13": (["libcudart.so.13"], r"(__)?cuda\w+"),
-    "libcublas.so.13": (["libcublas.so.13"], r"cublas(?!Lt)\w+"),
-    "libcublasLt.so.13": (["libcublasLt.so.13"], r"cublasLt\w+"),
+    # CUDA 13, and where its SONAME is another one, CUDA 12.
+    **{f"libcudart.so.{n}": ([f"libcudart.so.{n}"], r"(__)?cuda\w+") for n in (12, 13)},
+    **{f"libcublas.so.{n}": ([f"libcublas.so.{n}"], r"cublas(?!Lt)\w+") for n in (12, 13)},
+    **{f"libcublasLt.so.{n}": ([f"libcublasLt.so.{n}"], r"cublasLt\w+") for n in (12, 13)},
     "libcudnn.so.9": (["libcudnn.so.9"], r"cudnn\w+"),
-    "libcufft.so.12": (["libcufft.so.12"], r"(cufft|__cufft)\w+"),
+    **{f"libcufft.so.{n}": ([f"libcufft.so.{n}"], r"(cufft|__cufft)\w+") for n in (11, 12)},
     "libcusparse.so.12": (["libcusparse.so.12"], r"cusparse(?!Lt)\w+"),
     "libcusparseLt.so.0": (["libcusparseLt.so.0"], r"cusparseLt\w+"),
-    "libcusolver.so.12": (["libcusolver.so.12"], r"cusolver\w+"),
+    **{f"libcusolver.so.{n}": ([f"libcusolver.so.{n}"], r"cusolver\w+") for n in (11, 12)},
     "libcurand.so.10": (["libcurand.so.10"], r"curand\w+"),
-    "libcupti.so.13": (["libcupti.so.13"], r"(cupti|InitializeInjection)\w+"),
+    **{f"libcupti.so.{n}": ([f"libcupti.so.{n}"], r"(cupti|InitializeInjection)\w+") for n in (12, 13)},
     "libcufile.so.0": (["libcufile.so.0"], r"cuFile\w+"),
     "libnccl.so.2": (["libnccl.so.2"], r"p?nccl\w+"),
     "libnvshmem_host.so.3": (["libnvshmem_host.so.3"], r"nvshmem\w+"),
     "libcuda.so.1": (["libcuda.so", "libcuda.so.1"], r"cu(?!da|blas|dnn|fft|sparse|solver|rand|pti|File)[A-Z]\w+|cuda\w+"),
     "libnvidia-ml.so.1": (["libnvidia-ml.so.1"], r"nvml\w+"),
-    "libnvrtc.so.13": (["libnvrtc.so.13"], r"nvrtc\w+"),
+    **{f"libnvrtc.so.{n}": ([f"libnvrtc.so.{n}"], r"nvrtc\w+") for n in (12, 13)},
 }
+
+
+def nm(which, path):
+    return subprocess.run(["nm", "-D", which, path], check=True, capture_output=True, text=True).stdout
 
 
 def defined(path):
     """Yields (name, version node or "") of each dynamic symbol that the library at `path` defines."""
-    text = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
-                          text=True).stdout
-    for line in text.splitlines():
+    for line in nm("--defined-only", path).splitlines():
         kind, symbol = line.split()[-2:]
         if kind in "TtWwVvBDRi":
             name, _, node = symbol.partition("@")
@@ -54,6 +58,20 @@ def imported(text):
     """Yields (name, version node or "") of each undefined symbol in `nm` output."""
     for kind, name, node in re.findall(r"^\s+([UwV]) ([^\s@]+)(?:@+(\S+))?$", text, re.MULTILINE):
         yield name, node
+
+
+def import_text(path):
+    """`nm`'s text of what a library imports, or of what a folder of libraries or of texts does."""
+    if path.is_dir():
+        return "\n".join(import_text(file) for file in sorted(path.iterdir())
+                         if ".so" in file.suffixes or file.suffix == ".txt")
+    return path.read_text() if path.suffix == ".txt" else nm("--undefined-only", path)
+
+
+def declared_by_driver(header):
+    """The symbols that cuda.h declares; a name may stand for a newer revision of itself."""
+    return {name for name in re.findall(r"CUDAAPI\s+(cu[A-Z]\w+)\s*\(|#define cu\w+\s+(cu[A-Z]\w+_v\d+)",
+                                        header) for name in name if name}
 
 
 def versioned_entry_points(header, exports):
@@ -87,14 +105,14 @@ def main():
     parser.add_argument("directories", nargs="*", type=pathlib.Path)
     parser.add_argument("--imports", nargs="*", type=pathlib.Path, default=[])
     parser.add_argument("--nvml-header", type=pathlib.Path)
+    parser.add_argument("--driver-header", type=pathlib.Path, help="the toolkit's cuda.h")
     parser.add_argument("--typedefs", type=pathlib.Path, help="the toolkit's cudaTypedefs.h")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
 
     wanted = set()
     for path in options.imports:
-        for file in sorted(path.glob("*.txt")) if path.is_dir() else [path]:
-            wanted.update(imported(file.read_text()))
+        wanted.update(imported(import_text(path)))
 
     missing = 0
     for soname, (files, pattern) in LIBRARIES.items():
@@ -113,6 +131,8 @@ def main():
                 symbols.add(name)
         if soname == "libnvidia-ml.so.1" and options.nvml_header:
             symbols.update(re.findall(r"DECLDIR\s+(nvml\w+)", options.nvml_header.read_text()))
+        if soname == "libcuda.so.1" and options.driver_header:
+            symbols.update(declared_by_driver(options.driver_header.read_text()))
         if options.check:
             for name in sorted(symbols - before):
                 print(f"{soname}.txt lacks {name}")
@@ -128,9 +148,10 @@ def main():
         path = HERE / "libcuda_entry_points.inc"
         if not options.check:
             path.write_text(text)
-        elif text != path.read_text():
-            print(f"{path.name} differs from what {options.typedefs} says")
-            missing += 1
+        else:
+            for line in sorted(set(text.splitlines()) - set(path.read_text().splitlines())):
+                print(f"{path.name} lacks {line}")
+                missing += 1
     return 1 if missing else 0
 
 

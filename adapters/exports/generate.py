@@ -12,26 +12,10 @@ import pathlib
 import re
 import sys
 
-# Status that an unimplemented function returns, by SONAME; names and values are those of the
-# library's public header.
-NOT_SUPPORTED = {
-    "libcudart.so.13": 801,  # cudaErrorNotSupported
-    "libcublas.so.13": 15,  # CUBLAS_STATUS_NOT_SUPPORTED
-    "libcublasLt.so.13": 15,  # CUBLAS_STATUS_NOT_SUPPORTED
-    "libcudnn.so.9": 3000,  # CUDNN_STATUS_NOT_SUPPORTED
-    "libcufft.so.12": 16,  # CUFFT_NOT_SUPPORTED
-    "libcusparse.so.12": 10,  # CUSPARSE_STATUS_NOT_SUPPORTED
-    "libcusparseLt.so.0": 10,  # CUSPARSE_STATUS_NOT_SUPPORTED
-    "libcusolver.so.12": 9,  # CUSOLVER_STATUS_NOT_SUPPORTED
-    "libcurand.so.10": 999,  # CURAND_STATUS_INTERNAL_ERROR: cuRAND has no not-supported status
-    "libcupti.so.13": 27,  # CUPTI_ERROR_NOT_SUPPORTED
-    "libcufile.so.0": 5011,  # CU_FILE_DEVICE_NOT_SUPPORTED, low half of CUfileError_t
-    "libnccl.so.2": 5,  # ncclInvalidUsage
-    "libnvshmem_host.so.3": 7,  # NVSHMEMX_ERROR_INTERNAL
-    "libcuda.so.1": 801,  # CUDA_ERROR_NOT_SUPPORTED
-    "libnvidia-ml.so.1": 3,  # NVML_ERROR_NOT_SUPPORTED
-    "libnvrtc.so.13": 11,  # NVRTC_ERROR_INTERNAL_ERROR: NVRTC has no not-available status
-}
+# Status that an unimplemented function returns, by library.
+NOT_SUPPORTED = dict(re.findall(r'^PHANTORA_NOT_SUPPORTED\("(.+)", (\d+)\)',
+                                pathlib.Path(__file__).with_name("not_supported.inc").read_text(),
+                                re.MULTILINE))
 
 # Functions that return a string rather than a status: a null pointer would crash callers that print.
 STRING = re.compile(r"\w*(ErrorString|ErrorName|StatusString|StatusName|GetErrorText|GetLastError)\w*")
@@ -43,9 +27,10 @@ def stub(soname, name):
     if re.fullmatch(r"pnccl\w+", name):  # the profiling name of the same function
         return (f'__asm__(".globl {name}\\n.type {name},@function\\n'
                 f'{name}: jmp {name[1:]}\\n.size {name},.-{name}");')
-    value = str(NOT_SUPPORTED[soname])
+    library = soname.partition(".so")[0]
+    value = NOT_SUPPORTED[library]
     result = "long"
-    if STRING.fullmatch(name) and soname not in ("libcudart.so.13", "libcuda.so.1"):
+    if STRING.fullmatch(name) and library not in ("libcudart", "libcuda"):
         result, value = "const char*", '"not supported by Phantora"'
     elif NULL.fullmatch(name):
         value = "0"

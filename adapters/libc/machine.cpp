@@ -2,6 +2,7 @@
 // NVIDIA's.
 
 #include "libc/real.hpp"
+#include "libc/unknown_names.hpp"
 #include "rank/host_thread.hpp"
 
 #include <algorithm>
@@ -27,11 +28,12 @@ constinit Real<int (*)(const char*, const char*, const addrinfo*, addrinfo**)> r
 
 /// The SONAMEs of the libraries that stand in for NVIDIA's: opening any file of such a name, at
 /// whatever path, opens ours.
-constexpr std::array<const char*, 14> replaced = {
-    "libcudart.so.13",      "libcublas.so.13",   "libcublasLt.so.13",  "libcudnn.so.9",
-    "libcufft.so.12",       "libcusparse.so.12", "libcusparseLt.so.0", "libcusolver.so.12",
-    "libcurand.so.10",      "libcupti.so.13",    "libcufile.so.0",     "libnccl.so.2",
-    "libnvshmem_host.so.3", "libcuda.so.1"};
+constexpr std::array<const char*, 20> replaced = {
+    "libcudart.so.12",    "libcudart.so.13",   "libcublas.so.12",      "libcublas.so.13",
+    "libcublasLt.so.12",  "libcublasLt.so.13", "libcudnn.so.9",        "libcufft.so.11",
+    "libcufft.so.12",     "libcusparse.so.12", "libcusparseLt.so.0",   "libcusolver.so.11",
+    "libcusolver.so.12",  "libcurand.so.10",   "libcupti.so.12",       "libcupti.so.13",
+    "libcufile.so.0",     "libnccl.so.2",      "libnvshmem_host.so.3", "libcuda.so.1"};
 
 const char* redirected(const char* file) {
   if (file == nullptr || std::getenv("PHANTORA_SOCKET") == nullptr) return file;
@@ -65,6 +67,7 @@ extern "C" {
 /// A tail call, so that the C library still sees the caller's return address: it decides whose
 /// RPATH applies.
 __attribute__((optimize("O2"))) void* dlopen(const char* file, int mode) {
+  answer_unknown_names(file, __builtin_return_address(0));
   return real_dlopen.get()(redirected(file), mode);
 }
 

@@ -36,6 +36,8 @@ ncclComm_t make_comm(std::uint64_t handle) {
   return comm.release();
 }
 
+}  // namespace
+
 ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
   if (comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
   if (ranks < 1 || rank < 0 || rank >= ranks) {
@@ -49,8 +51,6 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank)
     return ncclSuccess;
   });
 }
-
-}  // namespace
 
 ncclResult_t fail(ncclResult_t result, std::string why) noexcept {
   const std::lock_guard lock{last_error_mutex};
@@ -177,6 +177,34 @@ PHANTORA_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDes
 PHANTORA_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return entry(Api::get_device, [&] {
     return comm != nullptr ? ncclSuccess : fail(ncclInvalidArgument, "comm is NULL");
+  });
+}
+
+/// NCCL gives its buffers back; ours take no device memory, so that only the state changes.
+PHANTORA_EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
+  return entry(Api::get_device, [&] {
+    if (comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
+    if (flags != NCCL_SUSPEND_MEM) return fail(ncclInvalidArgument, "flags must be NCCL_SUSPEND_MEM");
+    comm->suspended = true;
+    return ncclSuccess;
+  });
+}
+PHANTORA_EXPORT ncclResult_t ncclCommResume(ncclComm_t comm) {
+  return entry(Api::get_device, [&] {
+    if (comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
+    comm->suspended = false;
+    return ncclSuccess;
+  });
+}
+PHANTORA_EXPORT ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t what,
+                                              std::uint64_t* value) {
+  return entry(Api::get_device, [&] {
+    if (comm == nullptr || value == nullptr) return fail(ncclInvalidArgument, "argument is NULL");
+    if (what < ncclStatGpuMemSuspend || what > ncclStatGpuMemTotal) {
+      return fail(ncclInvalidArgument, "unknown statistic");
+    }
+    *value = what == ncclStatGpuMemSuspended && comm->suspended ? 1 : 0;
+    return ncclSuccess;
   });
 }
 
@@ -309,4 +337,5 @@ PHANTORA_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t, void* buffer, st
   return ncclSuccess;
 }
 PHANTORA_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
+#undef ncclResetDebugInit  // newer headers have an empty macro of that name
 PHANTORA_EXPORT void ncclResetDebugInit() {}

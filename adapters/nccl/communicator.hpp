@@ -14,6 +14,9 @@ struct ncclComm {
   std::uint64_t handle = 0;
   int ranks = 0, rank = 0, device = 0;
   std::atomic<ncclResult_t> state{ncclSuccess};
+  std::atomic<bool> suspended{false};
+  std::uint64_t grows = 0;  ///< larger communicators made of this one
+  bool name_given = false;  ///< ncclCommGetUniqueId named the next of them
 };
 
 namespace phantora::nccl {
@@ -25,6 +28,9 @@ ncclResult_t fail(ncclResult_t result, std::string why) noexcept;
 
 /// Runs `body`, charged as `api`; no exception leaves.
 ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noexcept;
+
+/// Joins the communicator that `id` names, as `rank` of `ranks`.
+ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank);
 
 /// Operations and initialisations between ncclGroupStart and the outermost ncclGroupEnd wait here.
 /// Outside of a group they are carried out at once.

@@ -80,6 +80,7 @@ ncclResult_t operation(const Arguments& a) noexcept {
   const rank::Api api = group_depth > 0 ? rank::Api::nccl_append : rank::Api::nccl_enqueue;
   return entry(api, [&]() -> ncclResult_t {
     if (a.comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
+    if (a.comm->suspended) return fail(ncclInvalidUsage, "the communicator is suspended");
     if (a.type < 0 || a.type >= ncclNumTypes) {
       return fail(ncclInvalidArgument, "invalid type " + std::to_string(a.type));
     }

@@ -235,7 +235,8 @@ std::optional<std::size_t> array_size(std::string_view text) {
 std::unique_ptr<Meaning> read_elementwise(const Signature& signature, const KernelResources&) {
   const auto& arguments = signature.kernel.arguments;
   const std::string_view kernel = unqualified(signature.kernel.name);
-  if (kernel == "vectorized_elementwise_kernel" && arguments.size() == 3) {
+  // <elements per vector, functor, array of pointers>, and from 2.14 on an option.
+  if (kernel == "vectorized_elementwise_kernel" && arguments.size() >= 3) {
     return made(Elementwise::Form::contiguous, arguments[1], array_size(arguments[2]));
   }
   if (kernel == "unrolled_elementwise_kernel" && arguments.size() == 7) {

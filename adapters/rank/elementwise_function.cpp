@@ -454,6 +454,12 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   if (f.arguments.size() == 1) {
     const auto copy = [](const Value* v, const std::byte*) { return v[0]; };
     if (key == "direct_copy_kernel_cuda") return made(1, copy);
+    if (key == "converting_copy_kernel_cuda") {  // <from, to>
+      const auto to = element_type_named(functor.arguments[1]);
+      if (!to) return std::nullopt;
+      f.result = *to;
+      return made(1, copy);
+    }
     if (key == "bfloat16_copy_kernel_cuda" || key == "float16_copy_kernel_cuda" ||
         key == "bfloat16tofloat32_copy_kernel_cuda" || key == "float16tofloat32_copy_kernel_cuda") {
       f.result = key.find("tofloat32") != std::string_view::npos ? ElementType::float32

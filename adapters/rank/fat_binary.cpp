@@ -46,6 +46,7 @@ constexpr std::uint8_t attribute_max_threads = 0x05;
 constexpr std::uint8_t attribute_frame_size = 0x11;
 constexpr std::uint8_t attribute_parameter = 0x17;
 constexpr std::uint8_t attribute_registers = 0x2f;
+// Of kernels whose parameters take more than 4 KiB: the size alone, where the other packs it.
 constexpr std::uint8_t attribute_parameter_v2 = 0x45;
 
 template <class T>
@@ -195,12 +196,12 @@ Cubin::Cubin(std::span<const std::byte> elf) {
           if (x && y && z) kernel.max_threads = static_cast<int>(*x * *y * *z);
         } else if (attribute == attribute_parameter || attribute == attribute_parameter_v2) {
           const auto ordinal = at<std::uint16_t>(payload, 4);
-          const auto packed = at<std::uint32_t>(payload, 8);
-          if (!ordinal || !packed) return;
+          const auto size = at<std::uint32_t>(payload, 8);
+          if (!ordinal || !size) return;
           if (kernel.parameter_sizes.size() <= *ordinal) {
             kernel.parameter_sizes.resize(*ordinal + std::size_t{1});
           }
-          kernel.parameter_sizes[*ordinal] = *packed >> 18;
+          kernel.parameter_sizes[*ordinal] = attribute == attribute_parameter ? *size >> 18 : *size;
         }
       });
     } else if (name.starts_with(text)) {

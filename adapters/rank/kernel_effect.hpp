@@ -13,30 +13,39 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 /// What a launch of a kernel does to device memory.
 namespace phantora::rank {
 
-/// A launch's parameters and shape.
+/// What a kernel's signature says of a parameter.
+enum class ParameterKind : std::uint8_t { other, pointer, number };
+
+/// A launch's parameters and shape. Other versions of a kernel may have others: whoever reads a
+/// pointer where the signature has a number, or what is not there, has misread it.
 struct Arguments {
   void* const* parameters = nullptr;
   std::span<const std::uint32_t> sizes;  ///< bytes of each parameter
   LaunchShape shape;
+  std::span<const ParameterKind> kinds{};  ///< as far as they are known
+  mutable bool misread = false;
 
   [[nodiscard]] std::span<const std::byte> bytes(std::size_t parameter) const {
     if (parameter >= sizes.size()) return {};
     return {static_cast<const std::byte*>(parameters[parameter]), sizes[parameter]};
   }
-  /// The T at `offset` bytes into a parameter; zero where the parameter ends before.
+  /// The T at `offset` bytes into a parameter; zero, and misread, where it cannot be one.
   template <class T>
   [[nodiscard]] T get(std::size_t parameter, std::size_t offset = 0) const {
     T value{};
     const auto all = bytes(parameter);
-    if (offset <= all.size() && sizeof(T) <= all.size() - offset) {
-      std::memcpy(&value, all.data() + offset, sizeof value);
-    }
+    const bool fits = offset <= all.size() && sizeof(T) <= all.size() - offset;
+    constexpr ParameterKind wrong =
+        std::is_pointer_v<T> ? ParameterKind::number : ParameterKind::pointer;
+    misread = misread || !fits || (parameter < kinds.size() && kinds[parameter] == wrong);
+    if (fits) std::memcpy(&value, all.data() + offset, sizeof value);
     return value;
   }
   [[nodiscard]] std::byte* pointer(std::size_t parameter, std::size_t offset = 0) const {

@@ -73,6 +73,7 @@ std::mutex& reading_mutex() {
 struct KernelReading {
   std::string name;
   Signature parts;
+  std::vector<ParameterKind> parameter_kinds;
   KernelResources kernel_resources;
   std::unique_ptr<Meaning> meaning;
   mutable std::mutex mutex;
@@ -86,6 +87,11 @@ namespace {
 /// hold some.
 bool may_be_written(std::string_view parameter_type) {
   return !parameter_type.ends_with("const*") && !parameter_type.ends_with("const*&");
+}
+
+ParameterKind kind_of(std::string_view parameter_type) {
+  if (parameter_type.ends_with('*')) return ParameterKind::pointer;
+  return element_type_named(parameter_type) ? ParameterKind::number : ParameterKind::other;
 }
 
 /// The element type behind "float const*"; nullopt for pointers to pointers, structs and void.
@@ -152,6 +158,9 @@ const KernelReading& reading_of(const Kernel& kernel) {
   auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
   reading->name = demangled(kernel.mangled);
   reading->parts = signature(reading->name);
+  for (const std::string_view type : reading->parts.parameters) {
+    reading->parameter_kinds.push_back(kind_of(type));
+  }
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   if (kernel.module != nullptr) {
     FatBinary& code = fat_binary(*kernel.module);
@@ -219,10 +228,11 @@ const KernelResources& resources(const Kernel& kernel) {
 
 void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
   const KernelReading& reading = reading_of(kernel);
-  const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape};
+  const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape,
+                            reading.parameter_kinds};
   std::optional<Effect> effect;
   if (reading.meaning) effect = reading.meaning->effect(arguments);
-  if (!effect) {
+  if (!effect || arguments.misread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     count("unread_kernels");
     if (!reading.counter.empty()) count(reading.counter.c_str());

@@ -15,9 +15,18 @@ namespace phantora::rank {
 namespace {
 
 constexpr std::size_t chunk_elements = 65536;
-constexpr std::size_t max_blocks = 320;
-constexpr std::array<std::size_t, 5> max_tensors{110, 64, 48, 36, 30};
-constexpr std::array<std::size_t, 5> max_tensors_with_scalars{96, 64, 48, 36, 30};
+
+/// How much the lists in a kernel's parameter hold, by the number of lists. PyTorch has two kinds:
+/// parameters of up to 4 KiB, and from 2.14 on of up to 32 KiB.
+struct Capacity {
+  std::size_t blocks;
+  std::size_t tensor_number_bytes;  ///< of the number of a block's tensor
+  std::array<std::size_t, 5> tensors, tensors_with_scalars;
+};
+constexpr std::array<Capacity, 2> capacities = {
+    Capacity{320, 1, {110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}},
+    Capacity{2240, 2, {770, 448, 336, 252, 210}, {672, 448, 336, 252, 210}}};
+constexpr std::size_t max_depth = 5;
 
 /// A chunk of one tensor of each list: what a block works on.
 struct Chunk {
@@ -32,6 +41,7 @@ struct Lists {
   std::vector<std::vector<std::byte*>> addresses;  ///< depth x tensors
   std::vector<std::byte*> steps;                   ///< fused optimizers: one counter per tensor
   std::vector<Value> scalars;                      ///< lists with a scalar per tensor
+  std::vector<std::size_t> numel;                  ///< of each tensor
   std::vector<Chunk> chunks;                       ///< one per block
   std::vector<std::size_t> chunk_index;            ///< of each block
   std::size_t start_tensor = 0;
@@ -40,33 +50,54 @@ struct Lists {
 
 enum class Metadata : std::uint8_t { plain, scalars, optimizer };
 
+/// Offsets in the parameter, for lists of one capacity.
+struct Layout {
+  std::size_t tensors;  ///< per list
+  std::size_t numel, extra, tensor_of_block, chunk_of_block, start;
+  std::size_t blocks, tensor_number_bytes;
+};
+
+/// The layout whose size is the parameter's: the name does not tell.
+std::optional<Layout> layout_of(std::size_t bytes, Metadata kind, std::size_t depth,
+                                std::optional<ElementType> scalar_type) {
+  for (const Capacity& capacity : capacities) {
+    Layout l{};
+    const std::size_t with_scalars = capacity.tensors_with_scalars[depth - 1];
+    l.tensors = kind == Metadata::scalars ? with_scalars : capacity.tensors[depth - 1];
+    l.blocks = capacity.blocks;
+    l.tensor_number_bytes = capacity.tensor_number_bytes;
+    l.numel = depth * l.tensors * 8;
+    l.extra = l.tensor_of_block = l.numel + l.tensors * 8;
+    if (kind == Metadata::scalars) l.tensor_of_block += l.tensors * size_of(*scalar_type);
+    if (kind == Metadata::optimizer) l.tensor_of_block += with_scalars * 8;
+    l.chunk_of_block = l.tensor_of_block + l.blocks * l.tensor_number_bytes;
+    l.start = l.chunk_of_block + l.blocks * 4;
+    const std::size_t end = kind == Metadata::scalars ? l.start : l.start + 4;
+    if ((end + 7) / 8 * 8 == bytes) return l;
+  }
+  return std::nullopt;
+}
+
 std::optional<Lists> read_lists(const Arguments& arguments, Metadata kind, std::size_t depth,
                                 std::optional<ElementType> scalar_type) {
-  const auto& capacities = kind == Metadata::scalars ? max_tensors_with_scalars : max_tensors;
-  const std::size_t capacity = capacities[depth - 1];
-  const std::size_t numel = depth * capacity * 8;
-  std::size_t offset = numel + capacity * 8;
-  const std::size_t extra = offset;
-  if (kind == Metadata::scalars) offset += capacity * size_of(*scalar_type);
-  if (kind == Metadata::optimizer) offset += max_tensors_with_scalars[depth - 1] * 8;
-  const std::size_t tensor_of_block = offset;
-  const std::size_t chunk_of_block = tensor_of_block + max_blocks;
-  const std::size_t start = chunk_of_block + max_blocks * 4;
-  const std::size_t size = kind == Metadata::scalars ? start : start + 4;
-  if ((size + 7) / 8 * 8 != arguments.bytes(0).size()) return std::nullopt;
+  const auto layout = layout_of(arguments.bytes(0).size(), kind, depth, scalar_type);
+  if (!layout) return std::nullopt;
 
   Lists lists;
   lists.depth = depth;
   lists.addresses.resize(depth);
-  if (kind == Metadata::plain) lists.start_tensor = arguments.get<std::uint32_t>(0, start);
+  if (kind == Metadata::plain) lists.start_tensor = arguments.get<std::uint32_t>(0, layout->start);
   std::size_t tensors = 0;
-  const std::size_t blocks = std::min<std::size_t>(arguments.shape.grid.x, max_blocks);
+  const std::size_t blocks = std::min<std::size_t>(arguments.shape.grid.x, layout->blocks);
   for (std::size_t b = 0; b < blocks; ++b) {
-    const std::size_t tensor = arguments.get<std::uint8_t>(0, tensor_of_block + b);
-    if (tensor >= capacity) return std::nullopt;
+    const std::size_t place = layout->tensor_of_block + b * layout->tensor_number_bytes;
+    const std::size_t tensor = layout->tensor_number_bytes == 1
+                                   ? arguments.get<std::uint8_t>(0, place)
+                                   : arguments.get<std::uint16_t>(0, place);
+    if (tensor >= layout->tensors) return std::nullopt;
     tensors = std::max(tensors, tensor + 1);
-    const std::size_t index = arguments.get<std::uint32_t>(0, chunk_of_block + 4 * b);
-    const auto elements = arguments.get<std::uint64_t>(0, numel + 8 * tensor);
+    const std::size_t index = arguments.get<std::uint32_t>(0, layout->chunk_of_block + 4 * b);
+    const auto elements = arguments.get<std::uint64_t>(0, layout->numel + 8 * tensor);
     const std::size_t first = index * chunk_elements;
     if (first >= elements) return std::nullopt;
     const std::size_t count = std::min(chunk_elements, elements - first);
@@ -74,19 +105,24 @@ std::optional<Lists> read_lists(const Arguments& arguments, Metadata kind, std::
     lists.chunk_index.push_back(index);
     lists.elements += static_cast<double>(count);
   }
+  for (std::size_t t = 0; t < tensors; ++t) {
+    lists.numel.push_back(arguments.get<std::uint64_t>(0, layout->numel + 8 * t));
+  }
   for (std::size_t d = 0; d < depth; ++d) {
     for (std::size_t t = 0; t < tensors; ++t) {
-      lists.addresses[d].push_back(arguments.pointer(0, (d * capacity + t) * 8));
+      lists.addresses[d].push_back(arguments.pointer(0, (d * layout->tensors + t) * 8));
     }
   }
   for (std::size_t t = 0; t < tensors; ++t) {
     if (kind == Metadata::scalars) {
       std::array<std::byte, 8> bytes{};
-      const auto all = arguments.bytes(0).subspan(extra + t * size_of(*scalar_type));
+      const auto all = arguments.bytes(0).subspan(layout->extra + t * size_of(*scalar_type));
       std::copy_n(all.begin(), size_of(*scalar_type), bytes.begin());
       lists.scalars.push_back(load(*scalar_type, bytes.data()));
     }
-    if (kind == Metadata::optimizer) lists.steps.push_back(arguments.pointer(0, extra + 8 * t));
+    if (kind == Metadata::optimizer) {
+      lists.steps.push_back(arguments.pointer(0, layout->extra + 8 * t));
+    }
   }
   return lists;
 }
@@ -279,26 +315,85 @@ Effect unscale(const Lists& lists, ElementType type, const Arguments& arguments)
   return effect;
 }
 
-/// Norm or maximum of each chunk, into an array [tensor][chunk] that a second kernel folds.
-Effect chunk_norms(const Lists& lists, const Functor& functor, const Arguments& arguments) {
+/// The results of all chunks, which one kernel writes and the next folds: an array [tensor][chunk],
+/// or all chunks one after the other, and where each tensor's begin in an array of its own.
+struct ChunkResults {
+  std::byte* values = nullptr;
+  std::size_t per_tensor = 0;     ///< of the first kind
+  std::byte* offsets = nullptr;   ///< of the second: of the first of the tensors, and one more
+  std::size_t first_tensor = 0;
+  std::size_t tensors = 0;
+
+  /// Adds the operands that say where each tensor's chunks begin.
+  void add_offsets(Effect& effect) const {
+    if (offsets == nullptr) return;
+    effect.operands.push_back({offsets + 8 * first_tensor, 8 * (tensors + 1), true, false});
+  }
+  /// The memory that the tensors' chunks can lie in, if `chunks` is how many they have.
+  [[nodiscard]] Operand operand(std::size_t chunks, std::size_t element) const {
+    if (offsets == nullptr) {
+      return {values + first_tensor * per_tensor * element, tensors * per_tensor * element};
+    }
+    if (first_tensor == 0 && chunks > 0) return {values, chunks * element};
+    const auto allocation = allocation_of(values);
+    if (!allocation) return {values, 0};
+    const auto before = static_cast<std::size_t>(values - allocation->base);
+    return {values, std::min(allocation->size - before, small_bytes)};
+  }
+  /// The first chunk of a tensor, counted from `first_tensor`, in that memory; of the one behind the
+  /// last tensor, the end.
+  /// @param known  image of add_offsets' operand
+  [[nodiscard]] std::optional<std::size_t> begin(std::size_t tensor, const Image& known) const {
+    if (offsets == nullptr) return tensor * per_tensor;
+    const auto value = known.load(8 * tensor, ElementType::int64);
+    if (!value || value->integer < 0) return std::nullopt;
+    return static_cast<std::size_t>(value->integer);
+  }
+};
+
+/// What a NormType is, whose numbers begin with the norm of order 1, or of order 0 where lists are
+/// of the larger capacity: both came with 2.14.
+enum class Norm : std::uint8_t { zero, one, two, infinite };
+Norm norm_numbered(std::string_view text, bool larger) {
+  const std::size_t number_in_enum = number(text.substr(text.find(')') + 1));
+  return static_cast<Norm>(std::min<std::size_t>(number_in_enum + (larger ? 0 : 1), 3));
+}
+
+/// Norm or maximum of each chunk, for a second kernel to fold:
+/// (lists, functor, results, chunks per tensor) or (lists, functor, results, offsets).
+std::optional<Effect> chunk_norms(const Lists& lists, const Functor& functor,
+                                  const Arguments& arguments) {
   const bool maximum = functor.name == "LpMaxFunctor";
-  const int kind = maximum ? 0
-                           : static_cast<int>(number(
-                                 functor.arguments[1].substr(functor.arguments[1].find(')') + 1)));
+  const bool larger = arguments.bytes(0).size() > 4096;
+  const Norm norm = maximum ? Norm::infinite : norm_numbered(functor.arguments[1], larger);
   const ElementType type = functor.type;
   const ElementType partial =
       maximum ? type : compute_type(element_type_named(functor.arguments[2]).value_or(type));
-  std::byte* const output = arguments.pointer(2);
-  const std::size_t per_tensor = arguments.get<std::uint32_t>(3);
-  const std::size_t tensors = lists.addresses[0].size();
+  ChunkResults results{.values = arguments.pointer(2),
+                       .first_tensor = lists.start_tensor,
+                       .tensors = lists.addresses[0].size()};
+  if (arguments.bytes(3).size() == sizeof(void*)) {
+    results.offsets = arguments.pointer(3);
+  } else if (arguments.bytes(3).size() == sizeof(int)) {
+    results.per_tensor = arguments.get<std::uint32_t>(3);
+  } else {
+    return std::nullopt;
+  }
   Effect effect;
   add_operands(effect, lists, {size_of(type)}, 1, {false});
-  const std::size_t base = lists.start_tensor * per_tensor * size_of(partial);
-  effect.operands.push_back({output + base, tensors * per_tensor * size_of(partial), false, true});
-  effect.compute = [lists, type, partial, per_tensor, kind, maximum](std::span<Image> images) {
+  std::size_t chunks = 0;
+  for (const std::size_t numel : lists.numel) chunks += (numel + chunk_elements - 1) / chunk_elements;
+  results.add_offsets(effect);
+  const std::size_t offsets = effect.operands.size() - (results.offsets != nullptr ? 1 : 0);
+  effect.operands.push_back(results.operand(chunks, size_of(partial)));
+  effect.operands.back().written = true;
+  effect.compute = [lists, type, partial, results, offsets, norm,
+                    maximum](std::span<Image> images) {
     const auto first = first_elements(lists);
     for (std::size_t b = 0; b < lists.chunks.size(); ++b) {
       const Chunk& chunk = lists.chunks[b];
+      const auto begin = results.begin(chunk.tensor, images[offsets]);
+      if (!begin) return images.back().forget();
       const Image& tensor = images[chunk.tensor];
       bool known = tensor.extent() != 0;
       double sum = 0;
@@ -311,14 +406,17 @@ Effect chunk_norms(const Lists& lists, const Functor& functor, const Arguments& 
         const double x = std::fabs(value->to_real());
         if (maximum) {
           best = best ? arithmetic::maximum(type, *best, *value) : *value;
+        } else if (norm == Norm::zero) {
+          sum += x != 0 ? 1 : 0;
         } else {
-          sum = kind == 0 ? sum + x : kind == 1 ? sum + x * x : std::isnan(x) || x > sum ? x : sum;
+          sum = norm == Norm::one   ? sum + x
+                : norm == Norm::two ? sum + x * x
+                                    : (std::isnan(x) || x > sum ? x : sum);
         }
       }
       std::optional<Value> result;
       if (known) result = maximum ? *best : Value{sum};
-      images.back().store((chunk.tensor * per_tensor + lists.chunk_index[b]) * size_of(partial),
-                          partial, result);
+      images.back().store((*begin + lists.chunk_index[b]) * size_of(partial), partial, result);
     }
   };
   return effect;
@@ -461,45 +559,58 @@ class MultiTensor final : public Meaning {
   Functor functor_;
 };
 
-/// lpnorm_cleanup<T, type, out, apply root, partial>(partial const*, addresses, chunks per tensor)
-/// and lpmax_cleanup<T>: fold each tensor's chunks.
+/// lpnorm_cleanup<T, norm, out[, apply root], partial> and lpmax_cleanup<T>: fold each tensor's chunks.
+/// (results, addresses, chunks per tensor), or (results, addresses, offsets, first tensor).
 std::unique_ptr<Meaning> cleanup(const TemplateName& kernel) {
   const bool maximum = unqualified(kernel.name) == "lpmax_cleanup";
-  if (kernel.arguments.size() < (maximum ? 1u : 5u)) return nullptr;
+  if (kernel.arguments.size() < (maximum ? 1u : 4u)) return nullptr;
   const auto type = element_type_named(kernel.arguments[maximum ? 0 : 2]);
-  const auto partial = element_type_named(kernel.arguments[maximum ? 0 : 4]);
+  const auto partial = element_type_named(maximum ? kernel.arguments[0] : kernel.arguments.back());
   if (!type || !partial) return nullptr;
-  const std::size_t kind =
-      maximum ? 2 : number(kernel.arguments[1].substr(kernel.arguments[1].find(')') + 1));
-  const bool root = !maximum && kernel.arguments[3] == "true";
+  const std::string_view norm_text = kernel.arguments[1];
+  const bool root = !maximum && kernel.arguments[3] != "false";
   return meaning([=, type = *type,
                   partial = *partial](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t tensors = arguments.shape.grid.x;
-    const std::size_t chunks = arguments.get<std::uint32_t>(2);
     if (arguments.bytes(1).size() < tensors * 8) return std::nullopt;
+    ChunkResults results{.values = arguments.pointer(0), .tensors = tensors};
+    if (arguments.sizes.size() == 4 && arguments.bytes(2).size() == sizeof(void*)) {
+      results.offsets = arguments.pointer(2);
+      results.first_tensor = arguments.get<std::uint32_t>(3);
+    } else if (arguments.sizes.size() == 3 && arguments.bytes(2).size() == sizeof(int)) {
+      results.per_tensor = arguments.get<std::uint32_t>(2);
+    } else {
+      return std::nullopt;
+    }
+    const bool larger = arguments.bytes(1).size() > 4096;
+    const Norm norm = maximum ? Norm::infinite : norm_numbered(norm_text, larger);
     Effect effect;
-    effect.operands.push_back(
-        {arguments.pointer(0), tensors * chunks * size_of(partial), true, false});
+    effect.operands.push_back(results.operand(0, size_of(partial)));
+    effect.operands.back().read = true;
+    results.add_offsets(effect);
+    const std::size_t outputs = effect.operands.size();
     for (std::size_t t = 0; t < tensors; ++t) {
       effect.operands.push_back({arguments.pointer(1, 8 * t), size_of(type), false, true, type});
     }
-    effect.bytes = static_cast<double>(tensors * (chunks * size_of(partial) + size_of(type)));
-    effect.features.emplace_back("numel", static_cast<double>(tensors * chunks));
+    // How many chunks there are is in device memory: one each, of tensors that are not large.
+    const std::size_t chunks = tensors * std::max<std::size_t>(results.per_tensor, 1);
+    effect.bytes = static_cast<double>(chunks * size_of(partial) + tensors * size_of(type));
+    effect.features.emplace_back("numel", static_cast<double>(chunks));
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t t = 0; t < tensors; ++t) {
-        std::optional<Value> result = Value{};
+        const auto begin = results.begin(t, images[1]), end = results.begin(t + 1, images[1]);
+        bool known = begin.has_value() && end.has_value();
         double sum = maximum ? -HUGE_VAL : 0;
-        for (std::size_t c = 0; c < chunks && result; ++c) {
-          const auto value = images[0].load((t * chunks + c) * size_of(partial), partial);
-          if (!value) {
-            result.reset();
-            break;
-          }
+        for (std::size_t c = begin.value_or(0); known && c < *end; ++c) {
+          const auto value = images[0].load(c * size_of(partial), partial);
+          known = value.has_value();
+          if (!known) break;
           const double x = value->to_real();
-          sum = kind == 2 ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
+          sum = norm == Norm::infinite ? (std::isnan(x) || x > sum ? x : sum) : sum + x;
         }
-        if (result) result = Value{kind == 1 && root ? std::sqrt(sum) : sum};
-        images[1 + t].store(0, type, result);
+        std::optional<Value> result;
+        if (known) result = Value{norm == Norm::two && root ? std::sqrt(sum) : sum};
+        images[outputs + t].store(0, type, result);
       }
     };
     return effect;
@@ -558,7 +669,7 @@ std::unique_ptr<Meaning> read_multi_tensor(const Signature& signature, const Ker
   if (metadata.arguments.empty() || functor.arguments.empty()) return nullptr;
   const std::size_t depth = number(metadata.arguments.back());
   const auto type = element_type_named(functor.arguments[0]);
-  if (depth < 1 || depth > max_tensors.size() || !type) return nullptr;
+  if (depth < 1 || depth > max_depth || !type) return nullptr;
   Functor f;
   f.name = unqualified(functor.name);
   f.arguments = functor.arguments;

@@ -2,7 +2,9 @@
 #include "rank/kernel_effect.hpp"
 #include "rank/tensor_info.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 /// Kernels that compute an element from its index: arange, linspace, and triangles of a matrix.
 namespace phantora::rank {
@@ -54,19 +56,26 @@ std::unique_ptr<Meaning> arange(ElementType type) {
   });
 }
 
-/// Captures: start, end, steps, step, half. The second half counts from the end.
+/// Captures: start, end, steps, step, half. The second half counts from the end. The step is in the
+/// type of the elements, from 2.15 on in the type that is computed in, in the same space: it is the
+/// one that agrees with the others.
 std::unique_ptr<Meaning> linspace(ElementType type) {
-  const ElementType step_type = is_floating(type) ? type : ElementType::float32;
+  const ElementType compute = is_floating(type) ? compute_type(type) : ElementType::float32;
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t size = size_of(type);
     const auto up = [](std::size_t at, std::size_t unit) { return (at + unit - 1) / unit * unit; };
     const std::size_t steps_at = up(2 * size, 8), step_at = steps_at + 8,
-                      half_at = up(step_at + size_of(step_type), 8);
+                      half_at = up(step_at + size_of(compute), 8);
     if (arguments.bytes(1).size() < half_at + 8) return std::nullopt;
     const Value start = scalar(arguments, 0, type), end = scalar(arguments, size, type);
     const std::int64_t steps = scalar(arguments, steps_at, ElementType::int64).integer;
     const std::int64_t half = scalar(arguments, half_at, ElementType::int64).integer;
-    const double step = scalar(arguments, step_at, step_type).to_real();
+    const double expected =
+        (end.to_real() - start.to_real()) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
+    double step = scalar(arguments, step_at, compute).to_real();
+    if (is_floating(type) && std::abs(step - expected) > 1e-5 * std::abs(expected)) {
+      step = scalar(arguments, step_at, type).to_real();
+    }
     return filled(arguments.pointer(2), arguments.get<std::uint32_t>(0), type, [=](std::int64_t i) {
       const double value = i < half ? start.to_real() + step * static_cast<double>(i)
                                     : end.to_real() - step * static_cast<double>(steps - i - 1);

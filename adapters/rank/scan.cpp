@@ -123,7 +123,7 @@ std::unique_ptr<Meaning> device_scan(const TemplateName& kernel) {
                                   ? arguments.get<std::size_t>(count_at)
                                   : arguments.get<std::uint32_t>(count_at);
     Effect effect;
-    effect.operands = {{arguments.pointer(0), in.extent(count), true, false},
+    effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
                        {arguments.pointer(1), count * size_of(out_type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + count * size_of(out_type));
     effect.features.emplace_back("numel", static_cast<double>(count));

@@ -49,7 +49,7 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
     if (initial_bytes.size() < size_of(type)) return std::nullopt;
     const Value initial = load(type, initial_bytes.data());
     Effect effect;
-    effect.operands = {{arguments.pointer(0), in.extent(count), true, false},
+    effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
                        {arguments.pointer(1), size_of(type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
@@ -78,7 +78,7 @@ std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
                                                       : arguments.get<std::size_t>(2);
     const std::size_t blocks = arguments.shape.grid.x;
     Effect effect;
-    effect.operands = {{arguments.pointer(0), in.extent(count), true, false},
+    effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
                        {arguments.pointer(1), blocks * size_of(type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + blocks * size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
@@ -190,8 +190,8 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
     if (!out_type) return std::nullopt;
     Effect effect;
     const bool in_memory = in.source == InputIterator::Source::memory;
-    effect.operands = {{in_memory ? arguments.pointer(0) : nullptr, in.extent(count), true, false},
-                       {arguments.pointer(1), unique ? 0 : flags.extent(count), true, false},
+    effect.operands = {{in_memory ? in.pointer(arguments, 0) : nullptr, in.extent(count), true, false},
+                       {flags.pointer(arguments, 1), unique ? 0 : flags.extent(count), true, false},
                        {arguments.pointer(2), count * out.element, false, true},
                        {arguments.pointer(3), size_of(selected_type), false, true}};
     effect.bytes =

@@ -35,14 +35,14 @@ std::optional<std::vector<std::size_t>> sorted_order(const std::vector<std::opti
   return order;
 }
 
-/// {bitonic,radix}SortKVInPlace<..., key, value, ...>(keys, slices, slice size, key stride, values,
+/// {bitonic,radix}SortKVInPlace and warpMergeSortKVInPlace<..., key, value, ...>(keys, slices, slice size, key stride, values,
 /// value stride, comparator or descending). The sorted dimension has size 1 in the shapes.
-std::unique_ptr<Meaning> sort_in_place(const TemplateName& kernel, bool bitonic) {
+std::unique_ptr<Meaning> sort_in_place(const TemplateName& kernel, bool compares) {
   if (kernel.arguments.size() < 7) return nullptr;
   const auto key = element_type_named(kernel.arguments[4]);
   const std::size_t value_bytes = moved_bytes(kernel.arguments[5]);
   if (!key || value_bytes == 0) return nullptr;
-  const bool greater = bitonic && kernel.arguments[6].find("GTOp") != std::string_view::npos;
+  const bool greater = compares && kernel.arguments[6].find("GTOp") != std::string_view::npos;
   return meaning([=, key = *key](const Arguments& arguments) -> std::optional<Effect> {
     const TensorInfo keys = TensorInfo::read(arguments, 0), values = TensorInfo::read(arguments, 4);
     if (!keys.valid || !values.valid) return std::nullopt;
@@ -50,7 +50,7 @@ std::unique_ptr<Meaning> sort_in_place(const TemplateName& kernel, bool bitonic)
     const std::size_t size = arguments.get<std::uint32_t>(2);
     const std::size_t key_stride = arguments.get<std::uint32_t>(3);
     const std::size_t value_stride = arguments.get<std::uint32_t>(5);
-    const bool descending = bitonic ? greater : arguments.get<std::uint8_t>(6) != 0;
+    const bool descending = compares ? greater : arguments.get<std::uint8_t>(6) != 0;
     const std::size_t last = size == 0 ? 0 : size - 1;
     Effect effect;
     effect.operands = {
@@ -362,7 +362,7 @@ std::unique_ptr<Meaning> kth_value(const TemplateName& kernel) {
 std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&) {
   const TemplateName& kernel = signature.kernel;
   const std::string_view name = unqualified(kernel.name);
-  if (name == "bitonicSortKVInPlace") return sort_in_place(kernel, true);
+  if (name == "bitonicSortKVInPlace" || name == "warpMergeSortKVInPlace") return sort_in_place(kernel, true);
   if (name == "radixSortKVInPlace") return sort_in_place(kernel, false);
   if (name == "DeviceRadixSortSingleTileKernel") return single_tile(kernel);
   if (name == "DeviceRadixSortOnesweepKernel") return onesweep(kernel);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The table of simulated against real training steps (README, "How accurate it is").
-# Arguments go to training.py, e.g. --only gpt2.
+# The table of simulated against real training steps (README, "How accurate it is"), with the versions
+# that the real ones were taken with. Arguments go to training.py, e.g. --only gpt2.
 source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
 setup
-exec "$venv/bin/python" "$root/bench/accuracy/training.py" "$root/build/release/bin/phantora" \
-  "$venv/bin/python" "$@"
+make_venv "$root/build/venv-2.11" "$root/bench/accuracy/requirements.txt"
+exec "$root/build/venv-2.11/bin/python" "$root/bench/accuracy/training.py" "$root/build/release/bin/phantora" \
+  "$root/build/venv-2.11/bin/python" "$@"

@@ -30,6 +30,8 @@ set(job_environment
   PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>
   PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
 
+include(jobs/invented.cmake)
+
 # phantora_jobs(FILE CLASSES... [TORCH] [HEAVY] [TIMEOUT s]) registers each unittest class of
 # test/jobs/FILE_test.py as a test. Jobs run one at a time: each uses every core.
 function(phantora_jobs file)
@@ -56,6 +58,9 @@ phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialRepo
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
 phantora_jobs(program Programs Hosts Starts Libraries)
+phantora_jobs(nccl Communicators)
+phantora_jobs(unknown_names UnknownNames DriverLog)
+phantora_jobs(wheels Wheels)
 phantora_jobs(program Torchrun DataLoading Nvrtc SymmetricMemory TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
@@ -67,3 +72,5 @@ phantora_jobs(values UnknownValues TORCH HEAVY)
 phantora_jobs(report NamedRanges)
 phantora_jobs(report Consistency Cadence StepMarker Doubts TORCH)
 phantora_jobs(frameworks Frameworks BillionParameters TORCH HEAVY TIMEOUT 1800)
+# Each makes an environment with another torch in build/ when it first runs (0.5 GB to fetch, 2 GB).
+phantora_jobs(versions Torch2_10_0 Torch2_11_0 Torch2_12_1 Torch2_13_0 Torch2_14_1 HEAVY TIMEOUT 2400)

@@ -1,6 +1,7 @@
 #include "cuda/cublas/handle.hpp"
 
 #include "cuda/driver/copy.hpp"
+#include "cuda/version.hpp"
 
 using namespace phantora::cublas;
 namespace driver = phantora::driver;
@@ -66,7 +67,7 @@ PHANTORA_EXPORT cublasStatus_t cublasGetProperty(libraryPropertyType type, int* 
   }
 }
 
-PHANTORA_EXPORT std::size_t cublasGetCudartVersion() { return CUDART_VERSION; }
+PHANTORA_EXPORT std::size_t cublasGetCudartVersion() { return PHANTORA_CUDA_VERSION; }
 
 #define PHANTORA_STATUS(name, text) \
   case name:                        \

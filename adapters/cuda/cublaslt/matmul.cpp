@@ -2,6 +2,7 @@
 #include "cuda/library/entry.hpp"
 #include "cuda/library/gemm.hpp"
 #include "cuda/library/operation.hpp"
+#include "cuda/version.hpp"
 
 #include <cstring>
 #include <optional>
@@ -137,7 +138,7 @@ PHANTORA_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 PHANTORA_EXPORT std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
-PHANTORA_EXPORT std::size_t cublasLtGetCudartVersion() { return CUDART_VERSION; }
+PHANTORA_EXPORT std::size_t cublasLtGetCudartVersion() { return PHANTORA_CUDA_VERSION; }
 
 PHANTORA_EXPORT cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* value) {
   if (!value) return CUBLAS_STATUS_INVALID_VALUE;

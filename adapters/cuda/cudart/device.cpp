@@ -51,7 +51,8 @@ std::size_t default_limit(cudaLimit limit) {
   }
 }
 
-void fill(cudaDeviceProp& prop, int device) {
+template <class Properties>
+void fill(Properties& prop, int device) {
   const auto value = [&](cudaDeviceAttr attribute) {
     return driver::attribute(attribute, device).value_or(0);
   };
@@ -172,13 +173,15 @@ void fill(cudaDeviceProp& prop, int device) {
   prop.ipcEventSupported = value(cudaDevAttrIpcEventSupport);
   prop.clusterLaunch = value(cudaDevAttrClusterLaunch);
   prop.unifiedFunctionPointers = 1;  // CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 129
-  prop.deviceNumaConfig = value(cudaDevAttrNumaConfig);
-  prop.deviceNumaId = value(cudaDevAttrNumaId);
-  prop.mpsEnabled = value(cudaDevAttrMpsEnabled);
-  prop.hostNumaId = value(cudaDevAttrHostNumaId);
-  prop.gpuPciDeviceID = bits(cudaDevAttrGpuPciDeviceId);
-  prop.gpuPciSubsystemID = bits(cudaDevAttrGpuPciSubsystemId);
-  prop.hostNumaMultinodeIpcSupported = value(cudaDevAttrHostNumaMultinodeIpcSupported);
+  if constexpr (requires { prop.deviceNumaConfig; }) {  // not in CUDA 12
+    prop.deviceNumaConfig = value(cudaDevAttrNumaConfig);
+    prop.deviceNumaId = value(cudaDevAttrNumaId);
+    prop.mpsEnabled = value(cudaDevAttrMpsEnabled);
+    prop.hostNumaId = value(cudaDevAttrHostNumaId);
+    prop.gpuPciDeviceID = bits(cudaDevAttrGpuPciDeviceId);
+    prop.gpuPciSubsystemID = bits(cudaDevAttrGpuPciSubsystemId);
+    prop.hostNumaMultinodeIpcSupported = value(cudaDevAttrHostNumaMultinodeIpcSupported);
+  }
 }
 
 }  // namespace
@@ -251,7 +254,11 @@ PHANTORA_EXPORT cudaError_t cudaDeviceReset() {
   });
 }
 
+#if PHANTORA_CUDA_VERSION < 13000
+PHANTORA_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* prop, int device) {
+#else
 PHANTORA_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
+#endif
   return entry(Api::get_device, [&] {
     if (!prop) return cudaErrorInvalidValue;
     if (!valid_device(device)) return cudaErrorInvalidDevice;
@@ -391,7 +398,7 @@ PHANTORA_EXPORT cudaError_t cudaCtxResetPersistingL2Cache() {
 
 PHANTORA_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
   if (!version) return remember(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
+  *version = PHANTORA_CUDA_VERSION;
   return cudaSuccess;
 }
 

@@ -47,5 +47,5 @@ PHANTORA_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(
 PHANTORA_EXPORT cudaError_t PHANTORA_PTSZ(cudaGetDriverEntryPoint)(
     const char* symbol, void** function, unsigned long long flags,
     cudaDriverEntryPointQueryResult* result) {
-  return cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags, result);
+  return cudaGetDriverEntryPointByVersion(symbol, function, PHANTORA_CUDA_VERSION, flags, result);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/driver/context.hpp"
+#include "cuda/version.hpp"
 #include "rank/api_call.hpp"
 #include "rank/process.hpp"
 

@@ -29,7 +29,7 @@ std::size_t size_of(cudnnBackendAttributeType_t type) noexcept {
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return sizeof(cudnnBackendDescriptor_t);
     default:  // enumerations, 32-bit integers and floats
-      return type >= CUDNN_TYPE_HANDLE && type <= CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE ? 4 : 0;
+      return type >= CUDNN_TYPE_HANDLE && type <= CUDNN_TYPE_OPERATIONGRAPH_MODE ? 4 : 0;
   }
 }
 

@@ -76,6 +76,17 @@ const std::vector<Kind>& kinds() {
        "sdpa_bwd",
        {CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC,
         CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC}},
+      {CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
+       "band_mask",
+       {CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC}},
+      {CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR,
+       "softmax",
+       {CUDNN_ATTR_OPERATION_SOFTMAX_YDESC, CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC,
+        CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC, CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC}},
+      {CUDNN_BACKEND_OPERATION_TRANSPOSE_DESCRIPTOR,
+       "transpose",
+       {CUDNN_ATTR_OPERATION_TRANSPOSE_YDESC}},
+      {CUDNN_BACKEND_OPERATION_SLICE_DESCRIPTOR, "slice", {CUDNN_ATTR_OPERATION_SLICE_YDESC}},
   };
   return all;
 }
@@ -145,10 +156,16 @@ Convolution convolution_of(const Descriptor& operation, bool tensor_cores) {
   return c;
 }
 
-/// Whether the graph masks positions by comparing indices, as a causal mask does.
+/// Whether the graph masks positions by comparing indices, as a causal mask does: by operations of
+/// its own, or of the graph that attention applies to its scores.
 bool masks_by_index(const Descriptor& graph) {
-  for (const Reference& operation :
-       operations(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)) {
+  for (const Reference& operation : operations(graph)) {
+    if (operation->type == CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR) return true;
+    for (const auto name :
+         {CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH}) {
+      const Reference inner = operation->reference(name);
+      if (inner && masks_by_index(*inner)) return true;
+    }
     const Reference pointwise = operation->reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     const auto mode =
         pointwise ? pointwise->get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) : std::nullopt;

@@ -1,0 +1,209 @@
+#include "libc/elf_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace phantora::libc {
+
+std::optional<ElfFile> ElfFile::open(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  struct stat status {};
+  void* mapped = MAP_FAILED;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    mapped = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+  }
+  close(file);
+  if (mapped == MAP_FAILED) return std::nullopt;
+  ElfFile elf{path, {static_cast<const std::byte*>(mapped), static_cast<std::size_t>(status.st_size)}};
+  if (!elf.read_dynamic()) return std::nullopt;
+  return elf;
+}
+
+ElfFile::ElfFile(std::string path, std::span<const std::byte> bytes)
+    : path_{std::move(path)}, bytes_{bytes} {}
+
+ElfFile::ElfFile(ElfFile&& other) noexcept
+    : path_{std::move(other.path_)},
+      bytes_{std::exchange(other.bytes_, {})},
+      segments_{std::move(other.segments_)},
+      dynamic_{std::move(other.dynamic_)},
+      strings_{other.strings_},
+      strings_size_{other.strings_size_},
+      symbols_{other.symbols_} {}
+
+ElfFile::~ElfFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+template <class T>
+std::optional<T> ElfFile::at(std::uint64_t offset) const {
+  if (offset > bytes_.size() || sizeof(T) > bytes_.size() - offset) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes_.data() + offset, sizeof value);
+  return value;
+}
+
+std::optional<std::uint64_t> ElfFile::offset_of(std::uint64_t address) const {
+  for (const Elf64_Phdr& segment : segments_) {
+    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+        address - segment.p_vaddr < segment.p_filesz) {
+      return segment.p_offset + (address - segment.p_vaddr);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view ElfFile::text(std::uint64_t offset) const {
+  if (offset >= strings_size_) return {};
+  const auto* first = reinterpret_cast<const char*>(bytes_.data() + strings_ + offset);
+  return {first, strnlen(first, strings_size_ - offset)};
+}
+
+std::optional<std::uint64_t> ElfFile::entry(std::int64_t tag) const {
+  for (const Elf64_Dyn& d : dynamic_) {
+    if (d.d_tag == tag) return d.d_un.d_val;
+  }
+  return std::nullopt;
+}
+
+bool ElfFile::read_dynamic() {
+  const auto header = at<Elf64_Ehdr>(0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+      header->e_ident[EI_CLASS] != ELFCLASS64) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    const auto segment = at<Elf64_Phdr>(header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment) return false;
+    segments_.push_back(*segment);
+  }
+  for (const Elf64_Phdr& segment : segments_) {
+    if (segment.p_type != PT_DYNAMIC) continue;
+    for (std::uint64_t i = 0; i < segment.p_filesz / sizeof(Elf64_Dyn); ++i) {
+      const auto d = at<Elf64_Dyn>(segment.p_offset + i * sizeof(Elf64_Dyn));
+      if (!d || d->d_tag == DT_NULL) break;
+      dynamic_.push_back(*d);
+    }
+  }
+  const auto strings = offset_of(entry(DT_STRTAB).value_or(0));
+  const auto symbols = offset_of(entry(DT_SYMTAB).value_or(0));
+  if (!strings || !symbols || *strings > bytes_.size()) return false;
+  strings_ = *strings;
+  strings_size_ = std::min<std::uint64_t>(entry(DT_STRSZ).value_or(0), bytes_.size() - strings_);
+  symbols_ = *symbols;
+  return true;
+}
+
+std::vector<std::string_view> ElfFile::needed() const {
+  std::vector<std::string_view> found;
+  for (const Elf64_Dyn& d : dynamic_) {
+    if (d.d_tag == DT_NEEDED) found.push_back(text(d.d_un.d_val));
+  }
+  return found;
+}
+
+std::vector<std::string> ElfFile::search_path() const {
+  auto list = entry(DT_RUNPATH);
+  if (!list) list = entry(DT_RPATH);
+  if (!list) return {};
+  const std::string folder = path_.substr(0, path_.rfind('/') == path_.npos ? 0 : path_.rfind('/'));
+  std::vector<std::string> found;
+  for (std::string_view rest = text(*list); !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    std::string place{part};
+    for (const std::string_view origin : {"$ORIGIN", "${ORIGIN}"}) {
+      if (const auto where = place.find(origin); where != place.npos) {
+        place.replace(where, origin.size(), folder);
+      }
+    }
+    if (!place.empty()) found.push_back(std::move(place));
+  }
+  return found;
+}
+
+/// GNU's hash table lists defined symbols alone, which are the last ones; the older table all of them.
+std::uint64_t ElfFile::first_defined() const {
+  const bool gnu = entry(DT_GNU_HASH).has_value();
+  const auto table = offset_of(entry(gnu ? DT_GNU_HASH : DT_HASH).value_or(0));
+  return table ? at<std::uint32_t>(*table + 4).value_or(0) : 0;
+}
+
+std::vector<Import> ElfFile::imports() const {
+  // Numbers of the versions that it wants, with the library that each is of.
+  std::vector<std::pair<std::string_view, std::string_view>> versions;
+  if (const auto table = offset_of(entry(DT_VERNEED).value_or(0)); table && entry(DT_VERNEED)) {
+    std::uint64_t place = *table;
+    for (std::uint64_t i = entry(DT_VERNEEDNUM).value_or(0); i > 0; --i) {
+      const auto need = at<Elf64_Verneed>(place);
+      if (!need) break;
+      std::uint64_t part = place + need->vn_aux;
+      for (unsigned k = need->vn_cnt; k > 0; --k) {
+        const auto aux = at<Elf64_Vernaux>(part);
+        if (!aux) break;
+        const std::size_t number = aux->vna_other & 0x7fffU;
+        if (versions.size() <= number) versions.resize(number + 1);
+        versions[number] = {text(need->vn_file), text(aux->vna_name)};
+        if (aux->vna_next == 0) break;
+        part += aux->vna_next;
+      }
+      if (need->vn_next == 0) break;
+      place += need->vn_next;
+    }
+  }
+  const auto numbers = entry(DT_VERSYM) ? offset_of(*entry(DT_VERSYM)) : std::nullopt;
+
+  std::vector<Import> found;
+  const std::uint64_t end = first_defined();
+  for (std::uint64_t i = 1; i < end; ++i) {
+    const auto symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
+    if (!symbol) break;
+    if (symbol->st_shndx != SHN_UNDEF || ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL) continue;
+    Import import{text(symbol->st_name), {}, {}};
+    if (numbers) {
+      const std::size_t number = at<std::uint16_t>(*numbers + 2 * i).value_or(0) & 0x7fffU;
+      if (number < versions.size()) std::tie(import.library, import.version) = versions[number];
+    }
+    found.push_back(import);
+  }
+  return found;
+}
+
+bool ElfFile::defines(std::string_view name) const {
+  const auto named = [&](std::uint64_t i) {
+    const auto symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
+    return symbol && symbol->st_shndx != SHN_UNDEF && text(symbol->st_name) == name;
+  };
+  const auto table = entry(DT_GNU_HASH) ? offset_of(*entry(DT_GNU_HASH)) : std::nullopt;
+  if (!table) {
+    for (std::uint64_t i = 1; i < first_defined(); ++i) {
+      if (named(i)) return true;
+    }
+    return false;
+  }
+  std::uint32_t hash = 5381;
+  for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+  const auto buckets = at<std::uint32_t>(*table), first = at<std::uint32_t>(*table + 4),
+             bloom = at<std::uint32_t>(*table + 8);
+  if (!buckets || *buckets == 0 || !first || !bloom) return false;
+  const std::uint64_t buckets_at = *table + 16 + 8ULL * *bloom;
+  const std::uint64_t chains_at = buckets_at + 4ULL * *buckets;
+  std::uint64_t i = at<std::uint32_t>(buckets_at + 4ULL * (hash % *buckets)).value_or(0);
+  if (i < *first) return false;
+  for (;; ++i) {
+    const auto link = at<std::uint32_t>(chains_at + 4 * (i - *first));
+    if (!link) return false;
+    if ((*link | 1U) == (hash | 1U) && named(i)) return true;
+    if ((*link & 1U) != 0) return false;
+  }
+}
+
+}  // namespace phantora::libc

@@ -1,0 +1,79 @@
+"""Communicators made of others, and suspended ones."""
+import unittest
+
+from job import JobTest, main, printed
+
+
+class Communicators(JobTest):
+    def test_shrink_and_grow(self):
+        job = self.run_python("""
+            import ctypes, gpu
+            from gpu import nccl
+            gpu.set_device()
+            everyone = gpu.Communicator()
+            cell = gpu.allocate(4)
+
+            def sum_of_ranks(handle):
+                value = ctypes.c_float(gpu.rank)
+                gpu.cuda("cudaMemcpy", cell, ctypes.byref(value), ctypes.c_size_t(4), 1)
+                status = nccl.ncclAllReduce(cell, cell, ctypes.c_size_t(1), gpu.FLOAT32, gpu.SUM, handle, None)
+                gpu.cuda("cudaMemcpy", ctypes.byref(value), cell, ctypes.c_size_t(4), 2)
+                return status, value.value
+
+            def number(handle):
+                rank, ranks = ctypes.c_int(), ctypes.c_int()
+                nccl.ncclCommUserRank(handle, ctypes.byref(rank))
+                nccl.ncclCommCount(handle, ctypes.byref(ranks))
+                return rank.value, ranks.value
+
+            # Without rank 1, twice, and without ranks 1 and 3: three communicators.
+            for out in ([1], [1], [3, 1]):
+                fewer = ctypes.c_void_p()
+                if gpu.rank in out: continue
+                listed = (ctypes.c_int * len(out))(*out)
+                status = nccl.ncclCommShrink(everyone.handle, listed, len(out), ctypes.byref(fewer), None, 0)
+                print(gpu.rank, out, status, number(fewer), sum_of_ranks(fewer))
+            listed = (ctypes.c_int * 1)(gpu.rank)
+            print(gpu.rank, "itself", nccl.ncclCommShrink(everyone.handle, listed, 1, ctypes.byref(ctypes.c_void_p()), None, 0))
+
+            # Ranks 0 and 1 grow by 2 and 3, which learn the name of it as any program would tell them.
+            part = everyone.split(0 if gpu.rank < 2 else 1)
+            name, more = gpu.UniqueId(), ctypes.c_void_p()
+            if gpu.rank == 0:
+                nccl.ncclCommGetUniqueId(part.handle, ctypes.byref(name))
+                print("again", nccl.ncclCommGetUniqueId(part.handle, ctypes.byref(gpu.UniqueId())))
+            told = gpu.allocate(128)
+            gpu.cuda("cudaMemcpy", told, ctypes.byref(name), ctypes.c_size_t(128), 1)
+            everyone.broadcast(told, 32, 0)
+            gpu.cuda("cudaMemcpy", ctypes.byref(name), told, ctypes.c_size_t(128), 2)
+            id = ctypes.byref(name) if gpu.rank != 1 else None
+            old = part.handle if gpu.rank < 2 else None
+            status = nccl.ncclCommGrow(old, 4, id, -1 if gpu.rank < 2 else gpu.rank, ctypes.byref(more), None)
+            print(gpu.rank, "grown", status, number(more), sum_of_ranks(more))
+            """, cluster="h200:1x4", options=["--host-time", "off"])
+        self.assertEqual(printed(job), sorted(
+            [f"{rank} [1] 0 ({max(rank - 1, 0)}, 3) (0, 5.0)" for rank in (0, 2, 3) for _ in range(2)] +
+            ["0 [3, 1] 0 (0, 2) (0, 2.0)", "2 [3, 1] 0 (1, 2) (0, 2.0)", "again 5"] +
+            [f"{rank} itself 4" for rank in range(4)] +
+            [f"{rank} grown 0 ({rank}, 4) (0, 6.0)" for rank in range(4)]))
+
+    def test_suspend(self):
+        job = self.run_python("""
+            import ctypes, gpu
+            from gpu import nccl
+            gpu.set_device()
+            handle = gpu.Communicator().handle
+            cell = gpu.allocate(4)
+            all_reduce = lambda: nccl.ncclAllReduce(cell, cell, ctypes.c_size_t(1), gpu.FLOAT32, gpu.SUM, handle, None)
+            def suspended():
+                value = ctypes.c_uint64(7)
+                return nccl.ncclCommMemStats(handle, 1, ctypes.byref(value)), value.value
+            print(suspended(), nccl.ncclCommSuspend(handle, 1), suspended(), all_reduce(),
+                  nccl.ncclCommResume(handle), suspended(), all_reduce(),
+                  nccl.ncclCommSuspend(handle, 6), nccl.ncclCommMemStats(handle, 9, ctypes.byref(ctypes.c_uint64())))
+            """, cluster="h200:1x1")
+        self.assertEqual(printed(job), ["(0, 0) 0 (0, 1) 5 0 (0, 0) 0 4 4"])
+
+
+if __name__ == "__main__":
+    main()
