@@ -30,12 +30,12 @@ class Program:
         return 1e3 * self.tokens / middle if self.tokens else middle
 
 
-def titan(name, options="", gpus=4, replicas=None, python="{python}", **settings):
+def titan(name, more="", gpus=4, replicas=None, python="{python}", **settings):
     """A run of the debug model; `replicas` is how many batches a step has, one per GPU by default."""
     replicas = replicas or gpus
     return Program(
         f"torchtitan/{name}",
-        f"{python} -m torchtitan.train --job.config_file {{here}}/torchtitan/debug.toml {options}",
+        f"{python} -m torchtitan.train --job.config_file {{here}}/torchtitan/debug.toml {more}",
         **{"cluster": f"h200:1x{gpus}", "step": r"tps: ([\d,]+)",
            "tokens": 8 * 2048 * replicas // gpus,
            "expect": (r"step:  5 ", r"Training completed")} | settings)
@@ -83,8 +83,8 @@ TORCHTITAN = [
 ]
 
 
-def megatron(name, options="", gpus=2, **settings):
-    return Program(f"megatron/{name}", f"{{python}} {{here}}/megatron/train_gpt.py {options}",
+def megatron(name, more="", gpus=2, **settings):
+    return Program(f"megatron/{name}", f"{{python}} {{here}}/megatron/train_gpt.py {more}",
                    **{"cluster": f"h200:1x{gpus}", "seconds": 180} | settings)
 
 
@@ -105,8 +105,8 @@ MEGATRON = [
 ]
 
 
-def deepspeed(name, options, gpus=2, **settings):
-    return Program(f"deepspeed/{name}", f"{{python}} {{here}}/deepspeed/train.py {options}",
+def deepspeed(name, more, gpus=2, **settings):
+    return Program(f"deepspeed/{name}", f"{{python}} {{here}}/deepspeed/train.py {more}",
                    **{"cluster": f"h200:1x{gpus}"} | settings)
 
 
@@ -125,15 +125,15 @@ DEEPSPEED = [
 ]
 
 
-def accelerate(name, options):
+def accelerate(name, more):
     return Program(f"huggingface/accelerate-{name}",
-                   f"{{bin}}/accelerate launch --num_processes 2 --mixed_precision bf16 {options} "
+                   f"{{bin}}/accelerate launch --num_processes 2 --mixed_precision bf16 {more} "
                    "{here}/huggingface/accelerate_train.py")
 
 
-def generate(name, options=""):
+def generate(name, more=""):
     return Program(f"huggingface/generate-{name}", "{python} {here}/huggingface/generate.py "
-                   + options, "h200:1x1", step=r"step \d+: ([\d.]+) ms per token",
+                   + more, "h200:1x1", step=r"step \d+: ([\d.]+) ms per token",
                    expect=(r"generation completed",))
 
 
@@ -160,8 +160,8 @@ def pytorch(name, command, gpus=2, **settings):
                    **{"cluster": f"h200:1x{gpus}"} | settings)
 
 
-def parallel(kind, options="", name=None, gpus=2, **settings):
-    return pytorch(name or kind, f"parallel.py {kind} {options}", gpus, **settings)
+def parallel(kind, more="", name=None, gpus=2, **settings):
+    return pytorch(name or kind, f"parallel.py {kind} {more}", gpus, **settings)
 
 
 SCHEDULES = ["GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble",
@@ -177,7 +177,6 @@ PYTORCH = [
     parallel("tp"),
     parallel("sp"),
     parallel("tp_fsdp", gpus=4),
-    parallel("async_tp"),
     parallel("fsdp2", "--ac", name="fsdp2-ac"),
     parallel("single", "--compile", name="compile", gpus=1, seconds=240),
     parallel("single", "--compile max-autotune-no-cudagraphs", name="compile-max-autotune", gpus=1,
@@ -185,6 +184,7 @@ PYTORCH = [
     parallel("ddp", "--compile", name="compile-ddp", seconds=240),
     parallel("fsdp2", "--compile", name="compile-fsdp2", seconds=240),
     parallel("sp", "--compile", name="compile-tp", seconds=240),
+    parallel("async_tp", "--compile", seconds=240),
     pytorch("compiled-kernels", "compiled_kernels.py", gpus=1, step=r"step triton: ([\d.]+) ms",
             expect=(r"step erfinv", r"step jiterator", r"all compiled")),
     *(pytorch(f"pipelining-{schedule}", f"pipelining.py Schedule{schedule}")

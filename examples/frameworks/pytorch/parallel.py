@@ -1,7 +1,8 @@
 """A Llama-like model under one of PyTorch's own parallelisms: parallel.py KIND [--compile [MODE]] [--ac]
 
 KIND is single, ddp, fsdp1, fsdp2, hsdp, tp (tensor parallel), sp (with sequence parallel), tp_fsdp (2D) or async_tp
-(tensor parallel through symmetric memory). The process group is destroyed without a synchronisation before it.
+(sequence parallel through symmetric memory, where it is
+compiled). The process group is destroyed without a synchronisation before it.
 """
 import argparse
 import os
@@ -143,7 +144,8 @@ elif kind == "fsdp1":
                                           auto_wrap_policy=ModuleWrapPolicy({Block}))
 if options.compile:
     step_model = torch.compile(step_model, mode=options.compile)
-optimizer = torch.optim.AdamW(step_model.parameters(), lr=1e-3)
+# Plain tensor parallelism leaves the norms plain tensors, which no list of DTensors may hold.
+optimizer = torch.optim.AdamW(step_model.parameters(), lr=1e-3, foreach=kind != "tp")
 tokens = torch.randint(WORDS, (BATCH, LENGTH + 1), device=device)
 
 before = time.perf_counter()
