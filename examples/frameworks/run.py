@@ -58,13 +58,11 @@ def summary(output, name):
 
 
 def unread_share(report):
-    """The share of kernel time whose kernels were not read or have no model, if the report says so."""
-    total = unread = 0.0
-    for kernel in report.get("kernels", []):
-        total += kernel["total_s"]
-        if kernel.get("read") is False or kernel["source"] == "unknown":
-            unread += kernel["total_s"]
-    return unread / total if total else None
+    """The share of kernel time whose kernels were not read or have no model, if there are kernels."""
+    kernels = report.get("kernels", [])
+    total = sum(kernel["total_s"] for kernel in kernels)
+    unknown = sum(kernel["total_s"] for kernel in kernels if kernel["source"] == "unknown")
+    return (report.get("unread", {}).get("total_s", 0.0) + unknown) / total if total else None
 
 
 def processes_of(mark):
@@ -88,7 +86,10 @@ def run(program, patience=1.0):
     command = program.command.format(python=VENV / "bin/python", bin=VENV / "bin", here=HERE,
                                      run=folder)
     mark = f"PHANTORA_FRAMEWORKS={os.getpid()}-{time.monotonic_ns()}"
-    environment = os.environ | ENVIRONMENT | dict([mark.split("=")])
+    # What a run compiles it compiles itself, whichever ran before it.
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+              "TRITON_CACHE_DIR": str(folder / "triton")}
+    environment = os.environ | ENVIRONMENT | caches | dict([mark.split("=")])
     began = time.monotonic()
     with open(folder / "output.txt", "w+b") as output:
         process = subprocess.Popen(

@@ -1,8 +1,8 @@
 """A Llama-like model under one of PyTorch's own parallelisms: parallel.py KIND [--compile [MODE]] [--ac]
 
-KIND is single, ddp, fsdp1, fsdp2, hsdp, tp (tensor parallel), sp (with sequence parallel), tp_fsdp (2D) or async_tp
-(sequence parallel through symmetric memory, where it is
-compiled). The process group is destroyed without a synchronisation before it.
+KIND is single, ddp, fsdp1, fsdp2, hsdp, tp (tensor parallel), sp (with sequence parallel), tp_fsdp (2D)
+or async_tp (sequence parallel through symmetric memory, where it is compiled). The process group is
+destroyed without a synchronisation before it.
 """
 import argparse
 import os
