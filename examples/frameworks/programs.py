@@ -13,7 +13,7 @@ class Program:
     command: str
     cluster: str = "h200:1x2"
     options: str = ""
-    step: str = STEP  # finds the program's own step time, in ms
+    step: str = STEP  # finds the program's own step time, in ms; empty where it has none
     tokens: int = 0  # where `step` finds tokens per second instead: the tokens of a step
     expect: tuple = (r"training completed",)  # what its output has
     seconds: int = 120  # of wall time on 2 quiet cores, after which it counts as hanging
@@ -22,6 +22,8 @@ class Program:
 
     def step_ms(self, output):
         """The median of its step times, without the first, which has what happens only once."""
+        if not self.step:
+            return None
         found = [float(text.replace(",", "")) for text in re.findall(self.step, output)]
         found = sorted(found[1:] or found)
         if not found:
@@ -203,7 +205,7 @@ PYTORCH = [
             "--rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id 1 {here}/pytorch/ddp.py",
             "h200:2x2"),
     Program("pytorch/torchrun-restart", "{bin}/torchrun --nnodes 1 --nproc-per-node 2 "
-            "--max-restarts 2 {here}/pytorch/elastic.py", step=r"never",
+            "--max-restarts 2 {here}/pytorch/elastic.py", step="",
             expect=(r"attempt 0: sum 2", r"attempt 1: sum 2", r"training completed")),
     Program("pytorch/mpirun", "mpirun --allow-run-as-root --oversubscribe -n 2 "
             "{python} {here}/pytorch/mpi.py", needs="mpirun"),

@@ -39,22 +39,17 @@ class Outcome:
         ranks = self.report.get("ranks", [])
         memory = max((rank["peak_memory_bytes"] for rank in ranks), default=None)
         unread = unread_share(self.report)
-        forced = summary(self.output, "forced answers")
+        forced = self.report.get("forced_answers")
         return (self.program.name, self.program.cluster, str(self.status),
                 "" if step is None else f"{step:.1f} ms",
-                "" if memory is None else f"{memory / 2**30:.2f} GiB", forced or "",
+                "" if memory is None else f"{memory / 2**30:.2f} GiB",
+                "" if forced is None else str(forced),
                 "" if unread is None else f"{100 * unread:.2f} %", f"{self.seconds:.0f} s",
                 "; ".join(self.wrong) or "as expected")
 
 
 HEADER = ("program", "cluster", "status", "its step", "memory", "forced", "unread", "wall time",
           "judgement")
-
-
-def summary(output, name):
-    """A line of the summary that ends a run."""
-    found = re.findall(rf"^  {name} *(\d+)$", output, re.M)
-    return found[-1] if found else None
 
 
 def unread_share(report):
@@ -127,10 +122,14 @@ def judge(program, status, output, report):
         return wrong
     wrong += [f"never printed {pattern!r}" for pattern in program.expect
               if not re.search(pattern, output)]
-    forced = summary(output, "forced answers")
-    if forced != "0":
-        wrong.append(f"{forced} forced answers")
-    unsupported = re.findall(r"^  unsupported (\S+?)(?:[ :]|\d*$)", output, re.M)
+    if program.step and program.step_ms(output) is None:
+        wrong.append("never printed a step")
+    if not report:
+        return [*wrong, "no report"]
+    if report["forced_answers"]:
+        wrong.append(f"{report['forced_answers']} forced answers")
+    unsupported = [name.split()[-1] for name in report["counters"]
+                   if name.startswith("unsupported ")]
     if unsupported:
         wrong.append("unsupported " + ", ".join(unsupported))
     unread = unread_share(report)
