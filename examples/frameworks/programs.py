@@ -193,7 +193,7 @@ PYTORCH = [
       for schedule in SCHEDULES),
     pytorch("spawn-per-run", "imagenet.py", options="--per run"),
     pytorch("spawn-per-host", "imagenet.py --hosts 2 --url tcp://host0:23456", cluster="h200:2x2",
-            options="--per host"),
+            options="--per host", seconds=240),
     pytorch("one-process", "one_process.py", options="--per run"),
     *(pytorch(f"destroy-{when}", f"destroy.py {when}", step=r"ended in ([\d.]+) ms",
               expect=(r"ended in",))
