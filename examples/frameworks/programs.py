@@ -153,7 +153,6 @@ HUGGINGFACE = [
     generate("no-eos", "--no-eos"),
     generate("sample", "--sample"),
     generate("static", "--static"),
-    generate("beams", "--beams 4"),
 ]
 
 

@@ -70,8 +70,18 @@ def processes_of(mark):
             pass
 
 
+def folder_of(program):
+    return BUILD / "runs" / program.name.replace("/", "-")
+
+
+def rows_so_far():
+    """The last row of each program that has run, of earlier calls too."""
+    files = [folder_of(program) / "row.json" for program in PROGRAMS]
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
 def run(program, patience=1.0):
-    folder = BUILD / "runs" / program.name.replace("/", "-")
+    folder = folder_of(program)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     report = folder / "report.json"
@@ -164,7 +174,8 @@ def main():
         outcome = run(program, options.patience)
         rows.append(outcome.row())
         print(" | ".join(rows[-1][2:]), flush=True)
-        (BUILD / "table.md").write_text(table(rows))
+        (folder_of(program) / "row.json").write_text(json.dumps(rows[-1]))
+        (BUILD / "table.md").write_text(table(rows_so_far()))
     print("\n" + table(rows))
     good = sum(row[-1] == "as expected" for row in rows)
     print(f"{good} of {len(rows)} as expected")

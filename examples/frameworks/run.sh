@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [--heavy] [FILTER...]: runs the programs whose name contains a FILTER (all without one), one
-# after the other, prints a table and writes it to build/frameworks/table.md. Needs the release
+# after the other, and prints a table. build/frameworks/table.md has the last row of each program. Needs the release
 # build; makes the programs' environment the first time.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

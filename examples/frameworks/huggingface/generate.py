@@ -1,4 +1,4 @@
-"""model.generate of a small Llama with random weights: generate.py [--no-eos] [--sample] [--static] [--beams N]"""
+"""model.generate of a small Llama with random weights: generate.py [--no-eos] [--sample] [--static]"""
 import argparse
 import time
 
@@ -9,7 +9,6 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("--no-eos", action="store_true")
 arguments.add_argument("--sample", action="store_true")
 arguments.add_argument("--static", action="store_true", help="a static cache (without compile)")
-arguments.add_argument("--beams", type=int, default=1)
 options = arguments.parse_args()
 
 NEW, BATCH = 16, 4
@@ -18,7 +17,7 @@ model = LlamaForCausalLM(LlamaConfig(
     intermediate_size=1536, vocab_size=32000, eos_token_id=None if options.no_eos else 2))
 model = model.to("cuda", torch.bfloat16).eval()
 prompt = torch.randint(5, 32000, (BATCH, 64), device="cuda")
-how = dict(do_sample=options.sample, num_beams=options.beams, max_new_tokens=NEW, pad_token_id=0)
+how = dict(do_sample=options.sample, max_new_tokens=NEW, pad_token_id=0)
 if options.sample:
     how |= dict(top_k=50, top_p=0.9)
 if options.static:
