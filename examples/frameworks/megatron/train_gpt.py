@@ -24,6 +24,8 @@ from megatron.core.rerun_state_machine import (RerunDataIterator, RerunMode,
                                                initialize_rerun_state_machine)
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.module import Float16Module
+from megatron.core.transformer.transformer_block import (TransformerBlockSubmodules,
+                                                         get_num_layers_to_build)
 from megatron.core.utils import get_model_config
 
 arguments = argparse.ArgumentParser()
@@ -73,10 +75,25 @@ config = TransformerConfig(
     **(experts if options.experts else {}))
 
 
+class Norm(torch.nn.RMSNorm):
+    """Megatron-core's own norms with sequence parallelism need Apex or Transformer Engine."""
+
+    def __init__(self, config, hidden_size, eps=1e-5, **_):
+        super().__init__(hidden_size, eps)
+        self.weight.sequence_parallel = config.sequence_parallel
+
+
+def layers_of(index):
+    layer = get_gpt_layer_local_spec(num_experts=options.experts or None)
+    layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
+    count = get_num_layers_to_build(config, vp_stage=index)
+    return TransformerBlockSubmodules(layer_specs=[layer] * count, layer_norm=Norm)
+
+
 def make_part(index):
     """The part of the model that this rank holds; with an interleaved schedule, the one of that index."""
     part = GPTModel(
-        config, get_gpt_layer_local_spec(num_experts=options.experts or None),
+        config, layers_of(index),
         vocab_size=options.words, max_sequence_length=options.length,
         pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=index),
         post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=index),
