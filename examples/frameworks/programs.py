@@ -99,7 +99,6 @@ MEGATRON = [
     megatron("3d", "--tp 2 --pp 2 --vp 2 --layers 8 --sequence-parallel --distributed-optimizer",
              gpus=8, seconds=300),
     megatron("moe", "--ep 4 --experts 8 --distributed-optimizer", gpus=4, seconds=240),
-    megatron("cp", "--cp 2"),
     megatron("llama2-7b", "--tp 4 --sequence-parallel --layers 32 --hidden 4096 --ffn 11008 "
              "--heads 32 --length 4096 --words 32000 --micro-batch 1 --swiglu "
              "--distributed-optimizer", cluster="h200:4x4", options="--gpu-memory 143771MiB",

@@ -132,17 +132,24 @@ class Vocabulary:
     vocab_size = options.words
 
 
+reads = parallel_state.get_tensor_model_parallel_rank() == 0
+
+
 def batches():
+    """Every rank takes part in the building; only those that read have anything then."""
     data, _, _ = BlendedMegatronDatasetBuilder(
         MockGPTDataset, [options.steps * global_batch * 2, 0, 0],
-        lambda: parallel_state.get_tensor_model_parallel_rank() == 0,
+        lambda: reads,
         GPTDatasetConfig(random_seed=1, sequence_length=options.length, split="1,0,0",
                          reset_position_ids=False, reset_attention_mask=False,
                          eod_mask_loss=False, create_attention_mask=False,
                          tokenizer=Vocabulary())).build()
+    if not reads:
+        return None
     sampler = torch.utils.data.DistributedSampler(
         data, data_parallel, parallel_state.get_data_parallel_rank(), shuffle=False)
-    return iter(torch.utils.data.DataLoader(data, options.micro_batch, sampler=sampler))
+    loader = torch.utils.data.DataLoader(data, options.micro_batch, sampler=sampler)
+    return RerunDataIterator(iter(loader))
 
 
 def get_batch(iterator):
@@ -180,8 +187,7 @@ def forward_step(iterator, part):
 
 
 config.calculate_per_token_loss = True
-reads = parallel_state.get_tensor_model_parallel_rank() == 0
-iterators = [RerunDataIterator(batches()) if reads else None for _ in model]
+iterators = [batches() for _ in model]
 forward_backward = get_forward_backward_func()
 machine = get_rerun_state_machine()
 before = time.perf_counter()
