@@ -93,7 +93,6 @@ def megatron(name, more="", gpus=2, **settings):
 MEGATRON = [
     megatron("one-gpu", gpus=1),
     megatron("dp", "--distributed-optimizer"),
-    megatron("dp-no-jit", "--distributed-optimizer --no-jit"),
     megatron("tp-sp", "--tp 2 --sequence-parallel"),
     megatron("pp", "--pp 2"),
     megatron("3d", "--tp 2 --pp 2 --vp 2 --layers 8 --sequence-parallel --distributed-optimizer",

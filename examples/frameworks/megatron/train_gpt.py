@@ -36,12 +36,7 @@ arguments.add_argument("--sequence-parallel", action="store_true")
 arguments.add_argument("--distributed-optimizer", action="store_true")
 arguments.add_argument("--swiglu", action="store_true")
 arguments.add_argument("--no-check", action="store_true", help="no checks for NaN")
-arguments.add_argument("--no-jit", action="store_true", help="no jit fusion")
 options = arguments.parse_args()
-
-if options.no_jit:
-    from megatron.core.jit import disable_jit_fuser
-    disable_jit_fuser()
 
 local = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local)
