@@ -74,3 +74,5 @@ phantora_jobs(report Consistency Cadence StepMarker Doubts TORCH)
 phantora_jobs(frameworks Frameworks BillionParameters TORCH HEAVY TIMEOUT 1800)
 # Each makes an environment with another torch in build/ when it first runs (0.5 GB to fetch, 2 GB).
 phantora_jobs(versions Torch2_10_0 Torch2_11_0 Torch2_12_1 Torch2_13_0 Torch2_14_1 HEAVY TIMEOUT 2400)
+phantora_jobs(frameworks Judgement)
+phantora_jobs(frameworks Programs TORCH HEAVY TIMEOUT 14400)
