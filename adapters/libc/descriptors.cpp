@@ -142,10 +142,14 @@ auto sends(int descriptor, Send send) {
   return send();
 }
 
+/// @return what `wait` does: a process that has ended, if it is positive.
 template <class Wait>
-auto waits_for_process(int flags, Wait wait) {
-  if ((flags & WNOHANG) != 0 || !rank::in_virtual_time()) return wait();
-  return waiting(phantora::channel::Wait::process, wait);
+pid_t waits_for_process(int flags, Wait wait) {
+  if (!rank::in_virtual_time()) return wait();
+  const pid_t ended =
+      (flags & WNOHANG) != 0 ? wait() : waiting(phantora::channel::Wait::process, wait);
+  if (ended > 0) rank::receives_time(rank::key_of_process(ended));
+  return ended;
 }
 
 }  // namespace
@@ -204,7 +208,12 @@ pid_t wait4(pid_t process, int* status, int flags, rusage* use) {
   return waits_for_process(flags, [&] { return real_wait4(process, status, flags, use); });
 }
 int waitid(idtype_t kind, id_t id, siginfo_t* found, int flags) {
-  return waits_for_process(flags, [&] { return real_waitid(kind, id, found, flags); });
+  int result = 0;
+  waits_for_process(flags, [&] {
+    result = real_waitid(kind, id, found, flags);
+    return result == 0 && found != nullptr ? found->si_pid : 0;
+  });
+  return result;
 }
 
 int sched_yield() {

@@ -431,6 +431,19 @@ void sends_time(std::uint64_t key) noexcept {
   if (entry != nullptr) entry->clock_ps.store(now, std::memory_order_release);
 }
 
+std::uint64_t key_of_process(std::int32_t process) noexcept {
+  return std::uint64_t{3} << 56U | static_cast<std::uint32_t>(process);
+}
+
+namespace {
+/// The program's last words.
+[[gnu::destructor]] void process_ends() {
+  if (in_virtual_time() && Connection::established() != nullptr) {
+    sends_time(key_of_process(getpid()));
+  }
+}
+}  // namespace
+
 void receives_time(std::uint64_t key) noexcept {
   const auto* const entry = message_time(key, false);
   if (entry == nullptr) return;

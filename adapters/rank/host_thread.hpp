@@ -108,6 +108,8 @@ void takes_time(const void* object) noexcept;
 bool someone_waits_for_a_lock() noexcept;
 /// The calling thread sent bytes on the connection or pipe `key`: its time goes with them.
 void sends_time(std::uint64_t key) noexcept;
+/// The same of the end of a process, for whoever waits for that.
+std::uint64_t key_of_process(std::int32_t process) noexcept;
 /// The calling thread received bytes: it goes on no earlier than who sent them.
 void receives_time(std::uint64_t key) noexcept;
 /// The calling thread is one of a library's own that wakes now and then, looks, and sleeps again.

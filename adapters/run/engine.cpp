@@ -365,6 +365,7 @@ void Engine::drain(Process& process) {
   if (written - at > channel::ring_bytes) throw_overwritten(process, "the ring's end");
   process.heard = Clock::now();
   process.idle = false;
+  process.waits_for_ranks.reset();
   std::vector<std::byte> payload;
   const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
     const std::uint64_t offset = position % channel::ring_bytes;
@@ -677,7 +678,7 @@ bool Engine::only_helps(const Process& process) const {
 Time Engine::bound(const Process& process) const {
   if (process.ended || only_helps(process)) return never;
   if (!process.welcomed) return Time{};
-  Time running = never, waiting = Time{};
+  Time running = never, waiting = Time{}, wakes = never;
   bool any_running = false, any_waiting = false, any_blocked = false;
   const std::uint32_t count = thread_count(*process.shared);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -706,6 +707,7 @@ Time Engine::bound(const Process& process) const {
     if (waits) {
       any_waiting = true;
       waiting = std::max(waiting, clock);
+      if (state == ThreadState::waiting) wakes = std::min(wakes, time_of(slot.wakes_at_ps.load()));
     } else if (state == ThreadState::running || state == ThreadState::sleeping) {
       any_running = true;
       running = std::min(running, clock);
@@ -713,6 +715,7 @@ Time Engine::bound(const Process& process) const {
   }
   if (any_running) return running;
   if (any_blocked) return never;
+  if (any_waiting && process.waits_for_ranks == waiting) return wakes;
   // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
   if (any_waiting || count == 0) return waiting;
   // The threads that used a GPU have ended, and the main thread has made no call since.

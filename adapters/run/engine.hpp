@@ -135,6 +135,9 @@ class Engine {
     std::set<std::uint64_t> undelivered{};
     std::set<std::uint64_t> delivered{};
     bool idle = false;  ///< it holds a turn and does not use it
+    /// All its threads waited at this instant of their clocks when nobody but ranks could wake them:
+    /// they go on no earlier than those do, and so hold nobody up.
+    std::optional<Time> waits_for_ranks{};
     /// One of its threads sleeps until this instant of its clock, and since when it does.
     std::int64_t sleeps_until_ps = 0;
     std::chrono::steady_clock::time_point asleep_since{};
@@ -224,6 +227,7 @@ class Engine {
   void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool asleep);
   bool go_on_at_rest();
   [[nodiscard]] Time first_to_wake() const;
+  [[nodiscard]] std::optional<Time> waiting_at(const Process& process) const;
   void look_for_stall(bool rests);
   void note_sleep(Process& process) const;
   [[nodiscard]] bool someone_sleeps_long() const;

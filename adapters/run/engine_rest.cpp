@@ -92,7 +92,7 @@ Engine::Found Engine::look_at_threads() {
     if (!process.ended && process.hello.pid != 0) connected[process.hello.pid] = &process;
   }
   std::map<pid_t, Watched> looks;
-  bool calm = true, asleep = true;
+  bool calm = true, asleep = true, helpers_calm = true;
   for (const pid_t pid : ProcessTree{}.descendants(getpid())) {
     const auto found = connected.find(pid);
     Process* process = found == connected.end() ? nullptr : found->second;
@@ -141,6 +141,9 @@ Engine::Found Engine::look_at_threads() {
       }
       if (watched.spins) continue;
       if (!look->asleep()) asleep = false;
+      const bool has_clock = slot != slots.end() && process->shared->threads[slot->second].state !=
+                                                       ThreadState::background;
+      if (!has_clock && (!look->asleep() || (ran && !excused))) helpers_calm = false;
       if (!excused && (ran || !look->asleep())) process_quiet = false;
     }
     if (process != nullptr) {
@@ -150,8 +153,31 @@ Engine::Found Engine::look_at_threads() {
     calm = calm && process_quiet;
   }
   looks_ = std::move(looks);
+  for (Process& process : processes_) {
+    process.waits_for_ranks.reset();
+    if (helpers_calm) process.waits_for_ranks = waiting_at(process);
+  }
   if (!calm) return Found::activity;
   return asleep ? Found::sleep : Found::calm;
+}
+
+/// Where the clocks of a process stand all of whose threads wait and sleep.
+std::optional<Time> Engine::waiting_at(const Process& process) const {
+  if (process.ended || process.shared == nullptr || !process.threads.empty()) return std::nullopt;
+  std::optional<Time> latest;
+  const std::uint32_t count =
+      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const channel::ThreadSlot& slot = process.shared->threads[i];
+    const ThreadState state = slot.state.load();
+    if (state == ThreadState::unused || state == ThreadState::background) continue;
+    const auto look = looks_.find(slot.tid);
+    if (state != ThreadState::waiting || look == looks_.end() || !look->second.look.asleep()) {
+      return std::nullopt;
+    }
+    latest = std::max(latest.value_or(Time{}), Time{Duration{slot.clock_ps.load()}});
+  }
+  return latest;
 }
 
 void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool asleep) {

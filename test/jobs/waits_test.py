@@ -138,6 +138,55 @@ class RanksThatWaitForRanks(JobTest):
             self.assertEqual(self.report()["forced_answers"], 0)
 
 
+class ParentOfRanks(JobTest):
+    """A process that has used a GPU waits for its children, which use GPUs too."""
+
+    PROGRAM = """
+        import ctypes, gpu, os, time
+        gpu.cuda("cudaSetDevice", 0)
+        size = 1 << 30
+        def work(times):
+            buffer = gpu.allocate(size)
+            start = time.monotonic()
+            for _ in range(times):
+                gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                gpu.synchronize()
+            return time.monotonic() - start
+        work(1)
+        start = time.monotonic()
+        child = WAY
+        waited = time.monotonic() - start
+        print("waited", waited >= 200 * 2e-4, flush=True)
+        """
+
+    def test_spawned_child(self):
+        child = self.write("child.py", """
+            import ctypes, os
+            for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+                os.environ.setdefault(name, "0")
+            import gpu
+            gpu.cuda("cudaSetDevice", 0)
+            buffer = gpu.allocate(1 << 30)
+            for _ in range(200):
+                gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(1 << 30), None)
+                gpu.synchronize()
+            """)
+        program = self.PROGRAM.replace(
+            "WAY", f"__import__('subprocess').run([__import__('sys').executable, {str(child)!r}])")
+        job = self.run_python(
+            "import os\nfor name in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE'):\n"
+            "    os.environ.setdefault(name, '0')\n" + self.dedented(program),
+            cluster="h200:1x1", timeout=60,
+            options=["--per", "run", "--host-time", "off", "--report", "report.json"])
+        self.assertIn("waited True", job.out)
+        self.assertEqual(self.report()["forced_answers"], 0)
+
+    @staticmethod
+    def dedented(text):
+        import textwrap
+        return textwrap.dedent(text)
+
+
 class SpinningRanks(JobTest):
     """More ranks than may run at once, which spin until all have come, as MPI's do."""
 
