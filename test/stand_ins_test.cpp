@@ -36,7 +36,9 @@ ExportList read_list(const std::string& soname) {
 
 /// NVRTC lies apart: programs find it only where no real one is.
 std::string path_of(const std::string& soname) {
-  const std::string folder = soname.starts_with("libnvrtc") ? "/unless_real/" : "/";
+  const std::string folder = soname.starts_with("libnvrtc")
+                                 ? "/unless_real_" + soname.substr(soname.size() - 2) + "/"
+                                 : std::string{"/"};
   return PHANTORA_HOOKS + folder + soname;
 }
 
@@ -79,23 +81,22 @@ TEST_P(StandIn, HasTheRealSoname) {
   EXPECT_STREQ(strings + soname, GetParam());
 }
 
-// The names are those in the NEEDED entries of torch's libraries (2.10 is built with CUDA 12), and what
-// it opens by name.
+// The names are those in the NEEDED entries of torch's libraries (2.10 is built with CUDA 12), and
+// what it opens by name.
 INSTANTIATE_TEST_SUITE_P(
     All, StandIn,
     testing::Values("libcudart.so.12", "libcudart.so.13", "libcublas.so.12", "libcublas.so.13",
                     "libcublasLt.so.12", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.11",
-                    "libcufft.so.12", "libcusparse.so.12", "libcusparseLt.so.0", "libcusolver.so.11",
-                    "libcusolver.so.12", "libcurand.so.10", "libcupti.so.12", "libcupti.so.13",
-                    "libcufile.so.0", "libnccl.so.2", "libnvshmem_host.so.3", "libcuda.so.1",
-                    "libnvidia-ml.so.1", "libnvrtc.so.12", "libnvrtc.so.13"),
+                    "libcufft.so.12", "libcusparse.so.12", "libcusparseLt.so.0",
+                    "libcusolver.so.11", "libcusolver.so.12", "libcurand.so.10", "libcupti.so.12",
+                    "libcupti.so.13", "libcufile.so.0", "libnccl.so.2", "libnvshmem_host.so.3",
+                    "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.12", "libnvrtc.so.13"),
     [](const auto& parameter) {
-                           std::string name = parameter.param;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
-                               '_');
-                           return name;
-                         });
+      std::string name = parameter.param;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+      return name;
+    });
 
 TEST(StandIns, AnswerNotSupportedForWhatIsNotWritten) {
   // cusolverDnCCgels is generated: 9 is CUSOLVER_STATUS_NOT_SUPPORTED.
@@ -106,8 +107,8 @@ TEST(StandIns, AnswerNotSupportedForWhatIsNotWritten) {
 }
 
 TEST(StandIns, HaveTheirRelease) {
-  for (const auto& [soname, least, most] : {std::tuple{"libcudart.so.12", 12000, 12999},
-                                            std::tuple{"libcudart.so.13", 13000, 13999}}) {
+  for (const auto& [soname, least, most] :
+       {std::tuple{"libcudart.so.12", 12000, 12999}, std::tuple{"libcudart.so.13", 13000, 13999}}) {
     auto* const version =
         reinterpret_cast<int (*)(int*)>(dlsym(open_stand_in(soname), "cudaRuntimeGetVersion"));
     int value = 0;

@@ -114,7 +114,7 @@ class Engine {
   struct Watched {
     ThreadLook look;
     ThreadLook computed_from;  ///< since then: no system call to speak of, no memory taken
-    bool spins = false;  ///< for so long that it is taken to wait
+    bool spins = false;        ///< for so long that it is taken to wait
   };
   struct Process {
     ProcessIndex index = 0;
@@ -135,8 +135,8 @@ class Engine {
     std::set<std::uint64_t> undelivered{};
     std::set<std::uint64_t> delivered{};
     bool idle = false;  ///< it holds a turn and does not use it
-    /// All its threads waited at this instant of their clocks when nobody but ranks could wake them:
-    /// they go on no earlier than those do, and so hold nobody up.
+    /// All its threads waited at this instant of their clocks when nobody but ranks could wake
+    /// them: they go on no earlier than those do, and so hold nobody up.
     std::optional<Time> waits_for_ranks{};
     /// One of its threads sleeps until this instant of its clock, and since when it does.
     std::int64_t sleeps_until_ps = 0;
@@ -282,7 +282,7 @@ class Engine {
   std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
-  int quiet_looks_ = 0;  ///< in a row that found everybody asleep
+  int quiet_looks_ = 0;                 ///< in a row that found everybody asleep
   std::optional<std::chrono::steady_clock::time_point> calm_since_{};
 };
 

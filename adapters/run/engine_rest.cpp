@@ -98,8 +98,8 @@ Engine::Found Engine::look_at_threads() {
     Process* process = found == connected.end() ? nullptr : found->second;
     std::map<pid_t, std::uint32_t> slots;
     if (process != nullptr && process->shared != nullptr) {
-      const std::uint32_t count = std::min<std::uint32_t>(channel::max_threads,
-                                                          process->shared->thread_count.load());
+      const std::uint32_t count =
+          std::min<std::uint32_t>(channel::max_threads, process->shared->thread_count.load());
       for (std::uint32_t i = 0; i < count; ++i) {
         const channel::ThreadSlot& slot = process->shared->threads[i];
         if (slot.state.load() != ThreadState::unused) slots[slot.tid] = i;
@@ -123,8 +123,7 @@ Engine::Found Engine::look_at_threads() {
         charged = process->shared->threads[slot->second].charged_scale.load() > 0;
         const ThreadState state = process->shared->threads[slot->second].state.load();
         excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
-                  state == ThreadState::background ||
-                  process->threads.contains(slot->second);
+                  state == ThreadState::background || process->threads.contains(slot->second);
       }
       if (process != nullptr && process->shared != nullptr) {
         const auto& pollers = process->shared->pollers;
@@ -142,7 +141,7 @@ Engine::Found Engine::look_at_threads() {
       if (watched.spins) continue;
       if (!look->asleep()) asleep = false;
       const bool has_clock = slot != slots.end() && process->shared->threads[slot->second].state !=
-                                                       ThreadState::background;
+                                                        ThreadState::background;
       if (!has_clock && (!look->asleep() || (ran && !excused))) helpers_calm = false;
       if (!excused && (ran || !look->asleep())) process_quiet = false;
     }
@@ -190,8 +189,8 @@ void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& lo
     seen = {.clock_ps = clock, .first_cpu_ns = look.cpu_ns, .cpu_ns = look.cpu_ns};
   } else if (scale > 0 && look.cpu_ns > seen.cpu_ns) {
     // CPU time of the program's own, which its clock will show with its next call.
-    seen.charged_ps += static_cast<std::int64_t>(
-        static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
+    seen.charged_ps +=
+        static_cast<std::int64_t>(static_cast<double>(look.cpu_ns - seen.cpu_ns) * scale * 1000.0);
   }
   seen.cpu_ns = look.cpu_ns;
   seen.asleep = asleep;
@@ -245,12 +244,12 @@ void Engine::look_for_stall(bool rests) {
   if (now - last_progress_ < 1s) return;
   // A parent of several may be about to end or restart those whose fellow has ended.
   const bool restarts =
-      !with_parent_.empty() && std::any_of(processes_.begin(), processes_.end(),
-                                           [](const Process& p) { return p.ended; });
-  const bool all_blocked =
-      expected_.empty() && !restarts && std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-        return p.ended || bound(p) == never;
-      });
+      !with_parent_.empty() &&
+      std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.ended; });
+  const bool all_blocked = expected_.empty() && !restarts &&
+                           std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+                             return p.ended || bound(p) == never;
+                           });
   const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
                                         [](const Process& p) { return !p.threads.empty(); });
   const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long() &&
@@ -289,12 +288,13 @@ bool Engine::someone_waits_outside() const {
     if (process.ended || process.shared == nullptr || only_helps(process)) return false;
     const std::uint32_t count =
         std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-    return std::any_of(process.shared->threads.begin(), process.shared->threads.begin() + count,
-                       [](const channel::ThreadSlot& slot) {
-                         const channel::Wait wait = slot.wait.load();
-                         return slot.state.load() == ThreadState::waiting &&
-                                (wait == channel::Wait::descriptor || wait == channel::Wait::process);
-                       });
+    return std::any_of(
+        process.shared->threads.begin(), process.shared->threads.begin() + count,
+        [](const channel::ThreadSlot& slot) {
+          const channel::Wait wait = slot.wait.load();
+          return slot.state.load() == ThreadState::waiting &&
+                 (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+        });
   });
 }
 
@@ -305,12 +305,10 @@ bool Engine::waits_for_the_dead() const {
       return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
     };
     for (const OpenCalls::Open& open : communicator.calls.all()) {
-      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(),
-                                        [&](int rank) {
-                                          // A parent hears of it too, and ends or restarts them.
-                                          return member(rank).ended &&
-                                                 !with_parent_.contains(member(rank).hello.rank);
-                                        });
+      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(), [&](int rank) {
+        // A parent hears of it too, and ends or restarts them.
+        return member(rank).ended && !with_parent_.contains(member(rank).hello.rank);
+      });
       if (!hopeless) continue;
       for (const int rank : open.waiting) {
         const Process& waiting = member(rank);

@@ -299,8 +299,7 @@ volatile std::sig_atomic_t forwarded = 0, insisted = 0;
 /// same one: `timeout` and terminals send it to a process and then to its group.
 void forward(int signal) {
   static std::int64_t first = 0;
-  const std::int64_t now =
-      std::chrono::nanoseconds{steady_clock::now().time_since_epoch()}.count();
+  const std::int64_t now = std::chrono::nanoseconds{steady_clock::now().time_since_epoch()}.count();
   if (forwarded == 0) {
     forwarded = 1;
     first = now;

@@ -66,15 +66,17 @@ std::string library_path(const fs::path& hooks, bool ours_first) {
   if (const char* users = std::getenv("LD_LIBRARY_PATH")) {
     path = ours_first ? path + ":" + users : std::string{users} + ":" + path;
   }
-  // What is better than ours where it is installed: found after the user's paths, and not at all
-  // where the loader knows a real one (a wheel's is found earlier, by the RPATH of who needs it).
-  const fs::path unless_real = hooks / "unless_real";
-  for (const auto& entry : fs::directory_iterator{unless_real}) {
-    if (void* real = dlopen(entry.path().filename().c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-      dlclose(real);
-    } else {
-      path += ":" + unless_real.string();
-      break;
+  // What is better than ours where it is installed, each in a folder of its own: found after the
+  // user's paths, and not at all where the loader knows a real one (a wheel's is found earlier, by
+  // the RPATH of who needs it).
+  for (const auto& folder : fs::directory_iterator{hooks}) {
+    if (!folder.is_directory()) continue;
+    for (const auto& library : fs::directory_iterator{folder}) {
+      if (void* real = dlopen(library.path().filename().c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+        dlclose(real);
+      } else {
+        path += ":" + folder.path().string();
+      }
     }
   }
   return path;

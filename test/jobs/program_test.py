@@ -507,7 +507,8 @@ class Nvrtc(JobTest):
         print("prod", torch.arange(1, 6, device="cuda").prod().item(),
               torch.full((3, 4), 0.5, device="cuda").prod(0).tolist())
         w = torch.empty(4096, 4096, device="cuda")
-        torch.nn.init.trunc_normal_(w, std=0.02)
+        torch.nn.init.trunc_normal_(w, std=0.02)  # by erfinv before torch 2.13
+        w.erfinv_()
         f = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T a, T b) { return a - b; }")
         torch.cuda.synchronize()
         f(w, w)
@@ -519,7 +520,8 @@ class Nvrtc(JobTest):
     @staticmethod
     def real_libraries():
         text = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
-        return {os.path.dirname(path) for path in re.findall(r"libnvrtc\.so\.\d+ .*=> (.*)", text)}
+        found = {os.path.dirname(path) for path in re.findall(r"libnvrtc\.so\.\d+ .*=> (.*)", text)}
+        return {folder for folder in found if os.path.isdir(folder)}  # the loader's cache may be old
 
     def test_without_nvidias(self):
         prefix = ["env", f"PYTORCH_KERNEL_CACHE_PATH={self.directory}"]
@@ -532,7 +534,7 @@ class Nvrtc(JobTest):
         job = self.run_python(self.PROGRAM, torch=True, cluster="h200:1x1", prefix=prefix,
                               options=["--host-time", "off", "--report", "report.json"])
         self.assertEqual([line for line in printed(job) if line], self.PRINTED)
-        self.assertEqual(job.err, "")
+        self.assertEqual(job.messages(), [])
         kernels = {entry["name"]: entry for entry in self.report()["kernels"]}
         # 128 MiB at 4.8 TB/s at most: 28 us.
         self.assertGreater(kernels["erfinv_kernel_vectorized4_kernel"]["total_s"], 28e-6)
@@ -544,11 +546,11 @@ class Nvrtc(JobTest):
         job = self.run_python("""
             import torch
             torch.empty(8, device="cuda").erfinv_()
-            print(open("/proc/self/maps").read().count("/unless_real/"))
+            print(open("/proc/self/maps").read().count("/unless_real_"))
             """, torch=True, cluster="h200:1x1",
             prefix=["env", f"PYTORCH_KERNEL_CACHE_PATH={self.directory}"])
         self.assertIn("0", printed(job))
-        self.assertEqual(job.err, "")
+        self.assertEqual(job.messages(), [])
         self.assertTrue([name for name in os.listdir(self.directory) if "nvrtc13.0" in name])
 
 
