@@ -23,8 +23,9 @@ constexpr int pause_per_look = 10;
 /// CPU time.
 constexpr std::uint64_t taken_for_a_spin_ns = 5'000'000'000;
 
-/// Whether a thread has done nothing between two looks but compute in its own memory: no page
-/// faults, and a tenth of its time in the kernel at most. The kernel tells that time from samples.
+/// Whether a thread that was never seen asleep has done nothing between two looks but compute in
+/// its own memory: no page faults, and a tenth of its time in the kernel at most. The kernel tells
+/// that time from samples.
 bool only_computed(const ThreadLook& from, const ThreadLook& to) {
   static const auto ns_per_tick = 1'000'000'000 / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
   constexpr std::uint64_t chance = 3;  // ticks
@@ -113,7 +114,8 @@ Engine::Found Engine::look_at_threads() {
       watched = {.look = *look, .computed_from = *look};
       const auto before = looks_.find(tid);
       const bool ran = before == looks_.end() || before->second.look.runs != look->runs;
-      if (before != looks_.end() && only_computed(before->second.computed_from, *look)) {
+      if (before != looks_.end() && !before->second.look.asleep() && !look->asleep() &&
+          only_computed(before->second.computed_from, *look)) {
         watched.computed_from = before->second.computed_from;
       }
       bool charged = false;

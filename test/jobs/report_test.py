@@ -146,6 +146,7 @@ class StepMarker(JobTest):
             nvtx.mark("between")
         # CUB names what it does, with registered strings in a domain of its own.
         torch.nn.Embedding(100, 8).cuda()(torch.zeros(4096, dtype=int, device="cuda")).sum().backward()
+        torch.cuda.synchronize()  # LIMITATIONS.md: torch 2.15 that ends with work under way
         """
 
     def steps(self, *options):
