@@ -11,6 +11,7 @@
 #include <phantora/gpu_model.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -34,11 +35,10 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise,   read_reduction, read_multi_tensor, read_range,
-    read_concatenation, read_indexing,  read_selection,    read_scan,
-    read_sort,          read_random,    read_batch_norm,   read_rowwise,
-    read_attention,     read_lookup,    read_embedding,    read_pooling,
-    read_block_top_k,   read_jiterated,
+    read_elementwise, read_reduction,   read_multi_tensor, read_range,  read_concatenation,
+    read_indexing,    read_selection,   read_scan,         read_sort,   read_random,
+    read_batch_norm,  read_rowwise,     read_attention,    read_lookup, read_embedding,
+    read_pooling,     read_block_top_k, read_jiterated,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is
@@ -78,7 +78,9 @@ struct KernelReading {
   std::unique_ptr<Meaning> meaning;
   mutable std::mutex mutex;
   mutable std::map<QueryKey, QueryId> queries;
-  std::string counter;  ///< of its launches while nobody can read them; empty: not counted apart
+  /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
+  mutable std::once_flag counted;
+  mutable std::string counter;
 };
 
 namespace {
@@ -146,10 +148,19 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
   return effect;
 }
 
-/// Kernels without a meaning that were launched, and how many of them have a counter of their own:
-/// enough to say what a program is made of, few enough for a report.
-int unread_kernels = 0;
+/// Kernels with launches that nobody can read, and how many of them have a counter of their own,
+/// which has the name that the report's kernels have: enough to say what a program is made of, few
+/// enough for a report.
+std::atomic<int> unread_kernels{0};
 constexpr int counted_apart = 32;
+
+void count_unread(const KernelReading& reading) {
+  count("unread_kernels");
+  std::call_once(reading.counted, [&] {
+    if (++unread_kernels <= counted_apart) reading.counter = "unread_kernel " + reading.name;
+  });
+  if (!reading.counter.empty()) count(reading.counter.c_str());
+}
 
 const KernelReading& reading_of(const Kernel& kernel) {
   if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
@@ -186,9 +197,6 @@ const KernelReading& reading_of(const Kernel& kernel) {
   for (const Reader read : readers) {
     reading->meaning = read(reading->parts, reading->kernel_resources);
     if (reading->meaning) break;
-  }
-  if (!reading->meaning && ++unread_kernels <= counted_apart) {
-    reading->counter = "unread_kernel " + std::string{reading->parts.kernel.name};
   }
   const_cast<Kernel&>(kernel).reading.store(reading, std::memory_order_release);
   return *reading;
@@ -234,8 +242,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   if (reading.meaning) effect = reading.meaning->effect(arguments);
   if (!effect || arguments.misread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
-    count("unread_kernels");
-    if (!reading.counter.empty()) count(reading.counter.c_str());
+    count_unread(reading);
   }
   launch(stream, query_of(reading, shape, *effect));
   data::enqueue(

@@ -152,19 +152,7 @@ std::optional<Report::Unread> Report::unread() const {
   Unread unread{.launches = launches->second};
   for (const auto& [name, total] : kernels_) {
     unread.all += total.total;
-    const bool named = std::any_of(
-        counters_.named.begin(), counters_.named.end(),
-        [kernel = std::string_view{name}](auto& it) {
-          constexpr std::string_view prefix = "unread_kernel ";
-          if (!it.first.starts_with(prefix)) return false;
-          // "void a::b<c>(d)" is named a::b.
-          const auto part = std::string_view{it.first}.substr(prefix.size());
-          const auto at = kernel.find(part);
-          const auto end = at == kernel.npos ? at : at + part.size();
-          return at != kernel.npos && (at == 0 || kernel[at - 1] == ' ' || kernel[at - 1] == ':') &&
-                 (end == kernel.size() || kernel[end] == '<' || kernel[end] == '(');
-        });
-    if (!named) continue;
+    if (!counters_.named.contains("unread_kernel " + name)) continue;
     unread.total += total.total;
     unread.longest.emplace_back(name, total.total);
   }
