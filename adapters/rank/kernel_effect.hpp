@@ -162,6 +162,7 @@ std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelRes
 std::unique_ptr<Meaning> read_block_top_k(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_packed_copies(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

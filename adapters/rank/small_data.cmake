@@ -25,6 +25,7 @@ set(sources
   last_writer.cpp
   lookup.cpp
   multi_tensor.cpp
+  packed_copies.cpp
   pooling.cpp
   ptx.cpp
   random.cpp

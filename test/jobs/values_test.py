@@ -17,6 +17,11 @@ class SmallValues(JobTest):
             else:
                 self.assertEqual(ours[name], value, name)
 
+    def test_copies_of_fsdp2(self):
+        job = self.run_job([PROGRAMS / "packed_copies.py"], torch=True, cluster="h200:1x1")
+        self.assertIn("all as on the CPU", job.out)
+        self.assertNotIn("unread kernels", job.out)
+
 
 class UnknownValues(JobTest):
     """Large tensors are not computed: control flow ends as on a GPU, and the user is told."""
