@@ -1,4 +1,5 @@
 #include "rank/contrast.hpp"
+#include "rank/device_code.hpp"
 #include "rank/device_memory.hpp"
 #include "rank/element_type.hpp"
 #include "rank/elementwise_function.hpp"
@@ -248,11 +249,11 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
   struct {
     Elf64_Ehdr header{};
     std::array<Elf64_Shdr, 3> sections{};
-    std::array<Parameter, 2> small{{{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
-                                    {.attribute = 0x17, .ordinal = 0, .size = 0x11f000}}};
-    std::array<Parameter, 2> large{
-        {{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
-         {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
+    std::array<Parameter, 2> small{
+        {{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
+         {.attribute = 0x17, .ordinal = 0, .size = 0x11f000}}};
+    std::array<Parameter, 2> large{{{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
+                                    {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
     char names[48] = "\0.nv.info.small\0.nv.info.large\0.shstrtab";
   } file;
   std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
@@ -711,6 +712,76 @@ TEST(KernelLaunch, KernelsThatNobodyReadsMakeUnknownWhatTheyMayWrite) {
   EXPECT_FALSE(known(variable, 1));
   EXPECT_TRUE(known(elsewhere, 4));
   for (auto* p : {out, in, variable, elsewhere}) deallocate(p);
+}
+
+// Instructions as nvdisasm -hex prints them for Triton's kernels for sm_90.
+namespace sass {
+using Instruction = std::array<std::uint64_t, 2>;
+constexpr Instruction load_8{0x0000000418187981, 0x000ea2000c0e1b00};     // LDG.E.EF.64
+constexpr Instruction load_16{0x0000000404047981, 0x000ea2000c0e1d00};    // LDG.E.EF.128
+constexpr Instruction store_4{0x0000000702007986, 0x000fe2000c101904};    // STG.E
+constexpr Instruction other{0x0000000214187825, 0x000fe200078e020c};      // IMAD.WIDE
+constexpr Instruction to_itself{0xfffffffc00fc7947, 0x000fc0000383ffff};  // BRA
+constexpr Instruction back_by_64{0xfffffffc00f07947, 0x000fc0000383ffff};
+constexpr Instruction matrix_product{0x000000040808723c, 0x000fe20000001800};  // HMMA
+Accesses read(std::initializer_list<Instruction> code) {
+  return accesses(std::as_bytes(std::span{code.begin(), code.size()}), 90);
+}
+}  // namespace sass
+
+TEST(DeviceCode, CountsAccessesInAndOutOfLoops) {
+  const Accesses straight =
+      sass::read({sass::load_8, sass::other, sass::load_16, sass::store_4, sass::to_itself});
+  EXPECT_EQ(straight.once, 3);
+  EXPECT_EQ(straight.once_bytes, 8 + 16 + 4);
+  EXPECT_EQ(straight.repeated, 0);
+  EXPECT_FALSE(straight.multiplies_matrices);
+  const Accesses looping = sass::read(
+      {sass::load_8, sass::load_16, sass::load_8, sass::other, sass::back_by_64, sass::store_4});
+  EXPECT_EQ(looping.once_bytes, 8 + 4);
+  EXPECT_EQ(looping.repeated, 2);
+  EXPECT_EQ(looping.repeated_bytes, 16 + 8);
+  EXPECT_EQ(looping.widest, 16);
+  EXPECT_TRUE(sass::read({sass::load_8, sass::matrix_product}).multiplies_matrices);
+  EXPECT_EQ(accesses({}, 90).once, 0);
+}
+
+TEST(DeviceCode, GridAndIntegersTellElements) {
+  const auto of = [](std::vector<int> integers, KernelQuery::Dim3 grid) {
+    Launched launch;
+    for (const int i : integers) launch.add(i);
+    return elements({launch.pointers.data(), launch.sizes, {grid, {128, 1, 1}, 0}});
+  };
+  EXPECT_EQ(of({1000000}, {977, 1, 1}), 1000000);            // blocks of 1024
+  EXPECT_EQ(of({300, 700}, {22, 5, 1}), 300 * 700);          // blocks of 64 and of 32
+  EXPECT_EQ(of({16384, 128}, {256, 1, 1}), 16384 * 128);     // a reduction
+  EXPECT_EQ(of({768, 768, 1}, {4096, 1, 1}), 4096.0 * 768);  // a row to a block, and its stride
+  EXPECT_EQ(of({}, {7, 1, 1}), std::nullopt);
+}
+
+TEST(DeviceCode, NoLaunchMovesMoreThanItsPointersReach) {
+  auto* data = static_cast<std::byte*>(allocate(0, 1 << 20));
+  const auto moved = [&](const Accesses& code, std::uint32_t blocks, int count) {
+    Launched launch;
+    launch.add(data);
+    launch.add(count);
+    KernelResources resources;
+    resources.accesses = code;
+    return moved_bytes({launch.pointers.data(), launch.sizes, {{blocks, 1, 1}, {128, 1, 1}, 0}},
+                       resources);
+  };
+  const double reach = static_cast<double>(allocation_of(data)->size);
+  const Accesses straight = sass::read({sass::load_8, sass::store_4});
+  EXPECT_EQ(moved(straight, 10, 1280), 10 * 128 * (8 + 4));
+  EXPECT_EQ(moved(straight, 1 << 20, 1280), 2 * reach);
+  const Accesses looping =
+      sass::read({sass::load_16, sass::load_16, sass::other, sass::other, sass::back_by_64});
+  EXPECT_EQ(looping.once, 1);
+  // One of two accesses is in the loop: half of the pointers, 4 bytes an element.
+  EXPECT_EQ(moved(looping, 4, 4096), 4 * 128 * 16 + 4096 * 4 * 0.5);
+  EXPECT_EQ(moved({}, 10, 1280), std::nullopt);
+  EXPECT_EQ(moved(sass::read({sass::load_8, sass::matrix_product}), 10, 1280), std::nullopt);
+  deallocate(data);
 }
 
 TEST(LastWriter, IsFoundThroughCopies) {

@@ -1,5 +1,7 @@
 #include "rank/fat_binary.hpp"
 
+#include "rank/device_code.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -206,7 +208,10 @@ Cubin::Cubin(std::span<const std::byte> elf) {
       });
     } else if (name.starts_with(text)) {
       // nvcc puts the register count into the top byte of the code section's sh_info.
-      kernels_[hash(name.substr(text.size()))].registers = static_cast<int>(s->sh_info >> 24);
+      const std::string_view mangled = name.substr(text.size());
+      KernelResources& kernel = kernels_[hash(mangled)];
+      kernel.registers = static_cast<int>(s->sh_info >> 24);
+      if (!mangled.starts_with("_Z")) kernel.accesses = accesses(bytes, architecture_of(*header));
     } else if (name.starts_with(shared)) {
       const bool counted = architecture_of(*header) >= driver_shared_from;
       kernels_[hash(name.substr(shared.size()))].static_shared =

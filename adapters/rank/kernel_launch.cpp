@@ -2,6 +2,7 @@
 
 #include "rank/api_call.hpp"
 #include "rank/data_queue.hpp"
+#include "rank/device_code.hpp"
 #include "rank/device_memory.hpp"
 #include "rank/fat_binary.hpp"
 #include "rank/kernel_effect.hpp"
@@ -242,7 +243,11 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   if (reading.meaning) effect = reading.meaning->effect(arguments);
   if (!effect || arguments.misread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
-    count_unread(reading);
+    if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
+      effect->bytes = *bytes;
+    } else {
+      count_unread(reading);
+    }
   }
   launch(stream, query_of(reading, shape, *effect));
   data::enqueue(

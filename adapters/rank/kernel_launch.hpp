@@ -34,12 +34,21 @@ struct Kernel {
   std::atomic<const struct KernelReading*> reading{nullptr};  ///< made at first launch
 };
 
+/// Loads and stores of global memory in a kernel's code, by thread.
+struct Accesses {
+  double once = 0, once_bytes = 0;          ///< outside of loops
+  double repeated = 0, repeated_bytes = 0;  ///< in loops, each time
+  double widest = 0;                        ///< bytes of the widest in loops
+  bool multiplies_matrices = false;         ///< with tensor cores
+};
+
 /// Resources of a kernel, from its cubin for the simulated GPU's architecture.
 struct KernelResources {
   int registers = 32;
   std::size_t static_shared = 0, local = 0, constant = 0;
   int max_threads = 1024;
   std::vector<std::uint32_t> parameter_sizes;  ///< bytes, in order; empty when unknown
+  Accesses accesses{};                         ///< of kernels that have no C++ signature
   std::string signature{};  ///< as the code tells it, where the mangled name does not
 };
 const KernelResources& resources(const Kernel& kernel);

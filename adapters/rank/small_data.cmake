@@ -11,6 +11,7 @@ set(sources
   contrast.cpp
   copies.cpp
   data_queue.cpp
+  device_code.cpp
   device_memory.cpp
   element_type.cpp
   elementwise.cpp
