@@ -493,6 +493,28 @@ class DataLoading(JobTest):
             self.assertIn("loaded", job.out)
 
 
+class Compiled(JobTest):
+    """torch.compile: what Triton's kernels move is read in their code."""
+
+    def test_no_kernel_is_unread(self):
+        job = self.run_python("""
+            import os, tempfile
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.tempdir = os.path.abspath("cache")
+            os.makedirs(tempfile.tempdir)
+            import torch
+            model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(),
+                                        torch.nn.LayerNorm(2048), torch.nn.Linear(2048, 512))
+            compiled = torch.compile(model.cuda())
+            for _ in range(2):
+                compiled(torch.randn(256, 512, device="cuda")).square().mean().backward()
+            print("trained", flush=True)
+            """, torch=True, cluster="h200:1x1", options=["--report", "report.json"])
+        self.assertIn("trained", job.out)
+        report = self.report()
+        self.assertTrue(any(kernel["name"].startswith("triton_") for kernel in report["kernels"]))
+        self.assertNotIn("unread", report)
+
+
 class Nvrtc(JobTest):
     """Kernels that PyTorch compiles at run time."""
 
