@@ -227,6 +227,7 @@ class Engine {
   void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool asleep);
   bool go_on_at_rest();
   [[nodiscard]] Time first_to_wake() const;
+  [[nodiscard]] bool is_blocked(const Process& process) const;
   [[nodiscard]] std::optional<Time> waiting_at(const Process& process) const;
   void look_for_stall(bool rests);
   void note_sleep(Process& process) const;

@@ -162,6 +162,12 @@ Engine::Found Engine::look_at_threads() {
   return asleep ? Found::sleep : Found::calm;
 }
 
+/// Whether only answers of the engine let the process go on. One that waits for ranks may be waiting
+/// for the outside all the same: its clock holds nobody up, and it can still act.
+bool Engine::is_blocked(const Process& process) const {
+  return bound(process) == never && !process.waits_for_ranks;
+}
+
 /// Where the clocks of a process stand all of whose threads wait and sleep.
 std::optional<Time> Engine::waiting_at(const Process& process) const {
   if (process.ended || process.shared == nullptr || !process.threads.empty()) return std::nullopt;
@@ -250,7 +256,7 @@ void Engine::look_for_stall(bool rests) {
       std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.ended; });
   const bool all_blocked = expected_.empty() && !restarts &&
                            std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-                             return p.ended || bound(p) == never;
+                             return p.ended || is_blocked(p);
                            });
   const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
                                         [](const Process& p) { return !p.threads.empty(); });
@@ -314,7 +320,7 @@ bool Engine::waits_for_the_dead() const {
       if (!hopeless) continue;
       for (const int rank : open.waiting) {
         const Process& waiting = member(rank);
-        if (!waiting.ended && bound(waiting) == never && Clock::now() - waiting.heard > 1s) {
+        if (!waiting.ended && is_blocked(waiting) && Clock::now() - waiting.heard > 1s) {
           return true;
         }
       }

@@ -138,6 +138,24 @@ class RanksThatWaitForRanks(JobTest):
             self.assertEqual(self.report()["forced_answers"], 0)
 
 
+class Outside(JobTest):
+    """A rank waits for something outside of the run, and another for that rank: no stall."""
+
+    def test_child_that_takes_its_time(self):
+        job = self.run_python("""
+            import gpu, subprocess
+            gpu.set_device()
+            buffer = gpu.allocate(4 << 20)
+            everyone = gpu.Communicator()
+            if gpu.rank == 0:
+                subprocess.run(["sleep", "4"], check=True)
+            everyone.all_reduce(buffer, 1 << 20)
+            gpu.synchronize()
+            print("went on", flush=True)
+            """, timeout=60)
+        self.assertEqual(job.out.count("went on"), 2)
+
+
 class ParentOfRanks(JobTest):
     """A process that has used a GPU waits for its children, which use GPUs too."""
 
