@@ -1,6 +1,7 @@
 // A thread waits, in the way that the first argument names, for another that polls the GPU or waits
 // for it. Each way ends; and where time is handed over, whoever waited has got as far as the GPU.
 
+#include "connection.hpp"
 #include "gpu_calls.hpp"
 
 #include <array>
@@ -16,7 +17,6 @@
 #include <string>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
@@ -52,30 +52,6 @@ struct Pipe {
   void receive() const {
     char byte = 0;
     expect(::read(from, &byte, 1) == 1, "read");
-  }
-};
-
-struct Connection {
-  int from = -1, to = -1;
-  Connection() {
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    expect(bind(listener, any, length) == 0 && listen(listener, 1) == 0 &&
-               getsockname(listener, any, &length) == 0,
-           "listen");
-    to = socket(AF_INET, SOCK_STREAM, 0);
-    expect(connect(to, any, length) == 0, "connect");
-    from = accept(listener, nullptr, nullptr);
-    close(listener);
-  }
-  void send() const { expect(::send(to, "x", 1, 0) == 1, "send"); }
-  void receive() const {
-    char byte = 0;
-    expect(::recv(from, &byte, 1, 0) == 1, "recv");
   }
 };
 
