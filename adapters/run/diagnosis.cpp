@@ -127,8 +127,7 @@ std::string Engine::doing(const Process& process) const {
   constexpr std::size_t shown = 4;
   std::string text;
   std::size_t others = 0;
-  const std::uint32_t count =
-      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
+  const auto count = static_cast<std::uint32_t>(slots_of(*process.shared).size());
   for (std::uint32_t i = 0; i < count; ++i) {
     const channel::ThreadSlot& slot = process.shared->threads[i];
     const ThreadState state = slot.state.load();

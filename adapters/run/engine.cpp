@@ -81,10 +81,13 @@ CollectiveOp collective_op(channel::Collective op) {
   throw Error{"the channel carried an unknown collective"};
 }
 
-/// Slots of the process's threads. It writes their number, and may have overwritten it.
-std::uint32_t thread_count(const channel::RankShared& shared) {
-  constexpr std::uint32_t most = channel::max_threads;
-  return std::min(most, shared.thread_count.load(std::memory_order_acquire));
+/// Where the clock stands of that thread of a process that has come furthest, ended or not.
+Time latest_clock(const channel::RankShared& shared) {
+  Time latest{};
+  for (const channel::ThreadSlot& slot : slots_of(shared)) {
+    latest = std::max(latest, time_of(slot.clock_ps.load()));
+  }
+  return latest;
 }
 
 /// What a rank's hook checks before it asks: a record that says otherwise was overwritten.
@@ -190,7 +193,7 @@ void Engine::step(std::chrono::milliseconds patience) {
     flush(process);
     if (!process.outgoing.empty() && !process.ended) patience = std::chrono::milliseconds{1};
   }
-  patience = std::min(patience, until_next_look());
+  patience = std::min(patience, std::max(until_next_look(), std::chrono::milliseconds{1}));
   std::array<epoll_event, 64> events{};
   const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                                static_cast<int>(patience.count()));
@@ -322,11 +325,7 @@ void Engine::disconnect(Process& process) {
     // Started through a script, the rank may run another program after this one.
     const auto rank = started_.find(process.hello.rank);
     if (rank != started_.end() && rank->second != process.hello.pid) {
-      Time stopped{};
-      for (std::uint32_t i = 0; i < thread_count(*process.shared); ++i) {
-        stopped = std::max(stopped, time_of(process.shared->threads[i].clock_ps.load()));
-      }
-      expected_[rank->first] = {.pid = rank->second, .bound = stopped};
+      expected_[rank->first] = {.pid = rank->second, .bound = latest_clock(*process.shared)};
     }
     munmap(process.shared, sizeof *process.shared);
   }
@@ -383,6 +382,8 @@ void Engine::drain(Process& process) {
     payload.resize(record.payload_bytes);
     take(at + sizeof record, payload);
     at += length;
+    // A watchdog's looks are no progress.
+    if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = process.heard;
     try {
       handle(process, record, payload);
     } catch (const std::logic_error& broken) {
@@ -403,8 +404,6 @@ void Engine::throw_overwritten(const Process& process, const std::string& found)
 
 void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
   PHANTORA_EXPECTS(record.clock_ps >= 0 && record.clock_ps < channel::no_time / 2, "a clock");
-  // A watchdog's looks are no progress.
-  if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = Clock::now();
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
@@ -680,9 +679,9 @@ Time Engine::bound(const Process& process) const {
   if (!process.welcomed) return Time{};
   Time running = never, waiting = Time{}, wakes = never;
   bool any_running = false, any_waiting = false, any_blocked = false;
-  const std::uint32_t count = thread_count(*process.shared);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
+  const auto slots = slots_of(*process.shared);
+  for (std::uint32_t i = 0; i < slots.size(); ++i) {
+    const channel::ThreadSlot& slot = slots[i];
     if (const auto known = process.threads.find(i); known != process.threads.end()) {
       if (known->second.held) {
         any_running = true;
@@ -717,12 +716,9 @@ Time Engine::bound(const Process& process) const {
   if (any_blocked) return never;
   if (any_waiting && process.waits_for_ranks == waiting) return wakes;
   // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
-  if (any_waiting || count == 0) return waiting;
+  if (any_waiting) return waiting;
   // The threads that used a GPU have ended, and the main thread has made no call since.
-  for (std::uint32_t i = 0; i < count; ++i) {
-    waiting = std::max(waiting, time_of(process.shared->threads[i].clock_ps.load()));
-  }
-  return waiting;
+  return latest_clock(*process.shared);
 }
 
 /// The latest clock of the process's threads, with what they have computed since they last called.
@@ -739,9 +735,9 @@ Time Engine::latest(const Process& process) const {
 /// Whether all threads of the process that have a part in time wait: then a background thread that
 /// asks about its GPU may be what they wait for, and its asking takes their time.
 bool Engine::stands_in(const Process& process) const {
-  const std::uint32_t count = thread_count(*process.shared);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
+  const auto slots = slots_of(*process.shared);
+  for (std::uint32_t i = 0; i < slots.size(); ++i) {
+    const channel::ThreadSlot& slot = slots[i];
     const ThreadState state = slot.state.load(std::memory_order_acquire);
     if (state == ThreadState::sleeping) return false;
     if (state != ThreadState::running) continue;
@@ -851,16 +847,16 @@ int Engine::running() const {
     if (process.ended || !process.welcomed || process.idle) continue;
     if (now - std::max(process.heard, process.turn) > long_without_a_call) continue;
     bool runs = false;
-    const std::uint32_t threads = thread_count(*process.shared);
-    for (std::uint32_t i = 0; i < threads; ++i) {
+    const auto slots = slots_of(*process.shared);
+    for (std::uint32_t i = 0; i < slots.size(); ++i) {
       const auto known = process.threads.find(i);
       const bool blocked =
           known != process.threads.end() && (known->second.blocked || known->second.held);
-      const ThreadState state = process.shared->threads[i].state.load(std::memory_order_acquire);
+      const ThreadState state = slots[i].state.load(std::memory_order_acquire);
       runs = runs || (!blocked && state == ThreadState::running);
     }
     // Before its first call that issues work, it runs.
-    count += runs || threads == 0 ? 1 : 0;
+    count += runs || slots.empty() ? 1 : 0;
   }
   return count;
 }

@@ -10,6 +10,7 @@
 #include <phantora/gpu_model.hpp>
 #include <phantora/session.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -61,6 +63,12 @@ class StallError : public Error {
  public:
   using Error::Error;
 };
+
+/// Slots of a process's threads. It writes their number, and may have overwritten that.
+inline std::span<const channel::ThreadSlot> slots_of(const channel::RankShared& shared) {
+  const std::size_t count = shared.thread_count.load(std::memory_order_acquire);
+  return std::span{shared.threads}.first(std::min(count, shared.threads.size()));
+}
 
 class Engine {
  public:

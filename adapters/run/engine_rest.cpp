@@ -46,18 +46,14 @@ bool Engine::someone_waits() const {
 std::chrono::milliseconds Engine::until_next_look() const {
   // Without anybody to be let go on, only a standstill is to be noticed.
   const bool pending = someone_waits() || session_.awaited() != never;
-  const auto pause = pending ? pause_ : std::chrono::milliseconds{longest_pause};
-  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
-      Clock::now() - std::max(last_look_, last_movement_));
-  return std::max(pause - passed, 1ms);
+  const auto next = pending ? std::max(last_look_, last_movement_) + pause_
+                            : std::max(last_look_ + longest_pause, last_movement_ + 5s);
+  return std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
 }
 
 void Engine::look_around() {
+  if (until_next_look() > 0ms) return;
   const auto now = Clock::now();
-  const bool pending = someone_waits() || session_.awaited() != never;
-  const auto since = now - std::max(last_look_, last_movement_);
-  if (since < (pending ? pause_ : std::chrono::milliseconds{longest_pause})) return;
-  if (!pending && now - last_movement_ < 5s) return;
   const Found found = look_at_threads();
   const bool quiet = found == Found::sleep;
   last_look_ = Clock::now();
@@ -99,11 +95,10 @@ Engine::Found Engine::look_at_threads() {
     Process* process = found == connected.end() ? nullptr : found->second;
     std::map<pid_t, std::uint32_t> slots;
     if (process != nullptr && process->shared != nullptr) {
-      const std::uint32_t count =
-          std::min<std::uint32_t>(channel::max_threads, process->shared->thread_count.load());
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const channel::ThreadSlot& slot = process->shared->threads[i];
-        if (slot.state.load() != ThreadState::unused) slots[slot.tid] = i;
+      std::uint32_t index = 0;
+      for (const channel::ThreadSlot& slot : slots_of(*process->shared)) {
+        if (slot.state.load() != ThreadState::unused) slots[slot.tid] = index;
+        ++index;
       }
     }
     bool process_quiet = true;
@@ -172,10 +167,7 @@ bool Engine::is_blocked(const Process& process) const {
 std::optional<Time> Engine::waiting_at(const Process& process) const {
   if (process.ended || process.shared == nullptr || !process.threads.empty()) return std::nullopt;
   std::optional<Time> latest;
-  const std::uint32_t count =
-      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
+  for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
     const ThreadState state = slot.state.load();
     if (state == ThreadState::unused || state == ThreadState::background) continue;
     const auto look = looks_.find(slot.tid);
@@ -209,10 +201,7 @@ Time Engine::first_to_wake() const {
   Time first = never;
   for (const Process& process : processes_) {
     if (process.ended || process.shared == nullptr) continue;
-    const std::uint32_t count =
-        std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const channel::ThreadSlot& slot = process.shared->threads[i];
+    for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
       const ThreadState state = slot.state.load();
       if (state == ThreadState::sleeping) first = std::min(first, Time{Duration{slot.clock_ps}});
       if (state == ThreadState::waiting) first = std::min(first, Time{Duration{slot.wakes_at_ps}});
@@ -267,10 +256,7 @@ void Engine::look_for_stall(bool rests) {
 
 void Engine::note_sleep(Process& process) const {
   if (process.shared == nullptr) return;
-  const std::uint32_t count =
-      std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
+  for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
     if (slot.state.load() != ThreadState::sleeping) continue;
     if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
       process.asleep_since = Clock::now();
@@ -294,11 +280,8 @@ bool Engine::someone_sleeps_long() const {
 bool Engine::someone_waits_outside() const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
     if (process.ended || process.shared == nullptr || only_helps(process)) return false;
-    const std::uint32_t count =
-        std::min<std::uint32_t>(channel::max_threads, process.shared->thread_count.load());
-    return std::any_of(
-        process.shared->threads.begin(), process.shared->threads.begin() + count,
-        [](const channel::ThreadSlot& slot) {
+    const auto slots = slots_of(*process.shared);
+    return std::any_of(slots.begin(), slots.end(), [](const channel::ThreadSlot& slot) {
           const channel::Wait wait = slot.wait.load();
           return slot.state.load() == ThreadState::waiting &&
                  (wait == channel::Wait::descriptor || wait == channel::Wait::process);
