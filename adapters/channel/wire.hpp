@@ -49,7 +49,7 @@ enum class Op : std::uint16_t {
   operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
-  range,               ///< that the program named, from c to the clock on its thread a; payload = name
+  range,  ///< that the program named, from c to the clock on its thread a; payload = name
   // Blocking: answered in the thread's slot.
   synchronize,  ///< a = marker
   query,        ///< a = marker; reply.value = done
@@ -98,7 +98,7 @@ enum class ThreadState : std::uint32_t {
 /// What a waiting thread waits for.
 enum class Wait : std::uint32_t {
   none,
-  condition,   ///< condition variable
+  condition,  ///< condition variable
   semaphore,
   lock,        ///< mutex or read-write lock
   thread,      ///< the end of a thread (pthread_join)
@@ -114,7 +114,7 @@ struct Reply {
   /// Of a query by a background thread: the process waits for what it does, so that its asking has
   /// to take time.
   bool counts = false;
-  std::uint64_t deliveries = 0;      ///< data messages sent to this process before this answer
+  std::uint64_t deliveries = 0;  ///< data messages sent to this process before this answer
 };
 
 struct ThreadSlot {

@@ -18,11 +18,13 @@ std::optional<ElfFile> ElfFile::open(const std::string& path) {
   struct stat status {};
   void* mapped = MAP_FAILED;
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
-    mapped = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    mapped =
+        mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
   }
   close(file);
   if (mapped == MAP_FAILED) return std::nullopt;
-  ElfFile elf{path, {static_cast<const std::byte*>(mapped), static_cast<std::size_t>(status.st_size)}};
+  ElfFile elf{path,
+              {static_cast<const std::byte*>(mapped), static_cast<std::size_t>(status.st_size)}};
   if (!elf.read_dynamic()) return std::nullopt;
   return elf;
 }
@@ -130,7 +132,8 @@ std::vector<std::string> ElfFile::search_path() const {
   return found;
 }
 
-/// GNU's hash table lists defined symbols alone, which are the last ones; the older table all of them.
+/// GNU's hash table lists defined symbols alone, which are the last ones; the older table all of
+/// them.
 std::uint64_t ElfFile::first_defined() const {
   const bool gnu = entry(DT_GNU_HASH).has_value();
   const auto table = offset_of(entry(gnu ? DT_GNU_HASH : DT_HASH).value_or(0));

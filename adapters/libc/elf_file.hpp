@@ -27,7 +27,8 @@ class ElfFile {
   ~ElfFile();
 
   [[nodiscard]] std::vector<std::string_view> needed() const;
-  /// Folders to look for needed libraries in, $ORIGIN resolved: DT_RPATH, or DT_RUNPATH where it has one.
+  /// Folders to look for needed libraries in, $ORIGIN resolved: DT_RPATH, or DT_RUNPATH where it
+  /// has one.
   [[nodiscard]] std::vector<std::string> search_path() const;
   /// Symbols that it wants and that must be found.
   [[nodiscard]] std::vector<Import> imports() const;

@@ -29,11 +29,11 @@ constinit Real<int (*)(const char*, const char*, const addrinfo*, addrinfo**)> r
 /// The SONAMEs of the libraries that stand in for NVIDIA's: opening any file of such a name, at
 /// whatever path, opens ours.
 constexpr std::array<const char*, 20> replaced = {
-    "libcudart.so.12",    "libcudart.so.13",   "libcublas.so.12",      "libcublas.so.13",
-    "libcublasLt.so.12",  "libcublasLt.so.13", "libcudnn.so.9",        "libcufft.so.11",
-    "libcufft.so.12",     "libcusparse.so.12", "libcusparseLt.so.0",   "libcusolver.so.11",
-    "libcusolver.so.12",  "libcurand.so.10",   "libcupti.so.12",       "libcupti.so.13",
-    "libcufile.so.0",     "libnccl.so.2",      "libnvshmem_host.so.3", "libcuda.so.1"};
+    "libcudart.so.12",   "libcudart.so.13",   "libcublas.so.12",      "libcublas.so.13",
+    "libcublasLt.so.12", "libcublasLt.so.13", "libcudnn.so.9",        "libcufft.so.11",
+    "libcufft.so.12",    "libcusparse.so.12", "libcusparseLt.so.0",   "libcusolver.so.11",
+    "libcusolver.so.12", "libcurand.so.10",   "libcupti.so.12",       "libcupti.so.13",
+    "libcufile.so.0",    "libnccl.so.2",      "libnvshmem_host.so.3", "libcuda.so.1"};
 
 const char* redirected(const char* file) {
   if (file == nullptr || std::getenv("PHANTORA_SOCKET") == nullptr) return file;

@@ -110,7 +110,8 @@ std::vector<std::byte> stub_library(const std::vector<Stub>& stubs, void (*calle
     chain[number] = bucket;
     bucket = number;
   }
-  file.put(hash_at, std::array{static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count)});
+  file.put(hash_at,
+           std::array{static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count)});
   for (std::size_t i = 0; i < count; ++i) {
     file.put(hash_at + (2 + i) * 4, buckets[i]);
     file.put(hash_at + (2 + count + i) * 4, chain[i]);

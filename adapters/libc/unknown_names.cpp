@@ -42,7 +42,7 @@ const Library* library_of_file(std::string_view file) {
 /// Of the libraries whose symbols have no version, the one that names such symbols.
 const Library* library_of_name(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> prefixes[] = {
-      {"nccl", "libnccl"},   {"pnccl", "libnccl"},
+      {"nccl", "libnccl"},      {"pnccl", "libnccl"},
       {"nvml", "libnvidia-ml"}, {"cusparseLt", "libcusparseLt"},
       {"cuFile", "libcufile"},  {"cu", "libcuda"}};
   for (const auto& [prefix, stem] : prefixes) {
@@ -160,13 +160,14 @@ class Search {
  private:
   void find_missing(const ElfFile& elf) {
     for (const Import& import : elf.imports()) {
-      const Library* const library = import.version.empty() ? library_of_name(import.name)
-                                                            : library_of_file(import.library);
+      const Library* const library =
+          import.version.empty() ? library_of_name(import.name) : library_of_file(import.library);
       if (library == nullptr) continue;
       const std::string name{import.name};
       const void* const found =
-          import.version.empty() ? dlsym(RTLD_DEFAULT, name.c_str())
-                                 : dlvsym(RTLD_DEFAULT, name.c_str(), std::string{import.version}.c_str());
+          import.version.empty()
+              ? dlsym(RTLD_DEFAULT, name.c_str())
+              : dlvsym(RTLD_DEFAULT, name.c_str(), std::string{import.version}.c_str());
       if (found == nullptr) missing_.emplace(name, library);
     }
   }
@@ -178,14 +179,15 @@ class Search {
 
 bool in_simulation() { return std::getenv("PHANTORA_SOCKET") != nullptr; }
 
-/// The program and what was loaded with it: their functions are bound when they are first called, and
-/// find the answers then.
+/// The program and what was loaded with it: their functions are bound when they are first called,
+/// and find the answers then.
 __attribute__((constructor)) void answer_for_the_program() {
   if (!in_simulation()) return;
   Search search;
   const auto each = [](dl_phdr_info* info, std::size_t, void* into) {
     const std::string_view name = info->dlpi_name;
-    static_cast<std::vector<std::string>*>(into)->emplace_back(name.empty() ? "/proc/self/exe" : name);
+    static_cast<std::vector<std::string>*>(into)->emplace_back(name.empty() ? "/proc/self/exe"
+                                                                            : name);
     return 0;
   };
   std::vector<std::string> loaded;
@@ -197,7 +199,8 @@ __attribute__((constructor)) void answer_for_the_program() {
 }  // namespace
 
 void answer_unknown_names(const char* file, const void* caller) {
-  if (file == nullptr || *file == '\0' || !in_simulation() || library_of_file(file) != nullptr) return;
+  if (file == nullptr || *file == '\0' || !in_simulation() || library_of_file(file) != nullptr)
+    return;
   std::vector<std::string> folders;
   Dl_info info{};
   if (std::string_view{file}.find('/') == std::string_view::npos && dladdr(caller, &info) != 0) {

@@ -184,7 +184,8 @@ PHANTORA_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 PHANTORA_EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
   return entry(Api::get_device, [&] {
     if (comm == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
-    if (flags != NCCL_SUSPEND_MEM) return fail(ncclInvalidArgument, "flags must be NCCL_SUSPEND_MEM");
+    if (flags != NCCL_SUSPEND_MEM)
+      return fail(ncclInvalidArgument, "flags must be NCCL_SUSPEND_MEM");
     comm->suspended = true;
     return ncclSuccess;
   });

@@ -11,8 +11,8 @@
 
 namespace phantora::rank {
 
-/// What a cub kernel reads from: a pointer, or one of thrust's or (with CUDA 12) cub's iterators around
-/// a pointer or a number, read from its type's name.
+/// What a cub kernel reads from: a pointer, or one of thrust's or (with CUDA 12) cub's iterators
+/// around a pointer or a number, read from its type's name.
 struct InputIterator {
   enum class Source : std::uint8_t { memory, counting, constant };
   Source source = Source::memory;

@@ -319,8 +319,8 @@ Effect unscale(const Lists& lists, ElementType type, const Arguments& arguments)
 /// or all chunks one after the other, and where each tensor's begin in an array of its own.
 struct ChunkResults {
   std::byte* values = nullptr;
-  std::size_t per_tensor = 0;     ///< of the first kind
-  std::byte* offsets = nullptr;   ///< of the second: of the first of the tensors, and one more
+  std::size_t per_tensor = 0;    ///< of the first kind
+  std::byte* offsets = nullptr;  ///< of the second: of the first of the tensors, and one more
   std::size_t first_tensor = 0;
   std::size_t tensors = 0;
 
@@ -340,8 +340,8 @@ struct ChunkResults {
     const auto before = static_cast<std::size_t>(values - allocation->base);
     return {values, std::min(allocation->size - before, small_bytes)};
   }
-  /// The first chunk of a tensor, counted from `first_tensor`, in that memory; of the one behind the
-  /// last tensor, the end.
+  /// The first chunk of a tensor, counted from `first_tensor`, in that memory; of the one behind
+  /// the last tensor, the end.
   /// @param known  image of add_offsets' operand
   [[nodiscard]] std::optional<std::size_t> begin(std::size_t tensor, const Image& known) const {
     if (offsets == nullptr) return tensor * per_tensor;
@@ -382,7 +382,8 @@ std::optional<Effect> chunk_norms(const Lists& lists, const Functor& functor,
   Effect effect;
   add_operands(effect, lists, {size_of(type)}, 1, {false});
   std::size_t chunks = 0;
-  for (const std::size_t numel : lists.numel) chunks += (numel + chunk_elements - 1) / chunk_elements;
+  for (const std::size_t numel : lists.numel)
+    chunks += (numel + chunk_elements - 1) / chunk_elements;
   results.add_offsets(effect);
   const std::size_t offsets = effect.operands.size() - (results.offsets != nullptr ? 1 : 0);
   effect.operands.push_back(results.operand(chunks, size_of(partial)));
@@ -559,8 +560,8 @@ class MultiTensor final : public Meaning {
   Functor functor_;
 };
 
-/// lpnorm_cleanup<T, norm, out[, apply root], partial> and lpmax_cleanup<T>: fold each tensor's chunks.
-/// (results, addresses, chunks per tensor), or (results, addresses, offsets, first tensor).
+/// lpnorm_cleanup<T, norm, out[, apply root], partial> and lpmax_cleanup<T>: fold each tensor's
+/// chunks. (results, addresses, chunks per tensor), or (results, addresses, offsets, first tensor).
 std::unique_ptr<Meaning> cleanup(const TemplateName& kernel) {
   const bool maximum = unqualified(kernel.name) == "lpmax_cleanup";
   if (kernel.arguments.size() < (maximum ? 1u : 4u)) return nullptr;

@@ -70,8 +70,8 @@ std::unique_ptr<Meaning> linspace(ElementType type) {
     const Value start = scalar(arguments, 0, type), end = scalar(arguments, size, type);
     const std::int64_t steps = scalar(arguments, steps_at, ElementType::int64).integer;
     const std::int64_t half = scalar(arguments, half_at, ElementType::int64).integer;
-    const double expected =
-        (end.to_real() - start.to_real()) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
+    const double expected = (end.to_real() - start.to_real()) /
+                            static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
     double step = scalar(arguments, step_at, compute).to_real();
     if (is_floating(type) && std::abs(step - expected) > 1e-5 * std::abs(expected)) {
       step = scalar(arguments, step_at, type).to_real();

@@ -190,10 +190,11 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
     if (!out_type) return std::nullopt;
     Effect effect;
     const bool in_memory = in.source == InputIterator::Source::memory;
-    effect.operands = {{in_memory ? in.pointer(arguments, 0) : nullptr, in.extent(count), true, false},
-                       {flags.pointer(arguments, 1), unique ? 0 : flags.extent(count), true, false},
-                       {arguments.pointer(2), count * out.element, false, true},
-                       {arguments.pointer(3), size_of(selected_type), false, true}};
+    effect.operands = {
+        {in_memory ? in.pointer(arguments, 0) : nullptr, in.extent(count), true, false},
+        {flags.pointer(arguments, 1), unique ? 0 : flags.extent(count), true, false},
+        {arguments.pointer(2), count * out.element, false, true},
+        {arguments.pointer(3), size_of(selected_type), false, true}};
     effect.bytes =
         static_cast<double>(in.extent(count) + flags.extent(count) + count * out.element);
     effect.features.emplace_back("numel", static_cast<double>(count));

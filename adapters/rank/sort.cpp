@@ -35,8 +35,9 @@ std::optional<std::vector<std::size_t>> sorted_order(const std::vector<std::opti
   return order;
 }
 
-/// {bitonic,radix}SortKVInPlace and warpMergeSortKVInPlace<..., key, value, ...>(keys, slices, slice size, key stride, values,
-/// value stride, comparator or descending). The sorted dimension has size 1 in the shapes.
+/// {bitonic,radix}SortKVInPlace and warpMergeSortKVInPlace<..., key, value, ...>(keys, slices,
+/// slice size, key stride, values, value stride, comparator or descending). The sorted dimension
+/// has size 1 in the shapes.
 std::unique_ptr<Meaning> sort_in_place(const TemplateName& kernel, bool compares) {
   if (kernel.arguments.size() < 7) return nullptr;
   const auto key = element_type_named(kernel.arguments[4]);
@@ -362,7 +363,8 @@ std::unique_ptr<Meaning> kth_value(const TemplateName& kernel) {
 std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&) {
   const TemplateName& kernel = signature.kernel;
   const std::string_view name = unqualified(kernel.name);
-  if (name == "bitonicSortKVInPlace" || name == "warpMergeSortKVInPlace") return sort_in_place(kernel, true);
+  if (name == "bitonicSortKVInPlace" || name == "warpMergeSortKVInPlace")
+    return sort_in_place(kernel, true);
   if (name == "radixSortKVInPlace") return sort_in_place(kernel, false);
   if (name == "DeviceRadixSortSingleTileKernel") return single_tile(kernel);
   if (name == "DeviceRadixSortOnesweepKernel") return onesweep(kernel);

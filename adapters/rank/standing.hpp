@@ -10,7 +10,7 @@ enum class Standing : std::uint8_t {
   outside,   ///< not started by `phantora run`, or forked from a process of the simulation
   may_join,  ///< it lives in real time until it first uses a GPU: launchers, shells, compilers,
              ///< data loaders never do
-  in_time  ///< a process of the simulation: its clocks show virtual time
+  in_time    ///< a process of the simulation: its clocks show virtual time
 };
 
 /// Whoever knows its rank is in time from its start; not a child that merely inherited the rank of

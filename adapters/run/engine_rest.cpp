@@ -157,8 +157,8 @@ Engine::Found Engine::look_at_threads() {
   return asleep ? Found::sleep : Found::calm;
 }
 
-/// Whether only answers of the engine let the process go on. One that waits for ranks may be waiting
-/// for the outside all the same: its clock holds nobody up, and it can still act.
+/// Whether only answers of the engine let the process go on. One that waits for ranks may be
+/// waiting for the outside all the same: its clock holds nobody up, and it can still act.
 bool Engine::is_blocked(const Process& process) const {
   return bound(process) == never && !process.waits_for_ranks;
 }
@@ -244,9 +244,8 @@ void Engine::look_for_stall(bool rests) {
       !with_parent_.empty() &&
       std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.ended; });
   const bool all_blocked = expected_.empty() && !restarts &&
-                           std::all_of(processes_.begin(), processes_.end(), [&](const Process& p) {
-                             return p.ended || is_blocked(p);
-                           });
+                           std::all_of(processes_.begin(), processes_.end(),
+                                       [&](const Process& p) { return p.ended || is_blocked(p); });
   const bool some_blocked = std::any_of(processes_.begin(), processes_.end(),
                                         [](const Process& p) { return !p.threads.empty(); });
   const bool too_long = now - last_progress_ > options_.stall_timeout && !someone_sleeps_long() &&
@@ -282,10 +281,10 @@ bool Engine::someone_waits_outside() const {
     if (process.ended || process.shared == nullptr || only_helps(process)) return false;
     const auto slots = slots_of(*process.shared);
     return std::any_of(slots.begin(), slots.end(), [](const channel::ThreadSlot& slot) {
-          const channel::Wait wait = slot.wait.load();
-          return slot.state.load() == ThreadState::waiting &&
-                 (wait == channel::Wait::descriptor || wait == channel::Wait::process);
-        });
+      const channel::Wait wait = slot.wait.load();
+      return slot.state.load() == ThreadState::waiting &&
+             (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+    });
   });
 }
 

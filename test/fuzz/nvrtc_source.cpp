@@ -1,9 +1,8 @@
 #include "cuda/nvrtc/source.hpp"
+#include "fuzz.hpp"
 #include "rank/kernel_effect.hpp"
 #include "rank/kernel_name.hpp"
 #include "rank/ptx.hpp"
-
-#include "fuzz.hpp"
 
 #include <string>
 

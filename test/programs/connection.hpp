@@ -17,8 +17,8 @@ struct Connection {
     socklen_t length = sizeof address;
     auto* const any = reinterpret_cast<sockaddr*>(&address);
     gpu::expect(bind(listener, any, length) == 0 && listen(listener, 1) == 0 &&
-               getsockname(listener, any, &length) == 0,
-           "listen");
+                    getsockname(listener, any, &length) == 0,
+                "listen");
     to = socket(AF_INET, SOCK_STREAM, 0);
     gpu::expect(connect(to, any, length) == 0, "connect");
     from = accept(listener, nullptr, nullptr);

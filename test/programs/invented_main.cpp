@@ -5,6 +5,4 @@ extern "C" long call_versioned();
 extern "C" long call_unversioned();
 extern "C" const char* call_text();
 
-int main() {
-  std::printf("%ld %ld %s\n", call_versioned(), call_unversioned(), call_text());
-}
+int main() { std::printf("%ld %ld %s\n", call_versioned(), call_unversioned(), call_text()); }

@@ -1,6 +1,6 @@
-// What CUDA 12's runtime has and CUDA 13's has not: CUDA 13 gave these names to functions with other
-// arguments, which CUDA 12 has too, under second names (cuda12.hpp). What knows a default stream is
-// compiled again for its _ptsz name.
+// What CUDA 12's runtime has and CUDA 13's has not: CUDA 13 gave these names to functions with
+// other arguments, which CUDA 12 has too, under second names (cuda12.hpp). What knows a default
+// stream is compiled again for its _ptsz name.
 
 #include "cuda/cudart/stream_argument.hpp"
 
@@ -36,7 +36,8 @@ constexpr auto capture_info = cudaStreamGetCaptureInfo;
 #undef cudaMemPrefetchAsync
 #undef cudaStreamGetCaptureInfo
 
-// The header declares the first names with CUDA 13's arguments, so that ours are given by their symbols.
+// The header declares the first names with CUDA 13's arguments, so that ours are given by their
+// symbols.
 #define PHANTORA_SYMBOL(name) __asm__(name) __attribute__((visibility("default")))
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define PHANTORA_SYMBOL_PTSZ(name) PHANTORA_SYMBOL(name "_ptsz")

@@ -1,12 +1,12 @@
 #pragma once
 
-// Included before everything else in what becomes libcudart.so.12: functions whose arguments changed
-// with CUDA 13 are in CUDA 12 under a second name, and their first names have other arguments
-// (cuda12.cpp).
-
-#include <cuda_runtime_api.h>
+// Included before everything else in what becomes libcudart.so.12: functions whose arguments
+// changed with CUDA 13 are in CUDA 12 under a second name, and their first names have other
+// arguments (cuda12.cpp).
 
 #include <cstddef>
+
+#include <cuda_runtime_api.h>
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #undef cudaMemPrefetchAsync
@@ -52,12 +52,13 @@ struct DeviceProperties12 {
       maxTexture2DMipmap[2], maxTexture2DLinear[3], maxTexture2DGather[2], maxTexture3D[3],
       maxTexture3DAlt[3], maxTextureCubemap, maxTexture1DLayered[2], maxTexture2DLayered[3],
       maxTextureCubemapLayered[2], maxSurface1D, maxSurface2D[2], maxSurface3D[3],
-      maxSurface1DLayered[2], maxSurface2DLayered[3], maxSurfaceCubemap, maxSurfaceCubemapLayered[2];
+      maxSurface1DLayered[2], maxSurface2DLayered[3], maxSurfaceCubemap,
+      maxSurfaceCubemapLayered[2];
   std::size_t surfaceAlignment;
-  int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
-      unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize,
-      maxThreadsPerMultiProcessor, streamPrioritiesSupported, globalL1CacheSupported,
-      localL1CacheSupported;
+  int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver,
+      asyncEngineCount, unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize,
+      persistingL2CacheMaxSize, maxThreadsPerMultiProcessor, streamPrioritiesSupported,
+      globalL1CacheSupported, localL1CacheSupported;
   std::size_t sharedMemPerMultiprocessor;
   int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID,
       hostNativeAtomicSupported, singleToDoublePrecisionPerfRatio, pageableMemoryAccess,

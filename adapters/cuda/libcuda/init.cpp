@@ -109,8 +109,8 @@ PHANTORA_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int
 }
 
 PHANTORA_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  // Only a runtime that is linked into who calls asks for NVIDIA's private tables. NVIDIA's compiler
-  // libraries (libnvrtc) bring one along, and do without.
+  // Only a runtime that is linked into who calls asks for NVIDIA's private tables. NVIDIA's
+  // compiler libraries (libnvrtc) bring one along, and do without.
   if (table) *table = nullptr;
   Dl_info caller{};
   const bool known = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname;
