@@ -34,6 +34,8 @@ inline constexpr const char* unknown_variable = "PHANTORA_UNKNOWN";
 /// "REALTIME_NS:MONOTONIC_NS": the real clocks at virtual time zero.
 inline constexpr const char* epoch_variable = "PHANTORA_EPOCH";
 
+/// The handle of none: of a rank that no communicator has come to.
+inline constexpr std::int64_t no_communicator = 0;
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max();
 
 enum class Op : std::uint16_t {
@@ -55,7 +57,8 @@ enum class Op : std::uint16_t {
   query,        ///< a = marker; reply.value = done
   elapsed,  ///< a = start marker, b = end marker; reply.value = picoseconds, or no_time if either
             ///< is not done
-  join_communicator,   ///< a = ranks, b = rank, payload = 128-byte id; reply.value = communicator
+  join_communicator,   ///< a = ranks, b = rank, payload = 128-byte id; reply.value = communicator,
+                       ///< or no_communicator
   split_communicator,  ///< a = parent, b = color, c = key; reply.value = communicator or 0
 };
 
@@ -105,6 +108,14 @@ enum class Wait : std::uint32_t {
   futex,       ///< a future, an atomic's wait()
   descriptor,  ///< data, a connection or room (read, recv, accept, poll, epoll_wait ...)
   process,     ///< the end of a process (waitpid)
+};
+
+/// How the 128 bytes of an ncclUniqueId begin that ncclGetUniqueId made; the rest is 0.
+struct UniqueId {
+  static constexpr std::uint64_t known_magic = 0x7068616e746f7261ULL;  // "phantora"
+  std::uint64_t magic = known_magic;
+  std::uint64_t process = 0;   ///< that made it: the engine's number
+  std::uint64_t sequence = 0;  ///< among those that this process made, from 1
 };
 
 struct Reply {

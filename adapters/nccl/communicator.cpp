@@ -47,7 +47,13 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank)
   const int device = rank::current_device();
   return submit([=] {
     std::span<const std::byte, 128> bytes{reinterpret_cast<const std::byte*>(id.internal), 128};
-    *comm = make_comm(rank::join_communicator(bytes, ranks, rank, device));
+    const auto handle = rank::join_communicator(bytes, ranks, rank, device);
+    // NCCL's ranks find each other through the process that made the id: there it is a connection
+    // that is refused.
+    if (!handle) {
+      return fail(ncclSystemError, "the process that made this unique id has ended");
+    }
+    *comm = make_comm(*handle);
     return ncclSuccess;
   });
 }

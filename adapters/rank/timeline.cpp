@@ -391,20 +391,21 @@ void make_unique_id(std::span<std::byte, 128> out) {
   static std::atomic<std::uint64_t> made{0};
   std::memset(out.data(), 0, out.size());
   // The engine numbers processes: no other process of the job makes the same pair.
-  const std::array<std::uint64_t, 3> parts = {
-      0x7068616e746f7261ULL, static_cast<std::uint64_t>(Connection::get()->welcome().process) + 1,
-      ++made};
-  std::memcpy(out.data(), parts.data(), sizeof parts);
+  const channel::UniqueId id{
+      .process = static_cast<std::uint64_t>(Connection::get()->welcome().process),
+      .sequence = ++made};
+  std::memcpy(out.data(), &id, sizeof id);
 }
 
-std::uint64_t join_communicator(std::span<const std::byte, 128> unique_id, int ranks, int rank,
-                                int device) {
+std::optional<std::uint64_t> join_communicator(std::span<const std::byte, 128> unique_id, int ranks,
+                                               int rank, int device) {
   issuing_thread();
   const channel::Reply reply = ask({.op = Op::join_communicator,
                                     .device = static_cast<std::uint16_t>(physical_device(device)),
                                     .a = static_cast<std::uint64_t>(ranks),
                                     .b = static_cast<std::uint64_t>(rank)},
                                    unique_id);
+  if (reply.value == channel::no_communicator) return std::nullopt;
   const auto handle = static_cast<std::uint64_t>(reply.value);
   const std::lock_guard lock{communicator_mutex};
   communicators()[handle] = {ranks, rank, device};

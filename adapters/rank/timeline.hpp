@@ -95,9 +95,10 @@ struct CollectiveCall {
 };
 
 /// Joins (blocking, as ncclCommInitRank) the communicator named by the 128-byte `unique_id`.
-/// @return the communicator's handle within this process.
-std::uint64_t join_communicator(std::span<const std::byte, 128> unique_id, int ranks, int rank,
-                                int device);
+/// @return the communicator's handle within this process; none if the process that made the id has
+///         ended, through which the ranks would find each other.
+std::optional<std::uint64_t> join_communicator(std::span<const std::byte, 128> unique_id, int ranks,
+                                               int rank, int device);
 /// ncclCommSplit: blocking, collective over `parent`; 0 when `color` is negative (NOCOLOR).
 std::uint64_t split_communicator(std::uint64_t parent, int color, int key);
 void leave_communicator(std::uint64_t communicator);

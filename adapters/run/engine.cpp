@@ -317,6 +317,7 @@ void Engine::disconnect(Process& process) {
   process.ended = true;
   if (process.welcomed) --processes_of_rank_[process.hello.rank];
   process.threads.clear();
+  leave_joins(process);
   if (process.shared != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
     for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
@@ -587,10 +588,38 @@ std::uint64_t Engine::add_communicator(std::vector<Member> members) {
   return communicators_.size() - 1;
 }
 
+/// The process that made a unique id, if ncclGetUniqueId did.
+const Engine::Process* Engine::maker_of(std::span<const std::byte> unique_id) const {
+  channel::UniqueId id{.magic = 0};
+  if (unique_id.size() >= sizeof id) std::memcpy(&id, unique_id.data(), sizeof id);
+  const bool known = id.magic == channel::UniqueId::known_magic && id.process < processes_.size();
+  return known ? &processes_[id.process] : nullptr;
+}
+
+/// A process has ended: nobody waits for a communicator through it any more, nor with it.
+void Engine::leave_joins(const Process& ended) {
+  for (auto entry = joins_.begin(); entry != joins_.end();) {
+    std::vector<Join::Waiting>& waiting = entry->second.waiting;
+    std::erase_if(waiting, [&](const auto& one) { return one.process == ended.index; });
+    if (maker_of(entry->first) == &ended) {
+      for (const Join::Waiting& one : waiting) {
+        hold(processes_[one.process], one.thread,
+             {.clock_ps = one.clock_ps, .value = channel::no_communicator});
+      }
+      waiting.clear();
+    }
+    entry = waiting.empty() ? joins_.erase(entry) : std::next(entry);
+  }
+}
+
 void Engine::handle_join(Process& process, const Record& record,
                          std::span<const std::byte> payload) {
   PHANTORA_EXPECTS(record.a <= max_ranks && record.b < record.a, "a rank of its communicator");
   std::vector<std::byte> id{payload.begin(), payload.end()};
+  if (const Process* maker = maker_of(id); maker != nullptr && maker->ended) {
+    hold(process, record.thread, {.clock_ps = record.clock_ps, .value = channel::no_communicator});
+    return;
+  }
   Join& join = joins_[id];
   join.ranks = static_cast<int>(record.a);
   const NodeId node =

@@ -198,6 +198,8 @@ class Engine {
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
+  const Process* maker_of(std::span<const std::byte> unique_id) const;
+  void leave_joins(const Process& ended);
   void handle_join(Process& process, const channel::Record& record,
                    std::span<const std::byte> payload);
   void handle_split(Process& process, const channel::Record& record);

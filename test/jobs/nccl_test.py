@@ -5,6 +5,26 @@ from job import JobTest, main, printed
 
 
 class Communicators(JobTest):
+    def test_unique_id_of_a_process_that_has_ended(self):
+        """torchrun's static rendezvous keeps its store when it restarts workers: one that comes before
+        the new rank 0 reads the old one's id, and must fail so that it is restarted again."""
+        job = self.run_python("""
+            import ctypes, os, time, gpu
+            from gpu import nccl
+            gpu.set_device()
+            if gpu.rank == 0:
+                unique = gpu.UniqueId()
+                nccl.ncclGetUniqueId(ctypes.byref(unique))
+                open("id.part", "wb").write(bytes(unique))
+                os.rename("id.part", "id")
+            else:
+                while not os.path.exists("id"): time.sleep(1e-3)
+                unique = gpu.UniqueId.from_buffer_copy(open("id", "rb").read())
+                comm = ctypes.c_void_p()
+                print("status", nccl.ncclCommInitRank(ctypes.byref(comm), 2, unique, 1))
+            """, cluster="h200:1x2")
+        self.assertEqual(printed(job), ["status 2"])  # ncclSystemError
+
     def test_shrink_and_grow(self):
         job = self.run_python("""
             import ctypes, gpu
