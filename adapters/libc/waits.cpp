@@ -35,6 +35,8 @@ constinit Real<int (*)(sem_t*, const timespec*)> real_sem_timedwait{"sem_timedwa
 constinit Real<int (*)(sem_t*, clockid_t, const timespec*)> real_sem_clockwait{"sem_clockwait"};
 constinit Real<int (*)(sem_t*)> real_sem_post{"sem_post"};
 constinit Real<int (*)(pthread_t, void**)> real_join{"pthread_join"};
+constinit Real<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)> real_create{
+    "pthread_create"};
 constinit Real<long (*)(long, ...)> real_syscall{"syscall"};
 
 constexpr std::int64_t no_timeout = phantora::channel::no_time;
@@ -57,6 +59,7 @@ int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait)
   const int result = wait();
   const int saved = errno;
   rank::wait_ends(deadline != nullptr && timed_out(result) ? deadline->virtual_ps() : no_timeout);
+  if (result == 0 && object != nullptr) rank::begins_as_woken(object);
   errno = saved;
   return result;
 }
@@ -124,9 +127,34 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   return result == ETIMEDOUT ? 0 : result;
 }
 
+/// What a new thread runs, and from when on.
+struct Start {
+  void* (*routine)(void*);
+  void* argument;
+  phantora::Time at;
+};
+
+void* start(void* given) {
+  const Start start = *static_cast<const Start*>(given);
+  delete static_cast<const Start*>(given);
+  rank::begins_at(start.at);
+  return start.routine(start.argument);
+}
+
 }  // namespace
 
 extern "C" {
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)(void*),
+                   void* argument) {
+  if (!rank::in_virtual_time() || !rank::this_thread().issues) {
+    return real_create(thread, attributes, routine, argument);
+  }
+  auto* const given = new Start{routine, argument, rank::virtual_now()};
+  const int result = real_create(thread, attributes, start, given);
+  if (result != 0) delete given;
+  return result;
+}
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   if (!rank::in_virtual_time()) return real_cond_wait(condition, mutex);
@@ -191,10 +219,7 @@ int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
 }
 
 int sem_post(sem_t* semaphore) {
-  if (rank::in_virtual_time()) {
-    rank::leaves_time(semaphore);
-    rank::wakes(semaphore);
-  }
+  if (rank::in_virtual_time()) rank::wakes(semaphore);
   return real_sem_post(semaphore);
 }
 

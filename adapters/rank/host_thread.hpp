@@ -27,11 +27,14 @@ struct HostThread {
   /// Of a thread without a part in time: the instant of what it saw last (a message, a completion
   /// that it asked about, the host function that it runs). Whom it wakes goes on no earlier.
   std::int64_t carried_ps = 0;
+  /// Of a thread that has issued no work yet: the clock of who started it or woke it last.
+  std::optional<std::int64_t> begins_ps{};
   bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
   std::array<std::int64_t, 2> read_once_ps{};
   std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
-  int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call
+  int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call,
+                     ///< wait or message
 };
 
 /// Whether this process lives in virtual time (rank/standing.hpp).
@@ -96,7 +99,13 @@ void wait_timed_out(Time deadline) noexcept;
 /// A look without waiting found nothing. Costs a microsecond at least, so that loops until a
 /// deadline end (multiprocessing's wait() goes on until the clock has passed its start).
 void looked_in_vain() noexcept;
-/// The calling thread is about to wake sleepers on `object`: they go on no earlier than it.
+/// The calling thread has just been started, at `instant` of who did so.
+void begins_at(Time instant) noexcept;
+/// The calling thread was woken on `object`: if it has issued no work yet, that begins no earlier
+/// than who woke it.
+void begins_as_woken(const void* object) noexcept;
+/// The calling thread is about to wake sleepers on `object`: they go on no earlier than it. The
+/// time is left there too, as by leaves_time().
 void wakes(const void* object) noexcept;
 /// The calling thread leaves its time at `object` (a semaphore, a thread that ends), for whoever
 /// comes there without having to sleep.
