@@ -201,8 +201,10 @@ PYTORCH = [
     Program("pytorch/torchrun-c10d", "{bin}/torchrun --nnodes 2 --nproc-per-node 2 "
             "--rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id 1 {here}/pytorch/ddp.py",
             "h200:2x2"),
-    Program("pytorch/torchrun-restart", "{bin}/torchrun --nnodes 1 --nproc-per-node 2 "
-            "--max-restarts 2 {here}/pytorch/elastic.py", step="",
+    # Without that variable torchrun keeps its store over restarts: a worker that comes before the new
+    # rank 0 reads the unique id of the old one there, fails as on a real machine, and is restarted again.
+    Program("pytorch/torchrun-restart", "env TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 {bin}/torchrun "
+            "--standalone --nproc-per-node 2 --max-restarts 2 {here}/pytorch/elastic.py", step="",
             expect=(r"attempt 0: sum 2", r"attempt 1: sum 2", r"training completed")),
     Program("pytorch/mpirun", "mpirun --allow-run-as-root --oversubscribe -n 2 "
             "{python} {here}/pytorch/mpi.py", needs="mpirun"),

@@ -80,14 +80,11 @@ def rows_so_far():
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
-def run(program, patience=1.0):
-    folder = folder_of(program)
+def execute(program, folder, patience=1.0, options=(), prefix=()):
+    """Runs the program in `folder`, with more options of `phantora run` and a command before it such as
+    nice; returns the exit status, or "hang", and the seconds of wall time."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    report = folder / "report.json"
-    missing = program.needs and not shutil.which(program.needs)
-    if missing:
-        return Outcome(program, f"no {program.needs}", 0, "", {}, [])
     command = program.command.format(python=VENV / "bin/python", bin=VENV / "bin", here=HERE,
                                      run=folder)
     mark = f"PHANTORA_FRAMEWORKS={os.getpid()}-{time.monotonic_ns()}"
@@ -98,8 +95,8 @@ def run(program, patience=1.0):
     began = time.monotonic()
     with open(folder / "output.txt", "w+b") as output:
         process = subprocess.Popen(
-            [PHANTORA, "run", "--cluster", program.cluster, "--report", report,
-             *shlex.split(program.options), "--", *shlex.split(command)],
+            [*prefix, PHANTORA, "run", "--cluster", program.cluster, "--report", folder / "report.json",
+             *options, *shlex.split(program.options), "--", *shlex.split(command)],
             cwd=BUILD, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True)
         try:
@@ -115,8 +112,16 @@ def run(program, patience=1.0):
             for pid in processes_of(mark.encode()):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
-    seconds = time.monotonic() - began
+    return status, time.monotonic() - began
+
+
+def run(program, patience=1.0):
+    if program.needs and not shutil.which(program.needs):
+        return Outcome(program, f"no {program.needs}", 0, "", {}, [])
+    folder = folder_of(program)
+    status, seconds = execute(program, folder, patience)
     text = (folder / "output.txt").read_text(errors="replace")
+    report = folder / "report.json"
     contents = json.loads(report.read_text()) if report.exists() else {}
     return Outcome(program, status, seconds, text, contents,
                    judge(program, status, text, contents))
