@@ -1,3 +1,4 @@
+#include <phantora/error.hpp>
 #include <phantora/units.hpp>
 
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@ TEST(Units, TransferTimeRoundsUpToWholePicoseconds) {
 }
 
 TEST(Units, DurationsOutOfRangeAreRefused) {
-  EXPECT_THROW(transfer_time(1_B, Bandwidth{0.0}), std::overflow_error);
-  EXPECT_THROW(duration_from_seconds(-1.0), std::overflow_error);
+  EXPECT_THROW(transfer_time(1_B, Bandwidth{0.0}), ArgumentError);
+  EXPECT_THROW(duration_from_seconds(-1.0), ArgumentError);
 }
 
 }  // namespace

@@ -387,6 +387,8 @@ void Engine::drain(Process& process) {
     if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = process.heard;
     try {
       handle(process, record, payload);
+    } catch (const ArgumentError& broken) {
+      throw_overwritten(process, broken.what());
     } catch (const std::logic_error& broken) {
       throw_overwritten(process, broken.what());
     }

@@ -48,7 +48,7 @@ struct Cluster {
   RoutingOptions routing{};
   std::vector<Failure> failures{};
 
-  /// The host of a GPU. @throws std::logic_error if the node is none of our GPUs.
+  /// The host of a GPU. @throws ArgumentError if the node is none of our GPUs.
   [[nodiscard]] const Host& host_of(NodeId gpu) const;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
-/// What the library throws. Input errors derive from Error; broken preconditions are logic_errors.
+/// What the library throws: an Error, whatever the caller did.
 namespace phantora {
 
 class Error : public std::runtime_error {
@@ -37,18 +37,27 @@ class CommitError : public Error {
   using Error::Error;
 };
 
+/// An argument that its function does not take; the message says what it does take, and then where
+/// that was checked.
+class ArgumentError : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace detail {
+// No std::source_location: clang has it from version 16 on only.
 [[noreturn]] inline void precondition_failed(const char* condition, const std::string& message,
-                                             std::source_location where) {
-  throw std::logic_error{std::string{where.file_name()} + ":" + std::to_string(where.line()) +
-                         ": expected " + condition + ": " + message};
+                                             std::string_view file, int line) {
+  // The path is of the machine that built the library, and says nothing to whoever uses it.
+  file.remove_prefix(file.rfind('/') + 1);
+  throw ArgumentError{message + " (" + std::string{file} + ":" + std::to_string(line) +
+                      ": expected " + condition + ")"};
 }
 }  // namespace detail
 
 }  // namespace phantora
 
-/// Checks a precondition; throws std::logic_error naming the place.
-#define PHANTORA_EXPECTS(condition, message)                                  \
-  ((condition) ? void(0)                                                      \
-               : ::phantora::detail::precondition_failed(#condition, message, \
-                                                         std::source_location::current()))
+/// Checks a precondition; throws ArgumentError with the message and the place.
+#define PHANTORA_EXPECTS(condition, message) \
+  ((condition) ? void(0)                     \
+               : ::phantora::detail::precondition_failed(#condition, message, __FILE__, __LINE__))

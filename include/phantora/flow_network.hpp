@@ -110,7 +110,7 @@ class FlowNetwork {
   ///
   /// @throws RouteError  if no path joins src to dst.
   /// @throws CommitError if spec.start lies before the last commit().
-  /// @throws std::logic_error if a member of the spec is out of its range.
+  /// @throws ArgumentError if a member of the spec is out of its range.
   FlowId start(FlowSpec spec);
 
   /// Ends a flow at an instant, where it has no completion unless it has ended before.

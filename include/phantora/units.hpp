@@ -82,7 +82,7 @@ class FlopRate {
 };
 
 /// The duration of `seconds`, rounded up to a whole picosecond.
-/// @throws std::overflow_error if it is not finite, negative or beyond the range of Duration.
+/// @throws ArgumentError if it is not finite, negative or beyond the range of Duration.
 Duration duration_from_seconds(double seconds);
 
 /// Seconds as a double, for printing and for rates.
