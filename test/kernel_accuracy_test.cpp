@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ struct Bound {
 
 void expect_within(Holdout holdout, const std::map<std::string, Bound>& bounds) {
   const GpuModel gpu = gpu_model("h200");
-  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  const std::vector<Measurement>& rows = builtin_measurements();
   const auto errors = errors_by(&Prediction::family, cross_validate(rows, gpu, holdout));
   for (const auto& [family, bound] : bounds) {
     ASSERT_TRUE(errors.contains(family)) << family;
@@ -52,7 +53,7 @@ TEST(KernelAccuracy, HeldOutNeighbourhoods) {
 
 TEST(KernelAccuracy, TheErrorEstimateIsHonest) {
   const GpuModel gpu = gpu_model("h200");
-  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  const std::vector<Measurement>& rows = builtin_measurements();
   const auto predictions = cross_validate(rows, gpu, Holdout::random);
   double within = 0;
   for (const Prediction& p : predictions) {

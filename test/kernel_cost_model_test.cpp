@@ -278,7 +278,7 @@ TEST(FittedModel, AnotherGpuTakesTheInefficiencyAndItsOwnRoofline) {
 }
 
 TEST(BuiltinCostModel, ReturnsEveryMeasuredTimeExactlyWhereTheSizeIsKnown) {
-  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  const std::vector<Measurement>& rows = builtin_measurements();
   const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
   ASSERT_GT(rows.size(), 5000U);
   for (const Measurement& row : rows) {

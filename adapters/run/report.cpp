@@ -1,6 +1,7 @@
 #include "run/report.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/version.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -245,7 +246,7 @@ void Report::write(const std::string& path) const {
   using Json = nlohmann::ordered_json;
   const auto seconds = [](Duration d) { return to_seconds(d); };
   Json json;
-  json["phantora"] = "0.1.0";
+  json["phantora"] = PHANTORA_VERSION_STRING;
   json["cluster"] = facts_.cluster;
   json["gpu"] = model_.name;
   json["command"] = facts_.command;

@@ -12,6 +12,7 @@
 #include <exception>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -66,7 +67,7 @@ void replay(const std::filesystem::path& path, const KernelCostModel& model, boo
 
 int main(int argc, char** argv) try {
   const GpuModel gpu = gpu_model("h200");
-  const auto rows = read_measurements(data_directory() / "h200.tsv");
+  const std::vector<Measurement>& rows = builtin_measurements();
   std::vector<Prediction> bound;
   const Roofline roofline{gpu};
   for (const Measurement& row : rows) {

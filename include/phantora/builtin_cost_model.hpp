@@ -2,15 +2,16 @@
 
 #include <phantora/gpu_model.hpp>
 #include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernel_data.hpp>
 
-#include <filesystem>
+#include <vector>
 
 namespace phantora {
 
-/// Where the kernel data lies: $PHANTORA_DATA if set, else the source tree that the library was
-/// built from, else share/phantora beside the running program or where the library was installed.
-/// @throws ConfigError naming the places that were tried.
-std::filesystem::path data_directory();
+/// The measurements behind builtin_cost_model(): a part of the library, unless $PHANTORA_DATA names
+/// a folder with another h200.tsv. Read once per process, by the first call.
+/// @throws ConfigError if that file cannot be read.
+const std::vector<Measurement>& builtin_measurements();
 
 /// Time between the end of a kernel and the start of the next on the same stream, when the host is
 /// ahead: mean of the 1,639 such gaps in a trace of two GPT-2 steps on an H200 (0.9 us at least,
@@ -23,7 +24,10 @@ inline constexpr Duration launch_gap{1'400'000};
 /// H200's inefficiencies on their own roofline; the source of those estimates is
 /// CostSource::roofline. Every query is answered, and never with zero.
 ///
-/// @throws ConfigError if the data cannot be found or read.
+/// Made once per process for each GPU as gpu_model() describes it, and then copied, which costs
+/// nothing; made anew for a GPU that was changed. Thread-safe.
+///
+/// @throws ConfigError as builtin_measurements().
 KernelCostModel builtin_cost_model(const GpuModel& gpu);
 
 }  // namespace phantora

@@ -29,6 +29,8 @@ struct GpuModel {
   FlopRate tf32{};
   FlopRate fp32{};  ///< outside the tensor cores
   FlopRate fp64{};  ///< tensor cores where they have it
+
+  bool operator==(const GpuModel&) const = default;
 };
 
 /// The GPU that `key` names.
