@@ -2,6 +2,7 @@
 #include "journal.hpp"
 #include "link_history.hpp"
 #include "max_min.hpp"
+#include "observer_list.hpp"
 #include "room.hpp"
 #include "trail.hpp"
 
@@ -12,7 +13,6 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <exception>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -277,7 +277,6 @@ class FlowNetwork::Impl {
       : view_{std::move(network)},
         solver_{view_.capacities()},
         groups_(view_.link_count()),
-        observers_{std::make_shared<std::vector<FlowObserver*>>()},
         marks_(view_.link_count()),
         followed_of_(view_.link_count()),
         stray_on_(view_.link_count()),
@@ -292,8 +291,9 @@ class FlowNetwork::Impl {
     PHANTORA_EXPECTS(spec.shares > 0 && std::isfinite(spec.shares), "shares are positive");
     PHANTORA_EXPECTS(spec.rate_cap > Bandwidth{0.0}, "a rate cap is positive");
     PHANTORA_EXPECTS(spec.latency >= Duration{0}, "a latency is not negative");
-    PHANTORA_EXPECTS(spec.start >= Time{}, "time starts at 0");
-    check_committed(spec.start);
+    const Time start = spec.start.value_or(now());
+    PHANTORA_EXPECTS(start >= Time{}, "time starts at 0");
+    check_committed(start);
     Duration latency = spec.latency;
     const bool routed = spec.links.empty();
     if (routed) {
@@ -330,7 +330,7 @@ class FlowNetwork::Impl {
     else if (spec.router && view_.router())
       end_points_.insert_or_assign(
           slot, EndPoints{spec.src, spec.dst, spec.key, spec.latency, std::move(spec.router)});
-    tell({.at = to_ps(spec.start), .order = id, .id = id, .kind = Kind::start});
+    tell({.at = to_ps(start), .order = id, .id = id, .kind = Kind::start});
     return FlowId{id};
   }
 
@@ -350,14 +350,13 @@ class FlowNetwork::Impl {
 
   [[nodiscard]] Time now() const noexcept { return to_time(now_); }
 
-  [[nodiscard]] Time next_event() noexcept {
+  [[nodiscard]] Time next_event() {
     catch_up();
     const Ps next = next_instant();
     return next == none ? never : to_time(next);
   }
 
   void advance(Time until) {
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     run(until == never ? none - 1 : std::max(now_, to_ps(until)));
     now_ = std::max(now_, until == never ? last_instant_ : to_ps(until));
   }
@@ -437,7 +436,7 @@ class FlowNetwork::Impl {
     const auto old = [&](const auto& it) { return it.at < committed_; };
     applied_.drop_while(old);
     routes_.drop_while(old);
-    for (FlowObserver* it : *observers_) it->on_commit(gvt);
+    observers_.for_each([&](FlowObserver* observer) { observer->on_commit(gvt); });
   }
 
   void forget(std::uint64_t id) {
@@ -458,11 +457,7 @@ class FlowNetwork::Impl {
   }
 
   [[nodiscard]] Subscription subscribe(FlowObserver& observer) {
-    observers_->push_back(&observer);
-    return Subscription{
-        std::shared_ptr<void>{nullptr, [list = std::weak_ptr{observers_}, it = &observer](void*) {
-                                if (const auto alive = list.lock()) std::erase(*alive, it);
-                              }}};
+    return observers_.subscribe(observer);
   }
 
   [[nodiscard]] const FlowStatistics& statistics() const noexcept { return statistics_; }
@@ -535,20 +530,15 @@ class FlowNetwork::Impl {
   }
 
   /// Makes the present consistent with changes told about the past.
-  void catch_up() noexcept {
-    if (pending_.empty() || pending_.front().at >= now_) return;
-    try {
-      run(now_);
-    } catch (...) {  // from an observer: next_event() cannot throw, the next advance_to() does
-      error_ = std::current_exception();
-    }
+  void catch_up() {
+    if (!pending_.empty() && pending_.front().at < now_) run(now_);
   }
 
   void run(Ps until) {
     if (!pending_.empty() && pending_.front().at <= std::min(until, last_instant_)) {
       ++statistics_.rollbacks;
       const bool by_difference = !undo_for_late_ && last_other_ < pending_.front().at;
-      if (!observers_->empty() || !selective_ || !by_difference) undo_from(pending_.front().at);
+      if (!observers_.empty() || !selective_ || !by_difference) undo_from(pending_.front().at);
     }
     for (;;) {
       const Ps next = next_instant();
@@ -585,9 +575,17 @@ class FlowNetwork::Impl {
     }
     find_ends(at);
     for (const std::uint32_t link : solver_.touched_links()) note_state(link, at);
-    if (!observers_->empty()) report(at);
-    solver_.settle();
-    last_instant_ = std::max(last_instant_, at);
+    const auto settle = [&] {
+      solver_.settle();
+      last_instant_ = std::max(last_instant_, at);
+    };
+    try {
+      if (!observers_.empty()) report(at);
+    } catch (...) {
+      settle();
+      throw;
+    }
+    settle();
   }
 
   /// Finds the flows that have moved all at an instant, before anything else happens at it.
@@ -626,8 +624,9 @@ class FlowNetwork::Impl {
       if (solver_.key(link) != solver_.key_before(link)) shift(link, at);
     for (const MaxMin::Move& move : solver_.moves()) {
       const std::uint32_t to = solver_.bottleneck(move.flow);
+      // Of those that stay, only where their own caps hold them may rates change on their own.
+      if (to != move.from || to == MaxMin::own_cap) count_rate_change(move, to);
       if (to != move.from) {
-        count_rate_change(move, to);
         if (to != MaxMin::none) join_group(move.flow, to, at);
       } else if (to == MaxMin::own_cap && !in_step(move.flow)) {
         find_cap_end(move.flow);
@@ -1446,7 +1445,7 @@ class FlowNetwork::Impl {
     last_instant_ = at - 1;
     last_other_ = std::min(last_other_, last_instant_);
     undo_for_late_ = false;
-    for (FlowObserver* it : *observers_) it->on_rollback(to_time(first));
+    observers_.for_each([&](FlowObserver* observer) { observer->on_rollback(to_time(first)); });
   }
 
   /// Makes a flow what it was before an instant. @return when it became something else.
@@ -1548,17 +1547,21 @@ class FlowNetwork::Impl {
   void report(Ps at) {
     const Time time = to_time(at);
     gather_changes();
-    for (FlowObserver* it : *observers_) {
+    // An observer is null once it has ended its subscription.
+    observers_.for_each([&](FlowObserver* const& observer) {
       for (const Told& told : told_) {
         const FlowId id{identities_[told.slot].id};
-        if (told.starts) it->on_flow_start(id, time);
-        if (told.rate_changes) it->on_rate_change(id, time, Bandwidth{solver_.rate(told.slot)});
-        if (progress_[told.slot].state() == State::finished)
-          it->on_flow_finish(id, time + identities_[told.slot].latency);
+        if (observer && told.starts) observer->on_flow_start(id, time);
+        if (observer && told.rate_changes)
+          observer->on_rate_change(id, time, Bandwidth{solver_.rate(told.slot)});
+        if (observer && progress_[told.slot].state() == State::finished)
+          observer->on_flow_finish(id, time + identities_[told.slot].latency);
       }
-      for (const std::uint32_t link : solver_.touched_links())
-        it->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
-    }
+      for (const std::uint32_t link : solver_.touched_links()) {
+        if (!observer) return;
+        observer->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
+      }
+    });
   }
 
   NetworkView view_;
@@ -1580,7 +1583,7 @@ class FlowNetwork::Impl {
   Journal<Shifted> shifts_;
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
-  std::shared_ptr<std::vector<FlowObserver*>> observers_;
+  ObserverList<FlowObserver> observers_;
   std::vector<LinkHistory> histories_;
   bool selective_ = true;
 
@@ -1618,7 +1621,6 @@ class FlowNetwork::Impl {
   Ps last_other_ = -1;          ///< the last instant with another input than starts
   bool links_changed_ = false;  ///< whether a link went down or came up at the present instant
   bool undo_for_late_ = false;  ///< an input is pending that cannot be replayed by difference
-  std::exception_ptr error_;
   FlowStatistics statistics_;
 };
 
@@ -1638,7 +1640,7 @@ void FlowNetwork::set_capacity(LinkId link, Time at, Bandwidth capacity) {
   impl_->change(Kind::capacity, at, link.value, capacity.bytes_per_second());
 }
 Time FlowNetwork::now() const noexcept { return impl_->now(); }
-Time FlowNetwork::next_event() const noexcept { return impl_->next_event(); }
+Time FlowNetwork::next_event() const { return impl_->next_event(); }
 void FlowNetwork::advance_to(Time until) { impl_->advance(until); }
 std::optional<Time> FlowNetwork::completion(FlowId flow) const {
   return impl_->completion(flow.value);

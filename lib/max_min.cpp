@@ -399,6 +399,7 @@ void MaxMin::set_cap(Slot slot, double cap) {
   }
   // As if it came anew: its level may go either way.
   note_move(slot);
+  caps_before_.try_emplace(slot, terms(slot).cap);
   leave_links(slot, Then::evaluate);
   own_terms(slot).cap = cap;
   join_links(slot, Then::evaluate);
@@ -767,6 +768,7 @@ void MaxMin::settle() {
   touched_count_ = 0;
   moves_.clear();
   shifts_.clear();
+  if (!caps_before_.empty()) caps_before_.clear();
   depth_limit_ = first_depth_limit;
   guessed_ = false;
 }

@@ -147,9 +147,19 @@ class MaxMin {
     if (bottleneck == none) return 0;
     return rate_at(terms(flow), bottleneck == own_cap ? cap_key(terms(flow)) : key);
   }
-  /// Its rate before, if this was its bottleneck.
+  /// Its rate at the last settle(), if this was its bottleneck.
   [[nodiscard]] double rate_before(Slot flow, std::uint32_t bottleneck) const noexcept {
-    return rate_at(flow, bottleneck, bottleneck < own_cap ? key_before(bottleneck) : FillingKey{});
+    if (bottleneck == none) return 0;
+    const double cap_then = cap_before(flow);
+    if (bottleneck == own_cap) return cap_then;
+    const FillingKey key = key_before(bottleneck);
+    return key.filling() ? 0 : std::min(cap_then, key.level * terms(flow).shares);
+  }
+  /// The cap of a flow at the last settle(), or at restore_cap().
+  [[nodiscard]] double cap_before(Slot flow) const noexcept {
+    if (caps_before_.empty()) return terms(flow).cap;
+    const auto found = caps_before_.find(flow);
+    return found == caps_before_.end() ? terms(flow).cap : found->second;
   }
   /// Whether moves() names the flow.
   [[nodiscard]] bool moved(Slot flow) const noexcept { return flow_at(flow).changed; }
@@ -401,6 +411,8 @@ class MaxMin {
   std::size_t touched_count_ = 0;
   static constexpr std::uint64_t first_depth_limit = 16;
   std::uint64_t depth_limit_ = first_depth_limit;
+  /// Of the flows whose caps have changed since the last settle().
+  std::unordered_map<Slot, double> caps_before_{};
   bool guessed_ = false;  ///< a group may have flows whose caps lie below its key
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Candidate> candidates_;

@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -354,7 +355,7 @@ std::vector<long double> reference_completions(const Instance& it) {
         active.push_back(&it.flows[f]);
         index.push_back(f);
       } else if (!started[f]) {
-        next = std::min<long double>(next, to_seconds(it.flows[f].start.time_since_epoch()));
+        next = std::min<long double>(next, to_seconds(it.flows[f].start->time_since_epoch()));
       }
     }
     const auto rates = reference_rates(it.capacities, active);
@@ -367,7 +368,7 @@ std::vector<long double> reference_completions(const Instance& it) {
     }
     t = next;
     for (std::size_t f = 0; f < n; ++f)
-      if (!started[f] && to_seconds(it.flows[f].start.time_since_epoch()) <= t + 1e-16L)
+      if (!started[f] && to_seconds(it.flows[f].start->time_since_epoch()) <= t + 1e-16L)
         started[f] = true;
   }
 }
@@ -539,7 +540,7 @@ TEST(FlowNetworkProperty, StragglersOnATreeDoNotMatter) {
     std::vector<std::pair<Time, std::size_t>> told;
     for (std::size_t f = 0; f < it.flows.size(); ++f) {
       const auto late = static_cast<std::uint32_t>(lateness.count());
-      told.emplace_back(it.flows[f].start + Duration{below(late)}, f);
+      told.emplace_back(*it.flows[f].start + Duration{below(late)}, f);
     }
     std::sort(told.begin(), told.end());
     FlowNetwork net = network(it.capacities);
@@ -585,7 +586,7 @@ TEST(FlowNetworkProperty, RatesDependOnNothingButTheFlowsPresent) {
       FlowNetwork fresh = network(it.capacities);
       std::vector<std::pair<FlowId, FlowId>> present;
       for (std::size_t f = 0; f < ids.size(); ++f) {
-        if (it.flows[f].start > at || net.completion(ids[f])) continue;
+        if (*it.flows[f].start > at || net.completion(ids[f])) continue;
         FlowSpec flow = it.flows[f];
         flow.start = Time{};
         present.emplace_back(ids[f], fresh.start(std::move(flow)));
@@ -611,7 +612,7 @@ std::vector<Change> random_changes(const Instance& it, std::uint64_t seed) {
   std::mt19937_64 random{seed ^ 0xABCDEF};
   std::vector<Change> changes;
   for (std::size_t f = 0; f < it.flows.size(); ++f)
-    changes.push_back({Change::start, it.flows[f].start, f, 0});
+    changes.push_back({Change::start, *it.flows[f].start, f, 0});
   // Distinct instants for changes of one thing: at equal ones the order of telling decides. Few,
   // so that one lies where no other does since, or many.
   const std::int64_t count = seed % 2 == 0 ? 20 : 1 + static_cast<std::int64_t>(seed / 2 % 3);
@@ -685,13 +686,13 @@ std::vector<std::pair<Time, Change>> told_late(const Instance& it, Duration late
   };
   std::vector<std::pair<Time, Change>> told;
   for (std::size_t f = 0; f < it.flows.size(); ++f) {
-    const Time start = it.flows[f].start;
+    const Time start = *it.flows[f].start;
     told.push_back({start + below(lateness.count()), {Change::start, start, f, 0}});
   }
   const std::size_t others = random() % 3 == 0 ? random() % 12 : 0;
   for (std::size_t i = 0; i < others; ++i) {
     const std::size_t f = random() % it.flows.size();
-    const Time at = it.flows[f].start + below(20'000'000) * 100 + Duration{std::int64_t(i)};
+    const Time at = *it.flows[f].start + below(20'000'000) * 100 + Duration{std::int64_t(i)};
     const Time after = std::max(at, told[f].first);
     Change change{Change::cancel, at, f, 0};
     if (random() % 3 == 0) {
@@ -1047,6 +1048,97 @@ TEST(FlowNetwork, ObserversSeeEveryChangeUntilTheyUnsubscribe) {
   for (const auto& [at, load] : seen.loads) EXPECT_NEAR(load.bytes_per_second(), 1e9, 1);
 }
 
+TEST(FlowNetwork, AFlowThatNamesNoStartStartsNow) {
+  FlowNetwork net = network({1e9});
+  net.advance_to(Time{1ms});
+  const FlowId flow = net.start({.size = 1_MB, .links = on({0})});
+  const FlowId late = net.start({.size = 1_MB, .start = Time{}, .links = on({0})});
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(late), Time{1ms});
+  EXPECT_EQ(net.completion(flow), Time{2ms});
+}
+
+TEST(FlowNetwork, ObserversHearOfARateThatFollowsItsCap) {
+  // Held by its cap before and after; by the link before; by the link after.
+  struct Case {
+    Bandwidth first, then;
+    double rate;
+  };
+  for (const Case& it : {Case{2_GBps, 5_GBps, 5e9}, Case{5_GBps, 2_GBps, 2e9},
+                         Case{unlimited, 5_GBps, 5e9}, Case{5_GBps, unlimited, 10e9}}) {
+    FlowNetwork net = network({10e9});
+    Recorder seen;
+    const Subscription subscription = net.subscribe(seen);
+    const FlowId flow = net.start({.size = 1_GB, .rate_cap = it.first, .links = on({0})});
+    net.set_rate_cap(flow, Time{1ms}, it.then);
+    net.advance_to(Time{2ms});
+    ASSERT_EQ(seen.rates.size(), 2U) << it.rate;
+    EXPECT_EQ(seen.rates[1].at, Time{1ms});
+    EXPECT_EQ(seen.rates[1].rate, Bandwidth{it.rate});
+    EXPECT_EQ(net.rate(flow), Bandwidth{it.rate});
+    EXPECT_EQ(net.statistics().rate_changes, 2U) << it.rate;
+  }
+}
+
+/// Ends its own subscription, or another's, and begins one when the first flow starts.
+class Restless : public Recorder {
+ public:
+  void on_flow_start(FlowId flow, Time at) override {
+    Recorder::on_flow_start(flow, at);
+    ended = {};
+    if (net != nullptr) begun = net->subscribe(*other);
+    net = nullptr;
+  }
+  Subscription ended, begun;
+  FlowNetwork* net = nullptr;
+  Recorder* other = nullptr;
+};
+
+TEST(FlowNetwork, ObserversMayComeAndGoWhileTheyAreTold) {
+  FlowNetwork net = network({1e9});
+  Recorder before, after, added;
+  Restless first, second;
+  const Subscription s1 = net.subscribe(before);
+  first.ended = net.subscribe(first);  // its own
+  second.ended = net.subscribe(after);
+  const Subscription s2 = net.subscribe(second);
+  second.net = &net;
+  second.other = &added;
+  net.start({.size = 1_MB, .links = on({0})});
+  net.start({.size = 1_MB, .start = Time{500us}, .links = on({0})});
+  net.advance_to(never);
+  EXPECT_EQ(before.starts.size(), 2U);
+  EXPECT_EQ(before.finishes.size(), 2U);
+  EXPECT_EQ(first.starts.size(), 1U);
+  EXPECT_TRUE(first.rates.empty());  // it had gone before it was told
+  EXPECT_TRUE(first.finishes.empty());
+  EXPECT_EQ(after.starts.size(), 1U);  // told before the one that ended its subscription
+  EXPECT_TRUE(after.finishes.empty());
+  EXPECT_EQ(second.starts.size(), 2U);
+  EXPECT_EQ(added.starts, std::vector<Time>{Time{500us}});  // from the next instant on
+  EXPECT_EQ(added.finishes.size(), 2U);
+}
+
+/// Throws at the first start that it hears of.
+class Thrower : public FlowObserver {
+ public:
+  void on_flow_start(FlowId, Time) override {
+    if (std::exchange(throws, false)) throw Error{"enough"};
+  }
+  bool throws = true;
+};
+
+TEST(FlowNetwork, WhatAnObserverThrowsComesOutOfTheCallThatSimulated) {
+  FlowNetwork net = network({1e9});
+  Thrower thrower;
+  net.advance_to(Time{1ms});
+  const Subscription subscription = net.subscribe(thrower);
+  const FlowId flow = net.start({.size = 1_MB, .start = Time{}, .links = on({0})});
+  EXPECT_THROW((void)net.completion(flow), Error);  // it makes up for the start in the past
+  net.advance_to(never);
+  EXPECT_EQ(net.completion(flow), Time{1ms});
+}
+
 TEST(FlowNetwork, FlowsThatFollowTheirLinkLeaveNothingInTheHistory) {
   // A flow that comes to a link and stays on it gives all there another rate. What that leaves does
   // not depend on how many they are.
@@ -1167,7 +1259,7 @@ std::vector<Time> run_workload(std::string_view kind, std::uint32_t count, std::
   double makespan = 0, sum = 0;
   for (std::size_t f = 0; f < count; ++f) {
     makespan = std::max(makespan, to_seconds(times[f].time_since_epoch()));
-    sum += to_seconds(times[f] - specs[f].start);
+    sum += to_seconds(times[f] - *specs[f].start);
   }
   // Three independent codes agree on these to the nanosecond.
   EXPECT_NEAR(makespan * 1e6, golden.makespan_us, 2e-3);

@@ -2,6 +2,7 @@
 
 #include <phantora/ids.hpp>
 #include <phantora/network_view.hpp>
+#include <phantora/subscription.hpp>
 #include <phantora/units.hpp>
 
 #include <cstddef>
@@ -21,8 +22,8 @@ inline constexpr Bandwidth unlimited{std::numeric_limits<double>::infinity()};
 struct FlowSpec {
   NodeId src{};
   NodeId dst{};
-  Bytes size{};  ///< > 0, and at most 2^59 per share
-  Time start{};
+  Bytes size{};                 ///< > 0, and at most 2^59 per share
+  std::optional<Time> start{};  ///< nothing: now()
   /// Chooses among equal routes, and orders flows that are otherwise alike.
   std::uint64_t key = 0;
   /// Weight in the fair sharing: channels or queue pairs (> 0).
@@ -38,6 +39,9 @@ struct FlowSpec {
 };
 
 /// Watches a FlowNetwork. Traces and reports write only here.
+///
+/// While it is told, it may subscribe observers and end subscriptions, but not ask or change the
+/// network. What it throws comes out of the call that simulated: see FlowNetwork.
 class FlowObserver {
  public:
   FlowObserver() = default;
@@ -54,18 +58,6 @@ class FlowObserver {
   virtual void on_rollback(Time) {}
   /// Nothing before this instant changes any more.
   virtual void on_commit(Time) {}
-};
-
-/// Ends a subscription when destroyed. Outlived by neither the network nor the observer.
-class Subscription {
- public:
-  Subscription() = default;
-  Subscription(Subscription&&) noexcept = default;
-  Subscription& operator=(Subscription&&) noexcept = default;
-  explicit Subscription(std::shared_ptr<void> token) : token_{std::move(token)} {}
-
- private:
-  std::shared_ptr<void> token_;
 };
 
 /// A state to return to; valid for the network that made it, until a commit() beyond it.
@@ -94,6 +86,10 @@ struct FlowStatistics {
 /// the bit, on the order in which events at different or equal instants are told. Not thread-safe;
 /// distinct instances are independent.
 ///
+/// Changes told about the past take effect with the next call that advances the time, commits, or
+/// asks: next_event() and the questions below it then simulate up to now() again, which may take
+/// long, tells the observers, and throws what these throw. The instant at which one did is done.
+///
 /// @invariant On each link the sum of the load is at most the capacity (to rounding); each flow
 /// has its cap or a saturated link on which its rate per share is greatest.
 class FlowNetwork {
@@ -105,11 +101,10 @@ class FlowNetwork {
 
   /// Tells of a flow and returns its id. It takes effect when the time advances to its start.
   ///
-  /// A `spec.start` at or before now() changes the past: the effect is as if it had been told
-  /// before.
+  /// A `spec.start` before now() changes the past: the effect is as if it had been told before.
   ///
   /// @throws RouteError  if no path joins src to dst.
-  /// @throws CommitError if spec.start lies before the last commit().
+  /// @throws CommitError if the start lies before the last commit().
   /// @throws ArgumentError if a member of the spec is out of its range.
   FlowId start(FlowSpec spec);
 
@@ -126,7 +121,7 @@ class FlowNetwork {
   [[nodiscard]] Time now() const noexcept;
   /// The earliest instant after what has been simulated when something changes; `never` when idle.
   /// May equal now() after a start(now()).
-  [[nodiscard]] Time next_event() const noexcept;
+  [[nodiscard]] Time next_event() const;
   /// Runs all events with time <= until; now() becomes `until`, or the last event if `until` is
   /// `never`. Flows that are stalled then stay so.
   void advance_to(Time until);

@@ -60,7 +60,8 @@ class NetworkView {
         router_{std::move(router)} {}
 
   [[nodiscard]] std::size_t link_count() const noexcept { return capacities_->size(); }
-  [[nodiscard]] std::span<const Bandwidth> capacities() const noexcept { return *capacities_; }
+  [[nodiscard]] std::span<const Bandwidth> capacities() const& noexcept { return *capacities_; }
+  void capacities() const&& = delete;  // they go with the view
   /// Null when flows must name their links.
   [[nodiscard]] const Router* router() const noexcept { return router_.get(); }
 

@@ -21,6 +21,7 @@
 #include <phantora/roofline.hpp>
 #include <phantora/session.hpp>
 #include <phantora/steps.hpp>
+#include <phantora/subscription.hpp>
 #include <phantora/topologies.hpp>
 #include <phantora/topology.hpp>
 #include <phantora/topology_render.hpp>

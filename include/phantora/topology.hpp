@@ -55,7 +55,8 @@ struct RoutingOptions {
 /// Links are directed. Thread-safe.
 class Topology {
  public:
-  [[nodiscard]] const Graph& graph() const noexcept { return *graph_; }
+  [[nodiscard]] const Graph& graph() const& noexcept { return *graph_; }
+  void graph() const&& = delete;  // it goes with the topology
   [[nodiscard]] std::shared_ptr<const Graph> shared_graph() const noexcept { return graph_; }
   [[nodiscard]] std::size_t node_count() const noexcept;
   [[nodiscard]] std::size_t link_count() const noexcept;

@@ -16,9 +16,10 @@ int main() {
   const Cluster cluster = parse_cluster("h200:1x2");
   const GpuModel gpu = gpu_model("h200");
   const KernelCostModel costs = builtin_cost_model(gpu);
-  const KernelQuery gemm{.name = "gemm",
-                         .features = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
-                         .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"d_type", "bf16"}}};
+  const KernelQuery gemm{
+      .name = "gemm",
+      .features = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
+      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"d_type", "bf16"}}};
   const auto price = costs.estimate(gemm);
   assert(price && price->source != CostSource::roofline);
 
