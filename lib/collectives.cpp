@@ -320,8 +320,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
 
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root) const {
-    PHANTORA_EXPECTS(root >= 0 && root < size(), "the root is a rank");
-    PHANTORA_EXPECTS(total >= Bytes{0}, "a size is not negative");
+    expect_valid(total, root);
     if (is_exchange(op)) return exchange(op, total, root);
     if (size() == 1 || total == Bytes{0})
       return {.algorithm = Algorithm::ring, .latency = microseconds(ring_base_us[0])};
@@ -340,6 +339,11 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     std::vector<int> ranks;
     std::vector<std::pair<NodeId, int>> nics;  ///< distinct; with the rank that drives each
   };
+
+  void expect_valid(Bytes total, int root) const {
+    PHANTORA_EXPECTS(root >= 0 && root < size(), "the root is a rank");
+    PHANTORA_EXPECTS(total >= Bytes{0}, "a size is not negative");
+  }
 
   void place(const Cluster& cluster) {
     std::unordered_map<NodeId, int> seen;
@@ -861,6 +865,7 @@ Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channe
 
 /// A group runs in one kernel: what is chosen for each batch, at once over the same channels.
 CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group) const {
+  for (const GroupedCollective& call : group) expect_valid(call.total, call.root);
   std::vector<Batch> batches = this->batches(group);
   if (batches.empty()) return {};
   if (batches.size() == 1 && batches.front().parts.size() == 1)

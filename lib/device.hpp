@@ -37,6 +37,7 @@ struct StreamQueue {
   ProcessIndex process = 0;
   Device* device = nullptr;
   std::deque<StreamOp> ops{};
+  Time issued{};              ///< the latest of them, done or not
   Time end{};                 ///< of the last operation that completed
   bool after_kernel = false;  ///< that operation occupied the GPU: the next one has a gap
   enum class State : std::uint8_t {

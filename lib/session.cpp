@@ -1,4 +1,5 @@
 #include "device.hpp"
+#include "observer_list.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <queue>
 #include <unordered_map>
@@ -33,7 +35,7 @@ struct Part {
 /// A collective, or one message of a send/recv group, from the first rank that reaches it.
 struct Operation {
   std::uint64_t id = 0;
-  CommunicatorId communicator{};
+  std::size_t ranks = 0;  ///< of its communicator
   /// The same in every run, whichever rank's call arrives first: it chooses routes and breaks ties.
   std::uint64_t key = 0;
   std::string name;
@@ -43,7 +45,7 @@ struct Operation {
   Time last_reached{};
   std::uint64_t identity = 0;  ///< equal for equal work
   CollectivePlan plan{};
-  std::size_t grouped = 0;                    ///< of a collective: how many of one kernel
+  std::vector<GroupedCollective> group{};     ///< of a collective: those of one kernel
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
   bool started = false;
   std::size_t unfinished_flows = 0;
@@ -106,6 +108,30 @@ std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
   return key ^ (key >> 31);
+}
+
+/// Whether two ranks' calls can be the same operation.
+bool agree(const GroupedCollective& a, const GroupedCollective& b) {
+  const auto one_of = [&](std::initializer_list<CollectiveOp> ops) {
+    return std::find(ops.begin(), ops.end(), a.op) != ops.end();
+  };
+  const bool rooted = one_of(
+      {CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::gather, CollectiveOp::scatter});
+  const bool reduces =
+      one_of({CollectiveOp::all_reduce, CollectiveOp::reduce_scatter, CollectiveOp::reduce});
+  return a.op == b.op && a.total == b.total && (!rooted || a.root == b.root) &&
+         (!reduces || a.type == b.type);
+}
+
+std::string text_of(std::span<const GroupedCollective> group) {
+  std::string text;
+  for (const GroupedCollective& call : group) {
+    if (!text.empty()) text += ", ";
+    text += std::string{to_string(call.op)} + " of " + std::to_string(call.total.count()) +
+            " bytes (root " + std::to_string(call.root) + ", type " + std::to_string(call.type) +
+            ")";
+  }
+  return text;
 }
 
 /// What kernels of the group are called.
@@ -183,14 +209,28 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process) {
-    PHANTORA_EXPECTS(gpu < devices_.size(), "no such GPU");
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+    PHANTORA_EXPECTS(!streams_.contains(id), "stream " + std::to_string(id.value) + " exists");
     streams_.emplace(id, &devices_[gpu].add_stream(id, process));
   }
 
+  [[nodiscard]] Time last_issued(StreamId id) const { return stream(id).issued; }
+
+  void launch(StreamId id, Time issued, QueryIndex query) {
+    PHANTORA_EXPECTS(query < kernels_.size(), "no query " + std::to_string(query));
+    append(id, {StreamOp::Kind::kernel, issued, query});
+  }
+
   void append(StreamId id, StreamOp op) {
-    StreamQueue& queue = stream(id);
+    StreamQueue& queue = stream_at(id, op.issued);
+    queue.issued = op.issued;
     if (op.kind == StreamOp::Kind::marker) {
-      markers_[MarkerId{op.argument}].device = queue.device;
+      MarkerState& marker = markers_[MarkerId{op.argument}];
+      // Until now those that wait for it were taken to wait for another GPU.
+      if (marker.device == nullptr)
+        for (StreamQueue* waiting : marker.waiting)
+          if (waiting->device == queue.device) queue.device->add_foreign_wait(-1);
+      marker.device = queue.device;
     } else if (op.kind == StreamOp::Kind::wait) {
       ++markers_[MarkerId{op.argument}].waits;
     } else if (op.kind == StreamOp::Kind::host_function) {
@@ -209,48 +249,68 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   CommunicatorId add_communicator(std::vector<GpuIndex> gpus) {
     std::vector<NodeId> nodes;
-    for (const GpuIndex gpu : gpus) nodes.push_back(cluster_.gpus.at(gpu));
+    for (const GpuIndex gpu : gpus) {
+      PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+      nodes.push_back(cluster_.gpus[gpu]);
+    }
     const std::size_t ranks = gpus.size();
+    Communicator plans{cluster_, std::move(nodes), nccl_};
     std::uint64_t key = generations_[gpus]++;
     for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
-    communicators_.push_back({std::move(gpus),
-                              Communicator{cluster_, std::move(nodes), nccl_},
-                              key,
-                              std::vector<std::uint64_t>(ranks),
-                              {},
-                              {}});
-    return CommunicatorId{communicators_.size() - 1};
+    const CommunicatorId id{next_communicator_++};
+    communicators_.emplace(
+        id, CommunicatorState{
+                std::move(gpus), std::move(plans), key, std::vector<std::uint64_t>(ranks), {}, {}});
+    return id;
+  }
+
+  void drop_communicator(CommunicatorId id) {
+    (void)communicator_of(id);
+    communicators_.erase(id);
   }
 
   void collective(StreamId id, Time issued, CommunicatorId communicator, int rank,
                   std::span<const GroupedCollective> group, std::uint64_t tag) {
     PHANTORA_EXPECTS(!group.empty(), "a group has operations");
-    CommunicatorState& state = communicators_.at(communicator.value);
-    const std::uint64_t call = state.joined.at(static_cast<std::size_t>(rank))++;
-    auto [open, first] = state.open.try_emplace(call, 0);
-    if (first) {
-      Operation& operation = new_operation(communicator, name_of(group));
+    CommunicatorState& state = communicator_of(communicator);
+    expect_rank(state, rank, stream_at(id, issued));
+    const std::uint64_t call = state.joined[static_cast<std::size_t>(rank)];
+    auto open = state.open.find(call);
+    if (open == state.open.end()) {
+      CollectivePlan plan = state.communicator.plan(group);
+      Operation& operation = new_operation(state, name_of(group));
       operation.key = mixed(state.key, call);
       operation.expected = state.gpus.size();
-      operation.grouped = group.size();
+      operation.group.assign(group.begin(), group.end());
       operation.identity = state.key;
       for (const GroupedCollective& it : group)
         operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
                                     static_cast<std::uint64_t>(it.total.count()));
-      operation.plan = state.communicator.plan(group);
-      open->second = operation.id;
+      operation.plan = std::move(plan);
+      open = state.open.emplace(call, operation.id).first;
     }
     Operation& operation = operations_.at(open->second);
-    if (operation.grouped != group.size())
-      throw Error{"rank " + std::to_string(rank) + " groups " + std::to_string(group.size()) +
-                  " collectives where another rank groups " + std::to_string(operation.grouped)};
+    if (!std::equal(group.begin(), group.end(), operation.group.begin(), operation.group.end(),
+                    agree))
+      throw_disagreement(operation, call, rank, group);
+    ++state.joined[static_cast<std::size_t>(rank)];
     if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
     append_part(id, issued, operation, rank, tag);
   }
 
   void send_recv(StreamId id, Time issued, CommunicatorId communicator, int rank,
                  std::span<const SendRecv> group, std::uint64_t tag) {
-    CommunicatorState& state = communicators_.at(communicator.value);
+    CommunicatorState& state = communicator_of(communicator);
+    expect_rank(state, rank, stream_at(id, issued));
+    const int ranks = static_cast<int>(state.gpus.size());
+    for (const SendRecv& message : group) {
+      PHANTORA_EXPECTS(message.src_rank == rank || message.dst_rank == rank,
+                       "a rank's group has its own messages");
+      PHANTORA_EXPECTS(std::min(message.src_rank, message.dst_rank) >= 0 &&
+                           std::max(message.src_rank, message.dst_rank) < ranks,
+                       "messages go between ranks of the communicator");
+      PHANTORA_EXPECTS(message.size >= Bytes{0}, "a size is not negative");
+    }
     const std::uint64_t group_id = ++last_part_;
     Group& mine = groups_[group_id];
     mine.stream = &stream(id);
@@ -264,7 +324,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         auto& ours = sends ? channel.sends : channel.receives;
         std::uint64_t operation_id = 0;
         if (theirs.empty()) {
-          Operation& operation = new_operation(communicator, "send_recv");
+          Operation& operation = new_operation(state, "send_recv");
           operation.key =
               mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
                           static_cast<std::uint64_t>(message.dst_rank)),
@@ -373,26 +433,68 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     }
     return least;
   }
-  [[nodiscard]] const GpuUse& use(GpuIndex gpu) const { return devices_.at(gpu).use(); }
-  void subscribe(SessionObserver& observer) { observers_.push_back(&observer); }
+  [[nodiscard]] const GpuUse& use(GpuIndex gpu) const {
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+    return devices_[gpu].use();
+  }
+  [[nodiscard]] Subscription subscribe(SessionObserver& observer) {
+    return observers_.subscribe(observer);
+  }
   std::vector<std::uint64_t> finished_collectives() { return std::exchange(finished_tags_, {}); }
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
     return std::exchange(due_host_functions_, {});
   }
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
+  [[nodiscard]] std::vector<std::string> obstacles() const;
 
  private:
-  StreamQueue& stream(StreamId id) {
+  [[nodiscard]] StreamQueue& stream(StreamId id) const {
     const auto found = streams_.find(id);
-    PHANTORA_EXPECTS(found != streams_.end(), "unknown stream");
+    PHANTORA_EXPECTS(found != streams_.end(), "no stream " + std::to_string(id.value));
     return *found->second;
   }
+  /// A stream on which something is issued at an instant.
+  [[nodiscard]] StreamQueue& stream_at(StreamId id, Time issued) const {
+    StreamQueue& queue = stream(id);
+    PHANTORA_EXPECTS(issued >= queue.issued, "nothing is issued on stream " +
+                                                 std::to_string(id.value) +
+                                                 " before what was issued on it last");
+    return queue;
+  }
+  [[nodiscard]] CommunicatorState& communicator_of(CommunicatorId id) {
+    const auto found = communicators_.find(id);
+    PHANTORA_EXPECTS(found != communicators_.end(), "no communicator " + std::to_string(id.value));
+    return found->second;
+  }
+  static void expect_rank(const CommunicatorState& state, int rank, const StreamQueue& queue) {
+    PHANTORA_EXPECTS(rank >= 0 && static_cast<std::size_t>(rank) < state.gpus.size(),
+                     "no rank " + std::to_string(rank) + " in a communicator of " +
+                         std::to_string(state.gpus.size()));
+    const GpuIndex gpu = state.gpus[static_cast<std::size_t>(rank)];
+    PHANTORA_EXPECTS(queue.device->index() == gpu, "rank " + std::to_string(rank) + " is on GPU " +
+                                                       std::to_string(gpu) + ", stream " +
+                                                       std::to_string(queue.id.value) + " on GPU " +
+                                                       std::to_string(queue.device->index()));
+  }
 
-  Operation& new_operation(CommunicatorId communicator, std::string name) {
+  [[noreturn]] void throw_disagreement(const Operation& operation, std::uint64_t call, int rank,
+                                       std::span<const GroupedCollective> group) const {
+    const auto said = [](int who, std::span<const GroupedCollective> what) {
+      return "rank " + std::to_string(who) + " calls " + text_of(what);
+    };
+    const int other = parts_.at(operation.parts.front()).rank;
+    std::string first = said(other, operation.group), second = said(rank, group);
+    if (rank < other) std::swap(first, second);  // whichever was heard first
+    throw Error{"the ranks of a communicator of " + std::to_string(operation.ranks) +
+                " do not agree on its collective number " + std::to_string(call + 1) + ": " +
+                first + "; " + second};
+  }
+
+  Operation& new_operation(const CommunicatorState& communicator, std::string name) {
     const std::uint64_t id = ++last_operation_;
     Operation& operation = operations_[id];
     operation.id = id;
-    operation.communicator = communicator;
+    operation.ranks = communicator.gpus.size();
     operation.name = std::move(name);
     return operation;
   }
@@ -456,7 +558,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   void span(const Span& span) override {
-    for (SessionObserver* observer : observers_) observer->on_span(span);
+    observers_.for_each([&](SessionObserver* observer) { observer->on_span(span); });
   }
 
   void on_flow_finish(FlowId flow, Time completion) override {
@@ -546,10 +648,16 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       if (owner == flow_owner_.end()) continue;
       Operation& operation = operations_.at(owner->second);
       flow_owner_.erase(owner);
+      ended_flows_.emplace_back(flow, now);
       operation.finish = std::max(operation.finish, completion);
       if (--operation.unfinished_flows == 0) finishing_.emplace(operation.finish, operation.id);
     }
     network_.commit(now);
+    // Only what ended before that cannot be told once more.
+    while (!ended_flows_.empty() && ended_flows_.front().second < now) {
+      network_.forget(ended_flows_.front().first);
+      ended_flows_.pop_front();
+    }
   }
 
   void finish(std::uint64_t id, Time at) {
@@ -560,7 +668,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         const Part& done = parts_.at(part);
         done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
                                                  done.reached, at);
-        finished_tags_.push_back(done.tag);
+        if (done.tag != 0) finished_tags_.push_back(done.tag);
         parts_.erase(part);
       } else if (--group->second.unfinished == 0) {
         finish_group(part, at);
@@ -574,7 +682,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     const Group& group = groups_.at(id);
     group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
                                               group.reached, at);
-    finished_tags_.push_back(group.tag);
+    if (group.tag != 0) finished_tags_.push_back(group.tag);
     groups_.erase(id);
   }
 
@@ -671,7 +779,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::unordered_map<MarkerId, MarkerState> markers_{};
   std::unordered_map<std::uint64_t, StreamQueue*> host_functions_{};
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions_{};
-  std::deque<CommunicatorState> communicators_{};
+  std::unordered_map<CommunicatorId, CommunicatorState> communicators_{};
+  std::uint64_t next_communicator_ = 0;
   std::map<std::vector<GpuIndex>, std::uint64_t> generations_{};
   std::unordered_map<std::uint64_t, Operation> operations_{};
   std::unordered_map<std::uint64_t, Part> parts_{};
@@ -682,36 +791,51 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::set<std::pair<Time, std::uint64_t>> finishing_{};
   std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
+  std::deque<std::pair<FlowId, Time>> ended_flows_{};  ///< not forgotten yet, and since when
   std::vector<std::uint64_t> finished_tags_{};
   std::uint64_t queued_host_functions_ = 0;  ///< whose turn has not come
   std::vector<Request> requests_{};
   std::vector<Answer> forced_extra_{};
   std::vector<Time> bounds_{};
   Time simulated_to_{};
-  std::vector<SessionObserver*> observers_{};
+  ObserverList<SessionObserver> observers_{};
 };
 
-std::vector<std::string> Session::Impl::incomplete_collectives() const {
+std::vector<std::string> Session::Impl::obstacles() const {
   std::vector<std::string> lines;
   for (const std::uint64_t id : moving_) {
     const Operation& operation = operations_.at(id);
     for (const Operation::MovingFlow& flow : operation.flows) {
       const auto link = network_.bottleneck(flow.id);
       if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
-      lines.push_back(operation.name + " on a communicator of " +
-                      std::to_string(communicators_.at(operation.communicator.value).gpus.size()) +
+      lines.push_back(operation.name + " on a communicator of " + std::to_string(operation.ranks) +
                       " ranks: stalled, " + cluster_.topology.name(*link) +
                       " is down and no route avoids it");
       break;
     }
   }
+  std::map<std::pair<StreamId, MarkerId>, const StreamQueue*> waiting;
+  for (const auto& [marker, state] : markers_) {
+    if (state.device != nullptr) continue;
+    for (const StreamQueue* queue : state.waiting)
+      waiting.emplace(std::pair{queue->id, marker}, queue);
+  }
+  for (const auto& [ids, queue] : waiting) {
+    lines.push_back("stream " + std::to_string(ids.first.value) + " of GPU " +
+                    std::to_string(queue->device->index()) + " waits for marker " +
+                    std::to_string(ids.second.value) + ", which nobody has recorded");
+  }
+  return lines;
+}
+
+std::vector<std::string> Session::Impl::incomplete_collectives() const {
+  std::vector<std::string> lines = obstacles();
   std::map<std::uint64_t, const Operation*> ordered;
   for (const auto& [id, operation] : operations_) {
     if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);
   }
   for (const auto& [id, operation] : ordered) {
-    const CommunicatorState& state = communicators_.at(operation->communicator.value);
-    std::vector<bool> here(state.gpus.size(), false);
+    std::vector<bool> here(operation->ranks, false);
     Time since = never;
     for (const std::uint64_t part_id : operation->parts) {
       const auto part = parts_.find(part_id);
@@ -726,8 +850,8 @@ std::vector<std::string> Session::Impl::incomplete_collectives() const {
       list += std::to_string(rank);
     }
     std::string line =
-        operation->name + " on a communicator of " + std::to_string(state.gpus.size()) + " ranks";
-    if (operation->expected == state.gpus.size() && since != never) {
+        operation->name + " on a communicator of " + std::to_string(operation->ranks) + " ranks";
+    if (!operation->group.empty() && since != never) {
       line += ": ranks " + waiting + " wait since " +
               std::to_string(to_seconds(since.time_since_epoch())) + " s, missing: " + missing;
     } else {
@@ -745,14 +869,15 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-void Session::subscribe(SessionObserver& observer) { impl_->subscribe(observer); }
+Subscription Session::subscribe(SessionObserver& observer) { return impl_->subscribe(observer); }
 QueryIndex Session::add_query(const KernelQuery& query) { return impl_->add_query(query); }
 void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
   impl_->add_stream(stream, gpu, process);
 }
 void Session::launch(StreamId stream, Time issued, QueryIndex query) {
-  impl_->append(stream, {StreamOp::Kind::kernel, issued, query});
+  impl_->launch(stream, issued, query);
 }
+Time Session::last_issued(StreamId stream) const { return impl_->last_issued(stream); }
 void Session::record(StreamId stream, Time issued, MarkerId marker) {
   impl_->append(stream, {StreamOp::Kind::marker, issued, marker.value});
 }
@@ -771,6 +896,9 @@ std::vector<std::pair<std::uint64_t, Time>> Session::due_host_functions() {
 }
 CommunicatorId Session::add_communicator(std::vector<GpuIndex> gpus) {
   return impl_->add_communicator(std::move(gpus));
+}
+void Session::drop_communicator(CommunicatorId communicator) {
+  impl_->drop_communicator(communicator);
 }
 void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                          std::span<const GroupedCollective> group, std::uint64_t tag) {
@@ -804,5 +932,6 @@ const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }
 std::vector<std::string> Session::incomplete_collectives() const {
   return impl_->incomplete_collectives();
 }
+std::vector<std::string> Session::obstacles() const { return impl_->obstacles(); }
 
 }  // namespace phantora

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace phantora {
 namespace {
@@ -248,6 +252,197 @@ TEST_F(SessionTest, ACallThatNobodyMatchesCanBeNamedButNotAnswered) {
   EXPECT_FALSE(session->force().has_value());
   ASSERT_EQ(session->incomplete_collectives().size(), 1U);
   EXPECT_NE(session->incomplete_collectives()[0].find("missing: 1"), std::string::npos);
+}
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST_F(SessionTest, RanksAgreeOnWhatTheyCall) {
+  const auto said_of = [&](const GroupedCollective& one, const GroupedCollective& other) {
+    open("h200:1x2");
+    const CommunicatorId world = session->add_communicator({0, 1});
+    for (const std::uint32_t rank : {0U, 1U}) session->add_stream(StreamId{rank}, rank, rank);
+    session->collective(StreamId{1}, at(0us), world, 1, std::span{&other, 1});
+    return refusal([&] {
+      session->collective(StreamId{0}, at(0us), world, 0, std::span{&one, 1});
+    });
+  };
+  using enum CollectiveOp;
+  const std::string fine = "nothing was refused";
+  EXPECT_EQ(
+      said_of({all_reduce, 1_MiB}, {all_reduce, 2_MiB}),
+      "the ranks of a communicator of 2 do not agree on its collective number 1: rank 0 calls "
+      "all_reduce of 1048576 bytes (root 0, type 0); rank 1 calls all_reduce of 2097152 bytes "
+      "(root 0, type 0)");
+  EXPECT_NE(said_of({all_reduce, 1_MiB}, {all_gather, 1_MiB}), fine);
+  EXPECT_NE(said_of({broadcast, 1_MiB, 0}, {broadcast, 1_MiB, 1}), fine);
+  EXPECT_EQ(said_of({all_reduce, 1_MiB, 0}, {all_reduce, 1_MiB, 1}), fine);
+  // Bytes are bytes, but not in a sum.
+  EXPECT_NE(said_of({all_reduce, 1_MiB, 0, 1}, {all_reduce, 1_MiB, 0, 2}), fine);
+  EXPECT_EQ(said_of({broadcast, 1_MiB, 0, 1}, {broadcast, 1_MiB, 0, 2}), fine);
+}
+
+TEST_F(SessionTest, WhatCannotBeIsRefusedByName) {
+  open("h200:1x4");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  session->add_stream(StreamId{7}, 3, 0);
+  const auto says = [&](const std::function<void()>& call, const std::string& beginning) {
+    EXPECT_EQ(refusal(call).substr(0, beginning.size()), beginning);
+  };
+  says([&] { session->add_stream(StreamId{1}, 2, 1); }, "stream 1 exists (");
+  says([&] { session->add_stream(StreamId{2}, 4, 1); }, "no GPU 4 (");
+  says([&] { session->launch(StreamId{5}, at(0us), ten); }, "no stream 5 (");
+  says([&] { session->launch(StreamId{1}, at(0us), ten + 1); }, "no query 1 (");
+  says([&] { session->add_communicator({0, 4}); }, "no GPU 4 (");
+  says([&] { (void)session->use(4); }, "no GPU 4 (");
+  const auto reduce = [&](CommunicatorId communicator, int rank, std::uint64_t stream, int root) {
+    return [&, communicator, rank, stream, root] {
+      session->collective(StreamId{stream}, at(0us), communicator, rank, CollectiveOp::reduce,
+                          1_MiB, root);
+    };
+  };
+  says(reduce(CommunicatorId{9}, 0, 1, 0), "no communicator 9 (");
+  says(reduce(world, 2, 1, 0), "no rank 2 in a communicator of 2 (");
+  says(reduce(world, -1, 1, 0), "no rank -1 in a communicator of 2 (");
+  says(reduce(world, 0, 7, 0), "rank 0 is on GPU 0, stream 7 on GPU 3 (");
+  says(reduce(world, 0, 1, 2), "the root is a rank (");
+  const std::vector<SendRecv> others{{1, 1, 1_MiB}}, far{{0, 2, 1_MiB}};
+  says([&] { session->send_recv(StreamId{1}, at(0us), world, 0, others); },
+       "a rank's group has its own messages (");
+  says([&] { session->send_recv(StreamId{1}, at(0us), world, 0, far); },
+       "messages go between ranks of the communicator (");
+  session->launch(StreamId{1}, at(5us), ten);
+  EXPECT_EQ(session->last_issued(StreamId{1}), at(5us));
+  says([&] { session->launch(StreamId{1}, at(4us), ten); },
+       "nothing is issued on stream 1 before what was issued on it last (");
+  // What was refused has left nothing behind.
+  session->add_stream(StreamId{2}, 1, 1);
+  session->collective(StreamId{1}, at(5us), world, 0, CollectiveOp::all_reduce, 1_MiB, 0);
+  session->collective(StreamId{2}, at(5us), world, 1, CollectiveOp::all_reduce, 1_MiB, 0);
+  session->record(StreamId{2}, at(5us), MarkerId{1});
+  (void)advance({never, never});
+  EXPECT_TRUE(session->completion(MarkerId{1}));
+  session->drop_communicator(world);
+  says(reduce(world, 0, 1, 0), "no communicator 0 (");
+}
+
+TEST_F(SessionTest, AMarkerThatNobodyRecordsIsNamed) {
+  open("h200:1x2");
+  const QueryIndex ten = session->add_query(kernel(10));
+  for (const std::uint64_t stream : {1U, 2U, 3U})
+    session->add_stream(StreamId{stream}, stream == 3 ? 1 : 0, 0);
+  session->wait(StreamId{1}, at(0us), MarkerId{5});
+  session->launch(StreamId{1}, at(0us), ten);
+  session->record(StreamId{1}, at(0us), MarkerId{1});
+  session->synchronize(0, 0, at(0us), MarkerId{1});
+  EXPECT_TRUE(advance({never}).empty());
+  const std::vector<std::string> expected{
+      "stream 1 of GPU 0 waits for marker 5, which nobody has recorded"};
+  EXPECT_EQ(session->obstacles(), expected);
+  EXPECT_EQ(session->incomplete_collectives(), expected);
+  // Recorded at last, by another stream of the same GPU: then nothing outside matters to it.
+  session->launch(StreamId{2}, at(0us), ten);
+  session->record(StreamId{2}, at(0us), MarkerId{5});
+  EXPECT_EQ(advance({never}).at(0).clock, at(20us));
+  EXPECT_TRUE(session->obstacles().empty());
+  session->record(StreamId{1}, at(20us), MarkerId{2});
+  session->synchronize(0, 0, at(20us), MarkerId{2});
+  session->launch(StreamId{3}, at(0us), ten);
+  EXPECT_EQ(advance({never, at(0us)}).at(0).clock, at(20us));  // whatever process 1 does
+}
+
+TEST_F(SessionTest, OnlyTagsAreToldOfCollectivesThatFinish) {
+  open("h200:1x2");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    session->add_stream(StreamId{rank}, rank, rank);
+    for (const std::uint64_t tag : {0U, 7U})
+      session->collective(StreamId{rank}, at(0us), world, static_cast<int>(rank),
+                          CollectiveOp::all_reduce, 1_MiB, 0, tag);
+    const std::vector<SendRecv> group = {{0, 1, 1_MiB}};
+    session->send_recv(StreamId{rank}, at(0us), world, static_cast<int>(rank), group);
+  }
+  (void)advance({never, never});
+  EXPECT_EQ(session->finished_collectives(), (std::vector<std::uint64_t>{7, 7}));
+}
+
+/// Ends its subscription when it hears of a span.
+class Once : public SessionObserver {
+ public:
+  void on_span(const Span&) override {
+    ++heard;
+    subscription = {};
+  }
+  Subscription subscription;
+  int heard = 0;
+};
+
+TEST_F(SessionTest, SubscriptionsEnd) {
+  open("h200:1x1");
+  Once once, always;
+  const Subscription before = session->subscribe(always);
+  once.subscription = session->subscribe(once);
+  const QueryIndex ten = session->add_query(kernel(10));
+  session->add_stream(StreamId{1}, 0, 0);
+  for (int i = 0; i < 3; ++i) session->launch(StreamId{1}, at(0us), ten);
+  (void)advance({never});
+  EXPECT_EQ(once.heard, 1);
+  EXPECT_EQ(always.heard, 3);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool counts_memory = false;  // the sanitizer's own allocator does not
+#else
+constexpr bool counts_memory = true;
+#endif
+
+// A step leaves nothing: kernels, waits, collectives, messages, communicators made and dropped.
+TEST_F(SessionTest, NothingGrowsForEver) {
+  open("h200:2x1");
+  const CommunicatorId world = session->add_communicator({0, 1});
+  const QueryIndex one = session->add_query(kernel(1));
+  for (const std::uint32_t s : {0U, 1U, 2U, 3U}) session->add_stream(StreamId{s}, s / 2, s / 2);
+  std::uint64_t marker = 0;
+  Time now{};
+  const auto step = [&] {
+    const CommunicatorId pair = session->add_communicator({0, 1});
+    for (const std::uint32_t rank : {0U, 1U}) {
+      const StreamId compute{2 * rank}, communication{2 * rank + 1};
+      const int r = static_cast<int>(rank);
+      session->launch(compute, now, one);
+      session->record(compute, now, MarkerId{++marker});
+      session->wait(communication, now, MarkerId{marker});
+      session->drop(MarkerId{marker});
+      for (const CommunicatorId communicator : {world, pair})
+        session->collective(communication, now, communicator, r, CollectiveOp::all_reduce, 64_KiB,
+                            0);
+      const std::vector<SendRecv> group = {{0, 1, 64_KiB}, {1, 0, 64_KiB}};
+      session->send_recv(communication, now, world, r, group);
+      session->record(communication, now, MarkerId{++marker});
+      session->synchronize(rank, 0, now, MarkerId{marker});
+      session->drop(MarkerId{marker});
+    }
+    session->drop_communicator(pair);
+    while (!advance({never, never}).empty()) {
+    }
+    now = session->now();
+  };
+  for (int i = 0; i < 2000; ++i) step();
+  const std::size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < 4000; ++i) step();
+  const std::size_t after = mallinfo2().uordblks;
+  EXPECT_EQ(session->late_operations(), 0U);
+  if (counts_memory) {
+    EXPECT_LT(after, before + 4096);
+  }
 }
 
 /// Two GPUs with a stream each for kernels (1, 3) and collectives (0, 2); 24 channels of 132 SMs.

@@ -203,10 +203,8 @@ std::string Engine::open_operations() const {
       for (const ProcessIndex missing : members(open[i].missing)) text += missing_rank(missing);
     }
   }
-  for (const std::string& line : session_.incomplete_collectives()) {
-    // What waits for ranks is told above, with their names.
-    if (line.find("is down") != std::string::npos) text += "\n  " + line;
-  }
+  // The session's incomplete collectives are told above, with the names of their ranks.
+  for (const std::string& line : session_.obstacles()) text += "\n  " + line;
   const auto callers = [&](const auto& waiting) {
     std::vector<ProcessIndex> processes;
     for (const auto& one : waiting) processes.push_back(one.process);

@@ -416,6 +416,8 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
     const auto found = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
     return static_cast<GpuIndex>(found - cluster_.gpus.begin());
   };
+  // Threads have clocks of their own; a stream is in order.
+  const auto issued = [&] { return std::max(clock, session_.last_issued(stream)); };
   switch (record.op) {
     case Op::define_query: {
       const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
@@ -428,19 +430,19 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       session_.add_stream(stream, gpu_index(), process.index);
       return;
     case Op::launch:
-      session_.launch(stream, clock, process.queries.at(record.a));
+      session_.launch(stream, issued(), process.queries.at(record.a));
       return;
     case Op::record:
-      session_.record(stream, clock, marker);
+      session_.record(stream, issued(), marker);
       return;
     case Op::wait:
-      session_.wait(stream, clock, marker);
+      session_.wait(stream, issued(), marker);
       return;
     case Op::drop_marker:
       session_.drop(marker);
       return;
     case Op::host_function:
-      session_.host_function(stream, clock, global(process.index, record.a));
+      session_.host_function(stream, issued(), global(process.index, record.a));
       return;
     case Op::host_function_done:
       session_.host_function_done(global(process.index, record.a), Time{});
@@ -453,8 +455,12 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
         deliver(result);
       }
       return;
-    case Op::leave_communicator:
+    case Op::leave_communicator: {
+      CommunicatorEntry& communicator = communicators_.at((record.a >> 20U) - 1);
+      if (++communicator.left == communicator.members.size())
+        session_.drop_communicator(communicator.id);
       return;
+    }
     case Op::counter:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
       return;
@@ -565,19 +571,20 @@ void Engine::handle_collective(Process& process, const Record& record,
       if (call.ticket != 0 && !sends) message_tag.tickets.push_back(call.ticket);
       continue;
     }
-    group.push_back({collective_op(op), total_bytes(call, ranks), call.peer});
+    group.push_back({collective_op(op), total_bytes(call, ranks), call.peer, call.type});
     if (call.ticket != 0) collective_tag.tickets.push_back(call.ticket);
   }
-  const auto number = [&](Tagged& tagged) {
-    const std::uint64_t tag = ++last_tag_;
-    if (!tagged.tickets.empty()) tags_.emplace(tag, std::move(tagged));
-    return tag;
+  const auto number = [&](Tagged& tagged) -> std::uint64_t {
+    if (tagged.tickets.empty()) return 0;  // nobody asks when it is done
+    tags_.emplace(++last_tag_, std::move(tagged));
+    return last_tag_;
   };
+  const Time issued = std::max(clock, session_.last_issued(stream));
   if (!group.empty()) {
-    session_.collective(stream, clock, communicator.id, rank, group, number(collective_tag));
+    session_.collective(stream, issued, communicator.id, rank, group, number(collective_tag));
   }
   if (!messages.empty()) {
-    session_.send_recv(stream, clock, communicator.id, rank, messages, number(message_tag));
+    session_.send_recv(stream, issued, communicator.id, rank, messages, number(message_tag));
   }
 }
 

@@ -181,6 +181,7 @@ class Engine {
     CommunicatorId id{};
     std::vector<Member> members;
     OpenCalls calls;
+    std::size_t left = 0;  ///< members that have destroyed theirs
   };
   /// A rank none of whose processes is connected.
   struct Expected {

@@ -134,13 +134,14 @@ class Supervisor {
                    .tell = [this](const std::string& what) { output_.say(what); }}};
     engine.watch(signals_);
     StepObserver observed{options_.step_marker};
-    session.subscribe(observed);
+    const Subscription steps = session.subscribe(observed);
     std::optional<TraceWriter> trace;
+    Subscription spans;
     remove_old(options_.report);
     remove_old(options_.trace);
     if (!options_.trace.empty()) {
       trace.emplace(options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); });
-      session.subscribe(*trace);
+      spans = session.subscribe(*trace);
     }
 
     engine.tell_ranges([&](const NamedRange& range) {

@@ -63,6 +63,7 @@ struct GroupedCollective {
   CollectiveOp op = CollectiveOp::all_reduce;
   Bytes total{};  ///< as Communicator::plan counts them
   int root = 0;
+  int type = 0;  ///< of the elements, numbered by the caller: ranks that reduce have to agree
 };
 
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the

@@ -16,10 +16,7 @@ struct Id {
 using NodeId = Id<struct NodeTag>;
 using LinkId = Id<struct LinkTag>;
 using FlowId = Id<struct FlowTag, std::uint64_t>;
-using HostId = Id<struct HostTag>;
-/// A process of the job, as in RANK.
-using RankId = Id<struct RankTag>;
-/// A GPU stream, unique within its device.
+/// A GPU stream. The caller of a Session chooses it, unique within the session.
 using StreamId = Id<struct StreamTag, std::uint64_t>;
 using CommunicatorId = Id<struct CommunicatorTag, std::uint64_t>;
 

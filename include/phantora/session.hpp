@@ -5,6 +5,7 @@
 #include <phantora/gpu_model.hpp>
 #include <phantora/ids.hpp>
 #include <phantora/kernel_cost_model.hpp>
+#include <phantora/subscription.hpp>
 #include <phantora/units.hpp>
 
 #include <cstdint>
@@ -18,7 +19,8 @@
 
 namespace phantora {
 
-/// Keys that the caller chooses; unique within a session.
+/// A point in a stream (CUDA: an event once recorded). The caller chooses it, unique within the
+/// session, as the StreamId.
 using MarkerId = Id<struct MarkerTag, std::uint64_t>;
 /// Index of a GPU in Cluster::gpus.
 using GpuIndex = std::uint32_t;
@@ -42,7 +44,8 @@ struct Span {
   Time end{};
 };
 
-/// Watches a Session. Told in time order per stream.
+/// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers
+/// and end subscriptions, but not ask or change the session.
 class SessionObserver {
  public:
   SessionObserver() = default;
@@ -91,6 +94,9 @@ struct Answer {
 /// The caller appends work as it is issued, says how far each process is (advance), and gets the
 /// answers that are safe. Deterministic: results depend on issue times and program order, not on
 /// when calls of different processes arrive. Not thread-safe.
+///
+/// Functions throw ArgumentError for an id that does not exist, and for what is issued on a stream
+/// before what was issued on it last.
 class Session {
  public:
   Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
@@ -99,12 +105,16 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  void subscribe(SessionObserver& observer);
+  /// Tells the observer of everything from now on, until the subscription ends.
+  [[nodiscard]] Subscription subscribe(SessionObserver& observer);
 
   /// Prices a kernel once. @throws CostError if no model answers.
   QueryIndex add_query(const KernelQuery& query);
   /// Streams of one process are in-order queues of one GPU.
+  /// @throws ArgumentError if there is a stream of that id.
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+  /// When the latest operation of a stream was issued; nothing may be issued on it before.
+  [[nodiscard]] Time last_issued(StreamId stream) const;
 
   void launch(StreamId stream, Time issued, QueryIndex query);
   void record(StreamId stream, Time issued, MarkerId marker);
@@ -117,7 +127,12 @@ class Session {
 
   /// @param gpus  of each rank.
   CommunicatorId add_communicator(std::vector<GpuIndex> gpus);
+  /// No rank calls it again. What all ranks have called completes.
+  void drop_communicator(CommunicatorId communicator);
   /// One rank's part of the communicator's next collectives, which all ranks group alike.
+  /// @param stream  of the rank's GPU.
+  /// @param tag  what finished_collectives() will call it; 0: nothing.
+  /// @throws Error if another rank groups other operations, or ones of another size, root or type.
   void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                   std::span<const GroupedCollective> group, std::uint64_t tag = 0);
   /// The same of a single one.
@@ -127,10 +142,12 @@ class Session {
   /// @param group  src_rank or dst_rank of each is `rank`.
   void send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                  std::span<const SendRecv> group, std::uint64_t tag = 0);
-  /// The tags of the calls to the two above that have completed since the last call of this.
+  /// The tags, but 0, of the calls to the two above that have completed since the last call of
+  /// this. They are kept until then.
   std::vector<std::uint64_t> finished_collectives();
 
-  /// Thread `thread` of `process` blocks until `marker` has completed.
+  /// Thread `thread` of `process` blocks until `marker` has completed. As in CUDA, one that nobody
+  /// has recorded counts as completed; a stream waits for it until somebody records it.
   void synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker);
   /// It asks whether `marker` has completed at `clock`.
   void query(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker);
@@ -159,9 +176,11 @@ class Session {
   [[nodiscard]] Time now() const noexcept;
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
   /// Collectives that some ranks have reached and others have not: one line each, naming the
-  /// communicator, the operation, who waits since when and who is missing. And those that cannot go
-  /// on because a link is down, naming it.
+  /// communicator, the operation, who waits since when and who is missing. And the obstacles().
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
+  /// What else holds work up: collectives that cannot go on because a link is down, naming it, and
+  /// streams that wait for a marker that nobody has recorded. One line each.
+  [[nodiscard]] std::vector<std::string> obstacles() const;
 
  private:
   class Impl;
