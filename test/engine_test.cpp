@@ -5,7 +5,9 @@
 #include <phantora/roofline.hpp>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,26 @@ std::vector<std::byte> with_payload(Record record, std::span<const std::byte> pa
   std::memcpy(bytes.data(), &record, sizeof record);
   std::memcpy(bytes.data() + sizeof record, payload.data(), payload.size());
   return bytes;
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all{"/proc/self/fd"};
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(Engine, LeavesNoDescriptorsWhereItCannotBegin) {
+  const Cluster cluster = parse_cluster("h200:1x2");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Session session{cluster, gpu, Roofline{gpu}};
+  const std::size_t before = open_descriptors();
+  {
+    const Engine first{cluster, gpu, session, {.socket_name = name}};
+    const std::size_t with_one = open_descriptors();
+    EXPECT_THROW((Engine{cluster, gpu, session, {.socket_name = name}}), Error);  // it is taken
+    EXPECT_EQ(open_descriptors(), with_one);
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(Engine, TakesWhatRanksSend) {

@@ -15,7 +15,6 @@
 
 #include <linux/futex.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,20 +35,6 @@ std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 std::uint64_t global(ProcessIndex process, std::uint64_t id) {
   PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
   return (static_cast<std::uint64_t>(process) << 40U) | id;
-}
-
-/// Anonymous memory that goes with its last user.
-template <class T>
-std::pair<T*, int> shared_memory(const char* name) {
-  const int descriptor = memfd_create(name, MFD_CLOEXEC);
-  if (descriptor < 0 || ftruncate(descriptor, sizeof(T)) != 0) {
-    throw Error{std::string{"cannot make shared memory: "} + std::strerror(errno)};
-  }
-  void* address = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) {
-    throw Error{std::string{"cannot map shared memory: "} + std::strerror(errno)};
-  }
-  return {new (address) T, descriptor};
 }
 
 void wake(std::atomic<std::uint32_t>& word) {
@@ -128,37 +113,31 @@ std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
 
 Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options)
     : cluster_{cluster}, gpu_{gpu}, session_{session}, options_{std::move(options)} {
-  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  listener_ = UniqueFd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const channel::Address address{options_.socket_name};
-  if (bind(listener_, address.get(), address.length) != 0 || listen(listener_, 1024) != 0) {
+  if (bind(listener_.get(), address.get(), address.length) != 0 ||
+      listen(listener_.get(), 1024) != 0) {
     throw Error{std::string{"cannot listen for ranks: "} + std::strerror(errno)};
   }
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  watch(listener_);
+  epoll_ = UniqueFd{epoll_create1(EPOLL_CLOEXEC)};
+  if (epoll_.get() < 0) throw Error{std::string{"cannot wait for ranks: "} + std::strerror(errno)};
+  watch(listener_.get());
   for (std::size_t host = 0; host < cluster_.hosts.size(); ++host) {
-    const auto [memory, descriptor] = shared_memory<channel::HostShared>("phantora-host");
-    hosts_.push_back(memory);
-    host_descriptors_.push_back(descriptor);
+    hosts_.push_back(make_shared_memory<channel::HostShared>("phantora-host"));
   }
-  std::tie(run_, run_descriptor_) = shared_memory<channel::RunShared>("phantora-run");
+  run_ = make_shared_memory<channel::RunShared>("phantora-run");
   last_progress_ = last_movement_ = last_look_ = Clock::now();
 }
 
 Engine::~Engine() {
   for (Process& process : processes_) disconnect(process);
-  for (const int descriptor : host_descriptors_) close(descriptor);
-  for (channel::HostShared* host : hosts_) munmap(host, sizeof *host);
-  close(run_descriptor_);
-  munmap(run_, sizeof *run_);
-  close(listener_);
-  close(epoll_);
 }
 
 void Engine::watch(int descriptor) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = descriptor;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
 }
 
 void Engine::expect(int rank, pid_t pid, bool alone) {
@@ -182,7 +161,9 @@ std::uint64_t Engine::peak_memory(GpuIndex gpu) const {
   const Host& host = cluster_.host_of(cluster_.gpus.at(gpu));
   const auto index = static_cast<std::size_t>(&host - cluster_.hosts.data());
   const auto slot = std::find(host.gpus.begin(), host.gpus.end(), cluster_.gpus[gpu]);
-  return hosts_.at(index)->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin())).peak.load();
+  return hosts_.at(index)
+      .memory->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin()))
+      .peak.load();
 }
 
 // --- Messages ---
@@ -195,11 +176,11 @@ void Engine::step(std::chrono::milliseconds patience) {
   }
   patience = std::min(patience, std::max(until_next_look(), std::chrono::milliseconds{1}));
   std::array<epoll_event, 64> events{};
-  const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                static_cast<int>(patience.count()));
   for (int i = 0; i < ready; ++i) {
     const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
-    if (descriptor == listener_) accept_process();
+    if (descriptor == listener_.get()) accept_process();
     for (Process& process : processes_) {
       if (process.socket == descriptor && !process.ended) receive(process);
     }
@@ -210,7 +191,7 @@ void Engine::step(std::chrono::milliseconds patience) {
 
 void Engine::accept_process() {
   while (true) {
-    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int socket = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) return;
     Process& process = processes_.emplace_back();
     process.index = static_cast<ProcessIndex>(processes_.size() - 1);
@@ -248,8 +229,8 @@ void Engine::receive(Process& process) {
 }
 
 bool Engine::greet(Process& process) {
-  const auto [memory, descriptor] = shared_memory<channel::RankShared>("phantora-rank");
-  process.shared = memory;
+  auto [descriptor, memory] = make_shared_memory<channel::RankShared>("phantora-rank");
+  process.shared = std::move(memory);
   const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
   channel::Welcome welcome{
       .process = static_cast<std::int32_t>(process.index),
@@ -269,9 +250,8 @@ bool Engine::greet(Process& process) {
   host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
   const bool sent = channel::send_welcome(
       process.socket, welcome,
-      {descriptor, host_descriptors_[static_cast<std::size_t>(process.hello.host)],
-       run_descriptor_});
-  close(descriptor);
+      {descriptor.get(), hosts_[static_cast<std::size_t>(process.hello.host)].descriptor.get(),
+       run_.descriptor.get()});
   process.welcomed = true;
   process.turn = Clock::now();
   ++processes_of_rank_[process.hello.rank];
@@ -321,16 +301,15 @@ void Engine::disconnect(Process& process) {
   if (process.shared != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
     for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
-      hosts_[host]->gpus[gpu].used -= process.shared->held[gpu].exchange(0);
+      hosts_[host].memory->gpus[gpu].used -= process.shared->held[gpu].exchange(0);
     }
     // Started through a script, the rank may run another program after this one.
     const auto rank = started_.find(process.hello.rank);
     if (rank != started_.end() && rank->second != process.hello.pid) {
       expected_[rank->first] = {.pid = rank->second, .bound = latest_clock(*process.shared)};
     }
-    munmap(process.shared, sizeof *process.shared);
   }
-  process.shared = nullptr;
+  process.shared.reset();
   last_progress_ = Clock::now();
 }
 

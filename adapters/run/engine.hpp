@@ -3,7 +3,9 @@
 #include "channel/wire.hpp"
 #include "run/open_calls.hpp"
 #include "run/process_tree.hpp"
+#include "run/shared_memory.hpp"
 #include "run/small_data.hpp"
+#include "run/unique_fd.hpp"
 
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
@@ -131,7 +133,7 @@ class Engine {
     bool welcomed = false;
     bool ended = false;
     bool issued = false;  ///< work for a GPU, or has joined a communicator
-    channel::RankShared* shared = nullptr;
+    Mapped<channel::RankShared> shared{};
     std::map<std::uint32_t, Thread> threads{};
     std::map<std::uint32_t, Observed> observed{};
     std::vector<QueryIndex> queries{};
@@ -260,18 +262,15 @@ class Engine {
   const GpuModel& gpu_;
   Session& session_;
   EngineOptions options_;
-  int listener_ = -1;
-  int epoll_ = -1;
+  UniqueFd listener_{}, epoll_{};
   std::deque<Process> processes_{};
   std::map<int, Expected> expected_{};
   std::map<int, pid_t> started_{};  ///< ranks that have a process of their own
   std::set<int> with_parent_{};     ///< ranks that a living parent of several starts
   std::set<int> ended_ranks_{};
   std::map<int, int> processes_of_rank_{};  ///< connected ones
-  std::vector<channel::HostShared*> hosts_{};
-  std::vector<int> host_descriptors_{};
-  channel::RunShared* run_ = nullptr;
-  int run_descriptor_ = -1;
+  std::vector<SharedMemory<channel::HostShared>> hosts_{};
+  SharedMemory<channel::RunShared> run_{};
   std::map<std::vector<std::byte>, Join> joins_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Split> splits_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> split_calls_{};
