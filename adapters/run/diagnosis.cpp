@@ -250,10 +250,13 @@ void Engine::tell_that_nothing_moves() {
 }
 
 void Engine::diagnose_stall() const {
+  // Where a link is down the program is not to blame.
+  const char* advice = session_.obstacles().empty()
+                           ? "\n  Every rank of a communicator has to call the same operations in "
+                             "the same order."
+                           : "";
   throw StallError{"the run is stalled: ranks wait for what does not come." + open_operations() +
-                   what_ranks_do() +
-                   "\n  Every rank of a communicator has to call the same operations in the "
-                   "same order."};
+                   what_ranks_do() + advice};
 }
 
 }  // namespace phantora::run

@@ -99,6 +99,14 @@ class MissingRank(JobTest):
         self.assert_one_message(job, "rank 0 waits", "rank 1 waits")
         self.assertLess(job.seconds, 15)
 
+    def test_link_that_is_down(self):
+        cluster = self.directory / "cluster.toml"
+        cluster.write_text('[[hosts]]\ncount = 2\ngpus = 1\n[[failures]]\nat = "0ms"\nnode = "leaf0"\n')
+        job = self.run_python(REDUCE, cluster=str(cluster), status=70, timeout=30)
+        self.assert_one_message(job, "all_reduce on a communicator of 2 ranks: stalled", "leaf0",
+                                "is down and no route avoids it")
+        self.assertNotIn("in the same order", job.err)
+
     def test_rank_that_sleeps_for_ever(self):
         job = self.run_python(
             REDUCE + """
