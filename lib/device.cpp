@@ -14,6 +14,19 @@ StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
   return stream;
 }
 
+void Device::drop_stream(StreamQueue& stream) {
+  stream.dropped = true;
+  ++dropped_;
+  forget_dropped();
+}
+
+void Device::forget_dropped() {
+  if (dropped_ == 0) return;
+  dropped_ -= std::erase_if(streams_, [](const StreamQueue& stream) {
+    return stream.dropped && stream.ops.empty() && stream.state == StreamQueue::State::idle;
+  });
+}
+
 void Device::append(StreamQueue& stream, StreamOp op) {
   // Only where time did not travel with what woke a thread can work be issued in the simulated
   // past.
@@ -54,6 +67,7 @@ Time Device::next_event() const {
 
 void Device::process(Time now) {
   processed_to_ = std::max(processed_to_, now);
+  forget_dropped();
   // Operations without duration can follow one another at one instant, and a marker can free
   // another stream of this device: repeat until nothing more happens at `now`.
   for (bool again = true; again;) {

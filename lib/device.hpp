@@ -3,6 +3,7 @@
 #include <phantora/session.hpp>
 
 #include <deque>
+#include <list>
 #include <optional>
 #include <set>
 #include <vector>
@@ -36,6 +37,7 @@ struct StreamQueue {
   StreamId id{};
   ProcessIndex process = 0;
   Device* device = nullptr;
+  bool dropped = false;  ///< to be forgotten once all is done
   std::deque<StreamOp> ops{};
   Time issued{};              ///< the latest of them, done or not
   Time end{};                 ///< of the last operation that completed
@@ -90,6 +92,8 @@ class Device {
       : index_{index}, sm_count_{sm_count}, timing_{timing}, events_{events} {}
 
   StreamQueue& add_stream(StreamId id, ProcessIndex process);
+  /// Nothing more is appended to it.
+  void drop_stream(StreamQueue& stream);
   void append(StreamQueue& stream, StreamOp op);
 
   /// The next instant at which something here changes by itself; `never` if nothing does.
@@ -118,6 +122,7 @@ class Device {
  private:
   [[nodiscard]] Time head_start(const StreamQueue& stream) const;
   [[nodiscard]] Time next_of(const StreamQueue& stream) const;
+  void forget_dropped();
   void start_head(StreamQueue& stream, Time now);
   void complete_kernel(StreamQueue& stream, Time now);
   /// Whether the kernels that started before a collective was ready leave it its SMs.
@@ -132,7 +137,8 @@ class Device {
   int sm_count_;
   const DeviceTiming& timing_;
   DeviceEvents& events_;
-  std::deque<StreamQueue> streams_{};
+  std::list<StreamQueue> streams_{};
+  std::size_t dropped_ = 0;             ///< of these
   std::vector<StreamQueue*> active_{};  ///< running kernels, by stream
   std::set<ProcessIndex> processes_{};
   int pending_collectives_ = 0;  ///< dispatched and not finished

@@ -214,6 +214,12 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     streams_.emplace(id, &devices_[gpu].add_stream(id, process));
   }
 
+  void drop_stream(StreamId id) {
+    StreamQueue& queue = stream(id);
+    streams_.erase(id);
+    queue.device->drop_stream(queue);
+  }
+
   [[nodiscard]] Time last_issued(StreamId id) const { return stream(id).issued; }
 
   void launch(StreamId id, Time issued, QueryIndex query) {
@@ -877,6 +883,7 @@ void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
 void Session::launch(StreamId stream, Time issued, QueryIndex query) {
   impl_->launch(stream, issued, query);
 }
+void Session::drop_stream(StreamId stream) { impl_->drop_stream(stream); }
 Time Session::last_issued(StreamId stream) const { return impl_->last_issued(stream); }
 void Session::record(StreamId stream, Time issued, MarkerId marker) {
   impl_->append(stream, {StreamOp::Kind::marker, issued, marker.value});

@@ -404,7 +404,8 @@ constexpr bool counts_memory = false;  // the sanitizer's own allocator does not
 constexpr bool counts_memory = true;
 #endif
 
-// A step leaves nothing: kernels, waits, collectives, messages, communicators made and dropped.
+// A step leaves nothing: kernels, waits, collectives, messages; communicators and streams that are
+// made and dropped.
 TEST_F(SessionTest, NothingGrowsForEver) {
   open("h200:2x1");
   const CommunicatorId world = session->add_communicator({0, 1});
@@ -417,6 +418,13 @@ TEST_F(SessionTest, NothingGrowsForEver) {
     for (const std::uint32_t rank : {0U, 1U}) {
       const StreamId compute{2 * rank}, communication{2 * rank + 1};
       const int r = static_cast<int>(rank);
+      const StreamId passing{4 + marker};
+      session->add_stream(passing, rank, rank);
+      session->launch(passing, now, one);
+      session->record(passing, now, MarkerId{++marker});
+      session->drop_stream(passing);
+      session->wait(compute, now, MarkerId{marker});
+      session->drop(MarkerId{marker});
       session->launch(compute, now, one);
       session->record(compute, now, MarkerId{++marker});
       session->wait(communication, now, MarkerId{marker});

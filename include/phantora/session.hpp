@@ -113,6 +113,8 @@ class Session {
   /// Streams of one process are in-order queues of one GPU.
   /// @throws ArgumentError if there is a stream of that id.
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+  /// Nothing more is issued on it. What was issued completes.
+  void drop_stream(StreamId stream);
   /// When the latest operation of a stream was issued; nothing may be issued on it before.
   [[nodiscard]] Time last_issued(StreamId stream) const;
 
