@@ -37,7 +37,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
   std::erase_if(rows, [](const Measurement& row) {
     return row.query.features.empty() && row.query.bytes <= 0.0;
   });
-  return first_of(MeasuredTable{std::move(rows)}, std::move(fitted), std::move(roofline));
+  return first_of(MeasuredTable{std::move(rows), gpu}, std::move(fitted), std::move(roofline));
 }
 
 }  // namespace

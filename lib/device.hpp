@@ -18,7 +18,8 @@ struct PricedKernel {
   std::string name;
   Duration duration{};
   CostSource source{};
-  enum class Limit : std::uint8_t { arithmetic, memory, copy_engine } limit{};
+  using Limit = KernelLimit;
+  Limit limit = Limit::memory;
   /// Share of the GPU's SMs that it can fill, in (0, 1].
   double demand = 1.0;
   /// Share of the memory's peak bandwidth that it draws, in [0, 1].

@@ -1,4 +1,5 @@
 #include <phantora/fitted_model.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/kernel_work.hpp>
 #include <phantora/roofline.hpp>
 
@@ -137,7 +138,7 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
 std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) const {
   KernelWork work = describe(query);
   auto found = body_->groups.find(work.group);
-  if (found == body_->groups.end()) {
+  if (found == body_->groups.end() && query.grid) {
     // The kernel may have been measured without its size being known.
     work = describe(without_size(query));
     found = body_->groups.find(work.group);
@@ -173,9 +174,10 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
 
   const double seconds = body_->target.seconds(work) * std::exp(inefficiency);
   const bool same_gpu = body_->measured.gpu().key == body_->target.gpu().key;
-  return CostEstimate{duration_from_seconds(seconds),
-                      duration_from_seconds(seconds * std::sqrt(variance)),
-                      same_gpu ? CostSource::fitted : CostSource::roofline};
+  return with_limits(
+      {duration_from_seconds(seconds), duration_from_seconds(seconds * std::sqrt(variance)),
+       same_gpu ? CostSource::fitted : CostSource::roofline},
+      query, body_->target.gpu());
 }
 
 }  // namespace phantora

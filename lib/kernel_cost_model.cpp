@@ -1,5 +1,7 @@
 #include <phantora/kernel_cost_model.hpp>
 
+#include <algorithm>
+
 namespace phantora {
 
 std::string_view to_string(CostSource source) noexcept {
@@ -14,6 +16,24 @@ std::string_view to_string(CostSource source) noexcept {
       break;
   }
   return "unknown";
+}
+
+std::string_view to_string(Arithmetic arithmetic) noexcept {
+  switch (arithmetic) {
+    case Arithmetic::fp8:
+      return "fp8";
+    case Arithmetic::half:
+      return "half";
+    case Arithmetic::tf32:
+      return "tf32";
+    case Arithmetic::fp32:
+      return "fp32";
+    case Arithmetic::fp64:
+      return "fp64";
+    case Arithmetic::none:
+      break;
+  }
+  return "none";
 }
 
 namespace {
@@ -36,6 +56,7 @@ struct Scaled {
     if (found) {
       found->duration = duration_from_seconds(to_seconds(found->duration) * factor);
       found->stddev = duration_from_seconds(to_seconds(found->stddev) * factor);
+      if (found->memory_share) found->memory_share = std::min(1.0, *found->memory_share / factor);
     }
     return found;
   }

@@ -50,8 +50,9 @@ double amount(std::string_view text, std::string_view field, const Place& place)
   return value;
 }
 
-KernelQuery::Dim3 dimensions(std::string_view text, std::string_view field, const Place& place) {
-  if (text == "-") return {};
+std::optional<KernelQuery::Dim3> dimensions(std::string_view text, std::string_view field,
+                                            const Place& place) {
+  if (text == "-") return std::nullopt;
   KernelQuery::Dim3 dim;
   std::string_view rest = text;
   for (std::uint32_t* part : {&dim.x, &dim.y, &dim.z}) {
@@ -89,7 +90,7 @@ Measurement measurement(std::string_view line, const Place& place) {
   if (fields[0].empty()) place.fail("name", "a kernel's name", fields[0]);
   row.query.name = fields[0];
   row.query.grid = dimensions(fields[1], "grid", place);
-  row.query.block = dimensions(fields[2], "block", place);
+  row.query.block = dimensions(fields[2], "block", place).value_or(KernelQuery::Dim3{});
   row.query.shared_bytes = number<std::uint32_t>(fields[3], "shared", "a whole number", place);
   row.query.bytes = amount(fields[4], "bytes", place);
   const double us = amount(fields[5], "us", place);

@@ -1,3 +1,5 @@
+#include "library_operations.hpp"
+
 #include <phantora/kernel_signature.hpp>
 #include <phantora/kernel_work.hpp>
 
@@ -37,23 +39,7 @@ Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
   return compute == "tf32" ? Arithmetic::tf32 : Arithmetic::fp32;
 }
 
-std::string_view label(Arithmetic arithmetic) {
-  switch (arithmetic) {
-    case Arithmetic::fp8:
-      return "/fp8";
-    case Arithmetic::half:
-      return "/half";
-    case Arithmetic::tf32:
-      return "/tf32";
-    case Arithmetic::fp32:
-      return "/fp32";
-    case Arithmetic::fp64:
-      return "/fp64";
-    case Arithmetic::none:
-      break;
-  }
-  return "";
-}
+std::string label(Arithmetic arithmetic) { return '/' + std::string{to_string(arithmetic)}; }
 
 /// A coordinate along which efficiency changes over factors of e^`scale`.
 float log_coordinate(double value, double scale) {
@@ -65,6 +51,7 @@ KernelWork gemm(const KernelQuery& query) {
   const auto b_type = attribute(query, "b_type", a_type);
   const auto c_type = attribute(query, "c_type", a_type);
   KernelWork work;
+  work.limit = KernelLimit::arithmetic;
   work.arithmetic = arithmetic_of(a_type, attribute(query, "compute", "fp32"));
   work.m = feature(query, "m", 1.0);
   work.n = feature(query, "n", 1.0);
@@ -100,6 +87,7 @@ KernelWork gemm(const KernelQuery& query) {
 KernelWork convolution(const KernelQuery& query) {
   const auto type = attribute(query, "type", "bf16");
   KernelWork work;
+  work.limit = KernelLimit::arithmetic;
   work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
   const double images = feature(query, "n", 1.0);
   const double size = type_bytes(type);
@@ -185,6 +173,7 @@ Attention attention_shape(const KernelQuery& query) {
 KernelWork attention(const KernelQuery& query, const Attention& shape, double products) {
   const auto type = attribute(query, "type", "bf16");
   KernelWork work;
+  work.limit = KernelLimit::arithmetic;
   work.arithmetic = arithmetic_of(type, "fp32");
   // The causal mask removes half of a square, and only the corner above the last keys otherwise.
   const double masked =
@@ -239,13 +228,13 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   };
   // flash: <depth, rows, keys, ...>; fmha forward: <type, arch, aligned, rows, keys, depth>.
   if (!cutlass && trait(0) > 0.0) shape.depth = feature(query, "d", trait(0));
-  if (query.features.find("s_q") == query.features.end()) {
+  if (query.grid && query.features.find("s_q") == query.features.end()) {
     const bool backward = signature.base.find("bwd") != std::string_view::npos;
     const double rows =
         cutlass ? std::max(trait(3), 64.0) : std::max(trait(backward ? 2 : 1), 64.0);
-    shape.queries = shape.keys = query.grid.x * rows;
-    shape.batch = cutlass ? query.grid.z : query.grid.y;
-    shape.heads = shape.key_heads = cutlass ? query.grid.y : query.grid.z;
+    shape.queries = shape.keys = query.grid->x * rows;
+    shape.batch = cutlass ? query.grid->z : query.grid->y;
+    shape.heads = shape.key_heads = cutlass ? query.grid->y : query.grid->z;
   }
   // flash_fwd_kernel<traits, dropout, causal, ...>; so is the backward loop.
   if (!cutlass && signature.arguments.size() > 2) {
@@ -290,6 +279,7 @@ KernelWork transfer(const KernelQuery& query) {
   // The feature is the size; the query's bytes may count reading and writing.
   const double size = feature(query, "bytes", std::max(1.0, query.bytes));
   work.group = query.name;
+  if (query.name != "memset") work.limit = KernelLimit::copy_engine;
   work.path = query.name.ends_with("_pinned")     ? DataPath::pcie
               : query.name.ends_with("_pageable") ? DataPath::pcie_pageable
               : query.name.ends_with("_p2p")      ? DataPath::nvlink
@@ -351,8 +341,11 @@ double element_bytes(std::string_view functor, double arrays) {
   return std::max(1.0, size) * arrays;
 }
 
+/// Thread blocks of a launch; 0 = not told.
+double blocks_of(const KernelQuery& query) { return query.grid ? query.grid->count() : 0.0; }
+
 KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature) {
-  const double threads = query.grid.count() * query.block.count();
+  const double threads = blocks_of(query) * query.block.count();
   KernelWork work;
   const bool counted = query.features.find("numel") != query.features.end();
   const double numel =
@@ -387,7 +380,7 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
 KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature) {
   constexpr double chunk = 65536.0;
   KernelWork work;
-  const double numel = feature(query, "numel", query.grid.count() * chunk);
+  const double numel = feature(query, "numel", blocks_of(query) * chunk);
   const double size =
       signature.arguments.size() > 1 ? last_type_bytes(signature.arguments[1]) : 0.0;
   const auto depth_at = signature.identity.find("Metadata<");
@@ -398,7 +391,7 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
   }
   // Each list is read; one more pass writes the result.
   work.bytes = numel * std::max(2.0, size) * (std::max(1.0, lists) + 1.0);
-  work.blocks = query.grid.count();
+  work.blocks = query.grid ? query.grid->count() : std::ceil(numel / chunk);
   work.group = signature.base;
   work.family = signature.identity;
   work.coordinates = {log_coordinate(numel, 0.8), log_coordinate(lists, 0.5),
@@ -451,18 +444,19 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   const double outputs =
       signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
   const double trips = std::ceil(elements_per_thread / 16.0);
-  if (query.grid.y == 1) return trips;
+  if (query.grid->y == 1) return trips;
   // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
   // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
   const double adders =
       outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
-  return trips + 0.7 * (3.0 + std::ceil(query.grid.y / adders));
+  return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
 }
 
-/// Any other kernel: its bytes as told, or from the features, or what its threads can load.
+/// Any other kernel: its bytes as told, or from the features, or what its threads can load. One
+/// that is told by its work alone has no threads to guess from, and fills the GPU.
 KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   KernelWork work;
-  const double blocks = query.grid.count();
+  const double blocks = blocks_of(query);
   const double threads = blocks * query.block.count();
   double rows = feature(query, "rows", 0.0);
   double cols = feature(query, "cols", 0.0);
@@ -473,7 +467,8 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   // The likelihood loss looks one element up per row.
   const bool lookup = signature.base.starts_with("nll_loss");
   if (lookup) cols = 1.0;
-  if (signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 && cols == 0.0) {
+  if (query.grid && signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 &&
+      cols == 0.0) {
     // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
     cols = std::exp2(leading_integer(signature.arguments[3]));
     rows = blocks * query.block.y * (cols <= 128.0 ? 2.0 : 1.0);
@@ -485,7 +480,7 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     work.bytes = times * numel * size;
   } else if (query.bytes > 0.0 || numel > 0.0) {
     work.bytes = query.bytes > 0.0 ? query.bytes : 2.0 * numel * size;
-  } else {
+  } else if (query.grid) {
     // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
     // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
     work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);
@@ -493,13 +488,18 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   }
   // A reduction's rows are its results: how they are spread shows in the grid.
   const bool reduction = signature.base == "reduce_kernel";
-  if (reduction) {
+  if (reduction && query.grid) {
     const double elements = numel > 0.0 ? numel : work.bytes / size;
     work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
   work.flops = query.flops;
+  work.arithmetic = query.arithmetic;
+  // cuDNN's recurrent networks, which are told by their work: products of a step's size.
+  if (!query.grid && signature.base.starts_with("rnn_")) work.limit = KernelLimit::arithmetic;
   work.blocks = blocks;
   work.group = signature.base;
+  // What launches took depends on their blocks, which are not known here.
+  if (!query.grid) work.group += "/work";
   // Guessed bytes must not be compared with told ones.
   if (!work.exact) work.group += "/grid";
   work.family = signature.identity;
@@ -511,6 +511,9 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
 
 KernelWork device_kernel(const KernelQuery& query) {
   const KernelSignature signature = parse_signature(query.name);
+  if (!query.grid && !query.features.contains("numel") && !query.features.contains("s_q")) {
+    return other(query, signature);
+  }
   if (signature.base.starts_with("flash_") || signature.base.starts_with("fmha_cutlass")) {
     return fused_attention(query, signature);
   }
@@ -530,12 +533,13 @@ KernelWork device_kernel(const KernelQuery& query) {
 
 KernelWork describe(const KernelQuery& query) {
   const std::string_view name = query.name;
+  // A program's own kernel may have the name of a library operation.
+  if (query.grid || !detail::library_operation(name)) return device_kernel(query);
   if (name == "gemm") return gemm(query);
   if (name.starts_with("conv_")) return convolution(query);
-  if (name == "sdpa_fwd" || name == "sdpa_bwd") return library_attention(query);
+  if (name.starts_with("sdpa_")) return library_attention(query);
   if (name.starts_with("batch_norm_")) return batch_norm(query);
-  if (name.starts_with("memcpy_") || name == "memset") return transfer(query);
-  return device_kernel(query);
+  return transfer(query);
 }
 
 }  // namespace phantora

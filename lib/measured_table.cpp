@@ -1,9 +1,11 @@
+#include <phantora/kernel_limits.hpp>
 #include <phantora/measured_table.hpp>
 
 #include <cstddef>
 #include <functional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace phantora {
 
@@ -16,7 +18,7 @@ void mix(std::size_t& seed, std::size_t value) {
 
 std::size_t key_hash(const KernelQuery& query) {
   std::size_t seed = std::hash<std::string_view>{}(query.name);
-  for (const auto& dim : {query.grid, query.block}) {
+  for (const auto& dim : {query.grid.value_or(KernelQuery::Dim3{0, 0, 0}), query.block}) {
     for (const std::uint32_t extent : {dim.x, dim.y, dim.z}) mix(seed, extent);
   }
   for (const auto& [key, value] : query.features) {
@@ -38,12 +40,14 @@ bool same_launch(const KernelQuery& a, const KernelQuery& b) {
 }  // namespace
 
 struct MeasuredTable::Body {
+  std::optional<GpuModel> gpu;
   std::vector<Measurement> rows;
   std::unordered_multimap<std::size_t, std::size_t> index;
 };
 
-MeasuredTable::MeasuredTable(std::vector<Measurement> rows) {
+MeasuredTable::MeasuredTable(std::vector<Measurement> rows, std::optional<GpuModel> measured_on) {
   auto body = std::make_shared<Body>();
+  body->gpu = std::move(measured_on);
   body->index.reserve(rows.size());
   for (Measurement& row : rows) {
     const std::size_t hash = key_hash(row.query);
@@ -69,7 +73,8 @@ std::optional<CostEstimate> MeasuredTable::estimate(const KernelQuery& query) co
     const Measurement& row = body_->rows[entry->second];
     const bool same_bytes = row.query.bytes <= 0.0 || row.query.bytes == query.bytes;
     if (same_bytes && same_launch(row.query, query)) {
-      return CostEstimate{row.duration, Duration{0}, CostSource::measured};
+      const CostEstimate estimate{row.duration, row.stddev, CostSource::measured};
+      return body_->gpu ? with_limits(estimate, query, *body_->gpu) : estimate;
     }
   }
   return std::nullopt;

@@ -1,3 +1,5 @@
+#include <phantora/error.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/roofline.hpp>
 
 #include <algorithm>
@@ -77,30 +79,32 @@ const std::array<Tile, 26>& tiles() {
   return all;
 }
 
-double peak(const GpuModel& gpu, Arithmetic arithmetic) {
-  // Without tensor-core support the next wider arithmetic does the work.
-  double rate = 0.0;
+/// Share of the peak that FLOP attain which are told alone: the tensor cores' is that of products.
+double attained(Arithmetic arithmetic) {
+  const bool tensor_cores = arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
+                            arithmetic == Arithmetic::tf32;
+  return tensor_cores ? product_efficiency : 1.0;
+}
+
+}  // namespace
+
+FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic) {
   switch (arithmetic) {
     case Arithmetic::fp8:
-      rate = gpu.fp8.per_second();
-      [[fallthrough]];
+      return gpu.fp8;
     case Arithmetic::half:
-      rate = rate > 0.0 ? rate : gpu.half.per_second();
-      [[fallthrough]];
+      return gpu.half;
     case Arithmetic::tf32:
-      rate = rate > 0.0 ? rate : gpu.tf32.per_second();
-      break;
+      // It is a permission, which the libraries do without where no tensor core has it.
+      return std::max(gpu.tf32, gpu.fp32);
     case Arithmetic::fp64:
-      rate = gpu.fp64.per_second();
-      break;
+      return gpu.fp64;
     case Arithmetic::fp32:
     case Arithmetic::none:
       break;
   }
-  return rate > 0.0 ? rate : gpu.fp32.per_second();
+  return gpu.fp32;
 }
-
-}  // namespace
 
 Roofline::Roofline(GpuModel gpu) : gpu_{std::move(gpu)} {}
 
@@ -129,7 +133,8 @@ double Roofline::transfer_seconds(const KernelWork& work) const {
 
 double Roofline::product_seconds(const KernelWork& work) const {
   const double sms = gpu_.sm_count;
-  const double rate = peak(gpu_, work.arithmetic) / sms * product_efficiency * work.efficiency;
+  const double rate =
+      peak_rate(gpu_, work.arithmetic).per_second() / sms * product_efficiency * work.efficiency;
   double best = std::numeric_limits<double>::infinity();
   // The library is taken to choose the tile and the split of k that suit the shape best.
   for (const Tile& tile : tiles()) {
@@ -153,6 +158,8 @@ double Roofline::product_seconds(const KernelWork& work) const {
 }
 
 double Roofline::seconds(const KernelWork& work) const {
+  PHANTORA_EXPECTS(peak_rate(gpu_, work.arithmetic) > FlopRate{},
+                   "the GPU has units for the kernel's arithmetic");
   if (work.m > 0.0) {
     const double conversion =
         work.converted_bytes > 0.0
@@ -166,19 +173,22 @@ double Roofline::seconds(const KernelWork& work) const {
   if (work.tiles > 0.0) {
     const double sms = gpu_.sm_count;
     const double waves = std::ceil(work.tiles / sms);
-    const double arithmetic = waves * (work.flops / work.tiles) /
-                              (peak(gpu_, work.arithmetic) / sms * attention_efficiency);
+    const double arithmetic =
+        waves * (work.flops / work.tiles) /
+        (peak_rate(gpu_, work.arithmetic).per_second() / sms * attention_efficiency);
     return floor_seconds + wave_seconds + std::max(arithmetic, memory);
   }
-  const double arithmetic = work.flops / peak(gpu_, work.arithmetic);
+  const double arithmetic =
+      work.flops / (peak_rate(gpu_, work.arithmetic).per_second() * attained(work.arithmetic));
   return floor_seconds + std::max(arithmetic, memory) + work.round_trips * round_trip_seconds;
 }
 
 std::optional<CostEstimate> Roofline::estimate(const KernelQuery& query) const {
   const double time = seconds(describe(query));
   // Kernels reach between a half of the bound and all of it.
-  return CostEstimate{duration_from_seconds(time), duration_from_seconds(0.5 * time),
-                      CostSource::roofline};
+  return with_limits(
+      {duration_from_seconds(time), duration_from_seconds(0.5 * time), CostSource::roofline}, query,
+      gpu_);
 }
 
 }  // namespace phantora

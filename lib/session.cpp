@@ -3,7 +3,6 @@
 
 #include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
-#include <phantora/kernel_work.hpp>
 #include <phantora/session.hpp>
 
 #include <algorithm>
@@ -142,37 +141,6 @@ std::string name_of(std::span<const GroupedCollective> group) {
   return std::string{to_string(first)};
 }
 
-// Which unit a library operation occupies. Everything else is bound by memory.
-PricedKernel::Limit limit_of(const KernelQuery& query) {
-  const std::string_view name = query.name;
-  if (name.starts_with("memcpy")) return PricedKernel::Limit::copy_engine;
-  for (const std::string_view arithmetic : {"gemm", "conv_", "sdpa_", "rnn_"}) {
-    if (name.starts_with(arithmetic)) return PricedKernel::Limit::arithmetic;
-  }
-  for (const std::string_view attention : {"flash_fwd", "flash_bwd", "fmha_"}) {
-    if (name.find(attention) != name.npos) return PricedKernel::Limit::arithmetic;
-  }
-  return PricedKernel::Limit::memory;
-}
-
-// The share of the memory's peak bandwidth that a kernel draws.
-double memory_share_of(const KernelQuery& query, Duration duration, const GpuModel& gpu) {
-  const KernelWork work = describe(query);
-  if (work.path != DataPath::device_memory) return 0.0;
-  return std::min(1.0, (work.bytes + work.converted_bytes) /
-                           (to_seconds(duration) * gpu.memory_bandwidth.bytes_per_second()));
-}
-
-// The share of the SMs that a launch can fill: blocks over resident blocks, as limited by threads
-// (2048 per SM on every GPU we model). A library operation fills the GPU.
-double demand_of(const KernelQuery& query, int sm_count) {
-  const double threads = query.block.count();
-  const double blocks = query.grid.count();
-  if (threads <= 1 && blocks <= 1) return 1.0;
-  const double resident = std::max(1.0, std::floor(2048.0 / threads)) * sm_count;
-  return std::clamp(blocks / resident, 1.0 / (16.0 * sm_count), 1.0);
-}
-
 }  // namespace
 
 class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
@@ -197,13 +165,19 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   QueryIndex add_query(const KernelQuery& query) {
     const auto estimate = costs_.estimate(query);
     if (!estimate) throw CostError{"no cost model answers for kernel " + query.name};
+    const double demand = estimate->demand.value_or(1.0);
+    const double memory_share = estimate->memory_share.value_or(0.0);
+    if (!(demand > 0.0 && demand <= 1.0) || !(memory_share >= 0.0 && memory_share <= 1.0))
+      throw CostError{"the cost model's estimate of kernel " + query.name +
+                      ": expected a demand in (0, 1] and a memory_share in [0, 1], got " +
+                      std::to_string(demand) + " and " + std::to_string(memory_share)};
     const Duration duration = std::max(estimate->duration, Duration{1});
     kernels_.push_back({.name = query.name,
                         .duration = duration,
                         .source = estimate->source,
-                        .limit = limit_of(query),
-                        .demand = demand_of(query, gpu_.sm_count),
-                        .memory_share = memory_share_of(query, duration, gpu_),
+                        .limit = estimate->limit.value_or(KernelLimit::memory),
+                        .demand = demand,
+                        .memory_share = memory_share,
                         .identity = kernels_.size()});
     return static_cast<QueryIndex>(kernels_.size() - 1);
   }

@@ -1,3 +1,5 @@
+#include <phantora/gpu_model.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/session.hpp>
 
 #include <nlohmann/json.hpp>
@@ -46,8 +48,8 @@ std::vector<Measured> read_rows(const std::string& path) {
 /// Kernels take what they took alone in reality: what is judged is the interference.
 struct Told {
   double us;
-  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery&) const {
-    return CostEstimate{.duration = duration_from_seconds(us * 1e-6)};
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    return with_limits({.duration = duration_from_seconds(us * 1e-6)}, query, gpu_model("h200"));
   }
 };
 
@@ -60,7 +62,7 @@ KernelQuery query_of(const Measured& row) {
             .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"c_type", "bf16"}}};
   }
   return {.name = "vectorized_elementwise_kernel",
-          .grid = {131072},
+          .grid = {{131072}},
           .block = {128},
           .bytes = 4.0 * (1 << 27)};
 }

@@ -3,6 +3,7 @@
 #include <phantora/fitted_model.hpp>
 #include <phantora/gpu_model.hpp>
 #include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/kernel_signature.hpp>
 #include <phantora/kernel_work.hpp>
 #include <phantora/measured_table.hpp>
@@ -70,9 +71,11 @@ KernelQuery random_query(std::mt19937& random) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
   };
   KernelQuery query{.name = names[random() % names.size()]};
-  query.grid = {1 + static_cast<std::uint32_t>(random() % 100000),
-                1 + static_cast<std::uint32_t>(random() % 64), 1};
-  query.block = {1 + static_cast<std::uint32_t>(random() % 1024), 1, 1};
+  if (random() % 2 == 0) {
+    query.grid = {1 + static_cast<std::uint32_t>(random() % 100000),
+                  1 + static_cast<std::uint32_t>(random() % 64), 1};
+    query.block = {1 + static_cast<std::uint32_t>(random() % 1024), 1, 1};
+  }
   if (random() % 2 == 0) query.bytes = size(36.0);
   for (const std::string& feature : features) {
     if (random() % 2 == 0) query.features[feature] = random() % 16 == 0 ? 0.0 : size(8.0);
@@ -149,7 +152,7 @@ TEST(KernelWork, ElementwiseBytesFollowFromTheSignature) {
 TEST(KernelWork, NamesWeKnowWithoutTheirArgumentsAreRead) {
   for (const char* name : {"k<OpaqueType>(int)", "k<ReduceOp>(int)",
                            "k<Metadata<4>>::multi_tensor_apply_kernel(int)"}) {
-    EXPECT_GE(describe({.name = name, .grid = {1, 1, 1}, .block = {32, 1, 1}}).bytes, 0) << name;
+    EXPECT_GE(describe({.name = name, .grid = {{1, 1, 1}}, .block = {32, 1, 1}}).bytes, 0) << name;
   }
 }
 
@@ -159,7 +162,7 @@ TEST(KernelWork, ElementsFollowFromTheGridWhereTheyAreNotTold) {
       {.name =
            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
            "std::array<char*, 3ul> >(int)",
-       .grid = {10, 1, 1},
+       .grid = {{10, 1, 1}},
        .block = {128, 1, 1}});
   EXPECT_EQ(work.bytes, 10 * 1024 * 12.0);
   EXPECT_FALSE(work.exact);
@@ -171,7 +174,7 @@ TEST(KernelWork, FlashAttentionIsDecodedFromGridAndName) {
       "cutlass::bfloat16_t>, false, true, false, false, true, true, false, false>(P)";
   const KernelQuery told{
       .name = name,
-      .grid = {8, 4, 12},
+      .grid = {{8, 4, 12}},
       .block = {128, 1, 1},
       .features = {{"b", 4}, {"h", 12}, {"s_q", 1024}, {"s_kv", 1024}, {"d", 64}},
       .attributes = {{"causal", "1"}}};
@@ -196,7 +199,8 @@ TEST(MeasuredTable, AnswersWhatWasMeasuredAndNothingElse) {
 }
 
 TEST(MeasuredTable, BytesAndSharedMemoryThatARowDoesNotKnowMatchAny) {
-  const KernelQuery kernel{.name = "k", .grid = {4, 1, 1}, .block = {32, 1, 1}, .shared_bytes = 16};
+  const KernelQuery kernel{
+      .name = "k", .grid = {{4, 1, 1}}, .block = {32, 1, 1}, .shared_bytes = 16};
   const MeasuredTable table{{{kernel, 2us}}};
   KernelQuery launched = kernel;
   launched.shared_bytes = 0;
@@ -305,6 +309,9 @@ TEST(BuiltinCostModel, AnswersEverythingAndNeverWithZero) {
       ASSERT_GE(estimate->stddev.count(), 0);
       ASSERT_NE(estimate->source, CostSource::unknown);
       ASSERT_TRUE(key == "h200" || estimate->source == CostSource::roofline);
+      ASSERT_TRUE(estimate->limit && estimate->demand && estimate->memory_share);
+      ASSERT_TRUE(*estimate->demand > 0.0 && *estimate->demand <= 1.0);
+      ASSERT_TRUE(*estimate->memory_share >= 0.0 && *estimate->memory_share <= 1.0);
     }
   }
 }
@@ -340,6 +347,86 @@ TEST(BuiltinCostModel, BiggerGpusAreFaster) {
   EXPECT_GT(time("h100", product), time("b200", product));
   EXPECT_GT(time("a100", copy), time("h100", copy));
   EXPECT_GT(time("h100", copy), time("h200", copy));
+}
+
+// An H200's memory attains 0.89 of 4.8 TB/s; the shortest kernel takes 0.9 us.
+constexpr double h200_bandwidth = 0.89 * 4.8e12;
+
+TEST(BuiltinCostModel, AKernelToldByItsBytesFillsTheGpu) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto seconds = [&](const KernelQuery& query) {
+    return to_seconds(model.estimate(query)->duration);
+  };
+  EXPECT_NEAR(seconds({.name = "my_kernel", .bytes = 1e9}), 0.9e-6 + 1e9 / h200_bandwidth, 1e-12);
+  // 1e8 floats, read and written.
+  EXPECT_NEAR(seconds({.name = "gelu", .features = {{"numel", 1e8}}}),
+              0.9e-6 + 8e8 / h200_bandwidth, 1e-12);
+  // The name of a kernel that was measured does not make a launch of it.
+  EXPECT_NEAR(seconds({.name = "reduce_kernel", .bytes = 1e9}), 0.9e-6 + 1e9 / h200_bandwidth,
+              1e-12);
+  // A grid is believed: one block is one SM.
+  EXPECT_GT(seconds({.name = "my_kernel", .grid = {{1, 1, 1}}, .bytes = 1e9}), 0.01);
+}
+
+TEST(BuiltinCostModel, ACopyWithinTheDeviceMovesTwiceItsBytes) {
+  const Roofline roofline{gpu_model("h200")};
+  const auto copy = roofline.estimate({.name = "memcpy_d2d", .bytes = 1e9});
+  const auto kernel = roofline.estimate({.name = "my_copy", .bytes = 2e9});
+  EXPECT_EQ(copy->duration, kernel->duration);
+}
+
+TEST(BuiltinCostModel, FlopAreDoneByTheUnitsThatAreTold) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto seconds = [&](Arithmetic arithmetic) {
+    return to_seconds(
+        model.estimate({.name = "my_kernel", .flops = 1e12, .arithmetic = arithmetic})->duration);
+  };
+  EXPECT_NEAR(seconds(Arithmetic::none), 0.9e-6 + 1e12 / 66.9e12, 1e-12);
+  EXPECT_NEAR(seconds(Arithmetic::fp32), seconds(Arithmetic::none), 1e-12);
+  // The share of the peak that matrix products attain.
+  EXPECT_NEAR(seconds(Arithmetic::half), 0.9e-6 + 1e12 / (0.85 * 989.4e12), 1e-12);
+  EXPECT_NEAR(seconds(Arithmetic::fp8), 0.9e-6 + 1e12 / (0.85 * 1978.9e12), 1e-12);
+}
+
+// A launch may be of a program's own kernel that bears the name of a library's operation.
+TEST(BuiltinCostModel, ALaunchIsNoLibraryOperation) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const KernelQuery mine{.name = "gemm", .grid = {{132, 1, 1}}, .block = {256}, .bytes = 1e9};
+  KernelQuery other = mine;
+  other.name = "my_kernel";
+  EXPECT_EQ(model.estimate(mine)->duration, model.estimate(other)->duration);
+}
+
+TEST(KernelLimits, FollowFromOperationLaunchAndWork) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto of = [&](const KernelQuery& query) { return *model.estimate(query); };
+  EXPECT_EQ(of(gemm(4096, 4096, 4096)).limit, KernelLimit::arithmetic);
+  EXPECT_EQ(of(gemm(4096, 4096, 4096)).demand, 1.0);
+  EXPECT_EQ(of({.name = "memcpy_h2d_pinned", .bytes = 1e6}).limit, KernelLimit::copy_engine);
+  EXPECT_EQ(of({.name = "memcpy_h2d_pinned", .bytes = 1e6}).memory_share, 0.0);
+  EXPECT_EQ(of({.name = "memset", .bytes = 1e6}).limit, KernelLimit::memory);
+  const CostEstimate streams = of({.name = "my_kernel", .bytes = 1e9});
+  EXPECT_EQ(streams.limit, KernelLimit::memory);
+  EXPECT_EQ(streams.demand, 1.0);
+  EXPECT_NEAR(*streams.memory_share, 0.89, 0.005);
+  // 66 blocks of 1024 threads: a quarter of what 132 SMs hold; and one thread, of whatever grid.
+  EXPECT_EQ(of({.name = "k", .grid = {{66, 1, 1}}, .block = {1024}}).demand, 0.25);
+  EXPECT_EQ(of({.name = "k", .grid = {{1, 1, 1}}}).demand, 1.0 / (16 * 132));
+  // Of told work, what takes longer.
+  const KernelQuery products{
+      .name = "k", .bytes = 1e9, .flops = 1e13, .arithmetic = Arithmetic::half};
+  EXPECT_EQ(of(products).limit, KernelLimit::arithmetic);
+  KernelQuery few = products;
+  few.flops = 1e9;
+  EXPECT_EQ(of(few).limit, KernelLimit::memory);
+}
+
+TEST(KernelLimits, WhatAModelSaysItselfStays) {
+  const CostEstimate own{.duration = 10us, .demand = 0.5};
+  const CostEstimate filled = with_limits(own, gemm(64, 64, 64), gpu_model("h200"));
+  EXPECT_EQ(filled.demand, 0.5);
+  EXPECT_EQ(filled.limit, KernelLimit::arithmetic);
+  EXPECT_FALSE((MeasuredTable{{{gemm(64, 64, 64), 3us}}}.estimate(gemm(64, 64, 64))->limit));
 }
 
 TEST(KernelCostModel, TheFirstLinkThatKnowsAnswers) {

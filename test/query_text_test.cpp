@@ -40,6 +40,7 @@ TEST(QueryText, RandomQueriesRoundTrip) {
     query.flops = static_cast<double>(random()) * 1e-7;
     query.grid = {static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random()),
                   static_cast<std::uint32_t>(random())};
+    query.arithmetic = random() % 2 == 0 ? Arithmetic::none : Arithmetic::half;
     query.features["random"] = static_cast<double>(random()) / 7.0;
     query.name.assign(random() % 40, static_cast<char>(1 + random() % 127));
     EXPECT_EQ(query_from_text(to_text(query)), query);
@@ -70,7 +71,8 @@ TEST(QueryText, MalformedTextIsRefused) {
 
 // 2^32 would become 0, -1 the largest, 1e30 anything, and true 1.
 TEST(QueryText, NumbersThatDoNotFitAreRefused) {
-  const std::string rest = R"(,"block":[1,1,1],"shared":0,"flops":0,"attributes":{})";
+  const std::string rest =
+      R"(,"block":[1,1,1],"shared":0,"flops":0,"arithmetic":"none","attributes":{})";
   const auto text = [&](const std::string& grid, const std::string& bytes,
                         const std::string& features) {
     return R"({"name":"k","grid":)" + grid + R"(,"bytes":)" + bytes + R"(,"features":)" + features +
@@ -82,6 +84,10 @@ TEST(QueryText, NumbersThatDoNotFitAreRefused) {
     EXPECT_THROW((void)query_from_text(text(grid, "0", "{}")), ConfigError) << grid;
   }
   EXPECT_THROW((void)query_from_text(text("[1,1,1]", "true", "{}")), ConfigError);
+  std::string unknown = text("null", "1", "{}");
+  EXPECT_FALSE(query_from_text(unknown).grid);
+  unknown.replace(unknown.find("none"), 4, "fp31");
+  EXPECT_THROW((void)query_from_text(unknown), ConfigError);
   EXPECT_THROW((void)query_from_text(text("[1,1,1]", "0", "[1]")), ConfigError);
   EXPECT_THROW((void)query_from_text(text("[1,1,1]", "0", R"({"m":false})")), ConfigError);
 }

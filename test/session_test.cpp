@@ -2,9 +2,12 @@
 #include <phantora/collectives.hpp>
 #include <phantora/error.hpp>
 #include <phantora/flow_network.hpp>
+#include <phantora/gpu_model.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/session.hpp>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -24,9 +27,23 @@ using namespace std::chrono_literals;
 /// Every kernel takes as long as its feature "us" says.
 struct Told {
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
-    return CostEstimate{
+    const CostEstimate told{
         .duration = std::chrono::microseconds{static_cast<std::int64_t>(query.features.at("us"))},
         .source = CostSource::measured};
+    return with_limits(told, query, gpu_model("h200"));
+  }
+};
+
+/// The same, of kernels that are all bound as it says.
+struct ToldWithLimit {
+  std::optional<KernelLimit> limit{};
+  std::optional<double> demand{}, memory_share{};
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    return CostEstimate{
+        .duration = std::chrono::microseconds{static_cast<std::int64_t>(query.features.at("us"))},
+        .limit = limit,
+        .demand = demand,
+        .memory_share = memory_share};
   }
 };
 
@@ -457,8 +474,8 @@ TEST_F(SessionTest, NothingGrowsForEver) {
 class InterferenceTest : public SessionTest {
  protected:
   void SetUp() override { start(ideal); }
-  void start(const DeviceTiming& timing) {
-    open("h200:1x2", timing);
+  void start(const DeviceTiming& timing, KernelCostModel costs = Told{}) {
+    open("h200:1x2", timing, std::move(costs));
     world = session->add_communicator({0, 1});
     for (const std::uint32_t rank : {0U, 1U}) {
       for (const std::uint32_t s : {0U, 1U})
@@ -511,13 +528,60 @@ TEST_F(InterferenceTest, AKernelOfFewBlocksAndACollectiveDoNotMeet) {
   const Duration alone = ends(0, at(0us)).time_since_epoch();
   SetUp();
   KernelQuery few = kernel(50);
-  few.grid = {66};
+  few.grid = {{66}};
   few.block = {1024};  // a quarter of what fits on 132 SMs
   session->launch(StreamId{1}, at(0us), session->add_query(few));
   for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(10us));
   session->record(StreamId{1}, at(0us), MarkerId{99});
   EXPECT_EQ(ends(0, at(10us)), at(10us) + alone);
   EXPECT_EQ(session->completion(MarkerId{99}), at(50us));
+}
+
+// A receive that waits withholds 2 SMs, and breaks the waves of kernels of the tensor cores. Whose
+// price is the user's own is slowed as the library's GEMM is, if it says that it is one.
+TEST_F(InterferenceTest, PricesOfOnesOwnTakePartInInterference) {
+  const DeviceTiming timing{
+      .launch_latency = {}, .kernel_gap = {}, .broken_waves = 1.2, .memory_contention = 1.0};
+  const auto beside_a_receive = [&](KernelCostModel costs, const char* name) {
+    start(timing, std::move(costs));
+    const QueryIndex query = session->add_query(kernel(100, name));
+    session->send_recv(StreamId{0}, at(0us), world, 0,
+                       std::array{SendRecv{.src_rank = 1, .dst_rank = 0, .size = 64_MiB}}, 0);
+    session->launch(StreamId{1}, at(1us), query);
+    return ends(1, at(1us));
+  };
+  const Time gemm = beside_a_receive(Told{}, "gemm");
+  EXPECT_GT(gemm, at(121us));
+  EXPECT_EQ(beside_a_receive(ToldWithLimit{.limit = KernelLimit::arithmetic}, "block"), gemm);
+  // What says nothing counts as a kernel that fills the SMs, and one of half of them has room.
+  EXPECT_EQ(beside_a_receive(ToldWithLimit{}, "block"),
+            beside_a_receive(ToldWithLimit{.limit = KernelLimit::memory, .demand = 1.0}, "gemm"));
+  EXPECT_LT(beside_a_receive(ToldWithLimit{}, "block"), gemm);
+  EXPECT_EQ(
+      beside_a_receive(ToldWithLimit{.limit = KernelLimit::arithmetic, .demand = 0.5}, "gemm"),
+      at(101us));
+  EXPECT_EQ(beside_a_receive(ToldWithLimit{.limit = KernelLimit::copy_engine}, "gemm"), at(101us));
+}
+
+TEST_F(InterferenceTest, AMemoryShareOfOnesOwnSlowsACollective) {
+  const DeviceTiming timing{
+      .launch_latency = {}, .kernel_gap = {}, .broken_waves = 1, .memory_contention = 1.0};
+  const auto beside = [&](double share) {
+    start(timing, ToldWithLimit{.memory_share = share});
+    const QueryIndex query = session->add_query(kernel(100'000));
+    for (const std::uint32_t rank : {0U, 1U}) reduce(rank, at(0us));
+    session->launch(StreamId{1}, at(0us), query);
+    return ends(0, at(0us));
+  };
+  EXPECT_GT(beside(1.0), beside(0.5));
+  EXPECT_GT(beside(0.5), beside(0.0));
+}
+
+TEST_F(SessionTest, AModelThatSaysWhatCannotBeIsRefused) {
+  open("h200:1x1", ideal, ToldWithLimit{.demand = 0.0});
+  EXPECT_THROW((void)session->add_query(kernel(1)), CostError);
+  open("h200:1x1", ideal, ToldWithLimit{.memory_share = 1.5});
+  EXPECT_THROW((void)session->add_query(kernel(1)), CostError);
 }
 
 TEST_F(InterferenceTest, AKernelThatDrawsTheMemorysBandwidthSlowsACollective) {

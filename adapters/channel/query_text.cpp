@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <limits>
+#include <optional>
 
 namespace phantora::channel {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json to_json(const KernelQuery::Dim3& d) { return {d.x, d.y, d.z}; }
+Json to_json(const std::optional<KernelQuery::Dim3>& d) { return d ? to_json(*d) : Json{}; }
 
 ConfigError malformed(const std::string& what) {
   return ConfigError{"malformed kernel query on the channel: " + what};
@@ -33,6 +35,17 @@ KernelQuery::Dim3 dim3_from(const Json& json) {
   if (!json.is_array() || json.size() != 3) throw malformed("expected [x,y,z], got " + json.dump());
   return {whole(json[0]), whole(json[1]), whole(json[2])};
 }
+std::optional<KernelQuery::Dim3> grid_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return dim3_from(json);
+}
+Arithmetic arithmetic_from(const Json& json) {
+  for (const Arithmetic arithmetic : {Arithmetic::none, Arithmetic::fp8, Arithmetic::half,
+                                      Arithmetic::tf32, Arithmetic::fp32, Arithmetic::fp64}) {
+    if (json == to_string(arithmetic)) return arithmetic;
+  }
+  throw malformed("expected a kind of arithmetic, got " + json.dump());
+}
 const Json& object(const Json& json) {
   if (!json.is_object()) throw malformed("expected {...}, got " + json.dump());
   return json;
@@ -48,6 +61,7 @@ std::string to_text(const KernelQuery& query) {
               {"shared", query.shared_bytes},
               {"bytes", query.bytes},
               {"flops", query.flops},
+              {"arithmetic", to_string(query.arithmetic)},
               {"features", query.features},
               {"attributes", query.attributes}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -58,11 +72,12 @@ KernelQuery query_from_text(std::string_view text) {
     const Json json = Json::parse(text);
     KernelQuery query;
     query.name = json.at("name").get<std::string>();
-    query.grid = dim3_from(json.at("grid"));
+    query.grid = grid_from(json.at("grid"));
     query.block = dim3_from(json.at("block"));
     query.shared_bytes = whole(json.at("shared"));
     query.bytes = real(json.at("bytes"));
     query.flops = real(json.at("flops"));
+    query.arithmetic = arithmetic_from(json.at("arithmetic"));
     for (const auto& [key, value] : object(json.at("features")).items()) {
       query.features[key] = real(value);
     }

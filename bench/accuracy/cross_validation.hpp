@@ -74,7 +74,7 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
     const KernelWork work = describe(row.query);
     std::string cell = work.group;
     if (holdout == Holdout::random) {
-      cell += work.family + std::to_string(row.query.grid.count()) +
+      cell += work.family + std::to_string(row.query.grid.value_or(KernelQuery::Dim3{}).count()) +
               std::to_string(row.duration.count());
       for (const auto& [key, value] : row.query.features) cell += key + std::to_string(value);
     } else {

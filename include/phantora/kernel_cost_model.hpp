@@ -14,13 +14,21 @@
 
 namespace phantora {
 
+/// Which units do the arithmetic, and so which peak rate bounds it: tensor cores for fp8, half
+/// (bf16 and fp16) and tf32. `none` = not told; FLOP are then those of fp32.
+enum class Arithmetic : std::uint8_t { none, fp8, half, tf32, fp32, fp64 };
+std::string_view to_string(Arithmetic arithmetic) noexcept;
+
 /// What a launch says about a kernel: identity and features, never data.
 ///
-/// Two kinds of operation come here:
+/// Three kinds of operation come here:
 /// - Library operations, `name` = "gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_filter",
 ///   "sdpa_fwd", "sdpa_bwd", "batch_norm_fwd_train", ..., "memcpy_h2d_pinned", "memset"; their
 ///   shape is in `features` and `attributes` (the keys are listed in lib/README.md).
-/// - Device kernels: `name` is the demangled C++ signature as cu++filt or CUPTI print it.
+/// - Launches: they tell a grid, and `name` is the demangled C++ signature as cu++filt or CUPTI
+///   print it.
+/// - Kernels of one's own, of any other name, that tell their bytes, FLOP or both: {.name =
+///   "my_kernel", .bytes = 1e9}.
 struct KernelQuery {
   struct Dim3 {
     std::uint32_t x = 1, y = 1, z = 1;
@@ -30,11 +38,13 @@ struct KernelQuery {
     }
   };
   std::string name;
-  Dim3 grid{};
+  std::optional<Dim3> grid{};  ///< unknown = enough blocks to fill the GPU
   Dim3 block{};
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory per block
-  double bytes = 0;                ///< device memory read + written; 0 = unknown
-  double flops = 0;                ///< 0 = unknown
+  /// Device memory read + written, or the size of a copy or memset; 0 = unknown.
+  double bytes = 0;
+  double flops = 0;                          ///< 0 = unknown
+  Arithmetic arithmetic = Arithmetic::none;  ///< that does the `flops` of a kernel of one's own
   std::map<std::string, double, std::less<>> features{};         ///< "m", "n", "k", "numel", ...
   std::map<std::string, std::string, std::less<>> attributes{};  ///< "a_type", "layout", ...
 
@@ -45,10 +55,21 @@ struct KernelQuery {
 enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown };
 std::string_view to_string(CostSource source) noexcept;
 
+/// What holds a kernel up, which decides how it fares beside others: the tensor cores, whose blocks
+/// come in clusters and in whole waves; memory, or anything else on the SMs; a copy engine, which
+/// needs no SM.
+enum class KernelLimit : std::uint8_t { arithmetic, memory, copy_engine };
+
 struct CostEstimate {
   Duration duration{};
-  Duration stddev{};
+  Duration stddev{};  ///< of what one kernel takes; 0 = not known
   CostSource source = CostSource::unknown;
+
+  // What the kernel takes of its GPU while it runs, for those that run beside it. With what is not
+  // told it counts as a kernel that fills the SMs and leaves the memory alone.
+  std::optional<KernelLimit> limit{};
+  std::optional<double> demand{};        ///< share of the SMs that it can fill, in (0, 1]
+  std::optional<double> memory_share{};  ///< of the peak bandwidth that it draws, in [0, 1]
 };
 
 /// Anything that may know a kernel's time; nullopt means "not mine, ask the next".

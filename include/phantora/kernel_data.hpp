@@ -13,6 +13,7 @@ namespace phantora {
 struct Measurement {
   KernelQuery query{};
   Duration duration{};
+  Duration stddev{};  ///< of a further measurement of it; 0 = not known
 };
 
 /// Reads kernel data: tab-separated text, one measurement per line.

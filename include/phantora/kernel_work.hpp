@@ -8,9 +8,6 @@
 
 namespace phantora {
 
-/// Which units do the arithmetic, and so which peak rate bounds it.
-enum class Arithmetic : std::uint8_t { none, fp8, half, tf32, fp32, fp64 };
-
 /// What carries the bytes.
 enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink };
 
@@ -29,6 +26,7 @@ struct KernelWork {
   /// alike. Unused ones are 0.
   std::array<float, dimensions> coordinates{};
 
+  KernelLimit limit = KernelLimit::memory;
   Arithmetic arithmetic = Arithmetic::none;
   double m = 0, n = 0, k = 0, batch = 0;
   double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <phantora/gpu_model.hpp>
 #include <phantora/kernel_data.hpp>
 
 #include <memory>
@@ -18,7 +19,9 @@ namespace phantora {
 class MeasuredTable {
  public:
   /// Of several rows with one key, the last counts.
-  explicit MeasuredTable(std::vector<Measurement> rows);
+  /// @param measured_on  if told, the estimates say what a kernel takes of that GPU.
+  explicit MeasuredTable(std::vector<Measurement> rows,
+                         std::optional<GpuModel> measured_on = std::nullopt);
 
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
 

@@ -8,6 +8,9 @@
 
 namespace phantora {
 
+/// Of the units that do such arithmetic; 0 where the GPU has none.
+FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic);
+
 /// Bounds a kernel's time from the GPU's peak rates: the least time for its arithmetic, in whole
 /// waves of tiles over the SMs, or for its bytes, plus the floor of any kernel.
 ///
@@ -19,7 +22,7 @@ class Roofline {
  public:
   explicit Roofline(GpuModel gpu);
 
-  /// Seconds, > 0.
+  /// Seconds, > 0. Expects that the GPU has units for the work's arithmetic.
   [[nodiscard]] double seconds(const KernelWork& work) const;
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
   [[nodiscard]] const GpuModel& gpu() const noexcept { return gpu_; }
