@@ -1,4 +1,5 @@
 #include <phantora/fitted_model.hpp>
+#include <phantora/kernel_check.hpp>
 #include <phantora/kernel_limits.hpp>
 #include <phantora/kernel_work.hpp>
 #include <phantora/roofline.hpp>
@@ -136,6 +137,7 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
 }
 
 std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) const {
+  check(query, body_->target.gpu());
   KernelWork work = describe(query);
   auto found = body_->groups.find(work.group);
   if (found == body_->groups.end() && query.grid) {

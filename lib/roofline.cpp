@@ -1,4 +1,5 @@
 #include <phantora/error.hpp>
+#include <phantora/kernel_check.hpp>
 #include <phantora/kernel_limits.hpp>
 #include <phantora/roofline.hpp>
 
@@ -184,6 +185,7 @@ double Roofline::seconds(const KernelWork& work) const {
 }
 
 std::optional<CostEstimate> Roofline::estimate(const KernelQuery& query) const {
+  check(query, gpu_);
   const double time = seconds(describe(query));
   // Kernels reach between a half of the bound and all of it.
   return with_limits(

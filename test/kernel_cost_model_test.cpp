@@ -2,6 +2,7 @@
 #include <phantora/error.hpp>
 #include <phantora/fitted_model.hpp>
 #include <phantora/gpu_model.hpp>
+#include <phantora/kernel_check.hpp>
 #include <phantora/kernel_cost_model.hpp>
 #include <phantora/kernel_limits.hpp>
 #include <phantora/kernel_signature.hpp>
@@ -10,6 +11,9 @@
 #include <phantora/roofline.hpp>
 
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -296,12 +300,24 @@ TEST(BuiltinCostModel, ReturnsEveryMeasuredTimeExactlyWhereTheSizeIsKnown) {
   }
 }
 
-TEST(BuiltinCostModel, AnswersEverythingAndNeverWithZero) {
+TEST(BuiltinCostModel, AnswersWhatItDoesNotRefuseAndNeverWithZero) {
   for (const std::string& key : gpu_model_keys()) {
-    const KernelCostModel model = builtin_cost_model(gpu_model(key));
+    const GpuModel gpu = gpu_model(key);
+    const KernelCostModel model = builtin_cost_model(gpu);
     std::mt19937 random{11};
+    int answered = 0;
     for (int round = 0; round < 5000; ++round) {
-      const KernelQuery query = random_query(random);
+      KernelQuery query = random_query(random);
+      try {
+        check(query, gpu);
+      } catch (const CostError&) {
+        EXPECT_THROW((void)model.estimate(query), CostError) << query.name;
+        // No program's launch is refused, whatever it is called.
+        query.grid.emplace();
+        query.features.clear();
+        query.attributes.clear();
+      }
+      ++answered;
       const auto estimate = model.estimate(query);
       ASSERT_TRUE(estimate.has_value());
       // No kernel is shorter than a few hundred nanoseconds.
@@ -313,6 +329,7 @@ TEST(BuiltinCostModel, AnswersEverythingAndNeverWithZero) {
       ASSERT_TRUE(*estimate->demand > 0.0 && *estimate->demand <= 1.0);
       ASSERT_TRUE(*estimate->memory_share >= 0.0 && *estimate->memory_share <= 1.0);
     }
+    EXPECT_EQ(answered, 5000);
   }
 }
 
@@ -395,6 +412,110 @@ TEST(BuiltinCostModel, ALaunchIsNoLibraryOperation) {
   KernelQuery other = mine;
   other.name = "my_kernel";
   EXPECT_EQ(model.estimate(mine)->duration, model.estimate(other)->duration);
+}
+
+/// What the model for `gpu` says of a query that it should refuse.
+std::string refusal(const KernelQuery& query, const char* gpu = "h200") {
+  static const std::map<std::string, KernelCostModel, std::less<>> models{
+      {"h200", builtin_cost_model(gpu_model("h200"))},
+      {"a100", builtin_cost_model(gpu_model("a100"))}};
+  try {
+    return "answered: " +
+           std::to_string(models.find(gpu)->second.estimate(query)->duration.count());
+  } catch (const CostError& error) {
+    return error.what();
+  }
+}
+
+TEST(Refusals, KeysThatAnOperationDoesNotHave) {
+  EXPECT_EQ(refusal({.name = "gemm", .features = {{"M", 64}, {"N", 64}, {"K", 64}}}),
+            "kernel 'gemm': feature 'K': expected one of m, n, k, batch, lda, ldb, ldc, a_align, "
+            "b_align, c_align, got 64");
+  KernelQuery query = gemm(64, 64, 64);
+  query.attributes["type"] = "bf16";
+  EXPECT_EQ(refusal(query),
+            "kernel 'gemm': attribute 'type': expected one of a_type, b_type, c_type, compute, "
+            "transa, transb, epilogue, got bf16");
+  query = gemm(64, 64, 64);
+  query.attributes["a_type"] = "bfloat16";
+  EXPECT_EQ(refusal(query),
+            "kernel 'gemm': attribute 'a_type': expected one of bf16, fp16, fp32, fp64, fp8_e4m3, "
+            "fp8_e5m2, fp4_e2m1, int8, int32, complex64, complex128, other, got bfloat16");
+  EXPECT_EQ(refusal({.name = "gelu", .features = {{"Numel", 1e6}}, .attributes = {}}),
+            "kernel 'gelu': expected one of the operations gemm, conv_fwd, conv_bwd_data, "
+            "conv_bwd_filter, sdpa_fwd, sdpa_bwd, batch_norm_fwd_train, batch_norm_bwd, "
+            "batch_norm_fwd_infer, memcpy_h2d_pinned, memcpy_h2d_pageable, memcpy_d2h_pinned, "
+            "memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, memset, or a kernel that tells its grid, "
+            "bytes, flops, numel, or rows and cols; got the features Numel");
+  EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
+            "kernel 'k': feature 'Numel': expected one of numel, rows, cols, arrays, b, h, h_kv, "
+            "s_q, s_kv, d, d_v, got 5");
+}
+
+TEST(Refusals, NamesThatNobodyKnowsWithAKnownOperationsShape) {
+  const std::string text = refusal({.name = "GEMM", .features = {{"m", 64}, {"n", 8}, {"k", 8}}});
+  EXPECT_TRUE(text.starts_with("kernel 'GEMM': expected one of the operations gemm, ")) << text;
+  EXPECT_TRUE(text.ends_with("got the features k, m, n")) << text;
+  EXPECT_EQ(refusal({}), "kernel '': field 'name': expected a kernel's name, got none");
+  // Who tells the work is free to describe the rest.
+  EXPECT_TRUE(refusal({.name = "trsm", .bytes = 1e6, .features = {{"m", 64}}}).starts_with("answ"));
+}
+
+TEST(Refusals, SizesThatAreMissing) {
+  EXPECT_EQ(refusal({.name = "gemm"}), "kernel 'gemm': feature 'm': expected a size, got none");
+  EXPECT_EQ(refusal({.name = "gemm", .features = {{"m", 64}, {"n", 64}}}),
+            "kernel 'gemm': feature 'k': expected a size, got none");
+  EXPECT_EQ(refusal({.name = "sdpa_fwd"}),
+            "kernel 'sdpa_fwd': feature 'b': expected a size, got none");
+  EXPECT_EQ(refusal({.name = "memcpy_d2d"}),
+            "kernel 'memcpy_d2d': field 'bytes': expected a size > 0, got 0");
+  EXPECT_EQ(refusal({.name = "k", .bytes = 1.0, .arithmetic = Arithmetic::half}),
+            "kernel 'k': field 'flops': expected how many the arithmetic does, got 0");
+}
+
+TEST(Refusals, SizesThatCannotBe) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refusal(gemm(nan, 64, 64)),
+            "kernel 'gemm': feature 'm': expected a number >= 0, got nan");
+  EXPECT_EQ(refusal(gemm(64, infinite, 64)),
+            "kernel 'gemm': feature 'n': expected a number >= 0, got inf");
+  EXPECT_EQ(refusal(gemm(64, 64, -1)),
+            "kernel 'gemm': feature 'k': expected a number >= 0, got -1");
+  EXPECT_EQ(refusal(gemm(0, 64, 64)), "kernel 'gemm': feature 'm': expected a size > 0, got 0");
+  // BLAS scales C where there is nothing to multiply.
+  EXPECT_TRUE(refusal(gemm(64, 64, 0)).starts_with("answered"));
+  EXPECT_EQ(refusal({.name = "k", .bytes = -1}),
+            "kernel 'k': field 'bytes': expected a number >= 0, got -1");
+  EXPECT_EQ(refusal({.name = "k", .flops = nan}),
+            "kernel 'k': field 'flops': expected a number >= 0, got nan");
+  EXPECT_EQ(refusal({.name = "k", .grid = {{4, 0, 1}}}),
+            "kernel 'k': field 'grid': expected at least one block, got 0");
+  EXPECT_EQ(refusal({.name = "trsm", .bytes = 1, .features = {{"m", nan}}}),
+            "kernel 'trsm': feature 'm': expected a number >= 0, got nan");
+}
+
+TEST(Refusals, TypesThatTheGpuDoesNotComputeWith) {
+  KernelQuery fp8 = gemm(4096, 4096, 4096);
+  fp8.attributes["a_type"] = "fp8_e4m3";
+  EXPECT_TRUE(refusal(fp8).starts_with("answered"));
+  EXPECT_EQ(refusal(fp8, "a100"),
+            "kernel 'gemm': attribute 'a_type': expected a type that the NVIDIA A100-SXM4-80GB "
+            "computes with, got fp8");
+  EXPECT_EQ(refusal({.name = "k", .flops = 1e12, .arithmetic = Arithmetic::fp8}, "a100"),
+            "kernel 'k': field 'arithmetic': expected a type that the NVIDIA A100-SXM4-80GB "
+            "computes with, got fp8");
+  // A GPU without bf16, as those before Ampere are.
+  GpuModel older = gpu_model("a100");
+  older.half = {};
+  EXPECT_THROW((void)Roofline{older}.estimate(gemm(64, 64, 64)), CostError);
+  // tf32 is a permission.
+  KernelQuery tf32 = gemm(4096, 4096, 4096);
+  for (const char* key : {"a_type", "b_type", "c_type"}) tf32.attributes[key] = "fp32";
+  tf32.attributes["compute"] = "tf32";
+  older.tf32 = {};
+  EXPECT_GT(Roofline{older}.estimate(tf32)->duration,
+            Roofline{gpu_model("a100")}.estimate(tf32)->duration);
 }
 
 TEST(KernelLimits, FollowFromOperationLaunchAndWork) {

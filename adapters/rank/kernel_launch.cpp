@@ -216,9 +216,13 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
   query.grid = shape.grid;
   query.block = shape.block;
   query.shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
-  query.bytes = effect.bytes;
-  query.flops = effect.flops;
-  for (const auto& [name, value] : effect.features) query.features.emplace(name, value);
+  // A kernel that only bears the name of one that we know can be misread: sizes that cannot be are
+  // not told, and the grid decides.
+  query.bytes = std::max(0.0, effect.bytes);
+  query.flops = std::max(0.0, effect.flops);
+  for (const auto& [name, value] : effect.features) {
+    if (value > 0) query.features.emplace(name, value);
+  }
   const QueryId id = intern(query);
   reading.queries.emplace(std::move(key), id);
   return id;

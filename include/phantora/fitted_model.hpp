@@ -27,6 +27,7 @@ class FittedModel {
               const GpuModel& target);
 
   /// nullopt if nothing of the kernel's group was measured.
+  /// @throws CostError as check() does.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
 
  private:

@@ -14,7 +14,7 @@ FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic);
 /// Bounds a kernel's time from the GPU's peak rates: the least time for its arithmetic, in whole
 /// waves of tiles over the SMs, or for its bytes, plus the floor of any kernel.
 ///
-/// Answers every query, and never with zero.
+/// Answers every query that check() lets pass, and never with zero.
 ///
 /// @note Approximation: arithmetic and memory traffic overlap perfectly; what a kernel loses
 /// beyond the common efficiencies is for FittedModel to learn.
@@ -24,6 +24,7 @@ class Roofline {
 
   /// Seconds, > 0. Expects that the GPU has units for the work's arithmetic.
   [[nodiscard]] double seconds(const KernelWork& work) const;
+  /// @throws CostError as check() does.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
   [[nodiscard]] const GpuModel& gpu() const noexcept { return gpu_; }
 
