@@ -12,8 +12,10 @@ namespace phantora {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> columns{"name",  "grid", "block",    "shared",
-                                                  "bytes", "us",   "features", "attributes"};
+constexpr std::array<std::string_view, 9> columns{
+    "name", "grid", "block", "shared", "bytes", "us", "features", "attributes", "stddev"};
+/// The last one may be missing.
+constexpr std::size_t least_columns = columns.size() - 1;
 
 /// A place in the text, to complain about.
 struct Place {
@@ -76,16 +78,16 @@ void pairs(std::string_view text, std::string_view field, const Place& place, In
   }
 }
 
-Measurement measurement(std::string_view line, const Place& place) {
+Measurement measurement(std::string_view line, std::size_t count, const Place& place) {
   std::array<std::string_view, columns.size()> fields;
   std::string_view rest = line;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (i + 1 < columns.size() && rest.find('\t') == std::string_view::npos) {
-      place.fail(columns.at(i), std::to_string(columns.size()) + " fields", line);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 < count && rest.find('\t') == std::string_view::npos) {
+      place.fail(columns.at(i), std::to_string(count) + " fields", line);
     }
     std::tie(fields.at(i), rest) = cut(rest, '\t');
   }
-  if (!rest.empty()) place.fail("attributes", "the end of the line", rest);
+  if (!rest.empty()) place.fail(columns.at(count - 1), "the end of the line", rest);
   Measurement row;
   if (fields[0].empty()) place.fail("name", "a kernel's name", fields[0]);
   row.query.name = fields[0];
@@ -103,6 +105,11 @@ Measurement measurement(std::string_view line, const Place& place) {
   pairs(fields[7], "attributes", place, [&](std::string key, std::string_view value) {
     row.query.attributes.insert_or_assign(std::move(key), std::string{value});
   });
+  if (count == columns.size()) {
+    const double stddev = amount(fields[8], "stddev", place);
+    if (stddev >= 3.6e9) place.fail("stddev", "a time in microseconds", fields[8]);
+    row.stddev = duration_from_seconds(stddev * 1e-6);
+  }
   return row;
 }
 
@@ -110,24 +117,25 @@ Measurement measurement(std::string_view line, const Place& place) {
 
 std::vector<Measurement> read_measurements(std::istream& text, const std::string& source) {
   std::vector<Measurement> rows;
-  bool header = true;
+  std::size_t count = 0;  // of columns, once their names have been read
   Place place{source, 0};
   for (std::string line; std::getline(text, line);) {
     ++place.line;
     if (line.empty() || line.front() == '#') continue;
-    if (!header) {
-      rows.push_back(measurement(line, place));
+    if (count > 0) {
+      rows.push_back(measurement(line, count, place));
       continue;
     }
     std::string_view rest = line;
     for (const std::string_view column : columns) {
+      if (count == least_columns && rest.empty()) break;
       const auto [name, tail] = cut(rest, '\t');
       if (name != column) place.fail(column, "this column's name", name);
       rest = tail;
+      ++count;
     }
-    header = false;
   }
-  if (header) place.fail("name", "a line that names the columns", "the end of the text");
+  if (count == 0) place.fail("name", "a line that names the columns", "the end of the text");
   return rows;
 }
 

@@ -202,6 +202,17 @@ TEST(MeasuredTable, AnswersWhatWasMeasuredAndNothingElse) {
   EXPECT_FALSE(table.estimate(transposed));
 }
 
+TEST(MeasuredTable, ExactHitsCarryTheirSpread) {
+  const MeasuredTable table{{{gemm(64, 64, 64), 3us, 200ns}, {gemm(64, 64, 72), 3us}}};
+  EXPECT_EQ(table.estimate(gemm(64, 64, 64))->stddev, Duration{200ns});
+  EXPECT_EQ(table.estimate(gemm(64, 64, 72))->stddev, Duration{});
+  // Of every kernel that comes with the library the spread is known.
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  for (const Measurement& row : read_measurements(data_directory() / "h200.tsv")) {
+    ASSERT_GT(model.estimate(row.query)->stddev, Duration{}) << row.query.name;
+  }
+}
+
 TEST(MeasuredTable, BytesAndSharedMemoryThatARowDoesNotKnowMatchAny) {
   const KernelQuery kernel{
       .name = "k", .grid = {{4, 1, 1}}, .block = {32, 1, 1}, .shared_bytes = 16};

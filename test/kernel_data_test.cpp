@@ -40,9 +40,21 @@ TEST(KernelData, ReadsEveryField) {
   EXPECT_EQ(query.block, (KernelQuery::Dim3{128, 1, 1}));
   EXPECT_EQ(query.shared_bytes, 48U);
   EXPECT_EQ(query.bytes, 4096.0);
+  EXPECT_FALSE(read(header + "k\t-\t-\t0\t64\t1\t-\t-\n")[0].query.grid);
   EXPECT_EQ(query.features.at("n"), 3.5);
   EXPECT_EQ(query.attributes.at("a_type"), "bf16");
   EXPECT_EQ(rows[0].duration, Duration{1500ns});
+}
+
+TEST(KernelData, TheSpreadMayBeTold) {
+  const std::string with_spread =
+      "name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\tstddev\n";
+  EXPECT_EQ(read(with_spread + "k\t-\t-\t0\t64\t1\t-\t-\t0.25\n")[0].stddev, Duration{250ns});
+  EXPECT_EQ(read(header + "k\t-\t-\t0\t64\t1\t-\t-\n")[0].stddev, Duration{});
+  EXPECT_EQ(complaint(with_spread + "k\t-\t-\t0\t64\t1\t-\t-\n"),
+            "data.tsv:2: field 'attributes': expected 9 fields, got 'k\t-\t-\t0\t64\t1\t-\t-'");
+  EXPECT_EQ(complaint(with_spread + "k\t-\t-\t0\t64\t1\t-\t-\t-1\n"),
+            "data.tsv:2: field 'stddev': expected a number >= 0, got '-1'");
 }
 
 TEST(KernelData, ErrorsNameFileLineFieldAndWhatWasExpected) {

@@ -37,6 +37,13 @@ struct Error {
   double total = 0;                      ///< sum predicted / sum measured
 };
 
+/// Shares of predictions whose measurement lies within one, and two, of their own standard
+/// deviations.
+struct Coverage {
+  double one = 0, two = 0;
+  double median_bar = 0;  ///< median of stddev / predicted
+};
+
 /// FNV-1a: the folds must be the same with every standard library.
 inline std::uint64_t stable_hash(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
@@ -66,6 +73,19 @@ inline std::string family_of(const KernelQuery& query) {
   return "reduction, normalisation, other";
 }
 
+/// What a model makes of rows that it was not fitted to.
+inline std::vector<Prediction> predict(const std::vector<Measurement>& rows,
+                                       const KernelCostModel& model) {
+  std::vector<Prediction> predictions;
+  for (const Measurement& row : rows) {
+    const auto estimate = model.estimate(row.query);
+    predictions.push_back({family_of(row.query), describe(row.query).group,
+                           to_seconds(row.duration), to_seconds(estimate->duration),
+                           to_seconds(estimate->stddev)});
+  }
+  return predictions;
+}
+
 inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& rows,
                                               const GpuModel& gpu, Holdout holdout) {
   constexpr std::size_t folds = 5;
@@ -93,15 +113,12 @@ inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& ro
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (fold[i] != held) known.push_back(rows[i]);
     }
-    const FittedModel model{gpu, known, gpu};
+    std::vector<Measurement> unknown;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (fold[i] != held) continue;
-      auto estimate = model.estimate(rows[i].query);
-      if (!estimate) estimate = roofline.estimate(rows[i].query);
-      predictions.push_back({family_of(rows[i].query), describe(rows[i].query).group,
-                             to_seconds(rows[i].duration), to_seconds(estimate->duration),
-                             to_seconds(estimate->stddev)});
+      if (fold[i] == held) unknown.push_back(rows[i]);
     }
+    const auto held_out = predict(unknown, first_of(FittedModel{gpu, known, gpu}, roofline));
+    predictions.insert(predictions.end(), held_out.begin(), held_out.end());
   }
   return predictions;
 }
@@ -121,6 +138,22 @@ inline Error error_of(const std::vector<Prediction>& predictions) {
   error.median = errors[errors.size() / 2];
   error.p90 = errors[errors.size() * 9 / 10];
   return error;
+}
+
+inline Coverage coverage_of(const std::vector<Prediction>& predictions) {
+  Coverage coverage;
+  std::vector<double> bars;
+  for (const Prediction& p : predictions) {
+    const double off = std::abs(p.predicted - p.measured) / p.stddev;
+    coverage.one += off < 1.0 ? 1.0 : 0.0;
+    coverage.two += off < 2.0 ? 1.0 : 0.0;
+    bars.push_back(p.stddev / p.predicted);
+  }
+  coverage.one /= static_cast<double>(predictions.size());
+  coverage.two /= static_cast<double>(predictions.size());
+  std::ranges::sort(bars);
+  coverage.median_bar = bars[bars.size() / 2];
+  return coverage;
 }
 
 inline std::map<std::string, Error> errors_by(std::string Prediction::*key,

@@ -1,6 +1,7 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
 //
-// Usage: kernel_cv [--detailed] [STEP.tsv...], where a step is a file of kernel data whose feature
+// Usage: kernel_cv [--detailed] [--h100=KERNELS.tsv] [STEP.tsv...], where KERNELS were measured on
+// an H100, e.g. test/data/h100_kernels.tsv, and a step is a file of kernel data whose feature
 // `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
 #include "cross_validation.hpp"
 
@@ -23,10 +24,15 @@ void print(const char* title, const std::vector<Prediction>& predictions,
            std::string Prediction::*key = &Prediction::family) {
   std::printf("\n%s\n%-50s %6s %7s %7s %7s %7s\n", title, "family", "count", "mean %", "median",
               "p90", "total");
-  for (const auto& [family, e] : errors_by(key, predictions)) {
+  const auto row = [](const std::string& family, const Error& e) {
     std::printf("%-50.50s %6zu %7.1f %7.1f %7.1f %7.3f\n", family.c_str(), e.count, 100 * e.mean,
                 100 * e.median, 100 * e.p90, e.total);
-  }
+  };
+  for (const auto& [family, error] : errors_by(key, predictions)) row(family, error);
+  row("all", error_of(predictions));
+  const Coverage coverage = coverage_of(predictions);
+  std::printf("%.1f %% within one standard deviation, %.1f %% within two; median bar %.1f %%\n",
+              100 * coverage.one, 100 * coverage.two, 100 * coverage.median_bar);
 }
 
 /// Predicts each kernel of a step, in the format of the kernel data with the feature "count".
@@ -68,13 +74,7 @@ void replay(const std::filesystem::path& path, const KernelCostModel& model, boo
 int main(int argc, char** argv) try {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
-  std::vector<Prediction> bound;
-  const Roofline roofline{gpu};
-  for (const Measurement& row : rows) {
-    const auto e = roofline.estimate(row.query);
-    bound.push_back({family_of(row.query), describe(row.query).group, to_seconds(row.duration),
-                     to_seconds(e->duration), to_seconds(e->stddev)});
-  }
+  const auto bound = predict(rows, Roofline{gpu});
   const auto held_out = cross_validate(rows, gpu, Holdout::random);
   print("Fitted, every fifth kernel held out at random", held_out);
   print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
@@ -86,6 +86,10 @@ int main(int argc, char** argv) try {
       detailed = true;
       print("Fitted, at random, by group", held_out, &Prediction::group);
       print("Roofline alone, by group", bound, &Prediction::group);
+    } else if (constexpr std::string_view h100 = "--h100="; argument.starts_with(h100)) {
+      print("An H100 by the H200's kernels",
+            predict(read_measurements(std::filesystem::path{argument.substr(h100.size())}),
+                    builtin_cost_model(gpu_model("h100"))));
     } else {
       replay(argument, builtin_cost_model(gpu), detailed);
     }

@@ -22,7 +22,8 @@ inline constexpr Duration launch_gap{1'400'000};
 ///
 /// The H200 was measured: exact hits first, then FittedModel, then Roofline. The others take the
 /// H200's inefficiencies on their own roofline; the source of those estimates is
-/// CostSource::roofline. Every query is answered, and never with zero.
+/// CostSource::roofline, and their standard deviations are wider by what that loses on an H100.
+/// Every query that check() lets pass is answered, and never with zero.
 ///
 /// Made once per process for each GPU as gpu_model() describes it, and then copied, which costs
 /// nothing; made anew for a GPU that was changed. Thread-safe.

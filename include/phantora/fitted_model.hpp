@@ -17,7 +17,7 @@ namespace phantora {
 /// error: it grows with the distance to what was measured, and there the answer falls back to the
 /// roofline times the neighbours' mean inefficiency.
 ///
-/// Immutable; copies share one model. An estimate costs about 10 us.
+/// Immutable; copies share one model. An estimate costs about 20 us.
 class FittedModel {
  public:
   /// @param measured_on  the GPU that made `data`.

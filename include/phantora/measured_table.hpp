@@ -9,7 +9,7 @@
 
 namespace phantora {
 
-/// Answers the very queries that were measured.
+/// Answers the very queries that were measured, with the spread that their rows tell.
 ///
 /// A query matches a row with the same name, grid, block, features and attributes; and the same
 /// bytes, unless the row does not know them. Shared memory is not compared: profilers count static

@@ -9,12 +9,15 @@ measure_h200.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
 convolution, an attention, with all the kernels that the call launched) and one per kernel that
-PyTorch launches itself. README.md, one folder up, lists the keys.
+PyTorch launches itself. README.md, one folder up, lists the keys. What a key was measured to take
+more than once tells how far from the mean a further measurement lies: the column stddev.
 """
 import gzip
 import json
+import math
 import re
 import sys
+from statistics import median
 
 SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
 TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp8": "fp8_e4m3"}
@@ -217,6 +220,62 @@ def text(row):
                       str(row["bytes"]), f"{row['us']:.3f}", pairs(row["features"]), pairs(row["attributes"])])
 
 
+def mean(values):
+    return sum(values) / len(values)
+
+
+def kind(name):
+    """A library call, or a kernel's name without its namespaces and arguments."""
+    return re.match(r"(?:void )?(?:\(anonymous namespace\)::|\w+::)*(\w*)", name)[1]
+
+
+def magnitude(us):
+    return sum(us >= bound for bound in (3, 10, 50))
+
+
+class Spread:
+    """How much measurements of one key scatter about their mean.
+
+    Few keys were measured often, so that each one's own variance is drawn towards that of its kind
+    at times of its magnitude, as if that were two measurements. A kind of which no key was measured
+    twice has the median of the kinds of that magnitude.
+    """
+
+    prior = 2
+
+    def __init__(self, samples):
+        self.pools = {}
+        for name, us in samples:
+            pool = magnitude(mean(us)), kind(name)
+            squares, freedom = self.pools.get(pool, (0, 0))
+            self.pools[pool] = squares + self.squares(us), freedom + len(us) - 1
+
+    @staticmethod
+    def squares(us):
+        return sum((u / mean(us) - 1) ** 2 for u in us)
+
+    def of_another(self, name, us):
+        """Standard deviation of a further measurement from the mean of these, in microseconds."""
+        variances = {k: squares / freedom for (m, k), (squares, freedom) in self.pools.items()
+                     if freedom and m == magnitude(mean(us))}
+        pooled = variances.get(kind(name), median(variances.values()))
+        variance = (self.squares(us) + self.prior * pooled) / (len(us) - 1 + self.prior)
+        return mean(us) * math.sqrt(variance * (1 + 1 / len(us)))
+
+
+def coverage(samples, spread):
+    """Prints which share of measurements lie near the mean of the others of their key."""
+    near = total = nearer = 0
+    for name, us in samples:
+        for i in range(len(us) if len(us) > 1 else 0):
+            others = us[:i] + us[i + 1:]
+            off = abs(us[i] - mean(others)) / spread.of_another(name, others)
+            # Every key counts alike, however often it was measured.
+            nearer, near, total = nearer + (off < 1) / len(us), near + (off < 2) / len(us), total + 1 / len(us)
+    print(f"{total:.0f} keys of several measurements: {nearer / total:.3f} lie within one standard deviation of the "
+          f"others' mean, {near / total:.3f} within two")
+
+
 def main(out, *sweeps):
     lines = {}
     for sweep in sweeps:
@@ -226,11 +285,15 @@ def main(out, *sweeps):
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
                 fields = text(made).split("\t")
                 lines.setdefault(tuple(fields[:5] + fields[6:]), []).append(made["us"])
+    # A launch of which only the grid is known may have had any size: those are not measured again.
+    samples = [(key[0], us) for key, us in lines.items() if key[4] != "0" or key[5] != "-"]
+    spread = Spread(samples)
+    coverage(samples, spread)
     with open(out, "w") as file:
         file.write("# Kernel times on one NVIDIA H200, made by make_h200.py.\n")
-        file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\n")
+        file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\tstddev\n")
         for key, us in sorted(lines.items()):
-            file.write("\t".join([*key[:5], f"{sum(us) / len(us):.3f}", *key[5:]]) + "\n")
+            file.write("\t".join([*key[:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
 
 
 if __name__ == "__main__":
