@@ -208,7 +208,7 @@ TEST(MeasuredTable, ExactHitsCarryTheirSpread) {
   EXPECT_EQ(table.estimate(gemm(64, 64, 72))->stddev, Duration{});
   // Of every kernel that comes with the library the spread is known.
   const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
-  for (const Measurement& row : read_measurements(data_directory() / "h200.tsv")) {
+  for (const Measurement& row : builtin_measurements()) {
     ASSERT_GT(model.estimate(row.query)->stddev, Duration{}) << row.query.name;
   }
 }

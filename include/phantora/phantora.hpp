@@ -11,8 +11,10 @@
 #include <phantora/flow_network.hpp>
 #include <phantora/gpu_model.hpp>
 #include <phantora/ids.hpp>
+#include <phantora/kernel_check.hpp>
 #include <phantora/kernel_cost_model.hpp>
 #include <phantora/kernel_data.hpp>
+#include <phantora/kernel_limits.hpp>
 #include <phantora/kernel_signature.hpp>
 #include <phantora/kernel_work.hpp>
 #include <phantora/measured_table.hpp>
