@@ -781,6 +781,14 @@ TEST(DeviceCode, NoLaunchMovesMoreThanItsPointersReach) {
   EXPECT_EQ(moved(looping, 4, 4096), 4 * 128 * 16 + 4096 * 4 * 0.5);
   EXPECT_EQ(moved({}, 10, 1280), std::nullopt);
   EXPECT_EQ(moved(sass::read({sass::load_8, sass::matrix_product}), 10, 1280), std::nullopt);
+  // Pointers that lie in a structure count too.
+  Launched structure;
+  structure.add(std::array<std::byte*, 2>{data, data});
+  KernelResources resources;
+  resources.accesses = straight;
+  EXPECT_EQ(moved_bytes({structure.pointers.data(), structure.sizes, {{1, 1, 1}, {32, 1, 1}, 0}},
+                        resources),
+            32 * (8 + 4));
   deallocate(data);
 }
 

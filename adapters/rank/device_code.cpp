@@ -139,13 +139,15 @@ std::optional<double> moved_bytes(const Arguments& arguments, const KernelResour
   if (code.once + code.repeated == 0 || code.multiplies_matrices) return std::nullopt;
   double reach = 0, pointers = 0;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
-    if (arguments.sizes[p] != sizeof(void*)) continue;
-    const std::byte* const address = arguments.pointer(p);
-    const auto allocation = allocation_of(address);
-    if (!allocation) continue;
-    reach +=
-        static_cast<double>(allocation->size) - static_cast<double>(address - allocation->base);
-    ++pointers;
+    // Also those that lie in a structure: PyTorch's Array<char*, n>.
+    for (std::size_t at = 0; at + sizeof(void*) <= arguments.sizes[p]; at += sizeof(void*)) {
+      const std::byte* const address = arguments.pointer(p, at);
+      const auto allocation = allocation_of(address);
+      if (!allocation) continue;
+      reach +=
+          static_cast<double>(allocation->size) - static_cast<double>(address - allocation->base);
+      ++pointers;
+    }
   }
   if (pointers == 0) return std::nullopt;
   double bytes = code.once_bytes * arguments.shape.grid.count() * arguments.shape.block.count();
