@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -115,6 +116,47 @@ TEST(ElementType, SixteenBitFloatsRoundToNearestEven) {
       ASSERT_EQ(rounded, next) << bits;
     }
   }
+}
+
+TEST(ElementType, EightBitFloatsRoundToNearestEven) {
+  for (const ElementType type : {ElementType::float8_e4m3, ElementType::float8_e5m2}) {
+    for (int bits = 0; bits < 0x7f; ++bits) {
+      const auto at = [&](int b) {
+        const auto byte = static_cast<std::byte>(b);
+        return load(type, &byte).real;
+      };
+      const auto back = [&](double value) {
+        std::byte byte{};
+        store(type, Value{value}, &byte);
+        return static_cast<int>(byte);
+      };
+      const double a = at(bits), b = at(bits + 1);
+      if (std::isnan(a)) continue;
+      ASSERT_EQ(back(a), bits);
+      ASSERT_EQ(back(-a), bits | 0x80);
+      if (!std::isfinite(b)) continue;
+      ASSERT_EQ(back((a + b) / 2), bits + bits % 2) << bits;
+      ASSERT_EQ(back(a + (b - a) * 0.75), bits + 1) << bits;
+    }
+  }
+  EXPECT_EQ(converted(ElementType::float8_e4m3, Value{463.0}).real, 448.0);
+  EXPECT_TRUE(std::isnan(converted(ElementType::float8_e4m3, Value{465.0}).real));
+  EXPECT_EQ(converted(ElementType::float8_e5m2, Value{61439.0}).real, 57344.0);
+  EXPECT_TRUE(std::isinf(converted(ElementType::float8_e5m2, Value{61440.0}).real));
+}
+
+TEST(ElementType, ComplexNumbersKeepBothParts) {
+  for (const ElementType type :
+       {ElementType::complex32, ElementType::complex64, ElementType::complex128}) {
+    const Value kept = converted(type, std::complex{1.5, -2.25});
+    EXPECT_EQ(kept.to_complex(), (std::complex{1.5, -2.25}));
+    EXPECT_EQ(converted(type, Value{3}).to_complex(), std::complex{3.0});
+  }
+  // Only the real part becomes real; either makes it true.
+  EXPECT_EQ(converted(ElementType::float32, std::complex{1.5, -2.25}).to_complex(),
+            std::complex{1.5});
+  EXPECT_EQ(converted(ElementType::boolean, std::complex{0.0, 2.0}).integer, 1);
+  EXPECT_FALSE(element_type_named("c10::complex<float>"));  // most families need an order
 }
 
 TEST(ElementType, ConvertsAsTheDeviceDoes) {
@@ -431,7 +473,7 @@ std::optional<Value> element(const std::string& functor, const State& state,
   } else {
     apply(*effect);
     const std::size_t size = size_of(function->result);
-    std::byte bytes[8];
+    std::byte bytes[16];
     if (known(memory, size)) {
       read(bytes, memory, size);
       result = load(function->result, bytes);
@@ -495,6 +537,24 @@ TEST(PartlyKnown, ProductsWithZeroAreZero) {
   expect(element(scaled, state, {unknown}), unknown, "unknown * scalar 2");
   const std::string sum = "at::native::CUDAFunctor_add<float>";
   expect(element(sum, 1.0f, {1e30, unknown}), unknown, "1e30 + unknown");
+}
+
+TEST(PartlyKnown, ComplexProductsAndEqualityAreDecidedByBothParts) {
+  const char none = 0;
+  const std::string type = "c10::complex<float>";
+  const std::string product =
+      binary(type, type, "at::native::binary_internal::MulFunctor<" + type + ">");
+  const Value i = std::complex{0.0, 1.0};
+  expect(element(product, none, {i, i}), Value{-1.0}, "i * i");
+  expect(element(product, none, {Value{0.0}, unknown}), Value{0.0}, "0 * unknown");
+  expect(element(product, none, {i, unknown}), unknown, "i * unknown");
+  const std::string equal =
+      binary(type, "bool", "at::native::(anonymous namespace)::CompareEqFunctor<" + type + ">");
+  expect(element(equal, 0, {i, i}), true, "i == i");
+  expect(element(equal, 0, {i, Value{0.0}}), false, "i == 0");
+  expect(element(equal, 0, {i, unknown}), unknown, "i == unknown");
+  const Value half_nan = std::complex{0.0, nan_value};
+  expect(element(equal, 0, {half_nan, unknown}), false, "0 + NaN i == unknown");
 }
 
 TEST(PartlyKnown, OrderIsDecidedAtItsEndsAndByNan) {

@@ -1,6 +1,7 @@
 #include "rank/arithmetic.hpp"
 
 #include <cmath>
+#include <complex>
 #include <type_traits>
 
 namespace phantora::rank::arithmetic {
@@ -9,6 +10,10 @@ namespace {
 
 template <class C>
 constexpr bool floating = std::is_floating_point_v<C>;
+template <class C>
+constexpr bool complex = false;
+template <class R>
+constexpr bool complex<std::complex<R>> = true;
 
 /// Lifts a generic lambda over float, double and std::int64_t to Values.
 template <class F>
@@ -23,10 +28,19 @@ Value lift(ElementType type, F f, const Value& a, const Value& b) {
   });
 }
 
+/// Of complex types too.
+template <class F>
+Value lift_number(ElementType type, F f, const Value& a, const Value& b) {
+  return in_number_type(type, [&](auto zero) {
+    using C = decltype(zero);
+    return Value{f(a.as<C>(), b.as<C>())};
+  });
+}
+
 // Integer arithmetic wraps, as on the device.
 template <class C>
 C add_of(C a, C b) {
-  if constexpr (floating<C>) {
+  if constexpr (floating<C> || complex<C>) {
     return a + b;
   } else {
     return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
@@ -34,7 +48,7 @@ C add_of(C a, C b) {
 }
 template <class C>
 C subtract_of(C a, C b) {
-  if constexpr (floating<C>) {
+  if constexpr (floating<C> || complex<C>) {
     return a - b;
   } else {
     return static_cast<C>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
@@ -44,6 +58,9 @@ template <class C>
 C multiply_of(C a, C b) {
   if constexpr (floating<C>) {
     return a * b;
+  } else if constexpr (complex<C>) {
+    // Without the standard's care for infinite parts, as c10::complex.
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
   } else {
     return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
   }
@@ -52,6 +69,16 @@ template <class C>
 C divide_of(C a, C b) {
   if constexpr (floating<C>) {
     return a / b;
+  } else if constexpr (complex<C>) {
+    // Scaled by the divisor's larger part, as c10::complex does (R. Smith's way).
+    const auto c = b.real(), d = b.imag();
+    if (c == 0 && d == 0) return {a.real() / std::fabs(c), a.imag() / std::fabs(d)};
+    if (std::fabs(c) >= std::fabs(d)) {
+      const auto ratio = d / c, scale = 1 / (c + d * ratio);
+      return {(a.real() + a.imag() * ratio) * scale, (a.imag() - a.real() * ratio) * scale};
+    }
+    const auto ratio = c / d, scale = 1 / (c * ratio + d);
+    return {(a.real() * ratio + a.imag()) * scale, (a.imag() * ratio - a.real()) * scale};
   } else {
     // The device gives all ones for x / 0 and wraps for the least integer / -1.
     if (b == 0) return -1;
@@ -92,7 +119,7 @@ C floor_divide_of(C a, C b) {
 }
 template <class C>
 C power_of(C a, C b) {
-  if constexpr (floating<C>) {
+  if constexpr (floating<C> || complex<C>) {
     return std::pow(a, b);
   } else {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
@@ -118,21 +145,21 @@ C sign_of(C a) {
 
 }  // namespace
 
-#define PHANTORA_BINARY(name)                                           \
+#define PHANTORA_BINARY(name, lifted)                                   \
   Value name(ElementType compute, const Value& a, const Value& b) {     \
-    return lift(                                                        \
+    return lifted(                                                      \
         compute, [](auto x, auto y) { return name##_of(x, y); }, a, b); \
   }
-PHANTORA_BINARY(add)
-PHANTORA_BINARY(subtract)
-PHANTORA_BINARY(multiply)
-PHANTORA_BINARY(divide)
-PHANTORA_BINARY(floor_divide)
-PHANTORA_BINARY(modulo)
-PHANTORA_BINARY(remainder)
-PHANTORA_BINARY(power)
-PHANTORA_BINARY(maximum)
-PHANTORA_BINARY(minimum)
+PHANTORA_BINARY(add, lift_number)
+PHANTORA_BINARY(subtract, lift_number)
+PHANTORA_BINARY(multiply, lift_number)
+PHANTORA_BINARY(divide, lift_number)
+PHANTORA_BINARY(power, lift_number)
+PHANTORA_BINARY(floor_divide, lift)
+PHANTORA_BINARY(modulo, lift)
+PHANTORA_BINARY(remainder, lift)
+PHANTORA_BINARY(maximum, lift)
+PHANTORA_BINARY(minimum, lift)
 #undef PHANTORA_BINARY
 
 Value reverse_power(ElementType compute, const Value& a, const Value& b) {

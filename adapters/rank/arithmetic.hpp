@@ -3,6 +3,7 @@
 #include "rank/element_type.hpp"
 
 /// Scalar functions as kernels compute them: in the compute type of their arguments; integers wrap.
+/// Of complex numbers: add, subtract, multiply, divide, power and negate.
 namespace phantora::rank::arithmetic {
 
 Value add(ElementType compute, const Value& a, const Value& b);

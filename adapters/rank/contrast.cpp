@@ -9,7 +9,7 @@ namespace {
 
 /// The least and the greatest value of a type.
 std::pair<Value, Value> extremes(ElementType type) {
-  if (is_floating(type)) {
+  if (is_floating(type) || is_complex(type)) {  // of a complex number its real part
     constexpr double infinity = std::numeric_limits<double>::infinity();
     return {Value{-infinity}, Value{infinity}};
   }
@@ -50,7 +50,8 @@ std::vector<Value> contrasting(Contrast contrast, ElementType type,
     case Contrast::equality: {
       const auto [least, greatest] = extremes(type);
       values = {least, greatest};
-      if (is_floating(type)) values.emplace_back(std::numeric_limits<double>::quiet_NaN());
+      if (is_floating(type) || is_complex(type))
+        values.emplace_back(std::numeric_limits<double>::quiet_NaN());
       if (contrast == Contrast::equality) {
         for (const auto& value : beside) {
           if (value) values.push_back(*value);
@@ -65,8 +66,8 @@ std::vector<Value> contrasting(Contrast contrast, ElementType type,
 
 bool same_result(const Value& a, const Value& b) noexcept {
   if (!a.floating && !b.floating) return a.integer == b.integer;
-  const double x = a.to_real(), y = b.to_real();
-  return x == y || (std::isnan(x) && std::isnan(y));
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  return same(a.to_real(), b.to_real()) && same(a.imaginary, b.imaginary);
 }
 
 Decider::Decider(Contrast contrast, std::span<const ElementType> types)

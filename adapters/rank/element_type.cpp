@@ -63,6 +63,61 @@ std::uint16_t to_float16(float value) noexcept {
   return static_cast<std::uint16_t>(sign | bits);
 }
 
+/// The nearest float of eight bits, even of two; `overflow`: the bits of what rounds to more than
+/// those of `greatest`.
+std::uint8_t to_float8(float value, int mantissa_bits, int greatest, int overflow) noexcept {
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  const float magnitude = std::fabs(value);
+  if (magnitude == 0) return static_cast<std::uint8_t>(sign);
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);  // magnitude = m * 2^exponent, m in [1/2, 1)
+  const int bias = (1 << (6 - mantissa_bits)) - 1;
+  const int least_unit = 1 - bias - mantissa_bits;
+  const int unit = std::max(exponent - mantissa_bits - 1, least_unit);
+  const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -unit)));
+  const int bits = units + ((unit - least_unit) << mantissa_bits);
+  return static_cast<std::uint8_t>(sign | (bits > greatest ? overflow : bits));
+}
+
+float from_float8_e4m3(std::uint8_t bits) noexcept {
+  const int exponent = (bits >> 3) & 15;
+  const int mantissa = bits & 7;
+  float magnitude = 0;
+  if (exponent == 15 && mantissa == 7) {
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -9);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(mantissa + 8), exponent - 10);
+  }
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+/// What is too great becomes NaN, as on the CPU. (PyTorch for CUDA 13.2 and later saturates when it
+/// converts a float32 tensor; recipes for float8 scale first, so that nothing is too great.)
+std::uint8_t to_float8_e4m3(float value) noexcept {
+  if (!std::isfinite(value)) return std::signbit(value) ? 0xff : 0x7f;
+  return to_float8(value, 3, 0x7e, 0x7f);
+}
+
+float from_float8_e5m2(std::uint8_t bits) noexcept {
+  return from_float16(static_cast<std::uint16_t>(bits << 8));  // its upper half
+}
+
+std::uint8_t to_float8_e5m2(float value) noexcept {
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) return static_cast<std::uint8_t>(sign | 0x7f);
+  if (std::isinf(value)) return static_cast<std::uint8_t>(sign | 0x7c);
+  return to_float8(value, 2, 0x7b, 0x7c);
+}
+
+/// A complex number's parts, one after the other.
+ElementType part_of(ElementType type) noexcept {
+  return type == ElementType::complex32   ? ElementType::float16
+         : type == ElementType::complex64 ? ElementType::float32
+                                          : ElementType::float64;
+}
+
 }  // namespace
 
 std::size_t size_of(ElementType type) noexcept {
@@ -70,6 +125,8 @@ std::size_t size_of(ElementType type) noexcept {
     case ElementType::boolean:
     case ElementType::uint8:
     case ElementType::int8:
+    case ElementType::float8_e4m3:
+    case ElementType::float8_e5m2:
       return 1;
     case ElementType::int16:
     case ElementType::uint16:
@@ -79,20 +136,28 @@ std::size_t size_of(ElementType type) noexcept {
     case ElementType::int32:
     case ElementType::uint32:
     case ElementType::float32:
+    case ElementType::complex32:
       return 4;
     case ElementType::int64:
     case ElementType::uint64:
     case ElementType::float64:
+    case ElementType::complex64:
       break;
+    case ElementType::complex128:
+      return 16;
   }
   return 8;
 }
 
-bool is_floating(ElementType type) noexcept { return type >= ElementType::float16; }
+bool is_floating(ElementType type) noexcept {
+  return type >= ElementType::float8_e4m3 && type <= ElementType::float64;
+}
+
+bool is_complex(ElementType type) noexcept { return type >= ElementType::complex32; }
 
 ElementType compute_type(ElementType type) noexcept {
-  return type == ElementType::float16 || type == ElementType::bfloat16 ? ElementType::float32
-                                                                       : type;
+  if (type == ElementType::complex32) return ElementType::complex64;
+  return is_floating(type) && type < ElementType::float32 ? ElementType::float32 : type;
 }
 
 std::optional<ElementType> element_type_named(std::string_view name) {
@@ -113,6 +178,8 @@ std::optional<ElementType> element_type_named(std::string_view name) {
       {"__half", ElementType::float16},
       {"c10::BFloat16", ElementType::bfloat16},
       {"__nv_bfloat16", ElementType::bfloat16},
+      {"c10::Float8_e4m3fn", ElementType::float8_e4m3},
+      {"c10::Float8_e5m2", ElementType::float8_e5m2},
       {"float", ElementType::float32},
       {"double", ElementType::float64},
       // As sources write them, which nobody demangled.
@@ -128,6 +195,22 @@ std::optional<ElementType> element_type_named(std::string_view name) {
     if (text == name) return type;
   }
   return std::nullopt;
+}
+
+std::optional<ElementType> number_type_named(std::string_view name) {
+  constexpr std::pair<std::string_view, ElementType> names[] = {
+      {"c10::complex<c10::Half>", ElementType::complex32},
+      {"c10::complex<float>", ElementType::complex64},
+      {"c10::complex<double>", ElementType::complex128},
+      // As sources write them, which nobody demangled.
+      {"std::complex<at::Half>", ElementType::complex32},
+      {"std::complex<float>", ElementType::complex64},
+      {"std::complex<double>", ElementType::complex128},
+  };
+  for (const auto& [text, type] : names) {
+    if (text == name) return type;
+  }
+  return element_type_named(name);
 }
 
 std::optional<ElementType> element_type_of_scalar_type(std::uint8_t number) {
@@ -148,10 +231,20 @@ std::optional<ElementType> element_type_of_scalar_type(std::uint8_t number) {
       return ElementType::float32;
     case 7:
       return ElementType::float64;
+    case 8:
+      return ElementType::complex32;
+    case 9:
+      return ElementType::complex64;
+    case 10:
+      return ElementType::complex128;
     case 11:
       return ElementType::boolean;
     case 15:
       return ElementType::bfloat16;
+    case 23:
+      return ElementType::float8_e5m2;
+    case 24:
+      return ElementType::float8_e4m3;
     case 27:
       return ElementType::uint16;
     case 28:
@@ -214,6 +307,16 @@ Value load(ElementType type, const std::byte* source) noexcept {
       return raw<float>(source);
     case ElementType::float64:
       return raw<double>(source);
+    case ElementType::float8_e4m3:
+      return from_float8_e4m3(raw<std::uint8_t>(source));
+    case ElementType::float8_e5m2:
+      return from_float8_e5m2(raw<std::uint8_t>(source));
+    case ElementType::complex32:
+    case ElementType::complex64:
+    case ElementType::complex128: {
+      const ElementType part = part_of(type);
+      return std::complex{load(part, source).real, load(part, source + size_of(part)).real};
+    }
   }
   return {};
 }
@@ -242,11 +345,22 @@ void store(ElementType type, Value value, std::byte* destination) noexcept {
       return put(value.as<float>(), destination);
     case ElementType::float64:
       return put(value.to_real(), destination);
+    case ElementType::float8_e4m3:
+      return put(to_float8_e4m3(value.as<float>()), destination);
+    case ElementType::float8_e5m2:
+      return put(to_float8_e5m2(value.as<float>()), destination);
+    case ElementType::complex32:
+    case ElementType::complex64:
+    case ElementType::complex128: {
+      const ElementType part = part_of(type);
+      store(part, value.to_real(), destination);
+      return store(part, value.imaginary, destination + size_of(part));
+    }
   }
 }
 
 Value converted(ElementType type, Value value) noexcept {
-  std::byte bytes[8];
+  std::byte bytes[16];
   store(type, value, bytes);
   return load(type, bytes);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,18 +19,29 @@ enum class ElementType : std::uint8_t {
   uint32,
   int64,
   uint64,
+  float8_e4m3,  ///< no infinities, one NaN
+  float8_e5m2,
   float16,
   bfloat16,
   float32,
-  float64
+  float64,
+  complex32,  ///< of two float16
+  complex64,
+  complex128
 };
 
 std::size_t size_of(ElementType type) noexcept;
+/// Whether it is of real numbers, and not of integers.
 bool is_floating(ElementType type) noexcept;
-/// The type that PyTorch computes in: float32 for 16-bit floats, else the type itself.
+bool is_complex(ElementType type) noexcept;
+/// The type that PyTorch computes in: float32 for narrower floats, complex64 for complex32, else
+/// the type itself.
 ElementType compute_type(ElementType type) noexcept;
-/// From a C++ type as demangled: "float", "c10::BFloat16", "unsigned char", "long".
+/// From a C++ type as demangled: "float", "c10::BFloat16", "unsigned char", "long". Not the complex
+/// ones: most families compute with what has an order.
 std::optional<ElementType> element_type_named(std::string_view name);
+/// The complex ones too: "c10::complex<float>".
+std::optional<ElementType> number_type_named(std::string_view name);
 /// From c10::ScalarType's number (torch/headeronly/core/ScalarType.h).
 std::optional<ElementType> element_type_of_scalar_type(std::uint8_t number);
 /// An unsigned type of `bytes`, for data that is moved and not computed with.
@@ -38,6 +50,7 @@ std::optional<ElementType> opaque_type(std::size_t bytes);
 /// A number: exact for every element type (uint64 keeps its bits).
 struct Value {
   double real = 0;
+  double imaginary = 0;  ///< of complex numbers, which are floating
   std::int64_t integer = 0;
   bool floating = false;
 
@@ -47,14 +60,20 @@ struct Value {
   Value(std::int64_t v) : integer{v} {}         // NOLINT(google-explicit-constructor)
   Value(int v) : integer{v} {}                  // NOLINT(google-explicit-constructor)
   Value(bool v) : integer{v} {}                 // NOLINT(google-explicit-constructor)
+  template <class R>
+  Value(std::complex<R> v)  // NOLINT(google-explicit-constructor)
+      : real{v.real()}, imaginary{v.imag()}, floating{true} {}
 
   /// As a device converts: truncating towards zero and saturating from floating to integer.
   [[nodiscard]] std::int64_t to_integer() const noexcept;
   [[nodiscard]] double to_real() const noexcept {
     return floating ? real : static_cast<double>(integer);
   }
-  [[nodiscard]] bool to_bool() const noexcept { return floating ? real != 0 : integer != 0; }
-  /// As C: float, double or std::int64_t.
+  [[nodiscard]] std::complex<double> to_complex() const noexcept { return {to_real(), imaginary}; }
+  [[nodiscard]] bool to_bool() const noexcept {
+    return floating ? real != 0 || imaginary != 0 : integer != 0;
+  }
+  /// As C: float, double, a std::complex of these, or std::int64_t.
   template <class C>
   [[nodiscard]] C as() const noexcept;
 };
@@ -70,6 +89,14 @@ template <>
 inline std::int64_t Value::as<std::int64_t>() const noexcept {
   return to_integer();
 }
+template <>
+inline std::complex<float> Value::as<std::complex<float>>() const noexcept {
+  return {as<float>(), static_cast<float>(imaginary)};
+}
+template <>
+inline std::complex<double> Value::as<std::complex<double>>() const noexcept {
+  return to_complex();
+}
 
 Value load(ElementType type, const std::byte* source) noexcept;
 /// Converts to `type` as static_cast does on the device.
@@ -77,7 +104,7 @@ void store(ElementType type, Value value, std::byte* destination) noexcept;
 /// `value` after a conversion to `type`.
 Value converted(ElementType type, Value value) noexcept;
 
-/// Calls `f` with a zero of the C++ type that `type` is computed in.
+/// Calls `f` with a zero of the C++ type that `type`, which is not complex, is computed in.
 template <class F>
 auto in_compute_type(ElementType type, F f) {
   switch (compute_type(type)) {
@@ -87,6 +114,18 @@ auto in_compute_type(ElementType type, F f) {
       return f(double{});
     default:
       return f(std::int64_t{});
+  }
+}
+/// Of complex types too, for functions that need no order.
+template <class F>
+auto in_number_type(ElementType type, F f) {
+  switch (compute_type(type)) {
+    case ElementType::complex64:
+      return f(std::complex<float>{});
+    case ElementType::complex128:
+      return f(std::complex<double>{});
+    default:
+      return in_compute_type(type, f);
   }
 }
 

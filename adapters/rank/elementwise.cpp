@@ -122,6 +122,10 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
   return effect;
 }
 
+std::size_t aligned(std::size_t offset, std::size_t unit) {
+  return (offset + unit - 1) / unit * unit;
+}
+
 /// What the name of an elementwise kernel says.
 class Elementwise final : public Meaning {
  public:
@@ -159,7 +163,7 @@ class Elementwise final : public Meaning {
     }
     // (int numel, closure): captures in order of use: calculator, pointers, functor[, types].
     const std::size_t pointers = (OffsetCalculator::bytes(operands_) + 7) / 8 * 8;
-    const std::size_t functor = pointers + operands_ * sizeof(void*);
+    const std::size_t functor = aligned(pointers + operands_ * sizeof(void*), functor_alignment());
     const std::size_t size = arguments.bytes(1).size();
     if (size < functor) return std::nullopt;
     loop.offsets = OffsetCalculator::read(arguments, 1, 0, operands_);
@@ -172,7 +176,8 @@ class Elementwise final : public Meaning {
       if (!function_) return std::nullopt;  // the types lie behind a functor of unknown size
       constexpr std::size_t host_pointer = 8;
       const auto fits = [&](std::size_t bytes) {
-        return (functor + bytes + operands_ + 7) / 8 * 8 + host_pointer == size;
+        const std::size_t captures = aligned(functor + bytes + operands_, host_pointer);
+        return aligned(captures + host_pointer, functor_alignment()) == size;
       };
       // A functor without scalars is empty, or a lambda that has a pointer to its host twin.
       const bool twin = function_->state_bytes == 1 && !fits(1);
@@ -189,6 +194,14 @@ class Elementwise final : public Meaning {
   }
 
  private:
+  /// In a closure: as pointers have, or more where the functor holds a complex<double>.
+  [[nodiscard]] std::size_t functor_alignment() const {
+    constexpr std::size_t widest = 16;
+    const bool holds_widest = function_ && function_->state_bytes % widest == 0 &&
+                              std::any_of(types_.begin(), types_.end(),
+                                          [](ElementType type) { return size_of(type) == widest; });
+    return holds_widest ? widest : sizeof(void*);
+  }
   [[nodiscard]] const ElementwiseFunction* executable() const {
     return function_ ? &*function_ : nullptr;
   }
@@ -211,7 +224,8 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
     // The meaning is unknown. Sizes as far as the name tells: the result is taken to be as wide as
     // the widest argument.
     types = functor_types(functor);
-    if (types.empty() || !operands) return nullptr;
+    if (!operands) operands = operands_of_functor(functor);
+    if (types.empty() || !operands || *operands > max_operands) return nullptr;
     const auto widest = *std::max_element(types.begin(), types.end(),
                                           [](auto a, auto b) { return size_of(a) < size_of(b); });
     types.insert(types.begin(), widest);

@@ -1,6 +1,7 @@
 #include "rank/elementwise_function.hpp"
 
 #include "rank/arithmetic.hpp"
+#include "rank/complex_function.hpp"
 #include "rank/kernel_name.hpp"
 
 #include <algorithm>
@@ -208,6 +209,10 @@ class State {
   std::size_t offset_;
 };
 
+std::size_t aligned(std::size_t offset, std::size_t unit) {
+  return (offset + unit - 1) / unit * unit;
+}
+
 constexpr std::size_t host_pointer_bytes = 8;
 
 /// Size of a `__host__ __device__` lambda of nvcc: its captures in order of first use, then a
@@ -217,20 +222,27 @@ std::size_t closure_bytes(std::initializer_list<std::size_t> captures) {
   std::size_t size = 0;
   std::size_t alignment = 8;
   for (const std::size_t capture : captures) {
-    size = (size + capture - 1) / capture * capture + capture;
+    size = aligned(size, capture) + capture;
     alignment = std::max(alignment, capture);
   }
-  return (size + alignment - 1) / alignment * alignment + host_pointer_bytes;
+  return aligned(aligned(size, host_pointer_bytes) + host_pointer_bytes, alignment);
 }
 
 std::vector<ElementType> types(const NameParts& names) {
   std::vector<ElementType> result;
   for (const auto name : names) {
-    const auto type = element_type_named(name);
+    const auto type = number_type_named(name);
     if (!type) return {};
     result.push_back(*type);
   }
   return result;
+}
+
+/// The complex type whose parts are of `part`.
+ElementType complex_of(ElementType part) {
+  return part == ElementType::float16   ? ElementType::complex32
+         : part == ElementType::float32 ? ElementType::complex64
+                                        : ElementType::complex128;
 }
 
 /// The name that decides a functor's meaning: its class, or the function that the lambda is in.
@@ -266,9 +278,10 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
   if (functor.key == "CompareEqFunctor") {
     return Inner{[type](const Value& a, const Value& b, const std::byte* state) {
                    const bool not_equal = load(ElementType::int32, state).integer != 0;
-                   const bool equal = lift(
-                                          type, [](auto x, auto y) { return x == y; }, a, b)
-                                          .to_bool();
+                   const bool equal = in_number_type(type, [&](auto zero) {
+                     using C = decltype(zero);
+                     return a.as<C>() == b.as<C>();
+                   });
                    return Value{equal != not_equal};
                  },
                  4, Contrast::equality};
@@ -328,20 +341,16 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
 std::optional<ElementType> inner_type(std::string_view text) {
   const Functor functor = functor_of(text);
   const auto& names = functor.is_lambda ? functor.parameters : functor.arguments;
-  return names.empty() ? std::nullopt : element_type_named(names.front());
-}
-
-std::size_t aligned(std::size_t offset, std::size_t unit) {
-  return (offset + unit - 1) / unit * unit;
+  return names.empty() ? std::nullopt : number_type_named(names.front());
 }
 
 std::optional<ElementwiseFunction> wrapped(const Functor& functor) {
   const bool a_unary = functor.key == "AUnaryFunctor", b_unary = functor.key == "BUnaryFunctor";
   if (!a_unary && !b_unary && functor.key != "BinaryFunctor") return std::nullopt;
   if (functor.arguments.size() != 4) return std::nullopt;
-  const auto a = element_type_named(functor.arguments[0]);
-  const auto b = element_type_named(functor.arguments[1]);
-  const auto result = element_type_named(functor.arguments[2]);
+  const auto a = number_type_named(functor.arguments[0]);
+  const auto b = number_type_named(functor.arguments[1]);
+  const auto result = number_type_named(functor.arguments[2]);
   const auto type = inner_type(functor.arguments[3]);
   if (!a || !b || !result || !type) return std::nullopt;
   auto inner = inner_operation(functor.arguments[3], *type);
@@ -371,9 +380,20 @@ std::optional<ElementwiseFunction> wrapped(const Functor& functor) {
   return f;
 }
 
+ElementwiseFunction conversion(ElementType from, ElementType to) {
+  ElementwiseFunction f;
+  f.arguments = {from};
+  f.result = to;
+  f.evaluate = [](const Value* v, const std::byte*) { return v[0]; };
+  return f;
+}
+
 std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
+  if (functor.key == "ConvertFloatToFloat8E5M2Op") {
+    return conversion(ElementType::float32, ElementType::float8_e5m2);
+  }
   if (functor.arguments.empty()) return std::nullopt;
-  const auto type = element_type_named(functor.arguments[0]);
+  const auto type = number_type_named(functor.arguments[0]);
   if (!type) return std::nullopt;
   const ElementType compute = compute_type(*type);
   ElementwiseFunction f;
@@ -382,6 +402,9 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     f.state_bytes = size_of(*type);
     f.evaluate = [type = *type](const Value*, const std::byte* state) { return load(type, state); };
     return f;
+  }
+  if (functor.key == "ConvertToFloat8E4M3fnOp") {
+    return conversion(*type, ElementType::float8_e4m3);
   }
   const auto add_scaled = [compute](const Value& a, const Value& b, const Value& alpha) {
     return arithmetic::add(compute, a, arithmetic::multiply(compute, alpha, b));
@@ -455,9 +478,19 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     const auto copy = [](const Value* v, const std::byte*) { return v[0]; };
     if (key == "direct_copy_kernel_cuda") return made(1, copy);
     if (key == "converting_copy_kernel_cuda") {  // <from, to>
-      const auto to = element_type_named(functor.arguments[1]);
+      const auto to = number_type_named(functor.arguments[1]);
       if (!to) return std::nullopt;
       f.result = *to;
+      return made(1, copy);
+    }
+    if (key == "float8_copy_kernel_cuda") {
+      // A lambda for each kind of float8, which takes that kind where its result is converted
+      // later, or one of the three types that it converts itself, in this order.
+      constexpr ElementType kinds[] = {ElementType::float8_e4m3, ElementType::float8_e5m2};
+      if (size_of(type) > 1) {
+        if (number > 2) return std::nullopt;  // the kinds that other makers' devices have
+        f.result = kinds[number - 1];
+      }
       return made(1, copy);
     }
     if (key == "bfloat16_copy_kernel_cuda" || key == "float16_copy_kernel_cuda" ||
@@ -514,7 +547,7 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
     }
     if (key == "pow_tensor_scalar_kernel_impl") {
       const auto exponent_type =
-          functor.arguments.size() == 2 ? element_type_named(functor.arguments[1]) : std::nullopt;
+          functor.arguments.size() == 2 ? number_type_named(functor.arguments[1]) : std::nullopt;
       if (!exponent_type) return std::nullopt;
       // One lambda for each of the exponents 2, 3 and -2, and one for all others.
       if (number <= 3) {
@@ -598,6 +631,22 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
                     return v[0].real > 0 ? inf : minus;
                   });
     }
+    if (const auto function = complex_function(key); function != nullptr && is_complex(type)) {
+      return made(1, [function](const Value* v, const std::byte*) {
+        return Value{function(v[0].to_complex())};
+      });
+    }
+    if (key == "pow_tensor_scalar_kernel") {  // of complex numbers, by 2 and by others
+      if (number == 1) {
+        return made(host_pointer_bytes, [compute](const Value* v, const std::byte*) {
+          return arithmetic::multiply(compute, v[0], v[0]);
+        });
+      }
+      return made(closure_bytes({size_of(type)}),
+                  [type, compute](const Value* v, const std::byte* state) {
+                    return arithmetic::power(compute, v[0], load(type, state));
+                  });
+    }
     if (const auto found = unary_functions().find(key); found != unary_functions().end()) {
       if (key == "logical_not_kernel_cuda") f.result = ElementType::boolean;
       return made(1, [compute, g = found->second](const Value* v, const std::byte*) {
@@ -614,6 +663,18 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   }
 
   if (f.arguments.size() == 2) {
+    if (key == "complex_kernel_cuda" || key == "polar_kernel_cuda") {
+      f.result = complex_of(type);
+      if (key == "polar_kernel_cuda") {
+        return made(1, [](const Value* v, const std::byte*) {
+          const double length = v[0].to_real(), angle = v[1].to_real();
+          return Value{std::complex{length * std::cos(angle), length * std::sin(angle)}};
+        });
+      }
+      return made(1, [](const Value* v, const std::byte*) {
+        return Value{std::complex{v[0].to_real(), v[1].to_real()}};
+      });
+    }
     if (key == "masked_fill_kernel") {
       return made(
           closure_bytes({size_of(type)}),
@@ -683,6 +744,14 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
         return arithmetic::lerp(compute, v[0], v[1], v[2]);
       });
     }
+    if (key == "mse_backward_cuda_kernel") {
+      return made(
+          closure_bytes({size_of(type)}), [type, compute](const Value* v, const std::byte* state) {
+            const Value difference = arithmetic::subtract(compute, v[0], v[1]);
+            return arithmetic::multiply(
+                compute, arithmetic::multiply(compute, load(type, state), difference), v[2]);
+          });
+    }
     if (key == "addcmul_cuda_kernel" || key == "addcdiv_cuda_kernel") {
       const bool quotient = key == "addcdiv_cuda_kernel";
       return made(
@@ -697,24 +766,52 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   return std::nullopt;
 }
 
+/// Whether the function called `key`, which is known here, is known of complex numbers: those that
+/// move them, or need no order of them.
+bool knows_complex(std::string_view key) {
+  for (const std::string_view known :
+       {"FillFunctor", "CUDAFunctor_add", "CUDAFunctorOnSelf_add", "CUDAFunctorOnOther_add",
+        "MulFunctor", "DivFunctor", "CompareEqFunctor", "logical_not_kernel_cuda",
+        "pow_tensor_tensor_kernel", "pow_tensor_scalar_kernel", "pow_scalar_tensor_impl",
+        "complex_kernel_cuda", "polar_kernel_cuda", "direct_copy_kernel_cuda", "where_kernel_impl",
+        "masked_fill_kernel"}) {
+    if (key == known) return true;
+  }
+  return complex_function(key) != nullptr;
+}
+
 }  // namespace
 
 std::optional<ElementwiseFunction> elementwise_function(std::string_view text) {
   const Functor functor = functor_of(text);
-  if (functor.is_lambda) return lambda_functor(functor);
-  if (auto f = wrapped(functor)) return f;
-  return class_functor(functor);
+  auto f = functor.is_lambda ? lambda_functor(functor) : wrapped(functor);
+  const bool wraps = f && !functor.is_lambda;
+  if (!f && !functor.is_lambda) f = class_functor(functor);
+  if (!f) return std::nullopt;
+  const bool complex =
+      is_complex(f->result) || std::any_of(f->arguments.begin(), f->arguments.end(), is_complex);
+  const std::string_view key = wraps ? functor_of(functor.arguments[3]).key : functor.key;
+  if (complex && !knows_complex(key)) return std::nullopt;
+  return f;
 }
 
 std::vector<ElementType> functor_types(std::string_view text) {
   const Functor functor = functor_of(text);
   std::vector<ElementType> result;
   for (const auto name : functor.is_lambda ? functor.parameters : functor.arguments) {
-    const auto type = element_type_named(name);
+    const auto type = number_type_named(name);
     if (!type) break;
     result.push_back(*type);
   }
   return result;
+}
+
+std::optional<std::size_t> operands_of_functor(std::string_view text) {
+  const Functor functor = functor_of(text);
+  if (functor.is_lambda) return functor.parameters.size() + 1;
+  if (functor.key == "BinaryFunctor") return 3;
+  if (functor.key == "AUnaryFunctor" || functor.key == "BUnaryFunctor") return 2;
+  return std::nullopt;
 }
 
 }  // namespace phantora::rank

@@ -32,4 +32,7 @@ std::optional<ElementwiseFunction> elementwise_function(std::string_view functor
 /// known: for sizes. Empty when they cannot be told.
 std::vector<ElementType> functor_types(std::string_view functor);
 
+/// How many operands a functor has, its result among them, also when its meaning is not known.
+std::optional<std::size_t> operands_of_functor(std::string_view functor);
+
 }  // namespace phantora::rank

@@ -1,4 +1,5 @@
 #include "rank/arithmetic.hpp"
+#include "rank/complex_function.hpp"
 #include "rank/kernel_effect.hpp"
 #include "rank/offset_calculator.hpp"
 
@@ -34,13 +35,13 @@ double sinc(double x) {
   return x == 0 ? 1 : std::sin(pi * x) / (pi * x);
 }
 
-using Function = Value (*)(const Value* arguments);
-struct Known {
+using Function = std::function<Value(const Value* arguments)>;
+struct Real {
   std::string_view name;
   std::size_t arguments;
-  Function evaluate;
+  Value (*evaluate)(const Value* arguments);
 };
-constexpr Known functions[] = {
+constexpr Real functions[] = {
     {"erfinv_kernel", 1, [](const Value* a) { return Value{erfinv(a[0].to_real())}; }},
     {"erfc_kernel", 1, [](const Value* a) { return Value{std::erfc(a[0].to_real())}; }},
     {"exp2_kernel", 1, [](const Value* a) { return Value{std::exp2(a[0].to_real())}; }},
@@ -51,6 +52,23 @@ constexpr Known functions[] = {
     {"lcm", 2,
      [](const Value* a) { return Value{std::lcm(a[0].to_integer(), a[1].to_integer())}; }},
 };
+
+/// A function of so many arguments, none where it is not known.
+struct Known {
+  std::size_t arguments = 0;
+  Function evaluate;
+};
+Known function_named(std::string_view name, ElementType type) {
+  if (is_complex(type)) {
+    const ComplexFunction function = complex_function(name);
+    if (function == nullptr) return {};
+    return {1, [function](const Value* a) { return Value{function(a[0].to_complex())}; }};
+  }
+  for (const Real& real : functions) {
+    if (real.name == name) return {real.arguments, real.evaluate};
+  }
+  return {};
+}
 
 /// One launch. Operands are the outputs, then the inputs.
 struct Loop {
@@ -87,7 +105,7 @@ struct Loop {
   }
 };
 
-void run(const Loop& loop, Function function, std::span<Image> images) {
+void run(const Loop& loop, const Function& function, std::span<Image> images) {
   for (std::uint32_t i = 0; i < loop.numel; ++i) {
     std::array<Value, max_operands> values;
     bool known = true;
@@ -144,12 +162,9 @@ std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const Kernel
   }
   const auto outputs =
       static_cast<std::size_t>(std::strtoul(std::string{told[1]}.c_str(), nullptr, 10));
-  const auto result = element_type_named(told[2]), argument = element_type_named(told[3]);
+  const auto result = number_type_named(told[2]), argument = number_type_named(told[3]);
   if (!result || !argument) return nullptr;
-  const auto* const function = std::find_if(std::begin(functions), std::end(functions),
-                                            [&](const Known& f) { return f.name == told[0]; });
-  const bool is_known = function != std::end(functions);
-  const Known known = is_known ? *function : Known{};
+  const Known known = function_named(told[0], *argument);
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const auto loop = loop_of(arguments, outputs, *result, *argument);
     if (!loop) return std::nullopt;
@@ -162,7 +177,7 @@ std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const Kernel
     }
     effect.features = {{"numel", loop->numel}, {"arrays", static_cast<double>(loop->operands())}};
     effect.needs = Effect::Needs::every_input;
-    if (is_known && small && loop->inputs == known.arguments && outputs == 1) {
+    if (known.evaluate && small && loop->inputs == known.arguments && outputs == 1) {
       effect.compute = [loop = *loop, evaluate = known.evaluate](std::span<Image> images) {
         run(loop, evaluate, images);
       };

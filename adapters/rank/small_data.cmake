@@ -7,6 +7,7 @@ set(sources
   attention.cpp
   batch_norm.cpp
   block_top_k.cpp
+  complex_function.cpp
   concatenation.cpp
   contrast.cpp
   copies.cpp

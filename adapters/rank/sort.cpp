@@ -101,6 +101,8 @@ std::uint64_t radix_bits(ElementType type, const Value& value) {
     case ElementType::uint32:
     case ElementType::uint64:
       return raw & all;
+    case ElementType::float8_e4m3:
+    case ElementType::float8_e5m2:
     case ElementType::float16:
     case ElementType::bfloat16:
     case ElementType::float32:

@@ -66,7 +66,7 @@ struct TensorInfo {
 
 /// Bytes of an element type, named or opaque: "float", "at::native::OpaqueType<4u>"; 0 if unknown.
 inline std::size_t moved_bytes(std::string_view type) {
-  if (const auto named = element_type_named(type)) return size_of(*named);
+  if (const auto named = number_type_named(type)) return size_of(*named);
   const TemplateName name = template_name(type);
   if (unqualified(name.name) != "OpaqueType" || name.arguments.size() != 1) return 0;
   constexpr std::size_t widest = 16;  // complex<double>

@@ -13,10 +13,13 @@ import torch.nn.functional as F
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+COMPLEX = [torch.complex32, torch.complex64, torch.complex128]
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 TYPES = [torch.bool, *INTEGERS, *FLOATS]
 # Relative and absolute: a few units in the last place; the device's own order of summation, and its
 # fast logarithms, differ by as much.
-TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 2e-5, torch.float64: 1e-12}
+TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 2e-5, torch.float64: 1e-12,
+             torch.float8_e4m3fn: 0, torch.float8_e5m2: 0}
 
 generator = torch.Generator().manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
 compared = 0
@@ -24,8 +27,9 @@ different = []
 
 
 def random(shape, dtype, low=0, high=5):
-    if dtype.is_floating_point:
-        return (torch.randn(shape, generator=generator) * 2).to(dtype)
+    if dtype.is_complex or dtype.is_floating_point:
+        exact = torch.complex128 if dtype.is_complex else torch.float32
+        return (torch.randn(shape, generator=generator, dtype=exact) * 2).to(dtype)
     return torch.randint(low, high, shape, generator=generator).to(dtype)
 
 
@@ -40,6 +44,8 @@ def flat(result):
 def same(expected, actual):
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
+    if expected.dtype.is_complex:
+        expected, actual = torch.view_as_real(expected), torch.view_as_real(actual)
     if not expected.dtype.is_floating_point:
         return torch.equal(expected, actual)
     tolerance = TOLERANCE[expected.dtype]
@@ -129,6 +135,76 @@ def elementwise():
             check(f"add in place {name}", lambda a: a.clone().add_(1).mul_(2), x)
             check(f"fill {name}", lambda a: a.contiguous()[:, ::2].fill_(1), x)
             check(f"contiguous {name}", lambda a: a.contiguous(), x)
+
+
+def complex_numbers():
+    """What PyTorch has compiled beforehand: the rest needs its run-time compiler."""
+    for dtype in COMPLEX:
+        for layout, x in layouts(dtype):
+            y, mask = random((3, 5), dtype), random((3, 5), torch.bool)
+            name = f"{layout}{dtype}"
+            for other in (*TYPES, *COMPLEX):
+                check(f"cast {name} to {other}", lambda a: a.to(other), x * 0 + 3)
+                if other != torch.complex32:  # else compiled at run time
+                    check(f"add {name} and {other}", torch.add, x, random((3, 5), other))
+            for f in (torch.add, torch.sub, torch.eq, torch.ne):
+                check(f"{f.__name__} {name}", f, x, y)
+                check(f"{f.__name__} row {name}", f, x, y[0])
+                check(f"{f.__name__} scalar {name}", lambda a: f(a, 2 - 1j), x)
+            check(f"eq self {name}", lambda a: [a == a.clone(), a != a.clone()], x)
+            check(f"where {name}", torch.where, mask, x, y)
+            check(f"masked_fill {name}", lambda a, m: a.masked_fill(m, 1 + 2j), x, mask)
+            check(f"fill {name}", lambda a: a.contiguous()[:, ::2].fill_(1 - 1j), x)
+            check(f"full {name}", lambda a: torch.full_like(a, 2 + 3j), x)
+            check(f"contiguous {name}", lambda a: a.contiguous(), x)
+            check(f"cat {name}", lambda a, b: torch.cat([a, b]), x, y)
+            check(f"rows {name}", lambda a, i: a.index_select(0, i), x, torch.tensor([2, 0]))
+            for f in (torch.tan, torch.tanh, torch.acos, torch.asin, torch.acosh, torch.asinh):
+                check(f"{f.__name__} {name}", f, x)
+            if dtype == torch.complex32:
+                continue
+            for f in (torch.mul, torch.div):
+                check(f"{f.__name__} {name}", f, x, y)
+                check(f"{f.__name__} row {name}", f, x, y[0])
+                check(f"{f.__name__} scalar {name}", lambda a: f(a, 2 - 1j), x)
+                check(f"{f.__name__} of scalar {name}", lambda a: f(torch.tensor(2j), a), x)
+            # What a lazy conjugate becomes when somebody needs it.
+            check(f"conj {name}", lambda a: a.conj().resolve_conj(), x)
+            check(f"negative conj {name}", lambda a: torch._neg_view(a.conj()).clone(), x)
+            check(f"mul conj {name}", lambda a, b: a * b.conj(), x, y)
+            for f in (torch.reciprocal, torch.expm1, torch.log1p, torch.logical_not, F.silu,
+                      torch.square):
+                check(f"{f.__name__} {name}", f, x)
+            check(f"pow {name}", torch.pow, x, y)
+            check(f"pow scalar {name}", lambda a: [a ** 2, a ** 3, a ** (1 + 1j), 2 ** a], x)
+            real, imaginary = (random((3, 5), y.real.dtype) for _ in range(2))
+            check(f"complex {name}", torch.complex, real, imaginary)
+            check(f"polar {name}", torch.polar, real, imaginary)
+    # Rotary embeddings, as Llama's.
+    angles = torch.outer(torch.arange(6.0), 1 / 10 ** torch.arange(4.0))
+    check("rotary", lambda a, q: torch.view_as_real(torch.view_as_complex(
+        q.reshape(2, 6, 3, 4, 2)) * torch.polar(torch.ones_like(a), a)[None, :, None]).flatten(3),
+        angles, random((2, 6, 3, 8), torch.float32))
+
+
+def narrow_floats():
+    everything = torch.arange(256).to(torch.uint8)
+    for dtype in FLOAT8:
+        every = everything.view(dtype)
+        for other in FLOATS:
+            check(f"{dtype} to {other}", lambda a: a.to(other), every)
+            # All that is representable, halfway between and a little beside; within the range.
+            near = every.double().nan_to_num(0, 0, 0)
+            middle = (near + near.roll(1)) / 2
+            for values in (near, middle, middle * (1 + 2 ** -8), middle * (1 - 2 ** -8)):
+                check(f"{other} to {dtype}", lambda a: a.to(dtype), values.to(other))
+                check(f"strided {other} to {dtype}", lambda a: a.to(dtype),
+                      values.to(other).view(2, 128).t())
+        check(f"fill {dtype}", lambda a: torch.full_like(a, 1.5), every)
+        check(f"{dtype} where", lambda a, m: torch.where(m, a, a.flip(0)).view(torch.uint8), every,
+              random((256,), torch.bool))
+        check(f"scale {dtype}", lambda a: (a * (448 / a.abs().amax(-1, True)).clamp(-448, 448))
+              .to(dtype).float(), random((5, 7), torch.float32))
 
 
 def reductions():
@@ -306,7 +382,7 @@ def randomness():
             different.append(name)
 
 
-for part in (elementwise, reductions, moves, lists, training, randomness):
+for part in (elementwise, complex_numbers, narrow_floats, reductions, moves, lists, training, randomness):
     part()
 print(f"{compared} results compared, {len(different)} differ")
-sys.exit(1 if different or compared < 8000 else 0)
+sys.exit(1 if different or compared < 9000 else 0)
