@@ -395,6 +395,108 @@ TEST(KernelEffect, LargeOutputsBecomeUnknown) {
   deallocate(memory);
 }
 
+// What a strided kernel touches is told by its calculator, whatever its lambda computes.
+TEST(KernelEffect, StridedKernelsOfUnknownMeaningAreDescribed) {
+  const std::string lambda =
+      "at::native::new_kernel_cuda(at::TensorIterator&)::{lambda(float, c10::complex<float>)#1}";
+  const std::string loop = "at::native::gpu_kernel_impl_nocast<" + lambda +
+                           ">(at::TensorIteratorBase&, " + lambda + " const&)::{lambda(int)#1}";
+  const std::string name =
+      "void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")";
+  const Signature parts = signature(name);
+  const auto meaning = read_elementwise(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  fill(memory, 1, 4096);
+  // One dimension of 6 elements: result, real and complex operand, strides in bytes.
+  std::array<std::uint32_t, 1 + 75 + 75> calculator{1, 6};
+  calculator[76] = 8, calculator[77] = 16, calculator[78] = 8;
+  struct {
+    decltype(calculator) offsets;
+    std::array<std::byte*, 3> data;
+    std::byte* host;
+  } closure{calculator, {memory, memory + 1024, memory + 2048}, nullptr};
+  Launched launch;
+  launch.add(6);
+  launch.add(closure);
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{1, 1, 1}, {128, 1, 1}, 0}});
+  ASSERT_TRUE(effect);
+  // The result is taken to be as wide as the widest argument.
+  EXPECT_EQ(effect->bytes, 6 * (8 + 4 + 8));
+  apply(*effect);
+  EXPECT_FALSE(known(memory, 1));
+  EXPECT_TRUE(known(memory + 6 * 8, 1));
+  EXPECT_TRUE(known(memory + 1024, 512));
+  deallocate(memory);
+}
+
+TEST(KernelEffect, AllReducesOverMappedMemoryLeaveTheirResultUnknown) {
+  const auto effect_of = [](const std::string& name, Launched& launch) {
+    const Signature parts = signature(name);
+    const auto meaning = read_symmetric_memory(parts, {});
+    EXPECT_NE(meaning, nullptr) << name;
+    return meaning ? meaning->effect(
+                         {launch.pointers.data(), launch.sizes, {{4, 1, 1}, {512, 1, 1}, 0}})
+                   : std::nullopt;
+  };
+  auto* memory = static_cast<std::byte*>(allocate(0, 1 << 16));
+  auto* buffer = static_cast<std::byte*>(allocate(0, 4096));
+  auto* peer = static_cast<std::byte*>(allocate(0, 4096));
+  fill(memory, 0, 1 << 16);
+  fill(buffer, 1, 4096);
+  const std::array<std::byte*, 2> buffers{buffer, peer};
+  write(memory, buffers.data(), sizeof buffers);
+  std::byte* const output = memory + 8192;
+  Launched one;
+  one.add(memory);
+  one.add(output);
+  one.add(static_cast<std::byte*>(nullptr));
+  one.add(std::uint64_t{0});
+  one.add(std::uint64_t{256});
+  one.add(memory + 4096);
+  one.add(std::uint64_t{0});
+  one.add(std::uint64_t{2});
+  auto effect = effect_of(
+      "void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, 2>("
+      "c10::BFloat16**, c10::BFloat16*, c10::BFloat16*, unsigned long, unsigned long, unsigned "
+      "int**, unsigned long, unsigned long)",
+      one);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, (2 + 1) * 256 * 2);
+  apply(*effect);
+  EXPECT_FALSE(known(output, 1));
+  EXPECT_TRUE(known(output + 512, 1));
+  EXPECT_TRUE(known(buffer, 4096));
+  Launched two;
+  two.add(memory);
+  two.add(std::uint64_t{0});
+  two.add(std::uint64_t{256});
+  two.add(memory + 4096);
+  two.add(std::uint64_t{0});
+  two.add(std::uint64_t{2});
+  effect = effect_of(
+      "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<float, 16, 2>(float**, "
+      "unsigned long, unsigned long, unsigned int**, unsigned long, unsigned long)",
+      two);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 2 * 256 * 4);
+  apply(*effect);
+  EXPECT_FALSE(known(buffer, 1));
+  Launched barrier;
+  barrier.add(memory + 4096);
+  for (const int number : {0, 1, 2}) barrier.add(number);
+  barrier.add(std::uint64_t{0});
+  effect = effect_of(
+      "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)",
+      barrier);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 2 * 2 * 4);
+  apply(*effect);
+  EXPECT_TRUE(known(memory + 4096, 4096));  // the signals are as they were
+  for (std::byte* const allocation : {memory, buffer, peer}) deallocate(allocation);
+}
+
 // torch.full of 4 GiB: what reads a part of it sees the value.
 TEST(KernelEffect, FillsOfAnySizeAreKnown) {
   const std::string name =

@@ -36,10 +36,11 @@ struct QueryKey {
 };
 
 constexpr Reader readers[] = {
-    read_elementwise, read_reduction,   read_multi_tensor, read_range,         read_concatenation,
-    read_indexing,    read_selection,   read_scan,         read_sort,          read_random,
-    read_batch_norm,  read_rowwise,     read_attention,    read_lookup,        read_embedding,
-    read_pooling,     read_block_top_k, read_jiterated,    read_packed_copies,
+    read_elementwise,   read_reduction, read_multi_tensor,  read_range,
+    read_concatenation, read_indexing,  read_selection,     read_scan,
+    read_sort,          read_random,    read_batch_norm,    read_rowwise,
+    read_attention,     read_lookup,    read_embedding,     read_pooling,
+    read_block_top_k,   read_jiterated, read_packed_copies, read_symmetric_memory,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is

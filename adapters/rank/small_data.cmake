@@ -38,6 +38,7 @@ set(sources
   selection.cpp
   sort.cpp
   sparse_bytes.cpp
+  symmetric_memory.cpp
   unknown_reads.cpp
 )
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
