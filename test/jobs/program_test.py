@@ -519,7 +519,7 @@ class Nvrtc(JobTest):
     """Kernels that PyTorch compiles at run time."""
 
     PROGRAM = """
-        import torch
+        import math, torch
         x = torch.linspace(-0.9, 0.9, 7, device="cuda")
         assert torch.allclose(torch.erf(torch.erfinv(x)).cpu(), x.cpu(), atol=1e-5)
         half = torch.arange(1, 9, device="cuda", dtype=torch.float16)
@@ -528,6 +528,9 @@ class Nvrtc(JobTest):
         print("gcd", torch.gcd(strided, torch.full_like(strided, 6)).tolist())
         print("prod", torch.arange(1, 6, device="cuda").prod().item(),
               torch.full((3, 4), 0.5, device="cuda").prod(0).tolist())
+        z = torch.tensor([3 + 4j, 1j], device="cuda")
+        print("complex", z.abs().tolist(), abs(z.angle()[1].item() - math.pi / 2) < 1e-6,
+              torch.allclose(z.exp().log().cpu(), torch.tensor([3 - 2.28318531j, 1j]), atol=1e-6))
         w = torch.empty(4096, 4096, device="cuda")
         torch.nn.init.trunc_normal_(w, std=0.02)  # by erfinv before torch 2.13
         w.erfinv_()
@@ -536,7 +539,7 @@ class Nvrtc(JobTest):
         f(w, w)
         torch.cuda.synchronize()
         """
-    PRINTED = ["gcd [[6, 2, 2], [1, 1, 3], [2, 6, 2], [3, 1, 1]]",
+    PRINTED = ["complex [5.0, 1.0] True True", "gcd [[6, 2, 2], [1, 1, 3], [2, 6, 2], [3, 1, 1]]",
                "half [2.0, 8.0, 32.0, 128.0]", "prod 120 [0.125, 0.125, 0.125, 0.125]"]
 
     @staticmethod
