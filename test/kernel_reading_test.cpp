@@ -74,6 +74,12 @@ TEST(KernelEffect, NumbersInNamesAreBelievedWithinReason) {
                                  "at::native::(anonymous namespace)::f()::{lambda(float)#1}, "
                                  "std::array<char*, 9999999999999999999ul> >(int)"});
   EXPECT_EQ(read_elementwise(parts, {}), nullptr);
+  for (const char* number : {"0", "3", "9999999999"}) {
+    const std::string lambda =
+        "at::native::float8_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#" +
+        std::string{number} + "}";
+    EXPECT_FALSE(elementwise_function(lambda)) << number;
+  }
 }
 
 TEST(KernelName, LambdasNameTheirFunction) {

@@ -122,10 +122,6 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
   return effect;
 }
 
-std::size_t aligned(std::size_t offset, std::size_t unit) {
-  return (offset + unit - 1) / unit * unit;
-}
-
 /// What the name of an elementwise kernel says.
 class Elementwise final : public Meaning {
  public:

@@ -209,10 +209,6 @@ class State {
   std::size_t offset_;
 };
 
-std::size_t aligned(std::size_t offset, std::size_t unit) {
-  return (offset + unit - 1) / unit * unit;
-}
-
 constexpr std::size_t host_pointer_bytes = 8;
 
 /// Size of a `__host__ __device__` lambda of nvcc: its captures in order of first use, then a
@@ -488,7 +484,7 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
       // later, or one of the three types that it converts itself, in this order.
       constexpr ElementType kinds[] = {ElementType::float8_e4m3, ElementType::float8_e5m2};
       if (size_of(type) > 1) {
-        if (number > 2) return std::nullopt;  // the kinds that other makers' devices have
+        if (number < 1 || number > 2) return std::nullopt;  // other makers' kinds, and e8m0
         f.result = kinds[number - 1];
       }
       return made(1, copy);
@@ -663,7 +659,7 @@ std::optional<ElementwiseFunction> lambda_functor(const Functor& functor) {
   }
 
   if (f.arguments.size() == 2) {
-    if (key == "complex_kernel_cuda" || key == "polar_kernel_cuda") {
+    if ((key == "complex_kernel_cuda" || key == "polar_kernel_cuda") && is_floating(type)) {
       f.result = complex_of(type);
       if (key == "polar_kernel_cuda") {
         return made(1, [](const Value* v, const std::byte*) {
