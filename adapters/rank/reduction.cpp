@@ -1,9 +1,11 @@
+#include "rank/arithmetic.hpp"
 #include "rank/contrast.hpp"
 #include "rank/device_memory.hpp"
 #include "rank/kernel_effect.hpp"
 #include "rank/offset_calculator.hpp"
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 /// PyTorch's reduce_kernel (ATen/native/cuda/Reduce.cuh, ATen/native/SharedReduceOps.h).
@@ -40,6 +42,12 @@ struct Operation {
   ElementType input{}, accumulator{}, output{};
 };
 
+/// Complex numbers have no order, and PyTorch's variance of them is that of their parts.
+bool folds_complex(Kind kind) {
+  return kind == Kind::sum || kind == Kind::product || kind == Kind::mean || kind == Kind::any ||
+         kind == Kind::all;
+}
+
 std::optional<Operation> operation(std::string_view text, ElementType input, ElementType output) {
   const TemplateName ops = template_name(text);
   std::string_view key = unqualified(ops.name);
@@ -58,7 +66,7 @@ std::optional<Operation> operation(std::string_view text, ElementType input, Ele
       key = unqualified(name.name);
     }
     if (types.empty()) return std::nullopt;
-    const auto accumulator = element_type_named(types[0]);
+    const auto accumulator = number_type_named(types[0]);
     if (!accumulator) return std::nullopt;
     result.accumulator = *accumulator;
     const auto contains = [&](std::string_view part) {
@@ -80,6 +88,7 @@ std::optional<Operation> operation(std::string_view text, ElementType input, Ele
     } else {
       return std::nullopt;
     }
+    if (is_complex(*accumulator) && !folds_complex(result.kind)) return std::nullopt;
     return result;
   }
   constexpr std::pair<std::string_view, Kind> kinds[] = {
@@ -96,8 +105,9 @@ std::optional<Operation> operation(std::string_view text, ElementType input, Ele
     result.kind = kind;
     // <input, accumulator, ...>, but NanSumOps<accumulator, input>, MaxOps<type>.
     const std::size_t at = kind == Kind::nan_sum || ops.arguments.size() == 1 ? 0 : 1;
-    const auto accumulator = element_type_named(ops.arguments[at]);
+    const auto accumulator = number_type_named(ops.arguments[at]);
     if (!accumulator) return std::nullopt;
+    if (is_complex(*accumulator) && !folds_complex(kind)) return std::nullopt;
     result.accumulator = *accumulator;
     result.root = ops.arguments.empty() || ops.arguments.back() != "false";
     return result;
@@ -159,7 +169,10 @@ class Fold {
   }
 
   void add(const Value& raw, std::int64_t index) {
-    const Value value = converted(op_.accumulator, raw);
+    // Norms of complex numbers are those of their magnitudes.
+    const bool magnitude = is_complex(op_.input) && !is_complex(op_.accumulator);
+    const Value value =
+        converted(op_.accumulator, magnitude ? Value{std::abs(raw.to_complex())} : raw);
     const double x = value.to_real();
     switch (op_.kind) {
       case Kind::sum:
@@ -167,6 +180,7 @@ class Fold {
         // Sums are kept in double and rounded once: the device's own order gives an error of a few
         // units in the last place of the accumulator.
         real_ += x;
+        imaginary_ += value.imaginary;
         integer_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(integer_) +
                                              static_cast<std::uint64_t>(value.integer));
         break;
@@ -174,6 +188,13 @@ class Fold {
         if (!std::isnan(x)) real_ += x;
         break;
       case Kind::product:
+        if (is_complex(op_.accumulator)) {
+          const Value product =
+              arithmetic::multiply(ElementType::complex128, std::complex{real_, imaginary_}, value);
+          real_ = product.real;
+          imaginary_ = product.imaginary;
+          break;
+        }
         real_ *= x;
         integer_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(integer_) *
                                              static_cast<std::uint64_t>(value.integer));
@@ -230,11 +251,14 @@ class Fold {
 
   [[nodiscard]] Value first() const {
     const bool is_real = is_floating(op_.accumulator);
+    const bool complex = is_complex(op_.accumulator);
     switch (op_.kind) {
       case Kind::mean:
+        if (complex) return std::complex{real_, imaginary_} * parameter_;
         return real_ * parameter_;
       case Kind::sum:
       case Kind::product:
+        if (complex) return std::complex{real_, imaginary_};
         return is_real ? Value{real_} : Value{integer_};
       case Kind::all:
       case Kind::any:
@@ -284,7 +308,7 @@ class Fold {
   }
 
   Operation op_;
-  double real_ = 0, squares_ = 0, parameter_ = 0;
+  double real_ = 0, imaginary_ = 0, squares_ = 0, parameter_ = 0;
   std::int64_t integer_ = 0, index_ = 0, count_ = 0;
   bool root_ = false;
   Value best_, second_;
@@ -439,8 +463,8 @@ std::unique_ptr<Meaning> read_reduction(const Signature& signature, const Kernel
   if (signature.parameters.size() == 1 && signature.parameters[0] == "ReduceJitOp") {
     // Compiled at run time (reduction_template.cuh): <input, accumulator, output, formula>.
     const auto& told = signature.kernel.arguments;
-    const auto input = element_type_named(told[0]), accumulator = element_type_named(told[1]),
-               output = element_type_named(told[2]);
+    const auto input = number_type_named(told[0]), accumulator = number_type_named(told[1]),
+               output = number_type_named(told[2]);
     if (!input || !accumulator || !output) return nullptr;
     std::optional<Operation> known;
     if (told[3] == "a*b") known = {Kind::product, true, *input, *accumulator, *output};
@@ -452,8 +476,8 @@ std::unique_ptr<Meaning> read_reduction(const Signature& signature, const Kernel
   // ReduceOp<input, operation, index, output, ...>
   const TemplateName reduce = template_name(signature.kernel.arguments[2]);
   if (unqualified(reduce.name) != "ReduceOp" || reduce.arguments.size() < 4) return nullptr;
-  const auto input = element_type_named(reduce.arguments[0]);
-  const auto output = element_type_named(reduce.arguments[3]);
+  const auto input = number_type_named(reduce.arguments[0]);
+  const auto output = number_type_named(reduce.arguments[3]);
   if (!input || !output) return nullptr;
   return std::make_unique<TensorReduction>(*input, *output,
                                            operation(reduce.arguments[1], *input, *output));

@@ -530,7 +530,8 @@ class Nvrtc(JobTest):
               torch.full((3, 4), 0.5, device="cuda").prod(0).tolist())
         z = torch.tensor([3 + 4j, 1j], device="cuda")
         print("complex", z.abs().tolist(), abs(z.angle()[1].item() - math.pi / 2) < 1e-6,
-              torch.allclose(z.exp().log().cpu(), torch.tensor([3 - 2.28318531j, 1j]), atol=1e-6))
+              torch.allclose(z.exp().log().cpu(), torch.tensor([3 - 2.28318531j, 1j]), atol=1e-6),
+              z.prod().item())
         w = torch.empty(4096, 4096, device="cuda")
         torch.nn.init.trunc_normal_(w, std=0.02)  # by erfinv before torch 2.13
         w.erfinv_()
@@ -539,7 +540,7 @@ class Nvrtc(JobTest):
         f(w, w)
         torch.cuda.synchronize()
         """
-    PRINTED = ["complex [5.0, 1.0] True True", "gcd [[6, 2, 2], [1, 1, 3], [2, 6, 2], [3, 1, 1]]",
+    PRINTED = ["complex [5.0, 1.0] True True (-4+3j)", "gcd [[6, 2, 2], [1, 1, 3], [2, 6, 2], [3, 1, 1]]",
                "half [2.0, 8.0, 32.0, 128.0]", "prod 120 [0.125, 0.125, 0.125, 0.125]"]
 
     @staticmethod
