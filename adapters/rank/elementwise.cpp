@@ -199,7 +199,7 @@ class Elementwise final : public Meaning {
     return holds_widest ? widest : sizeof(void*);
   }
   [[nodiscard]] const ElementwiseFunction* executable() const {
-    return function_ ? &*function_ : nullptr;
+    return function_ && function_->evaluate ? &*function_ : nullptr;
   }
   Form form_;
   std::size_t operands_;

@@ -24,6 +24,7 @@ struct ElementwiseFunction {
   std::size_t state_bytes = 1;  ///< size of the functor: an empty class has one byte
   /// @param values  one for each argument.
   /// @param state   the functor's bytes: its scalars.
+  /// Empty where only the types are known.
   std::function<Value(const Value* values, const std::byte* state)> evaluate;
   /// How to find out whether the known arguments decide the result alone.
   Contrast contrast = Contrast::none;
