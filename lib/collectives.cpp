@@ -338,6 +338,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   struct Node {
     std::vector<int> ranks;
     std::vector<std::pair<NodeId, int>> nics;  ///< distinct; with the rank that drives each
+    bool nvlink = false;                       ///< that NCCL may use joins its GPUs
+    bool mesh = false;                         ///< in pairs
   };
 
   void expect_valid(Bytes total, int root) const {
@@ -390,26 +392,30 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   }
 
   void tune(const Cluster& cluster) {
-    const Host& host = cluster.host_of(ranks_.front());
-    const GpuInterconnect& model = gpu_interconnect(host.gpu_model);
     std::size_t nics = nodes_.front().nics.size();
     for (const Node& node : nodes_) nics = std::min(nics, node.nics.size());
-    double nic = 0;
-    if (nodes_.size() > 1) {
-      if (nics == 0) throw ConfigError{"hosts without NICs cannot form one communicator"};
-      nic = std::min(nic_speed(nodes_.front().nics.front().first), model.nccl_pcie);
+    if (nodes_.size() > 1 && nics == 0)
+      throw ConfigError{"hosts without NICs cannot form one communicator"};
+    std::vector<TuningShape> shapes;  // of unlike hosts
+    for (Node& node : nodes_) {
+      const Host& host = cluster.host_of(gpu(node.ranks.front()));
+      const GpuInterconnect& model = gpu_interconnect(host.gpu_model);
+      node.nvlink = (host.nvswitch.has_value() || host.nvlink_mesh) && peer_to_peer_;
+      node.mesh = node.nvlink && host.nvlink_mesh;
+      all_nvlink_ = all_nvlink_ && node.nvlink;
+      const TuningShape shape{
+          .ranks = size(),
+          .nodes = static_cast<int>(nodes_.size()),
+          .compute_capability = model.compute_capability,
+          .nvlink = node.nvlink ? model.nccl_nvlink * model.nvlinks : 0,
+          .nic =
+              nodes_.size() > 1 ? std::min(nic_speed(node.nics.front().first), model.nccl_pcie) : 0,
+          .pcie = model.nccl_pcie,
+          .nics = static_cast<int>(nics),
+          .nvls = node.nvlink && !node.mesh && nvls_on_ && model.compute_capability >= 90};
+      if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
     }
-    has_nvlink_ = (host.nvswitch.has_value() || host.nvlink_mesh) && peer_to_peer_;
-    mesh_ = has_nvlink_ && host.nvlink_mesh;
-    tuning_.emplace(
-        TuningShape{.ranks = size(),
-                    .nodes = static_cast<int>(nodes_.size()),
-                    .compute_capability = model.compute_capability,
-                    .nvlink = has_nvlink_ ? model.nccl_nvlink * model.nvlinks : 0,
-                    .nic = nic,
-                    .pcie = model.nccl_pcie,
-                    .nics = static_cast<int>(nics),
-                    .nvls = has_nvlink_ && !mesh_ && nvls_on_ && model.compute_capability >= 90});
+    tuning_.emplace(shapes);
   }
 
   /// GB/s of the NIC's port.
@@ -478,7 +484,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       const Node& node = nodes_[n];
       const Node& next = nodes_[(n + 1) % nodes_.size()];
       const bool whole = nodes_.size() == 1;
-      if (mesh_) {
+      if (node.mesh) {
         // The channels' rings go round in different orders and use all links of a mesh alike.
         const auto ranks = static_cast<double>(node.ranks.size());
         const double part = whole ? 1 / (ranks - 1) : 1 / ranks;
@@ -487,7 +493,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
             if (to != skip) hop(from, to, part, 0);
       }
       // Inside a host every rank passes everything to the next.
-      for (std::size_t i = 0; !mesh_ && i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
+      for (std::size_t i = 0; !node.mesh && i + (whole ? 0 : 1) < node.ranks.size(); ++i) {
         const int to = node.ranks[(i + 1) % node.ranks.size()];
         if (to != skip) hop(node.ranks[i], to, 1.0, 0);
       }
@@ -522,9 +528,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     for (const Node& node : nodes_) {
       const std::size_t ranks = node.ranks.size();
       for (std::size_t i = 0; i + 1 < ranks; ++i) {
-        if (!mesh_) both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
+        if (!node.mesh) both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
         // As the rings: each pair bears its part of ranks - 1 hops, in both directions.
-        for (std::size_t j = i + 1; mesh_ && j < ranks; ++j)
+        for (std::size_t j = i + 1; node.mesh && j < ranks; ++j)
           both_ways(node.ranks[i], node.ranks[j], 2.0 / static_cast<double>(ranks), 0);
       }
     }
@@ -777,7 +783,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   [[nodiscard]] Messages messages(double bytes, int turns, int peers, Traffic traffic) const;
   [[nodiscard]] Protocol message_protocol(double bytes) const;
   [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
-  [[nodiscard]] int message_channels() const { return !tuning_ || !has_nvlink_ ? 2 : 32; }
+  [[nodiscard]] int message_channels() const { return !tuning_ || !all_nvlink_ ? 2 : 32; }
 
   Topology topology_;
   GraphRouter router_;
@@ -787,7 +793,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   std::optional<NcclTuning> tuning_;
   std::array<NcclTuning::Allowed, NcclTuning::ops> allowed_;
   int min_channels_ = 1, max_channels_ = 64;
-  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true, has_nvlink_ = false, mesh_ = false;
+  bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true;
+  bool all_nvlink_ = true;  ///< NVLink joins the GPUs of each host
   // What plans share; computed when first asked for.
   mutable std::mutex mutex_;
   mutable std::map<int, Ring> rings_;
@@ -905,8 +912,8 @@ CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group
 Route Communicator::Impl::message_route(int from, int to, double overhead,
                                         const Capacity& capacity) const {
   const std::size_t here = node_of(from), there = node_of(to);
-  if (here != there && pxn_ && has_nvlink_) {
-    const auto& source = nodes_[here];
+  const Node& source = nodes_[here];
+  if (here != there && pxn_ && source.nvlink) {
     const auto& ranks = nodes_[there].ranks;
     const auto place =
         static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), to) - ranks.begin());

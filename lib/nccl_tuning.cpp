@@ -78,6 +78,75 @@ constexpr std::array<std::array<double, 24>, 3> tree_correction{{
 
 int fit(double total, double speed) noexcept { return static_cast<int>(total / speed); }
 
+struct Graphs {
+  ChannelGraph ring, tree, nvls;
+};
+
+/// How a host lays channels over its own GPUs and links.
+Graphs search_graphs(const TuningShape& shape) {
+  Graphs found;
+  ChannelGraph &ring = found.ring, &tree = found.tree, &nvls = found.nvls;
+  const int cc = shape.compute_capability;
+  const int local = std::max(1, shape.ranks / std::max(1, shape.nodes));
+  const double total = shape.nvlink > 0 ? shape.nvlink : shape.pcie;
+  if (shape.nodes == 1) {
+    // The fastest speed that the GPU's links carry at all.
+    for (const double speed : intra_ladder(cc)) {
+      if (fit(total, speed) == 0) continue;
+      ring = {fit(total, speed), speed, speed};
+      break;
+    }
+  } else {
+    // One channel per NIC, at the fastest speed that the NIC and the GPU's links carry.
+    const int wanted = std::max(1, shape.nics);
+    for (const double speed : inter_ladder(cc)) {
+      if (speed > shape.nic || (local > 1 && fit(total, speed) < wanted)) continue;
+      ring = {wanted, speed, speed};
+      break;
+    }
+  }
+  tree = ring;
+  // Fast channels are split in two, for more thread blocks at work.
+  if (ring.intra >= 25 && !(cc > 80 && ring.intra < 50 && ring.channels > 4)) {
+    ring.channels *= 2;
+    ring.intra /= 2;
+    ring.inter /= 2;
+    tree = ring;
+  }
+  if (shape.nodes == 1 && shape.nvlink > 0 && shape.ranks <= 3) {
+    // A chain of 2 or 3 leaves links free that chains in other directions use: as many channels
+    // as the ring, at the fastest speed for which all chains fit the links.
+    for (const double speed : intra_ladder(cc)) {
+      if (shape.ranks * fit(total, speed) < ring.channels * (shape.ranks - 1)) continue;
+      tree.intra = tree.inter = speed;
+      break;
+    }
+  }
+  if (shape.nvls && local > 1) {
+    // The head GPU of a channel receives the reduction on top of its own traffic.
+    for (const double speed : intra_ladder(cc)) {
+      if ((local + 1) * speed > shape.nvlink) continue;
+      nvls = {local, speed, speed};
+      break;
+    }
+  }
+  return found;
+}
+
+ChannelGraph least(const ChannelGraph& a, const ChannelGraph& b) {
+  return {std::min(a.channels, b.channels), std::min(a.intra, b.intra), std::min(a.inter, b.inter)};
+}
+
+TuningShape least(TuningShape a, const TuningShape& b) {
+  a.compute_capability = std::min(a.compute_capability, b.compute_capability);
+  a.nvlink = std::min(a.nvlink, b.nvlink);
+  a.nic = std::min(a.nic, b.nic);
+  a.pcie = std::min(a.pcie, b.pcie);
+  a.nics = std::min(a.nics, b.nics);
+  a.nvls = a.nvls && b.nvls;
+  return a;
+}
+
 }  // namespace
 
 int NcclTuning::steps(TunedOp op, int ranks) noexcept {
@@ -92,64 +161,32 @@ int NcclTuning::steps(TunedOp op, int ranks) noexcept {
   }
 }
 
-NcclTuning::NcclTuning(const TuningShape& shape) : shape_{shape} {
-  search_graphs();
+NcclTuning::NcclTuning(std::span<const TuningShape> hosts) : shape_{hosts.front()} {
+  Graphs graphs = search_graphs(shape_);
+  // NCCL gathers the graphs of all ranks and takes the least channels and bandwidths and the worst
+  // kind of link (src/init.cc, initTransportsRank: "so that the tuning is consistent across
+  // ranks"); NVLS where every rank has it. What depends on the GPU goes by the least compute
+  // capability.
+  for (const TuningShape& host : hosts.subspan(1)) {
+    one_capability_ = one_capability_ && host.compute_capability == shape_.compute_capability;
+    const Graphs others = search_graphs(host);
+    graphs = {least(graphs.ring, others.ring), least(graphs.tree, others.tree),
+              least(graphs.nvls, others.nvls)};
+    shape_ = least(shape_, host);
+  }
+  ring_ = graphs.ring;
+  tree_ = graphs.tree;
+  nvls_ = graphs.nvls;
+  channels_ = 2 * ring_.channels;
+  if (shape_.nodes > 1 && shape_.compute_capability >= 90 && ring_.intra > 45 && channels_ < 16)
+    channels_ *= 2;
+  channels_ = std::min(channels_, 64);
   fill();
 }
 
 int NcclTuning::nvls_channels() const noexcept {
   if (shape_.compute_capability >= 100) return shape_.nodes == 1 ? 24 : 32;
   return 16;
-}
-
-void NcclTuning::search_graphs() {
-  const int cc = shape_.compute_capability;
-  const int local = std::max(1, shape_.ranks / std::max(1, shape_.nodes));
-  const double total = shape_.nvlink > 0 ? shape_.nvlink : shape_.pcie;
-  if (shape_.nodes == 1) {
-    // The fastest speed that the GPU's links carry at all.
-    for (const double speed : intra_ladder(cc)) {
-      if (fit(total, speed) == 0) continue;
-      ring_ = {fit(total, speed), speed, speed};
-      break;
-    }
-  } else {
-    // One channel per NIC, at the fastest speed that the NIC and the GPU's links carry.
-    const int wanted = std::max(1, shape_.nics);
-    for (const double speed : inter_ladder(cc)) {
-      if (speed > shape_.nic || (local > 1 && fit(total, speed) < wanted)) continue;
-      ring_ = {wanted, speed, speed};
-      break;
-    }
-  }
-  tree_ = ring_;
-  // Fast channels are split in two, for more thread blocks at work.
-  if (ring_.intra >= 25 && !(cc > 80 && ring_.intra < 50 && ring_.channels > 4)) {
-    ring_.channels *= 2;
-    ring_.intra /= 2;
-    ring_.inter /= 2;
-    tree_ = ring_;
-  }
-  if (shape_.nodes == 1 && shape_.nvlink > 0 && shape_.ranks <= 3) {
-    // A chain of 2 or 3 leaves links free that chains in other directions use: as many channels
-    // as the ring, at the fastest speed for which all chains fit the links.
-    for (const double speed : intra_ladder(cc)) {
-      if (shape_.ranks * fit(total, speed) < ring_.channels * (shape_.ranks - 1)) continue;
-      tree_.intra = tree_.inter = speed;
-      break;
-    }
-  }
-  channels_ = 2 * ring_.channels;
-  if (shape_.nodes > 1 && cc >= 90 && ring_.intra > 45 && channels_ < 16) channels_ *= 2;
-  channels_ = std::min(channels_, 64);
-  if (shape_.nvls && local > 1) {
-    // The head GPU of a channel receives the reduction on top of its own traffic.
-    for (const double speed : intra_ladder(cc)) {
-      if ((local + 1) * speed > shape_.nvlink) continue;
-      nvls_ = {local, speed, speed};
-      break;
-    }
-  }
 }
 
 void NcclTuning::fill() {
@@ -164,7 +201,8 @@ void NcclTuning::fill() {
   const double bus = ring_.channels * ring_.speed(nodes);
   const double tree_bus = tree_.channels * tree_.speed(nodes);
   const double log_nodes = std::log2(static_cast<double>(nodes));
-  const bool ll128_on = gpu >= volta;
+  // Off among unlike GPUs (src/graph/tuning.cc: minCompCap == maxCompCap, 2.27 to 2.29).
+  const bool ll128_on = one_capability_;
 
   for (std::size_t o = 0; o < ops; ++o) {
     const auto op = static_cast<TunedOp>(o);
@@ -202,8 +240,9 @@ void NcclTuning::fill() {
       const double tree_simple =
           std::min(tree_bus * 0.92, tree_.channels * tree_simple_caps[gpu][scale]);
       const Row tree_bw{std::min(tree_simple / 3.8, ll_cap),
-                        std::min(tree_simple * (nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
-                                 tree_.channels * tree_ll128_caps[gpu][scale]),
+                        ll128_on ? std::min(tree_simple * (nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
+                                            tree_.channels * tree_ll128_caps[gpu][scale])
+                                 : 0.0,
                         tree_simple};
       for (std::size_t p = 0; p < protocols; ++p) {
         set(Algorithm::tree, p,

@@ -18,7 +18,7 @@ struct ChannelGraph {
   [[nodiscard]] double speed(int nodes) const { return nodes <= 2 ? intra : inter; }
 };
 
-/// What NCCL knows of a communicator when it tunes.
+/// What NCCL knows of a communicator when it tunes, as one of its hosts sees it.
 struct TuningShape {
   int ranks = 1;
   int nodes = 1;
@@ -29,6 +29,7 @@ struct TuningShape {
   int nics = 0;       ///< that the GPUs of one node can use
   bool nvls = false;  ///< multicast is there and not switched off
   bool amd_host = false;
+  bool operator==(const TuningShape&) const = default;
 };
 
 enum class TunedOp : std::uint8_t { broadcast, reduce, all_gather, reduce_scatter, all_reduce };
@@ -55,7 +56,10 @@ class NcclTuning {
     std::array<bool, protocols> protocol{true, true, true};
   };
 
-  explicit NcclTuning(const TuningShape& shape);
+  explicit NcclTuning(const TuningShape& shape) : NcclTuning{std::span{&shape, 1}} {}
+  /// Of hosts that are not alike: one shape of each kind, with the same ranks and nodes. Each host
+  /// lays channels over its own GPUs and links; what all then use is the least of what they found.
+  explicit NcclTuning(std::span<const TuningShape> hosts);
 
   [[nodiscard]] const Cell& cell(TunedOp op, Algorithm algorithm, Protocol protocol) const {
     return table_[static_cast<std::size_t>(op)][static_cast<std::size_t>(algorithm)]
@@ -93,16 +97,17 @@ class NcclTuning {
   /// Channels of ring and tree operations.
   [[nodiscard]] int channels() const noexcept { return channels_; }
   [[nodiscard]] int nvls_channels() const noexcept;
+  /// Of unlike hosts: the least of each figure.
   [[nodiscard]] const TuningShape& shape() const noexcept { return shape_; }
 
   /// Steps of a ring operation on one rank.
   [[nodiscard]] static int steps(TunedOp op, int ranks) noexcept;
 
  private:
-  void search_graphs();
   void fill();
 
   TuningShape shape_;
+  bool one_capability_ = true;  ///< all GPUs have the same compute capability
   ChannelGraph ring_, tree_, nvls_;
   int channels_ = 0;
   std::array<std::array<std::array<Cell, protocols>, algorithms>, ops> table_{};

@@ -692,5 +692,35 @@ TEST(Collectives, OneRankAndNothingAreNearlyFree) {
   EXPECT_THROW((Communicator{cluster, {}}), ArgumentError);
 }
 
+TEST(MixedCommunicators, GoAtThePaceOfTheSlowerHost) {
+  const Cluster mixed = parse_cluster("h200:1x4+l40s:1x4");
+  const Cluster slow = parse_cluster("l40s:2x4");
+  const Communicator unlike{mixed, mixed.gpus}, alike{slow, slow.gpus};
+  std::vector<NodeId> turned(mixed.gpus.rbegin(), mixed.gpus.rend());
+  const Communicator backwards{mixed, turned};
+  for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather,
+                                CollectiveOp::reduce_scatter, CollectiveOp::broadcast}) {
+    // Large ones take what they take among the slower GPUs alone, whoever is rank 0.
+    EXPECT_EQ(run(mixed, unlike.plan(op, 1_GiB)), run(slow, alike.plan(op, 1_GiB)));
+    for (const Bytes size : {1_KiB, 64_KiB, 1_MiB, 16_MiB, 1_GiB}) {
+      const CollectivePlan plan = unlike.plan(op, size), other = backwards.plan(op, size);
+      EXPECT_EQ(plan.algorithm, other.algorithm);
+      EXPECT_EQ(plan.protocol, other.protocol);
+      EXPECT_EQ(plan.channels, other.channels);
+      EXPECT_EQ(plan.latency, other.latency);
+      // NCCL uses LL128 among alike GPUs, and NVLS where every host has it.
+      EXPECT_NE(plan.protocol, Protocol::ll128);
+      EXPECT_TRUE(plan.algorithm == Algorithm::ring || plan.algorithm == Algorithm::tree);
+    }
+  }
+}
+
+TEST(MixedCommunicators, TheirPartsAreAsTheyWereAlone) {
+  const Cluster mixed = parse_cluster("h200:1x4+l40s:1x4");
+  const Cluster fast = parse_cluster("h200:1x4");
+  EXPECT_EQ(run(mixed, Communicator{mixed, first(mixed, 4)}.plan(CollectiveOp::all_reduce, 1_GiB)),
+            run(fast, Communicator{fast, fast.gpus}.plan(CollectiveOp::all_reduce, 1_GiB)));
+}
+
 }  // namespace
 }  // namespace phantora

@@ -241,5 +241,42 @@ TEST(NcclTuning, SwitchesWhereNcclDoes) {
   EXPECT_EQ(chosen(a100, TunedOp::all_reduce, 64 << 20), "ring/simple");
 }
 
+TEST(NcclTuning, UnlikeHostsUseTheLeastThatEachFinds) {
+  const TuningShape h200{.ranks = 16,
+                         .nodes = 2,
+                         .compute_capability = 90,
+                         .nvlink = 370.8,
+                         .nic = 48,
+                         .pcie = 48,
+                         .nics = 4,
+                         .nvls = true};
+  TuningShape l40s = h200;
+  l40s.compute_capability = 89;
+  l40s.nvlink = 0;
+  l40s.nic = l40s.pcie = 24;
+  l40s.nvls = false;
+  const NcclTuning alone{l40s};
+  const std::array both{h200, l40s}, turned{l40s, h200};
+  for (const auto& hosts : {both, turned}) {
+    const NcclTuning tuning{hosts};
+    EXPECT_EQ(tuning.ring().channels,
+              std::min(NcclTuning{h200}.ring().channels, alone.ring().channels));
+    EXPECT_EQ(tuning.ring().intra, std::min(NcclTuning{h200}.ring().intra, alone.ring().intra));
+    EXPECT_EQ(tuning.nvls().channels, 0);
+    EXPECT_EQ(tuning.shape(), l40s);
+    const auto& ll128 = tuning.cell(TunedOp::all_reduce, Algorithm::ring, Protocol::ll128);
+    EXPECT_EQ(ll128.bandwidth, 0);
+    EXPECT_GT(alone.cell(TunedOp::all_reduce, Algorithm::ring, Protocol::ll128).bandwidth, 0);
+    EXPECT_EQ(tuning.cell(TunedOp::all_reduce, Algorithm::ring, Protocol::simple).latency_us,
+              alone.cell(TunedOp::all_reduce, Algorithm::ring, Protocol::simple).latency_us);
+  }
+  // Of the same capability, LL128 stays: an H100 beside an H200.
+  TuningShape h100 = h200;
+  h100.nic = 24;
+  const std::array hoppers{h200, h100};
+  EXPECT_GT(
+      NcclTuning{hoppers}.cell(TunedOp::all_reduce, Algorithm::ring, Protocol::ll128).bandwidth, 0);
+}
+
 }  // namespace
 }  // namespace phantora
