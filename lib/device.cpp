@@ -91,7 +91,7 @@ void Device::start_head(StreamQueue& stream, Time now) {
   const Time at = head_start(stream);
   switch (op.kind) {
     case StreamOp::Kind::kernel: {
-      stream.kernel = &events_.kernel(static_cast<QueryIndex>(op.argument));
+      stream.kernel = &events_.kernel(op.argument);
       stream.state = StreamQueue::State::running;
       stream.start = stream.segment_start = at;
       stream.remaining = static_cast<double>(stream.kernel->duration.count());

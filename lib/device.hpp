@@ -30,7 +30,7 @@ struct PricedKernel {
 struct StreamOp {
   enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function } kind{};
   Time issued{};
-  std::uint64_t argument = 0;  ///< query, marker, collective part or ticket
+  std::uint64_t argument = 0;  ///< priced kernel, marker, collective part or ticket
 };
 
 /// An in-order queue. The head is either in progress or waits for its start.
@@ -69,7 +69,7 @@ class DeviceEvents {
   DeviceEvents(const DeviceEvents&) = delete;
   DeviceEvents& operator=(const DeviceEvents&) = delete;
   virtual ~DeviceEvents() = default;
-  virtual const PricedKernel& kernel(QueryIndex query) = 0;
+  virtual const PricedKernel& kernel(std::uint64_t kernel) = 0;
   virtual void marker_completed(MarkerId marker, Time at) = 0;
   /// The marker's completion, or nothing: then `stream` is woken (Device::wake) when it comes.
   virtual std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& stream) = 0;

@@ -1,3 +1,4 @@
+#include <phantora/builtin_cost_model.hpp>
 #include <phantora/cluster.hpp>
 #include <phantora/collectives.hpp>
 #include <phantora/error.hpp>
@@ -5,6 +6,7 @@
 #include <phantora/gpu_model.hpp>
 #include <phantora/kernel_limits.hpp>
 #include <phantora/session.hpp>
+#include <phantora/topologies.hpp>
 
 #include <algorithm>
 #include <array>
@@ -843,6 +845,156 @@ TEST(Session, HalvingTheNicsDoublesACollectiveThatTheyBound) {
   }
   EXPECT_NEAR(seconds[1] / seconds[0], 2.0, 0.02);
   EXPECT_GT(seconds[0], 0.0858);
+}
+
+// --- Mixed clusters ---
+
+/// One kernel on a stream of each GPU; how long each took.
+std::vector<Duration> times_on_each_gpu(Session& session, const Cluster& cluster,
+                                        QueryIndex kernel) {
+  for (GpuIndex gpu = 0; gpu < cluster.gpus.size(); ++gpu) {
+    session.add_stream(StreamId{gpu}, gpu, gpu);
+    session.launch(StreamId{gpu}, Time{}, kernel);
+    session.record(StreamId{gpu}, Time{}, MarkerId{gpu});
+  }
+  while (!session.advance(std::vector<Time>(cluster.gpus.size(), never)).empty()) {
+  }
+  std::vector<Duration> times;
+  for (GpuIndex gpu = 0; gpu < cluster.gpus.size(); ++gpu)
+    times.push_back(session.completion(MarkerId{gpu}).value().time_since_epoch());
+  return times;
+}
+
+TEST(MixedCluster, AKernelCostsWhatItDoesOnTheGpuThatRunsIt) {
+  const Cluster cluster = parse_cluster("h200:1x2+l40s:1x1");
+  std::vector<std::string> asked;
+  const auto costs = [&](const GpuModel& gpu) {
+    asked.push_back(gpu.name);
+    return scale(Told{}, gpu.key == "l40s" ? 4 : 1);
+  };
+  Session session{cluster, costs, ideal};
+  EXPECT_EQ(asked, (std::vector<std::string>{"NVIDIA H200", "NVIDIA L40S"}));
+  EXPECT_EQ(times_on_each_gpu(session, cluster, session.add_query(kernel(10))),
+            (std::vector<Duration>{10us, 10us, 40us}));
+}
+
+TEST(MixedCluster, AQueryMayBePricedOnAnyGpuFirst) {
+  const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
+  Session session{
+      cluster, [](const GpuModel& gpu) { return scale(Told{}, gpu.key == "l40s" ? 4 : 1); }, ideal};
+  (void)session.add_query(kernel(7), 0);
+  EXPECT_EQ(times_on_each_gpu(session, cluster, session.add_query(kernel(10), 1)),
+            (std::vector<Duration>{10us, 40us}));
+}
+
+TEST(MixedCluster, BuiltinCostsAreThoseOfEachGpu) {
+  const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
+  Session session{cluster, builtin_cost_model, ideal};
+  const KernelQuery gemm{
+      .name = "gemm",
+      .features = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
+      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"d_type", "bf16"}}};
+  const auto times = times_on_each_gpu(session, cluster, session.add_query(gemm));
+  EXPECT_EQ(times[0], builtin_cost_model(gpu_model("h200")).estimate(gemm)->duration);
+  EXPECT_EQ(times[1], builtin_cost_model(gpu_model("l40s")).estimate(gemm)->duration);
+  EXPECT_LT(times[0], times[1]);
+}
+
+TEST(MixedCluster, KernelsShareTheSmsOfTheirOwnGpu) {
+  // Two kernels of half the L40S's 142 SMs: they do not fit the H200's 132.
+  const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
+  Session session{cluster, [](const GpuModel&) { return KernelCostModel{Told{}}; }, ideal};
+  KernelQuery half = kernel(10);
+  half.grid = {142, 1, 1};
+  half.block = {1024, 1, 1};
+  const QueryIndex query = session.add_query(half);
+  for (GpuIndex gpu = 0; gpu < 2; ++gpu) {
+    session.add_stream(StreamId{10 + gpu}, gpu, gpu);
+    session.launch(StreamId{10 + gpu}, Time{}, query);
+  }
+  const auto times = times_on_each_gpu(session, cluster, query);
+  EXPECT_GT(times[0], 10us);
+  EXPECT_EQ(times[1], 10us);
+}
+
+TEST(MixedCluster, AnAllReduceWaitsForTheSlowerGpu) {
+  const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
+  Session session{
+      cluster, [](const GpuModel& gpu) { return scale(Told{}, gpu.key == "l40s" ? 4 : 1); }, ideal};
+  const QueryIndex query = session.add_query(kernel(1000));
+  const CommunicatorId both = session.add_communicator({0, 1});
+  for (GpuIndex gpu = 0; gpu < 2; ++gpu) {
+    session.add_stream(StreamId{gpu}, gpu, gpu);
+    session.launch(StreamId{gpu}, Time{}, query);
+    session.collective(StreamId{gpu}, Time{}, both, static_cast<int>(gpu), CollectiveOp::all_reduce,
+                       64_MiB, 0);
+    session.record(StreamId{gpu}, Time{}, MarkerId{gpu});
+  }
+  while (!session.advance(std::vector<Time>(2, never)).empty()) {
+  }
+  ASSERT_TRUE(session.completion(MarkerId{0}));
+  EXPECT_EQ(session.completion(MarkerId{0}), session.completion(MarkerId{1}));
+  // NCCL's kernel waits on the H200 from the end of its own kernel.
+  EXPECT_EQ(session.use(0).communication - session.use(1).communication, 3000us);
+}
+
+TEST(MixedCluster, AKernelThatNoModelOfItsGpuKnowsIsRefusedWhereItIsLaunched) {
+  struct Nothing {
+    [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery&) const {
+      return std::nullopt;
+    }
+  };
+  const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
+  Session session{cluster,
+                  [](const GpuModel& gpu) {
+                    return gpu.key == "h200" ? KernelCostModel{Told{}} : KernelCostModel{Nothing{}};
+                  },
+                  ideal};
+  const QueryIndex query = session.add_query(kernel(10));
+  session.add_stream(StreamId{0}, 0, 0);
+  session.add_stream(StreamId{1}, 1, 1);
+  session.launch(StreamId{0}, Time{}, query);
+  try {
+    session.launch(StreamId{1}, Time{}, query);
+    ADD_FAILURE();
+  } catch (const CostError& error) {
+    EXPECT_EQ(std::string{error.what()},
+              "no cost model answers for kernel copy_kernel on NVIDIA L40S");
+  }
+  EXPECT_THROW(session.add_query(kernel(10), 1), CostError);
+}
+
+std::string refusal(const std::function<void()>& opens) {
+  try {
+    opens();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MixedCluster, OneModelMustFitEveryGpu) {
+  EXPECT_EQ(refusal([] {
+              Session{parse_cluster("h200:2x8"), gpu_model("a100"), Told{}};
+            }),
+            "the GPUs of host0 in cluster h200:2x8 are h200, and the session is given a model of "
+            "a100 alone; a mixed cluster takes costs by GPU model");
+  EXPECT_EQ(refusal([] {
+              Session{parse_cluster("h200:1x8+l40s:1x8"), gpu_model("h200"), Told{}};
+            }),
+            "the GPUs of host1 in cluster h200:1x8+l40s:1x8 are l40s, and the session is given a "
+            "model of h200 alone; a mixed cluster takes costs by GPU model");
+}
+
+TEST(MixedCluster, GpusThatAreNotNamedNeedAModel) {
+  const Cluster cluster = topologies::single_switch({.gpus = 2, .link = {400_Gbps, 1us}});
+  Session session{cluster, gpu_model("h200"), Told{}, ideal};
+  EXPECT_EQ(times_on_each_gpu(session, cluster, session.add_query(kernel(10))),
+            (std::vector<Duration>{10us, 10us}));
+  EXPECT_NE(refusal([&] {
+              Session{cluster, builtin_cost_model};
+            }).find("give the session a GpuModel"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ using GpuIndex = std::uint32_t;
 using ProcessIndex = std::uint32_t;
 /// A kernel that add_query() has put a price on.
 using QueryIndex = std::uint32_t;
+/// Says what kernels cost on a GPU.
+using GpuCosts = std::function<KernelCostModel(const GpuModel&)>;
 
 /// A stretch of time on a stream.
 struct Span {
@@ -99,6 +101,20 @@ struct Answer {
 /// before what was issued on it last.
 class Session {
  public:
+  /// On any cluster, mixed ones too: each kernel costs what it does on the GPU that runs it.
+  ///
+  ///     Session session{parse_cluster("h200:2x8+l40s:3x4"), builtin_cost_model};
+  ///
+  /// @param costs  called once for each model that the cluster has.
+  /// @param timing  of every GPU.
+  /// @param nccl  of every rank, as environment variables ("NCCL_ALGO").
+  /// @throws ConfigError if a host's `gpu_model` is none that gpu_model() knows, or the cluster has
+  ///   no hosts that would say (topologies::single_switch).
+  Session(const Cluster& cluster, const GpuCosts& costs, DeviceTiming timing = {},
+          NcclVariables nccl = {});
+  /// On a cluster whose GPUs are all alike, or that does not say what they are. The figures of
+  /// `gpu` may be changed; its `key` says what it stands for.
+  /// @throws ConfigError if a host has other GPUs than `gpu.key`.
   Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
           DeviceTiming timing = {}, NcclVariables nccl = {});
   Session(Session&&) noexcept;
@@ -108,8 +124,9 @@ class Session {
   /// Tells the observer of everything from now on, until the subscription ends.
   [[nodiscard]] Subscription subscribe(SessionObserver& observer);
 
-  /// Prices a kernel once. @throws CostError if no model answers.
-  QueryIndex add_query(const KernelQuery& query);
+  /// Prices a kernel once on GPUs that are alike: now on those like `gpu`, on others when it is
+  /// first launched there. @throws CostError if no cost model of that GPU answers.
+  QueryIndex add_query(const KernelQuery& query, GpuIndex gpu = 0);
   /// Streams of one process are in-order queues of one GPU.
   /// @throws ArgumentError if there is a stream of that id.
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
@@ -118,6 +135,8 @@ class Session {
   /// When the latest operation of a stream was issued; nothing may be issued on it before.
   [[nodiscard]] Time last_issued(StreamId stream) const;
 
+  /// @throws CostError if the stream's GPU is unlike that of add_query(), and no cost model of it
+  ///   answers.
   void launch(StreamId stream, Time issued, QueryIndex query);
   void record(StreamId stream, Time issued, MarkerId marker);
   void wait(StreamId stream, Time issued, MarkerId marker);
