@@ -1,3 +1,4 @@
+#include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
 #include <phantora/gpu_model.hpp>
 
@@ -119,6 +120,12 @@ GpuModel gpu_model(std::string_view key) {
     known += model.key;
   }
   throw ConfigError{"unknown GPU '" + std::string{key} + "': expected one of " + known};
+}
+
+GpuModel gpu_model(const Host& host) {
+  GpuModel model = gpu_model(host.gpu_model);
+  if (host.gpu_memory) model.memory = *host.gpu_memory;
+  return model;
 }
 
 std::vector<std::string> gpu_model_keys() {

@@ -40,7 +40,7 @@ Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup
   const Bandwidth nvlink = group.nvlink.value_or(model.nvlink * model.nvlinks);
   const int gpus_per_nic = group.gpus_per_nic.value_or(model.gpus_per_nic);
   require(gpus_per_nic >= 1, "gpus_per_nic: expected at least 1");
-  Host host{.name = name, .gpu_model = group.gpu_model};
+  Host host{.name = name, .gpu_model = group.gpu_model, .gpu_memory = group.gpu_memory};
   const NodeId cpu = builder.add_node(NodeKind::host_bridge, name + "/cpu");
   host.memory = builder.add_node(NodeKind::memory, name + "/memory");
   builder.add_duplex_link(cpu, host.memory, {model.host_memory, pcie_latency});
@@ -262,7 +262,6 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
   std::vector<Host> hosts;
   std::vector<NodeId> gpus;
   std::vector<Port> ports;
-  std::optional<Bytes> gpu_memory;
   for (const HostGroup& group : groups) {
     require(group.hosts >= 1, "hosts: expected at least 1");
     require(group.gpus_per_host >= 1 && group.gpus_per_host <= 72,
@@ -278,7 +277,6 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
                          group.nic.value_or(gpu_interconnect(group.gpu_model).nic)});
       hosts.push_back(std::move(host));
     }
-    if (group.gpu_memory) gpu_memory = group.gpu_memory;
   }
   require(!hosts.empty(), "hosts: expected at least one");
   if (hosts.size() > 1) {
@@ -296,7 +294,6 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
           .topology = std::move(builder).build(),
           .hosts = std::move(hosts),
           .gpus = std::move(gpus),
-          .gpu_memory = gpu_memory,
           .routing = routing};
 }
 

@@ -25,7 +25,7 @@ std::string refusal(const std::function<void(FakeRank&)>& does) {
   const GpuModel gpu = gpu_model("h200");
   const std::string name = "phantora-engine-test-" + std::to_string(getpid());
   Session session{cluster, gpu, Roofline{gpu}};
-  Engine engine{cluster, gpu, session, {.socket_name = name}};
+  Engine engine{cluster, session, {.socket_name = name}};
   FakeRank first{engine, name, 0}, second{engine, name, 1};
   try {
     does(first);

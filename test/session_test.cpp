@@ -997,5 +997,22 @@ TEST(MixedCluster, GpusThatAreNotNamedNeedAModel) {
             std::string::npos);
 }
 
+TEST(MixedCluster, AGroupOfHostsHasItsOwnMemory) {
+  const Cluster cluster = parse_cluster_toml(R"(
+[[hosts]]
+gpu = "h200"
+memory = "100GB"
+[[hosts]]
+gpu = "h200"
+[[hosts]]
+gpu = "l40s"
+memory = "24GB"
+)");
+  EXPECT_EQ(gpu_model(cluster.hosts[0]).memory, 100_GB);
+  EXPECT_EQ(gpu_model(cluster.hosts[1]).memory, gpu_model("h200").memory);
+  EXPECT_EQ(gpu_model(cluster.hosts[2]).memory, 24_GB);
+  EXPECT_EQ(gpu_model(cluster.hosts[2]).name, "NVIDIA L40S");
+}
+
 }  // namespace
 }  // namespace phantora

@@ -401,7 +401,8 @@ TEST(ClusterToml, ReadsEverything) {
   const Cluster cluster = parse_cluster_toml(full_toml, "racks.toml");
   EXPECT_EQ(cluster.name, "two racks");
   EXPECT_EQ(cluster.gpus.size(), 36U);
-  EXPECT_EQ(cluster.gpu_memory, 80_GB);
+  EXPECT_EQ(cluster.hosts.front().gpu_memory, 80_GB);
+  EXPECT_EQ(cluster.hosts.back().gpu_memory, std::nullopt);
   EXPECT_EQ(cluster.routing.routing, Routing::spray);
   EXPECT_EQ(cluster.routing.seed, 7U);
   const auto nic_link = cluster.topology.find_link("host0/nic0->leaf0");
@@ -411,6 +412,25 @@ TEST(ClusterToml, ReadsEverything) {
   const auto spine_link = cluster.topology.find_link("leaf0->spine0");
   ASSERT_TRUE(spine_link);
   EXPECT_EQ(cluster.topology.bandwidth(*spine_link), 800_Gbps);
+}
+
+TEST(ClusterToml, EachGroupOfHostsHasItsOwnMemory) {
+  const Cluster cluster = parse_cluster_toml(R"(
+[[hosts]]
+gpu = "h200"
+memory = "100GB"
+[[hosts]]
+gpu = "h200"
+count = 2
+[[hosts]]
+gpu = "l40s"
+memory = "24GB"
+)");
+  ASSERT_EQ(cluster.hosts.size(), 4U);
+  EXPECT_EQ(cluster.hosts[0].gpu_memory, 100_GB);
+  EXPECT_EQ(cluster.hosts[1].gpu_memory, std::nullopt);
+  EXPECT_EQ(cluster.hosts[2].gpu_memory, std::nullopt);
+  EXPECT_EQ(cluster.hosts[3].gpu_memory, 24_GB);
 }
 
 TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {

@@ -16,7 +16,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 
 /// Set by the launcher for each rank: the abstract socket's name.
 inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
@@ -205,13 +205,9 @@ struct Hello {
 /// comes when the process may run (limit on runnable ranks).
 struct Welcome {
   std::uint32_t layout_version = version;
-  std::int32_t process = 0;      ///< index of this process in the engine
-  std::int32_t gpus = 0;         ///< per host
-  std::uint64_t gpu_memory = 0;  ///< bytes of each GPU
+  std::int32_t process = 0;  ///< index of this process in the engine
   /// Where the clock of the rank's former process stopped, for a rank that runs several in turn.
   std::int64_t start_ps = 0;
-  std::array<char, 64> gpu_model{};
-  std::array<char, 64> host_name{};
 };
 
 /// Rank to engine, after Hello: look at the ring.

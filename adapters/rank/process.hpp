@@ -18,7 +18,7 @@ bool simulated() noexcept;
 /// GPUs of this process's simulated host (after CUDA_VISIBLE_DEVICES). Connects on first use.
 int device_count();
 
-/// The model of every GPU in the cluster.
+/// The GPUs of this process's simulated host, which are alike.
 const GpuModel& gpu();
 
 /// Name of the simulated host, e.g. "h200-0".

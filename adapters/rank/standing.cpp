@@ -4,6 +4,7 @@
 #include "channel/wire.hpp"
 #include "rank/connection.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -49,22 +50,36 @@ std::atomic<Standing>& state() {
   return now;
 }
 
+/// Takes off the front of `list` what stands before the next `separator`, and that.
+std::string next_of(std::string& list, char separator) {
+  const std::size_t end = std::min(list.find(separator), list.size());
+  std::string first = list.substr(0, end);
+  list.erase(0, end + 1);
+  return first;
+}
+
 /// With `--per run`, the ranks of all hosts have one parent: each goes to its own host before it
 /// looks at anything. What its launcher says of the ranks beside it becomes true of that host.
 [[gnu::constructor]] void go_to_own_host() {
-  const char* sizes = std::getenv(channel::host_gpus_variable);
+  const char* const all_gpus = std::getenv(channel::host_gpus_variable);
+  const char* const all_names = std::getenv(channel::host_names_variable);
   const channel::RankVariables* const told = variables_of_launcher();
-  if (sizes == nullptr || told == nullptr || descends_from_connected()) return;
-  const char* name = std::getenv(channel::host_names_variable);
+  if (all_gpus == nullptr || all_names == nullptr || told == nullptr || descends_from_connected())
+    return;
+  std::string names = all_names, hosts_gpus = all_gpus;
   int local = *number(told->rank);
-  for (int host = 0; name != nullptr; ++host) {
-    char* end = nullptr;
-    const int gpus = static_cast<int>(std::strtol(sizes, &end, 10));
-    const std::string names = name;
+  // More ranks than GPUs: CUDA will say so.
+  for (int host = 0; !hosts_gpus.empty(); ++host) {
+    std::string gpus_here = next_of(hosts_gpus, ',');
+    const std::string name = next_of(names, ','), count = next_of(gpus_here, ':'),
+                      model = next_of(gpus_here, ':');
+    const int gpus = static_cast<int>(std::strtol(count.c_str(), nullptr, 10));
     if (local < gpus) {
       setenv(channel::host_variable, std::to_string(host).c_str(), 1);
-      setenv(channel::host_name_variable, names.substr(0, names.find(',')).c_str(), 1);
-      setenv(channel::gpus_variable, std::to_string(gpus).c_str(), 1);
+      setenv(channel::host_name_variable, name.c_str(), 1);
+      setenv(channel::gpus_variable, count.c_str(), 1);
+      setenv(channel::gpu_model_variable, model.c_str(), 1);
+      setenv(channel::gpu_memory_variable, gpus_here.c_str(), 1);
       const auto ranks = number(told->ranks);
       const int first = *number(told->rank) - local;
       if (number(told->local_rank)) setenv(told->local_rank, std::to_string(local).c_str(), 1);
@@ -75,10 +90,6 @@ std::atomic<Standing>& state() {
       return;
     }
     local -= gpus;
-    const std::size_t comma = names.find(',');
-    if (*end != ',' || comma == names.npos) return;  // more ranks than GPUs: CUDA will say so
-    sizes = end + 1;
-    name += comma + 1;
   }
 }
 

@@ -111,8 +111,8 @@ std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
 
 }  // namespace
 
-Engine::Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options)
-    : cluster_{cluster}, gpu_{gpu}, session_{session}, options_{std::move(options)} {
+Engine::Engine(const Cluster& cluster, Session& session, EngineOptions options)
+    : cluster_{cluster}, session_{session}, options_{std::move(options)} {
   listener_ = UniqueFd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const channel::Address address{options_.socket_name};
   if (bind(listener_.get(), address.get(), address.length) != 0 ||
@@ -231,12 +231,7 @@ void Engine::receive(Process& process) {
 bool Engine::greet(Process& process) {
   auto [descriptor, memory] = make_shared_memory<channel::RankShared>("phantora-rank");
   process.shared = std::move(memory);
-  const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
-  channel::Welcome welcome{
-      .process = static_cast<std::int32_t>(process.index),
-      .gpus = static_cast<std::int32_t>(host.gpus.size()),
-      .gpu_memory = static_cast<std::uint64_t>(gpu_.memory.count()),
-  };
+  channel::Welcome welcome{.process = static_cast<std::int32_t>(process.index)};
   if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
     welcome.start_ps = ps_of(known->second.bound);
     // What was started to start ranks uses the GPUs itself.
@@ -246,8 +241,6 @@ bool Engine::greet(Process& process) {
   } else {
     welcome.start_ps = ps_of(session_.now());  // nobody has waited for it
   }
-  gpu_.key.copy(welcome.gpu_model.data(), welcome.gpu_model.size() - 1);
-  host.name.copy(welcome.host_name.data(), welcome.host_name.size() - 1);
   const bool sent = channel::send_welcome(
       process.socket, welcome,
       {descriptor.get(), hosts_[static_cast<std::size_t>(process.hello.host)].descriptor.get(),
@@ -390,8 +383,8 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
   const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
-  const auto gpu_index = [&] {
-    const NodeId node = host.gpus.at(record.device);
+  const auto gpu_index = [&](std::size_t device) {
+    const NodeId node = host.gpus.at(device);
     const auto found = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
     return static_cast<GpuIndex>(found - cluster_.gpus.begin());
   };
@@ -401,12 +394,13 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
     case Op::define_query: {
       const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
       PHANTORA_EXPECTS(record.a == process.queries.size(), "query ids are consecutive");
-      process.queries.push_back(session_.add_query(channel::query_from_text(text)));
+      // The GPUs of a host are alike.
+      process.queries.push_back(session_.add_query(channel::query_from_text(text), gpu_index(0)));
       return;
     }
     case Op::create_stream:
       process.issued = true;
-      session_.add_stream(stream, gpu_index(), process.index);
+      session_.add_stream(stream, gpu_index(record.device), process.index);
       return;
     case Op::launch:
       session_.launch(stream, issued(), process.queries.at(record.a));

@@ -9,7 +9,6 @@
 
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
-#include <phantora/gpu_model.hpp>
 #include <phantora/session.hpp>
 
 #include <algorithm>
@@ -75,7 +74,7 @@ inline std::span<const channel::ThreadSlot> slots_of(const channel::RankShared& 
 class Engine {
  public:
   /// @throws Error if the socket cannot be made.
-  Engine(const Cluster& cluster, const GpuModel& gpu, Session& session, EngineOptions options);
+  Engine(const Cluster& cluster, Session& session, EngineOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -259,7 +258,6 @@ class Engine {
   [[noreturn]] void diagnose_stall() const;
 
   const Cluster& cluster_;
-  const GpuModel& gpu_;
   Session& session_;
   EngineOptions options_;
   UniqueFd listener_{}, epoll_{};

@@ -51,6 +51,14 @@ Bytes parse_gpu_memory(const std::string& text) {
   return *size;
 }
 
+Cluster cluster_of(const LaunchOptions& options) {
+  Cluster cluster = parse_cluster(options.cluster);
+  if (options.gpu_memory) {
+    for (Host& host : cluster.hosts) host.gpu_memory = parse_gpu_memory(*options.gpu_memory);
+  }
+  return cluster;
+}
+
 int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -108,7 +116,7 @@ int shell_status(int status) {
 class Supervisor {
  public:
   explicit Supervisor(const LaunchOptions& options)
-      : options_{options}, cluster_{parse_cluster(options.cluster)}, gpu_{cluster_gpu()} {}
+      : options_{options}, cluster_{cluster_of(options)} {}
 
   int run() {
     // Signals arrive as messages, between two steps of the engine.
@@ -124,9 +132,8 @@ class Supervisor {
     const auto began = steady_clock::now();
     const std::string socket_name =
         fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
-    Session session{cluster_, gpu_, builtin_cost_model(gpu_), {}, nccl_variables()};
+    Session session{cluster_, builtin_cost_model, {}, nccl_variables()};
     Engine engine{cluster_,
-                  gpu_,
                   session,
                   {.socket_name = socket_name,
                    .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
@@ -158,7 +165,7 @@ class Supervisor {
     // However the run ends: what was simulated is reported.
     int status = software;
     try {
-      for (const Start& start : plan_starts(options_, cluster_, gpu_, socket_name)) {
+      for (const Start& start : plan_starts(options_, cluster_, socket_name)) {
         const Output::Ends ends = output_.add(name_of(start));
         const pid_t child =
             start_process(start, options_.command, original_mask_, original_limit, ends);
@@ -197,7 +204,7 @@ class Supervisor {
                    .status = status,
                    .cut_short = cut_short_};
     if (options_.host_time == "measured") facts.wall_seconds = wall;
-    const Report report{facts, cluster_, gpu_, session, engine, observed};
+    const Report report{facts, cluster_, session, engine, observed};
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {
       std::cout << "  no process of this run used a simulated GPU\n";
@@ -207,13 +214,6 @@ class Supervisor {
   }
 
  private:
-  GpuModel cluster_gpu() const {
-    GpuModel gpu = gpu_model(cluster_.gpu_model);
-    if (cluster_.gpu_memory) gpu.memory = *cluster_.gpu_memory;
-    if (options_.gpu_memory) gpu.memory = parse_gpu_memory(*options_.gpu_memory);
-    return gpu;
-  }
-
   /// NCCL's own variables steer the simulated NCCL.
   static NcclVariables nccl_variables() {
     NcclVariables variables;
@@ -286,7 +286,6 @@ class Supervisor {
   std::string cut_short_{};  ///< why the run ended before its ranks did
   bool told_unread_ = false;
   Cluster cluster_;
-  GpuModel gpu_;
   sigset_t original_mask_{};
   int signals_ = -1;
   int interrupted_ = 0;
@@ -318,9 +317,8 @@ int launch(const LaunchOptions& options) {
     throw ConfigError{"--sync " + options.sync + ": only conservative is implemented"};
   }
   // Bad input is said before anything is started.
-  (void)parse_cluster(options.cluster);
+  (void)cluster_of(options);
   (void)hook_directory();
-  if (options.gpu_memory) (void)parse_gpu_memory(*options.gpu_memory);
   check_writable("report", options.report);
   check_writable("trace", options.trace);
   check_program(options.command.front());

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "run a program on a simulated cluster");
   run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file")
       ->required();
-  run->add_option("--gpu-memory", options.gpu_memory, "memory of each GPU, as in 80GB");
+  run->add_option("--gpu-memory", options.gpu_memory,
+                  "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
   run->add_option("--step-marker", options.step_marker,

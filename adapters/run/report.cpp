@@ -1,6 +1,7 @@
 #include "run/report.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/gpu_model.hpp>
 #include <phantora/version.hpp>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace phantora::run {
 namespace {
@@ -98,17 +100,22 @@ Steps StepObserver::steps(GpuIndex gpu) const {
   return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
 }
 
-Report::Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, const Session& session,
-               const Engine& engine, const StepObserver& observed)
+Report::Report(RunFacts facts, const Cluster& cluster, const Session& session, const Engine& engine,
+               const StepObserver& observed)
     : facts_{std::move(facts)},
-      model_{gpu},
       makespan_{observed.makespan()},
       counters_{engine.counters()},
       late_operations_{session.late_operations()},
       kernels_{observed.kernels()} {
   for (GpuIndex i = 0; i < cluster.gpus.size(); ++i) {
+    const Host& host = cluster.host_of(cluster.gpus[i]);
+    const GpuModel model = gpu_model(host);
+    const Kind kind{model.name, model.memory};
+    auto known = std::find(kinds_.begin(), kinds_.end(), kind);
+    if (known == kinds_.end()) known = kinds_.insert(known, kind);
     gpus_.push_back({.rank = static_cast<int>(i),
-                     .host = cluster.host_of(cluster.gpus[i]).name,
+                     .host = host.name,
+                     .kind = static_cast<std::size_t>(known - kinds_.begin()),
                      .steps = observed.steps(i),
                      .use = session.use(i),
                      .peak_memory = engine.peak_memory(i)});
@@ -162,6 +169,15 @@ std::optional<Report::Unread> Report::unread() const {
   return unread;
 }
 
+/// Of all models, in the order of their ranks.
+std::string Report::gpu_names() const {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds_) {
+    if (std::find(names.begin(), names.end(), kind.name) == names.end()) names.push_back(kind.name);
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
 /// What to make of the run: nothing where all is well.
 void Report::print_doubts(std::ostream& out) const {
   // What the report asks of a run (issue 9): below this share an error in a price hardly shows.
@@ -202,13 +218,8 @@ void Report::print_doubts(std::ostream& out) const {
 
 void Report::print(std::ostream& out, double wall_seconds) const {
   const auto line = [&](std::string_view name, const std::string& value) { row(out, name, value); };
-  std::vector<Duration> busy, exposed;
-  std::vector<std::uint64_t> peak;
   std::vector<Duration> by_source(sources.size());
   for (const Gpu& gpu : gpus_) {
-    busy.push_back(gpu.use.busy);
-    exposed.push_back(gpu.use.exposed);
-    peak.push_back(gpu.peak_memory);
     for (std::size_t i = 0; i < sources.size(); ++i) by_source[i] += gpu.use.by_source[i];
   }
   const auto share = [&](Duration part) {
@@ -216,16 +227,45 @@ void Report::print(std::ostream& out, double wall_seconds) const {
     return fmt::format("{} ({:.1f} %)", duration_text(part),
                        whole > 0 ? 100 * to_seconds(part) / whole : 0.0);
   };
-  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, model_.name, gpus_.size());
+  const auto memory_text = [](const Kind& kind) {
+    return fmt::format("{:.2f} GiB", gib(static_cast<std::uint64_t>(kind.memory.count())));
+  };
+  const auto label = [&](const Kind& kind) {
+    const bool one_memory = std::count_if(kinds_.begin(), kinds_.end(), [&](const Kind& other) {
+                              return other.name == kind.name;
+                            }) == 1;
+    return one_memory ? kind.name : kind.name + " with " + memory_text(kind);
+  };
+  // A row for each kind of GPU: the spread of a figure over those.
+  const auto by_kind = [&](std::string_view name, auto figure, auto text) {
+    using Figure = decltype(figure(gpus_.front()));
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      std::vector<Figure> values;
+      for (const Gpu& gpu : gpus_) {
+        if (gpu.kind == k) values.push_back(figure(gpu));
+      }
+      line(k == 0 ? name : "",
+           text(values, kinds_[k]) + (kinds_.size() > 1 ? ", " + label(kinds_[k]) : ""));
+    }
+  };
+  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus_.size());
   if (!facts_.cut_short.empty())
     line("partial", facts_.cut_short + "; what was simulated until then:");
   print_steps(out);
   line("simulated time", duration_text(makespan_.time_since_epoch()));
-  line("GPU busy", spread(busy, share));
-  line("exposed communication", spread(exposed, share));
-  line("peak memory",
-       spread(peak, [](std::uint64_t b) { return fmt::format("{:.2f} GiB", gib(b)); }) +
-           fmt::format(" of {:.2f} GiB", gib(static_cast<std::uint64_t>(model_.memory.count()))));
+  const auto shares = [&](const std::vector<Duration>& values, const Kind&) {
+    return spread(values, share);
+  };
+  by_kind(
+      "GPU busy", [](const Gpu& gpu) { return gpu.use.busy; }, shares);
+  by_kind(
+      "exposed communication", [](const Gpu& gpu) { return gpu.use.exposed; }, shares);
+  by_kind(
+      "peak memory", [](const Gpu& gpu) { return gpu.peak_memory; },
+      [&](const std::vector<std::uint64_t>& values, const Kind& kind) {
+        return spread(values, [](std::uint64_t b) { return fmt::format("{:.2f} GiB", gib(b)); }) +
+               " of " + memory_text(kind);
+      });
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -248,7 +288,7 @@ void Report::write(const std::string& path) const {
   Json json;
   json["phantora"] = PHANTORA_VERSION_STRING;
   json["cluster"] = facts_.cluster;
-  json["gpu"] = model_.name;
+  json["gpu"] = gpu_names();
   json["command"] = facts_.command;
   json["status"] = facts_.status;
   json["partial"] = facts_.cut_short.empty() ? Json(nullptr) : Json(facts_.cut_short);
@@ -256,11 +296,17 @@ void Report::write(const std::string& path) const {
   json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
   json["sync"] = facts_.sync;
   json["simulated_s"] = seconds(makespan_.time_since_epoch());
-  json["gpu_memory_bytes"] = model_.memory.count();
+  // Where GPUs differ, each rank's entry says what its own is.
+  json["gpu_memory_bytes"] =
+      kinds_.size() == 1 ? Json(kinds_.front().memory.count()) : Json(nullptr);
   for (const Gpu& gpu : gpus_) {
     Json entry;
     entry["rank"] = gpu.rank;
     entry["host"] = gpu.host;
+    if (kinds_.size() > 1) {
+      entry["gpu"] = kinds_[gpu.kind].name;
+      entry["gpu_memory_bytes"] = kinds_[gpu.kind].memory.count();
+    }
     entry["step_s"] = gpu.steps.count() > 0 ? Json(seconds(gpu.steps.median())) : Json(nullptr);
     entry["steps"] = gpu.steps.count();
     entry["kernels_per_step"] = gpu.steps.items;

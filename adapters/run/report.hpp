@@ -77,8 +77,8 @@ struct RunFacts {
 
 class Report {
  public:
-  Report(RunFacts facts, const Cluster& cluster, const GpuModel& gpu, const Session& session,
-         const Engine& engine, const StepObserver& observed);
+  Report(RunFacts facts, const Cluster& cluster, const Session& session, const Engine& engine,
+         const StepObserver& observed);
   void print(std::ostream& out, double wall_seconds) const;
   /// @throws Error if `path` cannot be written.
   void write(const std::string& path) const;
@@ -91,18 +91,26 @@ class Report {
     std::vector<std::pair<std::string, Duration>> longest{};
   };
   [[nodiscard]] std::optional<Unread> unread() const;
+  /// GPUs of one model with the same memory.
+  struct Kind {
+    std::string name;
+    Bytes memory{};
+    bool operator==(const Kind&) const = default;
+  };
+  [[nodiscard]] std::string gpu_names() const;
   void print_steps(std::ostream& out) const;
   void print_doubts(std::ostream& out) const;
 
   struct Gpu {
     int rank = 0;
     std::string host;
+    std::size_t kind = 0;  ///< in kinds_
     Steps steps;
     GpuUse use;
     std::uint64_t peak_memory = 0;
   };
   RunFacts facts_;
-  GpuModel model_;
+  std::vector<Kind> kinds_{};  ///< in the order of their ranks; one where all GPUs are alike
   Time makespan_{};
   RunCounters counters_;
   std::uint64_t late_operations_ = 0;

@@ -4,6 +4,7 @@
 #include "channel/wire.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/gpu_model.hpp>
 
 #include <algorithm>
 #include <array>
@@ -103,7 +104,7 @@ std::string joined(const std::vector<Host>& hosts, auto text) {
 
 /// What is the same in every process.
 std::map<std::string, std::string> common_environment(const LaunchOptions& options,
-                                                      const Cluster& cluster, const GpuModel& gpu,
+                                                      const Cluster& cluster,
                                                       const std::string& socket_name) {
   const fs::path hooks = hook_directory();
   std::map<std::string, std::string> common = {
@@ -120,8 +121,6 @@ std::map<std::string, std::string> common_environment(const LaunchOptions& optio
       {channel::unknown_variable, options.unknown},
       {channel::host_names_variable,
        joined(cluster.hosts, [](const Host& host) { return host.name; })},
-      {channel::gpu_model_variable, gpu.key},
-      {channel::gpu_memory_variable, std::to_string(gpu.memory.count())},
   };
   // As torchrun does: ranks must not each start a thread per core.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
@@ -165,9 +164,9 @@ Per start_per(const LaunchOptions& options) {
 }
 
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
-                               const GpuModel& gpu, const std::string& socket_name) {
+                               const std::string& socket_name) {
   const Per per = start_per(options);
-  const auto common = common_environment(options, cluster, gpu, socket_name);
+  const auto common = common_environment(options, cluster, socket_name);
   std::vector<Start> starts;
   int rank = 0;
   for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
@@ -176,10 +175,15 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
     auto environment = common;
     environment[channel::host_variable] = std::to_string(h);
     environment[channel::host_name_variable] = host.name;
+    const GpuModel gpu = gpu_model(host);
     environment[channel::gpus_variable] = std::to_string(local);
+    environment[channel::gpu_model_variable] = gpu.key;
+    environment[channel::gpu_memory_variable] = std::to_string(gpu.memory.count());
     if (per == Per::run) {
-      environment[channel::host_gpus_variable] =
-          joined(cluster.hosts, [](const Host& each) { return std::to_string(each.gpus.size()); });
+      environment[channel::host_gpus_variable] = joined(cluster.hosts, [](const Host& each) {
+        const GpuModel model = gpu_model(each);
+        return fmt::format("{}:{}:{}", each.gpus.size(), model.key, model.memory.count());
+      });
       return {{0, static_cast<int>(cluster.gpus.size()), true, environment}};
     }
     environment["GROUP_RANK"] = std::to_string(h);

@@ -4,7 +4,6 @@
 #include "run/output.hpp"
 
 #include <phantora/cluster.hpp>
-#include <phantora/gpu_model.hpp>
 
 #include <filesystem>
 #include <map>
@@ -35,7 +34,7 @@ struct Start {
   std::map<std::string, std::string> environment{};
 };
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
-                               const GpuModel& gpu, const std::string& socket_name);
+                               const std::string& socket_name);
 std::string name_of(const Start& start);
 
 /// Starts `command`, which dies with the caller, with these signals blocked, this limit of

@@ -13,10 +13,12 @@
 
 namespace phantora {
 
-/// One machine of a cluster.
+/// One machine of a cluster. Its GPUs are alike.
 struct Host {
   std::string name{};
-  std::string gpu_model{};
+  std::string gpu_model{};  ///< "h200", "h100", "a100", "b200" or "l40s"
+  /// Device memory of each GPU, where the cluster's description overrides that of the model.
+  std::optional<Bytes> gpu_memory{};
   std::vector<NodeId> gpus{};
   NodeId memory{};
   /// The NVSwitches as one node; nothing on PCIe hosts and meshes.
@@ -37,14 +39,12 @@ struct Failure {
 /// A set of hosts with GPUs, and the network that joins them.
 struct Cluster {
   std::string name{};
-  /// "h200", "h100", "a100", "b200" or "l40s"; that of the first host if they differ.
+  /// That of the first host, which all have unless the cluster is mixed.
   std::string gpu_model{};
   Topology topology;
   std::vector<Host> hosts{};
   /// All GPUs in rank order: host by host.
   std::vector<NodeId> gpus{};
-  /// Device memory per GPU, where the cluster's description overrides that of the model.
-  std::optional<Bytes> gpu_memory{};
   RoutingOptions routing{};
   std::vector<Failure> failures{};
 
@@ -73,7 +73,8 @@ Cluster parse_cluster(std::string_view spec);
 ///     gpu = "h200"                  # h200, h100, a100, b200, l40s
 ///     count = 4                     # hosts; default 1
 ///     gpus = 8                      # per host; default 8
-///     memory = "141GB"              # of a GPU; these and the rest: default the model's own
+///     memory = "141GB"              # of a GPU of this group; these and the rest: default the
+///                                   # model's own
 ///     nvlink = "450GB/s"            # of a GPU, per direction; "0GB/s" for none
 ///     nvlink_latency = "468ns"
 ///     nvlink_mesh = true            # GPUs joined in pairs, no NVSwitch; default false

@@ -8,6 +8,8 @@
 
 namespace phantora {
 
+struct Host;
+
 /// What is known of a GPU: the figures that its data sheet and its driver give.
 ///
 /// Rates are dense peaks, without structured sparsity. Links are per direction.
@@ -36,6 +38,10 @@ struct GpuModel {
 /// The GPU that `key` names.
 /// @throws ConfigError naming the known ones.
 GpuModel gpu_model(std::string_view key);
+
+/// The GPUs of a host: their model, with the memory that the cluster's description gives them.
+/// @throws ConfigError if no GPU that we know is called what `host.gpu_model` says.
+GpuModel gpu_model(const Host& host);
 
 /// The keys of every known GPU.
 std::vector<std::string> gpu_model_keys();

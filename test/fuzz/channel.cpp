@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const KernelCostModel costs = Roofline{gpu};
   static const std::string name = "phantora-fuzz-" + std::to_string(getpid());
   Session session{cluster, gpu, costs};
-  run::Engine engine{cluster, gpu, session, {.socket_name = name, .runnable = 2}};
+  run::Engine engine{cluster, session, {.socket_name = name, .runnable = 2}};
   run::FakeRank first{engine, name, 0}, second{engine, name, 1};
   fuzz::accepts<Error>("", [&] {
     for (fuzz::Input input{data, size}; !input.empty();) {

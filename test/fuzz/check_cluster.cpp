@@ -28,9 +28,11 @@ bool may_be_large(std::string_view text, int most_digits) {
 void check(const Cluster& cluster) {
   expect(!cluster.gpus.empty(), "there are GPUs");
   std::size_t gpus = 0;
-  for (const Host& host : cluster.hosts) gpus += host.gpus.size();
+  for (const Host& host : cluster.hosts) {
+    gpus += host.gpus.size();
+    expect(!host.gpu_memory || host.gpu_memory->count() > 0, "GPUs have memory");
+  }
   expect(gpus == cluster.gpus.size(), "every GPU has a host");
-  expect(!cluster.gpu_memory || cluster.gpu_memory->count() > 0, "GPUs have memory");
   const Topology& topology = cluster.topology;
   for (std::uint32_t i = 0; i < topology.link_count(); ++i) {
     const double speed = topology.bandwidth(LinkId{i}).bytes_per_second();
