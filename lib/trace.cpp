@@ -45,8 +45,9 @@ std::string complete_event(std::string_view name, std::string_view kind, Time st
 
 }  // namespace
 
-TraceWriter::TraceWriter(const std::string& path, std::function<int(ProcessIndex)> rank_of)
-    : path_{path}, file_{path}, rank_of_{std::move(rank_of)} {
+TraceWriter::TraceWriter(const std::string& path, std::function<int(ProcessIndex)> rank_of,
+                         std::vector<std::string> gpu_names)
+    : path_{path}, file_{path}, rank_of_{std::move(rank_of)}, gpu_names_{std::move(gpu_names)} {
   if (!file_) throw Error{"cannot write the trace " + path};
 }
 
@@ -89,7 +90,11 @@ void TraceWriter::close() {
       streams = 0;
       file_ << separator << R"({"ph":"M","name":"process_name","pid":)" << rank
             << R"(,"args":{"name":"rank )" << rank;
-      if (row->gpu) file_ << " (GPU " << *row->gpu << ')';
+      if (row->gpu) {
+        file_ << " (GPU " << *row->gpu;
+        if (*row->gpu < gpu_names_.size()) file_ << ", " << gpu_names_[*row->gpu];
+        file_ << ')';
+      }
       file_ << "\"}}";
       separator = ",\n";
     }

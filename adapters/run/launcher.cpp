@@ -11,6 +11,7 @@
 #include <phantora/builtin_cost_model.hpp>
 #include <phantora/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/gpu_model.hpp>
 #include <phantora/quantity.hpp>
 #include <phantora/trace.hpp>
 
@@ -57,6 +58,16 @@ Cluster cluster_of(const LaunchOptions& options) {
     for (Host& host : cluster.hosts) host.gpu_memory = parse_gpu_memory(*options.gpu_memory);
   }
   return cluster;
+}
+
+/// Of each GPU; nothing where all are alike.
+std::vector<std::string> names_of_unlike_gpus(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (const Host& host : cluster.hosts)
+    names.insert(names.end(), host.gpus.size(), gpu_model(host).name);
+  const bool alike = std::all_of(names.begin(), names.end(),
+                                 [&](const std::string& name) { return name == names.front(); });
+  return alike ? std::vector<std::string>{} : names;
 }
 
 int available_cores() {
@@ -147,7 +158,9 @@ class Supervisor {
     remove_old(options_.report);
     remove_old(options_.trace);
     if (!options_.trace.empty()) {
-      trace.emplace(options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); });
+      trace.emplace(
+          options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); },
+          names_of_unlike_gpus(cluster_));
       spans = session.subscribe(*trace);
     }
 
