@@ -139,11 +139,15 @@ std::string render_table(const Cluster& cluster) {
     };
     std::size_t end = h + 1;
     while (end < cluster.hosts.size() && cluster.hosts[end].gpu_model == host.gpu_model &&
+           cluster.hosts[end].gpu_memory == host.gpu_memory &&
            cluster.hosts[end].gpus.size() == host.gpus.size() &&
            nics(cluster.hosts[end]) == nics(host))
       ++end;
+    const std::string memory =
+        host.gpu_memory ? ", " + number(static_cast<double>(host.gpu_memory->count()) / 1e9) + " GB"
+                        : "";
     rows.push_back({end == h + 1 ? host.name : host.name + ".." + cluster.hosts[end - 1].name,
-                    std::to_string(host.gpus.size()) + " x " + host.gpu_model,
+                    std::to_string(host.gpus.size()) + " x " + host.gpu_model + memory,
                     std::to_string(nics(host)), host.nvswitch ? "yes" : "no"});
     h = end;
   }
@@ -205,11 +209,12 @@ std::string render_json(const Cluster& cluster) {
            {"nodes", json::array()},
            {"links", json::array()}};
   for (const Host& host : cluster.hosts) {
-    out["hosts"].push_back({{"name", host.name},
-                            {"gpu_model", host.gpu_model},
-                            {"gpus", ids(host.gpus)},
-                            {"nics", ids(host.nics)},
-                            {"memory", host.memory.value}});
+    json& entry = out["hosts"].emplace_back(json{{"name", host.name},
+                                                 {"gpu_model", host.gpu_model},
+                                                 {"gpus", ids(host.gpus)},
+                                                 {"nics", ids(host.nics)},
+                                                 {"memory", host.memory.value}});
+    if (host.gpu_memory) entry["gpu_memory_bytes"] = host.gpu_memory->count();
   }
   for (const NodeId node : nodes_of(topology))
     out["nodes"].push_back({{"id", node.value},

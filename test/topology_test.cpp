@@ -431,6 +431,11 @@ memory = "24GB"
   EXPECT_EQ(cluster.hosts[1].gpu_memory, std::nullopt);
   EXPECT_EQ(cluster.hosts[2].gpu_memory, std::nullopt);
   EXPECT_EQ(cluster.hosts[3].gpu_memory, 24_GB);
+  const std::string table = render_table(cluster);
+  EXPECT_TRUE(contains(table, "8 x h200, 100 GB")) << table;
+  EXPECT_TRUE(contains(table, "host1..host2  8 x h200  ")) << table;
+  EXPECT_EQ(nlohmann::json::parse(render_json(cluster))["hosts"][3]["gpu_memory_bytes"],
+            24'000'000'000);
 }
 
 TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {

@@ -15,7 +15,8 @@ std::string render_table(const Cluster& cluster);
 std::string render_dot(const Cluster& cluster);
 
 /// {"name", "hosts": [{name, gpu_model, gpus, nics, memory}], "nodes": [{id, name, kind}],
-/// "links": [{id, name, from, to, bytes_per_second, latency_ps}]}.
+/// "links": [{id, name, from, to, bytes_per_second, latency_ps}]}. A host whose GPUs have another
+/// memory than their model has gpu_memory_bytes, of each.
 std::string render_json(const Cluster& cluster);
 
 /// A picture: switches above, hosts in a row below. The insides of hosts are drawn while there are
