@@ -1,4 +1,6 @@
 """Clusters whose hosts have unlike GPUs: each rank has those of its own host."""
+import json
+
 from job import PYTHON, JobTest, main, printed
 
 H200 = "NVIDIA H200 132 9.0 150109880320"
@@ -108,7 +110,7 @@ class Mixed(JobTest):
                          ["0 24000000000", "1 24000000000"])
 
     def test_steps_take_as_long_as_the_slower_gpu(self):
-        seconds, communication = {}, {}
+        seconds, communication, titles = {}, {}, {}
         for cluster in ("h200:2x1", "l40s:2x1", "h200:1x1+l40s:1x1"):
             self.run_python("""
                 import ctypes, gpu
@@ -121,12 +123,18 @@ class Mixed(JobTest):
                     everyone.all_reduce(buffer, 1 << 26)
                 gpu.synchronize()
                 """, cluster=cluster, timeout=60,
-                options=["--host-time", "off", "--report", "report.json"])
+                options=["--host-time", "off", "--report", "report.json", "--trace", "trace.json"])
             report = self.report()
+            trace = json.loads((self.directory / "trace.json").read_text())
+            titles[cluster] = [event["args"]["name"] for event in trace["traceEvents"]
+                               if event["name"] == "process_name"]
             seconds[cluster] = report["simulated_s"]
             communication[cluster] = [rank["communication_s"] for rank in report["ranks"]]
         self.assertEqual(seconds["h200:1x1+l40s:1x1"], seconds["l40s:2x1"])
         self.assertGreater(seconds["l40s:2x1"], 1.5 * seconds["h200:2x1"])
+        self.assertEqual(titles["h200:2x1"], ["rank 0 (GPU 0)", "rank 1 (GPU 1)"])
+        self.assertEqual(titles["h200:1x1+l40s:1x1"],
+                         ["rank 0 (GPU 0, NVIDIA H200)", "rank 1 (GPU 1, NVIDIA L40S)"])
         # The faster GPU waits in the collective.
         faster, slower = communication["h200:1x1+l40s:1x1"]
         self.assertGreater(faster, slower + 0.03)
