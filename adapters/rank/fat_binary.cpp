@@ -324,7 +324,11 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
       continue;
     }
     if (!entry->cubin) entry->cubin.emplace(decompress(*entry));
-    if (const auto* found = entry->cubin->find(mangled)) return *found;
+    if (const auto* found = entry->cubin->find(mangled)) {
+      KernelResources resources = *found;
+      resources.architecture = entry->architecture;
+      return resources;
+    }
   }
   return std::nullopt;
 }

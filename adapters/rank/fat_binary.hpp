@@ -34,7 +34,8 @@ class FatBinary {
   explicit FatBinary(const void* image);
 
   /// The kernel's resources in the code for `architecture` (90 = sm_90), else for the nearest older
-  /// one, else for the nearest newer one. nullopt when no code for it has that kernel.
+  /// one, else for the nearest newer one. nullopt when no code for it has that kernel. Of PTX the
+  /// resources' architecture stays 0.
   std::optional<KernelResources> find(std::string_view mangled, int architecture);
 
   struct Entry {

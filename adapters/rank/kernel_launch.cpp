@@ -186,6 +186,9 @@ const KernelReading& reading_of(const Kernel& kernel) {
                                     ": its parameters and registers are unknown");
     }
   }
+  if (reading->kernel_resources.architecture == 0) {
+    reading->kernel_resources.architecture = architecture;
+  }
   if (!reading->kernel_resources.signature.empty()) {
     reading->parts = signature(reading->kernel_resources.signature);
   }

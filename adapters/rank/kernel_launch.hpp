@@ -44,6 +44,9 @@ struct Accesses {
 
 /// Resources of a kernel, from its cubin for the simulated GPU's architecture.
 struct KernelResources {
+  /// What its machine code was compiled for (86 = sm_86), which runs on later ones of the same
+  /// major number too; that of the GPU where the code is PTX or was not found.
+  int architecture = 0;
   int registers = 32;
   std::size_t static_shared = 0, local = 0, constant = 0;
   int max_threads = 1024;

@@ -53,15 +53,14 @@ PHANTORA_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes
     const Function* const function = function_of(stub);
     if (!function) return cudaErrorInvalidDeviceFunction;
     const rank::KernelResources& kernel = rank::resources(*function);
-    const phantora::GpuModel& gpu = rank::gpu();
     *attributes = {};
     attributes->sharedSizeBytes = kernel.static_shared;
     attributes->constSizeBytes = kernel.constant;
     attributes->localSizeBytes = kernel.local;
     attributes->maxThreadsPerBlock = kernel.max_threads;
     attributes->numRegs = kernel.registers;
-    attributes->binaryVersion = gpu.capability_major * 10 + gpu.capability_minor;
-    attributes->ptxVersion = attributes->binaryVersion;
+    // By it libraries choose among the variants that they hold (CUB, on an L40S: those of sm_86).
+    attributes->binaryVersion = attributes->ptxVersion = kernel.architecture;
     attributes->maxDynamicSharedSizeBytes = function->max_dynamic_shared.load();
     attributes->preferredShmemCarveout = -1;  // cudaSharedmemCarveoutDefault
     return cudaSuccess;

@@ -69,7 +69,6 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, void* handle)
   if (!handle) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *function_of(handle);
   const rank::KernelResources& kernel = rank::resources(function);
-  const int capability = rank::gpu().capability_major * 10 + rank::gpu().capability_minor;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = kernel.max_threads;
@@ -88,7 +87,7 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, void* handle)
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = capability;
+      *value = kernel.architecture;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = function.max_dynamic_shared.load();
