@@ -62,9 +62,9 @@ TEST(Engine, LeavesNoDescriptorsWhereItCannotBegin) {
   Session session{cluster, gpu, Roofline{gpu}};
   const std::size_t before = open_descriptors();
   {
-    const Engine first{cluster, gpu, session, {.socket_name = name}};
+    const Engine first{cluster, session, {.socket_name = name}};
     const std::size_t with_one = open_descriptors();
-    EXPECT_THROW((Engine{cluster, gpu, session, {.socket_name = name}}), Error);  // it is taken
+    EXPECT_THROW((Engine{cluster, session, {.socket_name = name}}), Error);  // it is taken
     EXPECT_EQ(open_descriptors(), with_one);
   }
   EXPECT_EQ(open_descriptors(), before);

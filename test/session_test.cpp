@@ -964,15 +964,6 @@ TEST(MixedCluster, AKernelThatNoModelOfItsGpuKnowsIsRefusedWhereItIsLaunched) {
   EXPECT_THROW(session.add_query(kernel(10), 1), CostError);
 }
 
-std::string refusal(const std::function<void()>& opens) {
-  try {
-    opens();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(MixedCluster, OneModelMustFitEveryGpu) {
   EXPECT_EQ(refusal([] {
               Session{parse_cluster("h200:2x8"), gpu_model("a100"), Told{}};
