@@ -1,8 +1,8 @@
 #include "peers/workload.hpp"
 
-#include <phantora/cluster.hpp>
-#include <phantora/collectives.hpp>
-#include <phantora/flow_network.hpp>
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/collectives/communicator.hpp>
+#include <phantora/network/flow_network.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "../lib/earliest_end.hpp"
+#include "../lib/network/earliest_end.hpp"
 
 #include <algorithm>
 #include <cstdint>

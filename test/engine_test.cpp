@@ -2,7 +2,7 @@
 
 #include "channel_fake.hpp"
 
-#include <phantora/roofline.hpp>
+#include <phantora/kernels/roofline.hpp>
 
 #include <cstring>
 #include <filesystem>

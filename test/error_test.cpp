@@ -1,5 +1,5 @@
 #include <phantora/error.hpp>
-#include <phantora/flow_network.hpp>
+#include <phantora/network/flow_network.hpp>
 
 #include <string>
 

@@ -1,6 +1,6 @@
-#include <phantora/gpu_model.hpp>
-#include <phantora/kernel_limits.hpp>
-#include <phantora/session.hpp>
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/kernels/kernel_limits.hpp>
+#include <phantora/simulation/session.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "../lib/journal.hpp"
+#include "../lib/network/journal.hpp"
 
 #include <cstdint>
 #include <limits>

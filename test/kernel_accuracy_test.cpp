@@ -1,4 +1,4 @@
-#include <phantora/builtin_cost_model.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 
 #include <cross_validation.hpp>
 

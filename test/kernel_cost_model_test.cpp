@@ -1,14 +1,14 @@
-#include <phantora/builtin_cost_model.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/error.hpp>
-#include <phantora/fitted_model.hpp>
-#include <phantora/gpu_model.hpp>
-#include <phantora/kernel_check.hpp>
-#include <phantora/kernel_cost_model.hpp>
-#include <phantora/kernel_limits.hpp>
-#include <phantora/kernel_signature.hpp>
-#include <phantora/kernel_work.hpp>
-#include <phantora/measured_table.hpp>
-#include <phantora/roofline.hpp>
+#include <phantora/kernels/fitted_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/kernels/kernel_check.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_limits.hpp>
+#include <phantora/kernels/kernel_signature.hpp>
+#include <phantora/kernels/kernel_work.hpp>
+#include <phantora/kernels/measured_table.hpp>
+#include <phantora/kernels/roofline.hpp>
 
 #include <cmath>
 #include <functional>

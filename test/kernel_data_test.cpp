@@ -1,6 +1,6 @@
-#include <phantora/builtin_cost_model.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/error.hpp>
-#include <phantora/kernel_data.hpp>
+#include <phantora/kernels/kernel_data.hpp>
 
 #include <random>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "../lib/nccl_tuning.hpp"
+#include "../lib/collectives/nccl_tuning.hpp"
 
 #include <algorithm>
 #include <array>

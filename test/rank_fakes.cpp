@@ -4,7 +4,7 @@
 #include "rank/data_queue.hpp"
 #include "rank/process.hpp"
 
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 
 #include <deque>
 

@@ -1,12 +1,12 @@
-#include <phantora/builtin_cost_model.hpp>
-#include <phantora/cluster.hpp>
-#include <phantora/collectives.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/collectives/communicator.hpp>
 #include <phantora/error.hpp>
-#include <phantora/flow_network.hpp>
-#include <phantora/gpu_model.hpp>
-#include <phantora/kernel_limits.hpp>
-#include <phantora/session.hpp>
-#include <phantora/topologies.hpp>
+#include <phantora/network/flow_network.hpp>
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/kernels/kernel_limits.hpp>
+#include <phantora/simulation/session.hpp>
+#include <phantora/cluster/topologies.hpp>
 
 #include <algorithm>
 #include <array>

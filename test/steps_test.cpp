@@ -1,4 +1,4 @@
-#include <phantora/steps.hpp>
+#include <phantora/simulation/steps.hpp>
 
 #include <algorithm>
 #include <random>

@@ -1,8 +1,8 @@
 #include <phantora/error.hpp>
-#include <phantora/flow_network.hpp>
-#include <phantora/topologies.hpp>
-#include <phantora/topology.hpp>
-#include <phantora/topology_render.hpp>
+#include <phantora/network/flow_network.hpp>
+#include <phantora/cluster/topologies.hpp>
+#include <phantora/cluster/topology.hpp>
+#include <phantora/cluster/topology_render.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include <phantora/virtual_clock.hpp>
+#include <phantora/simulation/virtual_clock.hpp>
 
 #include <gtest/gtest.h>
 

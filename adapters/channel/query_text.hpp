@@ -1,6 +1,6 @@
 #pragma once
 
-#include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <string>
 #include <string_view>

@@ -3,7 +3,7 @@
 #include "channel/wire.hpp"
 #include "rank/host_speed.hpp"
 
-#include <phantora/virtual_clock.hpp>
+#include <phantora/simulation/virtual_clock.hpp>
 
 #include <array>
 #include <atomic>

@@ -9,7 +9,7 @@
 #include "rank/kernel_name.hpp"
 #include "rank/process.hpp"
 
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 
 #include <algorithm>
 #include <atomic>

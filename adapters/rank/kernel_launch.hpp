@@ -2,7 +2,7 @@
 
 #include "rank/timeline.hpp"
 
-#include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/units.hpp>
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include "channel/collective_types.hpp"
 
-#include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
 #include <phantora/units.hpp>
 
 #include <atomic>

@@ -7,9 +7,9 @@
 #include "run/small_data.hpp"
 #include "run/unique_fd.hpp"
 
-#include <phantora/cluster.hpp>
+#include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
-#include <phantora/session.hpp>
+#include <phantora/simulation/session.hpp>
 
 #include <algorithm>
 #include <chrono>

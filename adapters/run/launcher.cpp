@@ -8,12 +8,12 @@
 #include "run/report.hpp"
 #include "run/starts.hpp"
 
-#include <phantora/builtin_cost_model.hpp>
-#include <phantora/cluster.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/quantity.hpp>
-#include <phantora/trace.hpp>
+#include <phantora/simulation/trace.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include "run/output.hpp"
 #include "run/report.hpp"
 
-#include <phantora/session.hpp>
+#include <phantora/simulation/session.hpp>
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 #include "run/report.hpp"
 
 #include <phantora/error.hpp>
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/version.hpp>
 
 #include <nlohmann/json.hpp>

@@ -3,8 +3,8 @@
 #include "run/engine.hpp"
 #include "run/step_role.hpp"
 
-#include <phantora/session.hpp>
-#include <phantora/steps.hpp>
+#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/steps.hpp>
 
 #include <map>
 #include <optional>

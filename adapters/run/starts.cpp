@@ -4,7 +4,7 @@
 #include "channel/wire.hpp"
 
 #include <phantora/error.hpp>
-#include <phantora/gpu_model.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include "run/launcher.hpp"
 #include "run/output.hpp"
 
-#include <phantora/cluster.hpp>
+#include <phantora/cluster/cluster.hpp>
 
 #include <filesystem>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <phantora/session.hpp>
-#include <phantora/steps.hpp>
+#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/steps.hpp>
 
 #include <string_view>
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <phantora/fitted_model.hpp>
-#include <phantora/kernel_data.hpp>
-#include <phantora/kernel_work.hpp>
-#include <phantora/roofline.hpp>
+#include <phantora/kernels/fitted_model.hpp>
+#include <phantora/kernels/kernel_data.hpp>
+#include <phantora/kernels/kernel_work.hpp>
+#include <phantora/kernels/roofline.hpp>
 
 #include <algorithm>
 #include <cmath>

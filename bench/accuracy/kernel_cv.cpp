@@ -5,7 +5,7 @@
 // `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
 #include "cross_validation.hpp"
 
-#include <phantora/builtin_cost_model.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 
 #include <chrono>
 #include <cstdio>

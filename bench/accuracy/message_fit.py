@@ -1,4 +1,4 @@
-"""Fits the constants of messages (lib/collectives.cpp) and prints errors in sample and held out.
+"""Fits the constants of messages (lib/collectives/communicator.cpp) and prints errors in sample and held out.
 
     python message_fit.py [ROWS.jsonl ...]
 

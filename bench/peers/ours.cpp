@@ -4,7 +4,7 @@
 // FCT_OUT=FILE writes every flow's duration in seconds.
 #include "workload.hpp"
 
-#include <phantora/flow_network.hpp>
+#include <phantora/network/flow_network.hpp>
 
 #include <algorithm>
 #include <chrono>

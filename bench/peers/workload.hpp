@@ -1,8 +1,8 @@
 #pragma once
 
-#include <phantora/flow_network.hpp>
+#include <phantora/network/flow_network.hpp>
 #include <phantora/ids.hpp>
-#include <phantora/network_view.hpp>
+#include <phantora/network/network_view.hpp>
 #include <phantora/units.hpp>
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "channel_fake.hpp"
 #include "fuzz.hpp"
 
-#include <phantora/roofline.hpp>
+#include <phantora/kernels/roofline.hpp>
 
 #include <string>
 

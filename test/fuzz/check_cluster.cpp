@@ -2,7 +2,7 @@
 
 #include "fuzz.hpp"
 
-#include <phantora/topology_render.hpp>
+#include <phantora/cluster/topology_render.hpp>
 
 #include <nlohmann/json.hpp>
 

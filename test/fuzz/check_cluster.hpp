@@ -1,6 +1,6 @@
 #pragma once
 
-#include <phantora/cluster.hpp>
+#include <phantora/cluster/cluster.hpp>
 
 #include <string_view>
 

@@ -1,13 +1,13 @@
 #include "fuzz.hpp"
 
 #include <phantora/error.hpp>
-#include <phantora/kernel_data.hpp>
-#include <phantora/measured_table.hpp>
+#include <phantora/kernels/kernel_data.hpp>
+#include <phantora/kernels/measured_table.hpp>
 
 #include <cmath>
 #include <sstream>
 
-// lib/data/h200.tsv and its like.
+// lib/kernels/data/h200.tsv and its like.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phantora;
   using fuzz::expect;

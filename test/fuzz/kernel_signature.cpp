@@ -1,7 +1,7 @@
 #include "fuzz.hpp"
 
-#include <phantora/kernel_signature.hpp>
-#include <phantora/kernel_work.hpp>
+#include <phantora/kernels/kernel_signature.hpp>
+#include <phantora/kernels/kernel_work.hpp>
 
 #include <cmath>
 #include <string>

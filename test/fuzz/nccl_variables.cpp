@@ -1,7 +1,7 @@
 #include "fuzz.hpp"
 
-#include <phantora/cluster.hpp>
-#include <phantora/collectives.hpp>
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/collectives/communicator.hpp>
 #include <phantora/error.hpp>
 
 // Lines such as NCCL_ALGO=allreduce:tree;broadcast:ring, and what NCCL then chooses.

@@ -70,10 +70,10 @@ def entry(payload, compressed=0, size=0):
 
 # Clusters: what tests and documents name, and the header's example.
 specs = re.findall(r'"((?:h200|h100|a100|b200|l40s):[^"]*)"',
-                   text_of("test/topology_test.cpp") + text_of("include/phantora/cluster.hpp"))
+                   text_of("test/topology_test.cpp") + text_of("include/phantora/cluster/cluster.hpp"))
 write("cluster_spec", dict.fromkeys(specs))
 kinds = ("rail_optimized", "leaf_spine", "fat_tree", "dragonfly", "torus", "single_switch")
-example = re.findall(r"^///     (.*)$", text_of("include/phantora/cluster.hpp"), re.M)
+example = re.findall(r"^///     (.*)$", text_of("include/phantora/cluster/cluster.hpp"), re.M)
 
 
 def of_kind(kind):
@@ -86,7 +86,7 @@ def of_kind(kind):
 
 write("cluster_toml", [*("\n".join(of_kind(kind)) for kind in kinds),
                        re.search(r'full_toml = R"\((.*?)\)"', text_of("test/topology_test.cpp"), re.S)[1]])
-write("quantity", dict.fromkeys(re.findall(r'"(\d[^"]*)"', text_of("include/phantora/cluster.hpp") +
+write("quantity", dict.fromkeys(re.findall(r'"(\d[^"]*)"', text_of("include/phantora/cluster/cluster.hpp") +
                                            text_of("include/phantora/quantity.hpp"))))
 write("nccl_variables", ["\n".join(f"{name}={value}" for name, value in variables) for variables in
                          (re.findall(r'{"(NCCL_\w+)", "(.*?)"}', line)
@@ -95,7 +95,7 @@ write("nccl_variables", ["\n".join(f"{name}={value}" for name, value in variable
 # Kernels: every tenth of the steps' kernels, and some of the sweep's.
 steps = list(itertools.chain.from_iterable(rows(path.relative_to(root))
                                            for path in sorted(root.glob("test/data/*_step.tsv"))))
-data = text_of("lib/data/h200.tsv").splitlines(keepends=True)
+data = text_of("lib/kernels/data/h200.tsv").splitlines(keepends=True)
 write("kernel_data", ["".join(data[:2] + data[i:i + 3]) for i in range(2, len(data), len(data) // 20)])
 shapes = [tuple(int(part) for part in (row[what].split("x") if row[what] != "-" else "111"))
           for row in steps for what in ("grid", "block")]

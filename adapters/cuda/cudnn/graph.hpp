@@ -3,7 +3,7 @@
 #include "cuda/cudnn/backend.hpp"
 #include "cuda/library/operation.hpp"
 
-#include <phantora/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <cstddef>
 #include <map>

@@ -1,5 +1,5 @@
-#include <phantora/cluster.hpp>
-#include <phantora/topology_graph.hpp>
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/cluster/topology_graph.hpp>
 
 #include <cassert>
 

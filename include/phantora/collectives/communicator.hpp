@@ -1,0 +1,119 @@
+#pragma once
+
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/network/flow_network.hpp>
+#include <phantora/ids.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace phantora {
+
+enum class CollectiveOp : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce,
+  all_to_all,
+  gather,
+  scatter,
+};
+enum class Algorithm : std::uint8_t {
+  tree,
+  ring,
+  collnet_direct,
+  collnet_chain,
+  nvls,
+  nvls_tree,
+  pat,
+  point_to_point,
+};
+enum class Protocol : std::uint8_t { ll, ll128, simple };
+std::string_view to_string(CollectiveOp op) noexcept;
+std::string_view to_string(Algorithm algorithm) noexcept;
+std::string_view to_string(Protocol protocol) noexcept;
+
+/// One message of a send/recv group; ranks are ranks of the communicator.
+struct SendRecv {
+  int src_rank = 0;
+  int dst_rank = 0;
+  Bytes size{};
+};
+
+/// What a rank sends and receives in one group, by peer, itself too.
+struct RankMessages {
+  RankMessages(int rank, std::span<const SendRecv> group);
+  struct Load {
+    double bytes = 0;
+    int messages = 0;
+  };
+  std::map<int, Load> sent, received;
+  double sent_to_others = 0, received_from_others = 0;
+};
+
+/// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
+struct GroupedCollective {
+  CollectiveOp op = CollectiveOp::all_reduce;
+  Bytes total{};  ///< as Communicator::plan counts them
+  int root = 0;
+  int type = 0;  ///< of the elements, numbered by the caller: ranks that reduce have to agree
+};
+
+/// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
+/// last flow's completion, or after `latency` alone if there is none.
+struct CollectivePlan {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  /// Thread blocks on each GPU: the SMs that the collective occupies.
+  int channels = 0;
+  Duration latency{};
+  /// Each names its links; `start` is for the caller to set.
+  std::vector<FlowSpec> flows{};
+};
+
+/// NCCL's tuning variables, as in {"NCCL_ALGO", "Ring"}.
+using NcclVariables = std::map<std::string, std::string, std::less<>>;
+
+/// A group of GPUs that run collectives together, as NCCL would on this topology.
+///
+/// Immutable, thread-safe; copies share their state.
+class Communicator {
+ public:
+  /// @param ranks  the GPU of each rank, distinct; at least one.
+  /// @throws ConfigError if a variable has a value that NCCL would not accept.
+  Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
+               const NcclVariables& variables = {});
+
+  [[nodiscard]] int size() const noexcept;
+
+  /// The plan of one operation.
+  /// @param total  bytes of the larger of the send and receive buffer of one rank, as NCCL counts
+  ///   them: the full tensor for all_gather and reduce_scatter; for all_to_all the bytes that a
+  ///   rank sends to all ranks together; for gather and scatter the root's.
+  [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root = 0) const;
+  /// The plan of a group of collectives.
+  ///
+  /// NCCL runs it in one kernel, chooses for operations of a kind and of similar sizes together,
+  /// and deals all to the channels one after the other, so that neighbours may share one.
+  [[nodiscard]] CollectivePlan plan(std::span<const GroupedCollective> group) const;
+  /// The plan of a group of sends and receives, with the messages of all ranks.
+  [[nodiscard]] CollectivePlan plan(std::span<const SendRecv> group) const;
+  /// The plan of one message. What else its two ranks send and receive tells how NCCL runs it.
+  [[nodiscard]] CollectivePlan plan(const SendRecv& message, const RankMessages& sender,
+                                    const RankMessages& receiver) const;
+  /// Thread blocks that a message takes on each of its ranks.
+  [[nodiscard]] int channels(const SendRecv& message) const;
+
+ private:
+  class Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace phantora

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <phantora/kernels/kernel_cost_model.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace phantora {
+
+/// What carries the bytes.
+enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink };
+
+/// The work that a launch asks for, independent of the GPU that does it.
+///
+/// A kernel is a matrix product (m, n, k, batch > 0), or arithmetic cut into tiles (flops and tiles
+/// > 0), or moves bytes only. All of them move bytes.
+struct KernelWork {
+  static constexpr std::size_t dimensions = 8;
+
+  /// Kernels whose efficiency may be compared, e.g. "gemm/half" or "reduce_kernel".
+  std::string group{};
+  /// The variant within the group, e.g. the operand layout or the functor.
+  std::string family{};
+  /// Where in its group the kernel lies, in units of the distance over which efficiencies stay
+  /// alike. Unused ones are 0.
+  std::array<float, dimensions> coordinates{};
+
+  KernelLimit limit = KernelLimit::memory;
+  Arithmetic arithmetic = Arithmetic::none;
+  double m = 0, n = 0, k = 0, batch = 0;
+  double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
+  double flops = 0;
+  double tiles = 0;
+  DataPath path = DataPath::device_memory;
+  double bytes = 0;            ///< that must be moved at least
+  double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
+  double blocks = 0;           ///< thread blocks that move them; 0 = enough to fill the GPU
+  double round_trips = 0;      ///< to memory, that have to wait for each other
+  bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
+};
+
+/// Reads a query's work off its name, grid, features and attributes (lib/README.md lists the keys).
+/// Total: a kernel of which nothing is known is taken to move what its threads can load.
+KernelWork describe(const KernelQuery& query);
+
+}  // namespace phantora

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_work.hpp>
+
+#include <optional>
+
+namespace phantora {
+
+/// Of the units that do such arithmetic; 0 where the GPU has none.
+FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic);
+
+/// Bounds a kernel's time from the GPU's peak rates: the least time for its arithmetic, in whole
+/// waves of tiles over the SMs, or for its bytes, plus the floor of any kernel.
+///
+/// Answers every query that check() lets pass, and never with zero.
+///
+/// @note Approximation: arithmetic and memory traffic overlap perfectly; what a kernel loses
+/// beyond the common efficiencies is for FittedModel to learn.
+class Roofline {
+ public:
+  explicit Roofline(GpuModel gpu);
+
+  /// Seconds, > 0. Expects that the GPU has units for the work's arithmetic.
+  [[nodiscard]] double seconds(const KernelWork& work) const;
+  /// @throws CostError as check() does.
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
+  [[nodiscard]] const GpuModel& gpu() const noexcept { return gpu_; }
+
+ private:
+  [[nodiscard]] double transfer_seconds(const KernelWork& work) const;
+  [[nodiscard]] double product_seconds(const KernelWork& work) const;
+
+  GpuModel gpu_;
+};
+
+}  // namespace phantora

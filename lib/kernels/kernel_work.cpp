@@ -1,0 +1,545 @@
+#include "kernels/library_operations.hpp"
+
+#include <phantora/kernels/kernel_signature.hpp>
+#include <phantora/kernels/kernel_work.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace phantora {
+
+namespace {
+
+double feature(const KernelQuery& query, std::string_view key, double otherwise) {
+  const auto found = query.features.find(key);
+  return found != query.features.end() && found->second > 0.0 ? found->second : otherwise;
+}
+
+std::string_view attribute(const KernelQuery& query, std::string_view key,
+                           std::string_view otherwise) {
+  const auto found = query.attributes.find(key);
+  return found != query.attributes.end() ? std::string_view{found->second} : otherwise;
+}
+
+double type_bytes(std::string_view type) {
+  if (type.starts_with("fp8") || type == "int8" || type == "bool") return 1.0;
+  if (type == "bf16" || type == "fp16") return 2.0;
+  if (type == "fp64") return 8.0;
+  return 4.0;
+}
+
+Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
+  if (type.starts_with("fp8")) return Arithmetic::fp8;
+  if (type == "bf16" || type == "fp16") return Arithmetic::half;
+  if (type == "fp64" || compute == "fp64") return Arithmetic::fp64;
+  if (compute == "fp16" || compute == "bf16") return Arithmetic::half;
+  return compute == "tf32" ? Arithmetic::tf32 : Arithmetic::fp32;
+}
+
+std::string label(Arithmetic arithmetic) { return '/' + std::string{to_string(arithmetic)}; }
+
+/// A coordinate along which efficiency changes over factors of e^`scale`.
+float log_coordinate(double value, double scale) {
+  return static_cast<float>(std::log(std::max(value, 1.0)) / scale);
+}
+
+KernelWork gemm(const KernelQuery& query) {
+  const auto a_type = attribute(query, "a_type", "bf16");
+  const auto b_type = attribute(query, "b_type", a_type);
+  const auto c_type = attribute(query, "c_type", a_type);
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = arithmetic_of(a_type, attribute(query, "compute", "fp32"));
+  work.m = feature(query, "m", 1.0);
+  work.n = feature(query, "n", 1.0);
+  work.k = feature(query, "k", 1.0);
+  work.batch = feature(query, "batch", 1.0);
+  work.bytes =
+      work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
+                    work.m * work.n * type_bytes(c_type));
+  // Below 16 bytes the tensor memory accelerator and wide loads cannot be used, and cuBLAS turns to
+  // older kernels: another group, in which the degree matters again.
+  const double alignment =
+      std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
+                feature(query, "c_align", 16.0), 16.0});
+  work.group = "gemm";
+  work.group += label(work.arithmetic);
+  if (alignment < 16.0) {
+    work.group += "/unaligned";
+    // The older kernels' mean efficiency against the aligned ones'.
+    if (work.arithmetic != Arithmetic::fp32) work.efficiency = 0.3;
+  }
+  const auto transa = attribute(query, "transa", "N");
+  const auto transb = attribute(query, "transb", "N");
+  const auto epilogue = attribute(query, "epilogue", "none");
+  constexpr double size_scale = 2.0;
+  work.coordinates = {log_coordinate(work.m, size_scale), log_coordinate(work.n, size_scale),
+                      log_coordinate(work.k, size_scale), log_coordinate(work.batch, size_scale),
+                      transa == "N" ? 0.0F : 0.5F,        transb == "N" ? 0.0F : 0.5F,
+                      epilogue == "none" ? 0.0F : 0.5F,   log_coordinate(alignment, 0.7)};
+  return work;
+}
+
+/// Convolutions are products over the implicit im2col matrix.
+KernelWork convolution(const KernelQuery& query) {
+  const auto type = attribute(query, "type", "bf16");
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
+  const double images = feature(query, "n", 1.0);
+  const double size = type_bytes(type);
+  // Channels are padded to what the tensor cores load at once, 16 bytes.
+  const double in = std::ceil(feature(query, "c", 1.0) * size / 16.0) * 16.0 / size;
+  const double out = feature(query, "k", 1.0);
+  const double h = feature(query, "h", 1.0);
+  const double w = feature(query, "w", 1.0);
+  const double r = feature(query, "r", 1.0);
+  const double s = feature(query, "s", 1.0);
+  const double groups = feature(query, "groups", 1.0);
+  const double stride_h = feature(query, "stride_h", 1.0);
+  const double stride_w = feature(query, "stride_w", 1.0);
+  const auto extent = [&](double length, std::string_view pad, std::string_view dilation,
+                          double filter, double stride) {
+    const double reach = feature(query, dilation, 1.0) * (filter - 1.0) + 1.0;
+    return std::max(1.0,
+                    std::floor((length + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
+  };
+  const double p = extent(h, "pad_h", "dilation_h", r, stride_h);
+  const double q = extent(w, "pad_w", "dilation_w", s, stride_w);
+  const double filter = in / groups * r * s;
+  work.batch = groups;
+  if (query.name == "conv_bwd_filter") {
+    work.m = filter;
+    work.n = out / groups;
+    work.k = images * p * q;
+  } else if (query.name == "conv_bwd_data") {
+    work.m = images * h * w;
+    work.n = in / groups;
+    work.k = out / groups * r * s / (stride_h * stride_w);
+  } else {
+    work.m = images * p * q;
+    work.n = out / groups;
+    work.k = filter;
+  }
+  for (double* side : {&work.m, &work.n, &work.k}) *side = std::max(1.0, *side);
+  const double input = images * in * h * w;
+  const double output = images * out * p * q;
+  work.bytes = (input + output + out * filter) * size;
+  const bool nchw = attribute(query, "layout", "nchw") == "nchw";
+  // The tensor-core kernels want channels last; cuDNN converts what is not by kernels of their own.
+  // A 1x1 filter is a plain product in either layout, if the planes are aligned.
+  const bool plain =
+      r * s <= 1.0 && stride_h * stride_w <= 1.0 && std::fmod(h * w * size, 16.0) == 0.0;
+  if (nchw && !plain) work.converted_bytes = 2.0 * (input + output) * size;
+  work.group = query.name;
+  work.group += label(work.arithmetic);
+  work.family = nchw ? "nchw" : "nhwc";
+  work.coordinates = {log_coordinate(images * p * q, 2.0),
+                      log_coordinate(in / groups, 2.0),
+                      log_coordinate(out / groups, 2.0),
+                      log_coordinate(r * s, 1.5),
+                      log_coordinate(stride_h * stride_w, 2.0),
+                      nchw ? 0.3F : 0.0F,
+                      log_coordinate(groups, 1.0),
+                      work.converted_bytes > 0.0 ? 0.5F : 0.0F};
+  return work;
+}
+
+/// Shape of an attention, however the query tells it.
+struct Attention {
+  double batch = 1, heads = 1, key_heads = 1;
+  double queries = 1, keys = 1, depth = 64, value_depth = 64;
+  double causal = 0;  ///< 1 = yes, 0 = no, 0.5 = not told
+};
+
+Attention attention_shape(const KernelQuery& query) {
+  Attention shape;
+  shape.batch = feature(query, "b", 1.0);
+  shape.heads = feature(query, "h", 1.0);
+  shape.key_heads = feature(query, "h_kv", shape.heads);
+  shape.queries = feature(query, "s_q", 1.0);
+  shape.keys = feature(query, "s_kv", shape.queries);
+  shape.depth = feature(query, "d", 64.0);
+  shape.value_depth = feature(query, "d_v", shape.depth);
+  const auto causal = attribute(query, "causal", "?");
+  shape.causal = causal == "1" ? 1.0 : causal == "0" ? 0.0 : 0.5;
+  return shape;
+}
+
+/// `products`: matrix products of s_q x s_kv x d, 2 in the forward direction and 5 backward.
+KernelWork attention(const KernelQuery& query, const Attention& shape, double products) {
+  const auto type = attribute(query, "type", "bf16");
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = arithmetic_of(type, "fp32");
+  // The causal mask removes half of a square, and only the corner above the last keys otherwise.
+  const double masked =
+      shape.causal * 0.5 * std::min(1.0, shape.queries / std::max(1.0, shape.keys));
+  work.flops = products * 2.0 * shape.batch * shape.heads * shape.queries * shape.keys * 0.5 *
+               (shape.depth + shape.value_depth) * (1.0 - masked);
+  // 128 rows per tile in cuDNN's and FlashAttention's kernels for Ampere and Hopper.
+  work.tiles = shape.batch * shape.heads * std::ceil(shape.queries / 128.0);
+  work.bytes = shape.batch * shape.heads * type_bytes(type) * products *
+               (shape.queries + shape.keys) * 0.5 * (shape.depth + shape.value_depth);
+  work.coordinates = {log_coordinate(shape.batch * shape.heads, 2.0),
+                      log_coordinate(shape.queries, 1.5),
+                      log_coordinate(shape.keys, 1.5),
+                      log_coordinate(shape.depth, 0.7),
+                      static_cast<float>(shape.causal),
+                      log_coordinate(shape.heads / std::max(1.0, shape.key_heads), 4.0),
+                      0.0F,
+                      0.0F};
+  return work;
+}
+
+KernelWork library_attention(const KernelQuery& query) {
+  KernelWork work = attention(query, attention_shape(query), query.name == "sdpa_bwd" ? 5.0 : 2.0);
+  work.group = query.name;
+  work.group += label(work.arithmetic);
+  return work;
+}
+
+/// The first template argument; nothing if there is none.
+std::string_view first_argument(const KernelSignature& signature) {
+  return signature.arguments.empty() ? std::string_view{} : signature.arguments.front();
+}
+
+/// FlashAttention's and CUTLASS's fused kernels: shape from the features, else from grid and name.
+KernelWork fused_attention(const KernelQuery& query, const KernelSignature& signature) {
+  const bool cutlass = signature.base.starts_with("fmha");
+  Attention shape = attention_shape(query);
+  KernelSignature traits;
+  if (cutlass) {
+    // AttentionKernel<type, arch, aligned, rows, keys, depth, ...> is the only parameter.
+    const std::string_view name = query.name;
+    const auto open = name.find('(');
+    const auto close = name.rfind("::Params");
+    if (open != std::string_view::npos && close != std::string_view::npos && open < close) {
+      traits = parse_signature(name.substr(open + 1, close - open - 1));
+    }
+  } else {
+    traits = parse_signature(first_argument(signature));
+  }
+  const auto trait = [&](std::size_t i) {
+    return i < traits.arguments.size() ? leading_integer(traits.arguments[i]) : 0.0;
+  };
+  // flash: <depth, rows, keys, ...>; fmha forward: <type, arch, aligned, rows, keys, depth>.
+  if (!cutlass && trait(0) > 0.0) shape.depth = feature(query, "d", trait(0));
+  if (query.grid && query.features.find("s_q") == query.features.end()) {
+    const bool backward = signature.base.find("bwd") != std::string_view::npos;
+    const double rows =
+        cutlass ? std::max(trait(3), 64.0) : std::max(trait(backward ? 2 : 1), 64.0);
+    shape.queries = shape.keys = query.grid->x * rows;
+    shape.batch = cutlass ? query.grid->z : query.grid->y;
+    shape.heads = shape.key_heads = cutlass ? query.grid->y : query.grid->z;
+  }
+  // flash_fwd_kernel<traits, dropout, causal, ...>; so is the backward loop.
+  if (!cutlass && signature.arguments.size() > 2) {
+    shape.causal = signature.arguments[2] == "true" ? 1.0 : 0.0;
+  }
+  const bool backward = signature.base.find("bwd") != std::string_view::npos ||
+                        signature.base.starts_with("fmha_cutlassB");
+  KernelWork work = attention(query, shape, backward ? 5.0 : 2.0);
+  const bool conversion = signature.base.find("dot_do_o") != std::string_view::npos ||
+                          signature.base.find("convert") != std::string_view::npos ||
+                          signature.base.find("combine") != std::string_view::npos;
+  if (conversion) {
+    // These read the output and its gradient, or write the query's gradient, and multiply nothing.
+    work.flops = work.tiles = 0.0;
+    work.bytes = shape.batch * shape.heads * shape.queries * shape.depth * 6.0;
+    work.coordinates = {log_coordinate(work.bytes, 1.5), log_coordinate(shape.depth, 0.7)};
+  }
+  work.group = signature.base;
+  work.family = signature.identity;
+  return work;
+}
+
+/// Batch normalisation passes over its operands: statistics, then the result.
+KernelWork batch_norm(const KernelQuery& query) {
+  const double elements = feature(query, "n", 1.0) * feature(query, "c", 1.0) *
+                          feature(query, "h", 1.0) * feature(query, "w", 1.0);
+  // Training reads x twice and writes y; backward reads x and dy twice and writes dx.
+  const double passes = query.name == "batch_norm_bwd"         ? 5.0
+                        : query.name == "batch_norm_fwd_train" ? 3.0
+                                                               : 2.0;
+  KernelWork work;
+  work.bytes = elements * passes * type_bytes(attribute(query, "type", "fp32"));
+  work.group = query.name;
+  work.family = attribute(query, "layout", "nchw");
+  work.coordinates = {log_coordinate(work.bytes, 1.5),
+                      log_coordinate(feature(query, "c", 1.0), 2.0)};
+  return work;
+}
+
+KernelWork transfer(const KernelQuery& query) {
+  KernelWork work;
+  // The feature is the size; the query's bytes may count reading and writing.
+  const double size = feature(query, "bytes", std::max(1.0, query.bytes));
+  work.group = query.name;
+  if (query.name != "memset") work.limit = KernelLimit::copy_engine;
+  work.path = query.name.ends_with("_pinned")     ? DataPath::pcie
+              : query.name.ends_with("_pageable") ? DataPath::pcie_pageable
+              : query.name.ends_with("_p2p")      ? DataPath::nvlink
+                                                  : DataPath::device_memory;
+  // A copy within the device reads and writes there.
+  work.bytes = query.name == "memcpy_d2d" ? 2.0 * size : size;
+  work.coordinates = {log_coordinate(size, 1.5)};
+  return work;
+}
+
+/// Elements that one thread of the kernel handles, as PyTorch 2.11 is compiled; 0 = unknown.
+double elements_per_thread(const KernelSignature& signature) {
+  // Measured: 2^20 elements make 1024 blocks of 128 threads, whatever the vector width.
+  if (signature.base == "vectorized_elementwise_kernel") return 8.0;
+  if (signature.base == "unrolled_elementwise_kernel") return 4.0;
+  if (signature.base == "elementwise_kernel" && signature.arguments.size() > 1) {
+    return leading_integer(signature.arguments[1]);
+  }
+  return 0.0;
+}
+
+/// Number of arrays that an elementwise kernel touches: the N of std::array<char*, N>.
+double array_count(std::string_view identity) {
+  constexpr std::string_view array = "std::array<char*, ";
+  const auto at = identity.rfind(array);
+  return at == std::string_view::npos ? 0.0 : leading_integer(identity.substr(at + array.size()));
+}
+
+/// What stands between the first parentheses of `text`.
+std::string_view operand_list(std::string_view text) {
+  const auto open = text.find('(');
+  const auto close = text.find(')', open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return {};
+  return text.substr(open + 1, close - open - 1);
+}
+
+/// Bytes per element of an elementwise kernel whose functor is `functor`, with `arrays` arrays.
+double element_bytes(std::string_view functor, double arrays) {
+  // A lambda names the types of its operands: {lambda(bool, float, float)#1}.
+  const auto lambda = functor.rfind("{lambda(");
+  if (lambda != std::string_view::npos && functor.find('}', lambda) + 1 == functor.size()) {
+    double bytes = 0.0;
+    double operands = 0.0;
+    double last = 4.0;
+    for (std::string_view rest = operand_list(functor.substr(lambda)); !rest.empty();) {
+      const auto comma = rest.find(',');
+      last = std::max(1.0, last_type_bytes(rest.substr(0, comma)));
+      bytes += last;
+      operands += 1.0;
+      rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    }
+    const bool narrowing = functor.find("float16_copy_kernel") != std::string_view::npos;
+    const bool comparison = functor.find("compare_") != std::string_view::npos;
+    const double result = narrowing ? 2.0 : comparison ? 1.0 : last;
+    return bytes + std::max(0.0, arrays - operands) * result;
+  }
+  const KernelSignature type = parse_signature(functor);
+  const double size = type.arguments.empty() ? 4.0 : last_type_bytes(first_argument(type));
+  return std::max(1.0, size) * arrays;
+}
+
+/// Thread blocks of a launch; 0 = not told.
+double blocks_of(const KernelQuery& query) { return query.grid ? query.grid->count() : 0.0; }
+
+KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature) {
+  const double threads = blocks_of(query) * query.block.count();
+  KernelWork work;
+  const bool counted = query.features.find("numel") != query.features.end();
+  const double numel =
+      feature(query, "numel", threads * std::max(1.0, elements_per_thread(signature)));
+  // The functor comes after the vector width, which is a number.
+  const auto functor = std::ranges::find_if(
+      signature.arguments, [](std::string_view a) { return leading_integer(a) == 0.0; });
+  const double counted_arrays = feature(query, "arrays", array_count(signature.identity));
+  // elementwise_kernel hides its arrays: mostly one input and one output.
+  const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
+  // A kernel that was compiled at run time has a plain name, and its bytes are told.
+  const bool plain = signature.arguments.empty() && numel > 0.0 && query.bytes > 0.0;
+  const double size = plain                                  ? query.bytes / numel
+                      : functor == signature.arguments.end() ? 4.0 * arrays
+                                                             : element_bytes(*functor, arrays);
+  work.bytes = numel * size;
+  if (signature.identity.find("WithCast") != std::string_view::npos) {
+    // With casts the types are only known at run time, and converting them takes longer than the
+    // traffic: 0.95 ps per array and one more for the functor, which is 64 times fp32's peak.
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = numel * (arrays + 1.0) * 64.0;
+  }
+  work.exact = counted;
+  work.group = plain ? "vectorized_elementwise_kernel" : signature.base;
+  work.family = signature.identity;
+  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size / arrays, 0.7),
+                      static_cast<float>(arrays * 0.5)};
+  return work;
+}
+
+/// multi_tensor_apply cuts its tensors into chunks of 65536 elements, a block each.
+KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature) {
+  constexpr double chunk = 65536.0;
+  KernelWork work;
+  const double numel = feature(query, "numel", blocks_of(query) * chunk);
+  const double size =
+      signature.arguments.size() > 1 ? last_type_bytes(signature.arguments[1]) : 0.0;
+  const auto depth_at = signature.identity.find("Metadata<");
+  double lists = 1.0;
+  if (depth_at != std::string_view::npos) {
+    const KernelSignature metadata = parse_signature(first_argument(signature));
+    if (!metadata.arguments.empty()) lists = leading_integer(metadata.arguments.back());
+  }
+  // Each list is read; one more pass writes the result.
+  work.bytes = numel * std::max(2.0, size) * (std::max(1.0, lists) + 1.0);
+  work.blocks = query.grid ? query.grid->count() : std::ceil(numel / chunk);
+  work.group = signature.base;
+  work.family = signature.identity;
+  work.coordinates = {log_coordinate(numel, 0.8), log_coordinate(lists, 0.5),
+                      log_coordinate(size, 0.7)};
+  return work;
+}
+
+/// Size of the elements that a kernel of PyTorch's is instantiated for, in bytes.
+double element_size(const KernelSignature& signature) {
+  for (const std::string_view argument : signature.arguments) {
+    const KernelSignature inner = parse_signature(argument);
+    // Copies are instantiated for a size, OpaqueType<2u>; reductions for ReduceOp<input, ...>.
+    if (inner.base == "OpaqueType") return leading_integer(first_argument(inner));
+    const auto type = inner.base == "ReduceOp" ? first_argument(inner) : argument;
+    if (const double size = last_type_bytes(type); size > 0.0) return size;
+  }
+  return 4.0;
+}
+
+/// How often a kernel of PyTorch's reads or writes each of its elements; 0 = not known to us.
+double passes(std::string_view base) {
+  static constexpr std::array<std::pair<std::string_view, double>, 16> known{{
+      {"vectorized_layer_norm", 2.0},
+      {"layer_norm_grad_input", 3.0},
+      {"GammaBetaBackward", 2.0},
+      {"cunn_SoftMaxForwardReg", 2.0},
+      {"cunn_SoftMaxForwardSmem", 2.0},
+      {"cunn_SoftMaxForward", 3.0},
+      {"cunn_SoftMaxBackward", 3.0},
+      {"softmax_warp_forward", 2.0},
+      {"softmax_warp_backward", 3.0},
+      {"nll_loss", 2.0},
+      {"reduce_kernel", 1.0},
+      {"fused_dropout", 2.0},
+      {"batch_norm_collect_statistics", 1.0},
+      {"batch_norm_transform_input", 2.0},
+      {"batch_norm_backward_reduce", 2.0},
+      {"batch_norm_backward", 3.0},
+  }};
+  const auto found =
+      std::ranges::find_if(known, [&](const auto& entry) { return base.starts_with(entry.first); });
+  return found != known.end() ? found->second : 0.0;
+}
+
+/// Round trips to memory that a reduction makes one after the other.
+double reduction_round_trips(const KernelQuery& query, const KernelSignature& signature,
+                             double elements_per_thread) {
+  // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each;
+  // the threads of a block share a row, or with several outputs per thread, block.y rows.
+  const double outputs =
+      signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
+  const double trips = std::ceil(elements_per_thread / 16.0);
+  if (query.grid->y == 1) return trips;
+  // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
+  // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
+  const double adders =
+      outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
+  return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
+}
+
+/// Any other kernel: its bytes as told, or from the features, or what its threads can load. One
+/// that is told by its work alone has no threads to guess from, and fills the GPU.
+KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
+  KernelWork work;
+  const double blocks = blocks_of(query);
+  const double threads = blocks * query.block.count();
+  double rows = feature(query, "rows", 0.0);
+  double cols = feature(query, "cols", 0.0);
+  // A reduction that was compiled at run time has a plain name: its inputs and results tell.
+  const bool plain = signature.base == "reduce_kernel" && signature.arguments.empty();
+  const double size =
+      plain && rows > 0.0 ? query.bytes / (rows * cols + rows) : element_size(signature);
+  // The likelihood loss looks one element up per row.
+  const bool lookup = signature.base.starts_with("nll_loss");
+  if (lookup) cols = 1.0;
+  if (query.grid && signature.base.starts_with("softmax_warp") && signature.arguments.size() > 3 &&
+      cols == 0.0) {
+    // <input, output, accumulator, log2 of the padded row, ...>; a warp has two rows of up to 128.
+    cols = std::exp2(leading_integer(signature.arguments[3]));
+    rows = blocks * query.block.y * (cols <= 128.0 ? 2.0 : 1.0);
+  }
+  const double numel = lookup ? rows : feature(query, "numel", rows * cols);
+  const double times = passes(signature.base);
+  if (numel > 0.0 && times > 0.0) {
+    // Not the bytes that the query tells, so that told and untold launches compare.
+    work.bytes = times * numel * size;
+  } else if (query.bytes > 0.0 || numel > 0.0) {
+    work.bytes = query.bytes > 0.0 ? query.bytes : 2.0 * numel * size;
+  } else if (query.grid) {
+    // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
+    // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
+    work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);
+    work.exact = false;
+  }
+  // A reduction's rows are its results: how they are spread shows in the grid.
+  const bool reduction = signature.base == "reduce_kernel";
+  if (reduction && query.grid) {
+    const double elements = numel > 0.0 ? numel : work.bytes / size;
+    work.round_trips = reduction_round_trips(query, signature, elements / threads);
+  }
+  work.flops = query.flops;
+  work.arithmetic = query.arithmetic;
+  // cuDNN's recurrent networks, which are told by their work: products of a step's size.
+  if (!query.grid && signature.base.starts_with("rnn_")) work.limit = KernelLimit::arithmetic;
+  work.blocks = blocks;
+  work.group = signature.base;
+  // What launches took depends on their blocks, which are not known here.
+  if (!query.grid) work.group += "/work";
+  // Guessed bytes must not be compared with told ones.
+  if (!work.exact) work.group += "/grid";
+  work.family = signature.identity;
+  work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(blocks, 1.0),
+                      log_coordinate(reduction ? 1.0 : cols, 1.0),
+                      log_coordinate(query.block.count(), 1.0), log_coordinate(size, 1.0)};
+  return work;
+}
+
+KernelWork device_kernel(const KernelQuery& query) {
+  const KernelSignature signature = parse_signature(query.name);
+  if (!query.grid && !query.features.contains("numel") && !query.features.contains("s_q")) {
+    return other(query, signature);
+  }
+  if (signature.base.starts_with("flash_") || signature.base.starts_with("fmha_cutlass")) {
+    return fused_attention(query, signature);
+  }
+  if (signature.base.ends_with("elementwise_kernel") || query.features.contains("arrays")) {
+    return elementwise(query, signature);
+  }
+  if (signature.base == "multi_tensor_apply_kernel") return multi_tensor(query, signature);
+  if (signature.base.starts_with("reduction_") && query.features.contains("rows")) {
+    KernelSignature compiled_before = signature;
+    compiled_before.base = "reduce_kernel";
+    return other(query, compiled_before);
+  }
+  return other(query, signature);
+}
+
+}  // namespace
+
+KernelWork describe(const KernelQuery& query) {
+  const std::string_view name = query.name;
+  // A program's own kernel may have the name of a library operation.
+  if (query.grid || !detail::library_operation(name)) return device_kernel(query);
+  if (name == "gemm") return gemm(query);
+  if (name.starts_with("conv_")) return convolution(query);
+  if (name.starts_with("sdpa_")) return library_attention(query);
+  if (name.starts_with("batch_norm_")) return batch_norm(query);
+  return transfer(query);
+}
+
+}  // namespace phantora

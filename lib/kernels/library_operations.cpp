@@ -1,0 +1,103 @@
+#include "kernels/library_operations.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace phantora::detail {
+
+namespace {
+
+using Words = std::array<std::string_view, 12>;
+
+// "other" is what the interception calls a type that none of these names.
+constexpr Words types{"bf16",     "fp16", "fp32",  "fp64",      "fp8_e4m3",   "fp8_e5m2",
+                      "fp4_e2m1", "int8", "int32", "complex64", "complex128", "other"};
+constexpr std::array<std::string_view, 6> computes{"fp32", "tf32", "fp16", "bf16", "fp64", "int32"};
+constexpr std::array<std::string_view, 2> layouts{"nchw", "nhwc"};
+constexpr std::array<std::string_view, 2> transpositions{"N", "T"};
+constexpr std::array<std::string_view, 2> answers{"0", "1"};
+
+constexpr std::array<FeatureKey, 10> gemm_features{
+    {{"m", true},
+     {"n", true},
+     {"k", true, true},  // cuBLAS then scales C alone
+     {"batch"},
+     {"lda"},
+     {"ldb"},
+     {"ldc"},
+     {"a_align"},
+     {"b_align"},
+     {"c_align"}}};
+constexpr std::array<AttributeKey, 7> gemm_attributes{{{"a_type", types},
+                                                       {"b_type", types},
+                                                       {"c_type", types},
+                                                       {"compute", computes},
+                                                       {"transa", transpositions},
+                                                       {"transb", transpositions},
+                                                       {"epilogue"}}};
+
+constexpr std::array<FeatureKey, 14> conv_features{{{"n", true},
+                                                    {"c", true},
+                                                    {"h", true},
+                                                    {"w", true},
+                                                    {"k", true},
+                                                    {"r", true},
+                                                    {"s", true},
+                                                    {"stride_h"},
+                                                    {"stride_w"},
+                                                    {"pad_h", false, true},
+                                                    {"pad_w", false, true},
+                                                    {"dilation_h"},
+                                                    {"dilation_w"},
+                                                    {"groups"}}};
+constexpr std::array<AttributeKey, 3> conv_attributes{
+    {{"type", types}, {"compute", computes}, {"layout", layouts}}};
+
+constexpr std::array<FeatureKey, 7> sdpa_features{
+    {{"b", true}, {"h", true}, {"h_kv"}, {"s_q", true}, {"s_kv"}, {"d", true}, {"d_v"}}};
+constexpr std::array<AttributeKey, 2> sdpa_attributes{{{"type", types}, {"causal", answers}}};
+
+constexpr std::array<FeatureKey, 4> batch_norm_features{{{"n", true}, {"c", true}, {"h"}, {"w"}}};
+constexpr std::array<AttributeKey, 2> batch_norm_attributes{{{"type", types}, {"layout", layouts}}};
+
+// The size may be told as the query's bytes instead.
+constexpr std::array<FeatureKey, 1> transfer_features{{{"bytes"}}};
+
+constexpr LibraryOperation convolution(std::string_view name) {
+  return {name, conv_features, conv_attributes, "type"};
+}
+constexpr LibraryOperation attention(std::string_view name) {
+  return {name, sdpa_features, sdpa_attributes, "type"};
+}
+constexpr LibraryOperation batch_norm(std::string_view name) {
+  return {name, batch_norm_features, batch_norm_attributes};
+}
+constexpr LibraryOperation transfer(std::string_view name) { return {name, transfer_features, {}}; }
+
+constexpr std::array operations{LibraryOperation{"gemm", gemm_features, gemm_attributes, "a_type"},
+                                convolution("conv_fwd"),
+                                convolution("conv_bwd_data"),
+                                convolution("conv_bwd_filter"),
+                                attention("sdpa_fwd"),
+                                attention("sdpa_bwd"),
+                                batch_norm("batch_norm_fwd_train"),
+                                batch_norm("batch_norm_bwd"),
+                                batch_norm("batch_norm_fwd_infer"),
+                                transfer("memcpy_h2d_pinned"),
+                                transfer("memcpy_h2d_pageable"),
+                                transfer("memcpy_d2h_pinned"),
+                                transfer("memcpy_d2h_pageable"),
+                                transfer("memcpy_d2d"),
+                                transfer("memcpy_p2p"),
+                                transfer("memset")};
+
+}  // namespace
+
+std::span<const LibraryOperation> library_operations() { return operations; }
+
+const LibraryOperation* library_operation(std::string_view name) {
+  const auto* const found = std::ranges::find(operations, name, &LibraryOperation::name);
+  return found == operations.end() ? nullptr : found;
+}
+
+}  // namespace phantora::detail

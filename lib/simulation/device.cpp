@@ -1,0 +1,278 @@
+#include "simulation/device.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace phantora::detail {
+
+StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
+  processes_.insert(process);
+  StreamQueue& stream = streams_.emplace_back();
+  stream.id = id;
+  stream.process = process;
+  stream.device = this;
+  return stream;
+}
+
+void Device::drop_stream(StreamQueue& stream) {
+  stream.dropped = true;
+  ++dropped_;
+  forget_dropped();
+}
+
+void Device::forget_dropped() {
+  if (dropped_ == 0) return;
+  dropped_ -= std::erase_if(streams_, [](const StreamQueue& stream) {
+    return stream.dropped && stream.ops.empty() && stream.state == StreamQueue::State::idle;
+  });
+}
+
+void Device::append(StreamQueue& stream, StreamOp op) {
+  // Only where time did not travel with what woke a thread can work be issued in the simulated
+  // past.
+  if (op.issued < processed_to_) {
+    op.issued = processed_to_;
+    ++late_operations_;
+  }
+  stream.ops.push_back(op);
+}
+
+Time Device::head_start(const StreamQueue& stream) const {
+  const StreamOp& op = stream.ops.front();
+  switch (op.kind) {
+    case StreamOp::Kind::kernel:
+    case StreamOp::Kind::collective: {
+      const Time free = stream.after_kernel ? stream.end + timing_.kernel_gap : stream.end;
+      return std::max(free, op.issued + timing_.launch_latency);
+    }
+    case StreamOp::Kind::marker:
+    case StreamOp::Kind::wait:
+    case StreamOp::Kind::host_function:
+      break;
+  }
+  return std::max(stream.end, op.issued);
+}
+
+Time Device::next_of(const StreamQueue& stream) const {
+  if (stream.state == StreamQueue::State::running) return stream.completion;
+  if (stream.state == StreamQueue::State::idle && !stream.ops.empty()) return head_start(stream);
+  return never;
+}
+
+Time Device::next_event() const {
+  Time next = never;
+  for (const StreamQueue& stream : streams_) next = std::min(next, next_of(stream));
+  return next;
+}
+
+void Device::process(Time now) {
+  processed_to_ = std::max(processed_to_, now);
+  forget_dropped();
+  // Operations without duration can follow one another at one instant, and a marker can free
+  // another stream of this device: repeat until nothing more happens at `now`.
+  for (bool again = true; again;) {
+    again = false;
+    for (StreamQueue& stream : streams_) {
+      while (next_of(stream) <= now) {
+        again = true;
+        if (stream.state == StreamQueue::State::running) {
+          complete_kernel(stream, now);
+        } else {
+          start_head(stream, now);
+        }
+      }
+    }
+  }
+  update_rates(now);
+}
+
+void Device::start_head(StreamQueue& stream, Time now) {
+  const StreamOp op = stream.ops.front();
+  const Time at = head_start(stream);
+  switch (op.kind) {
+    case StreamOp::Kind::kernel: {
+      stream.kernel = &events_.kernel(op.argument);
+      stream.state = StreamQueue::State::running;
+      stream.start = stream.segment_start = at;
+      stream.remaining = static_cast<double>(stream.kernel->duration.count());
+      stream.rate = 0;
+      stream.completion = never;  // update_rates() sets it
+      const auto place = std::lower_bound(
+          active_.begin(), active_.end(), &stream,
+          [](const StreamQueue* a, const StreamQueue* b) { return a->id < b->id; });
+      active_.insert(place, &stream);
+      count(stream.kernel->limit == PricedKernel::Limit::copy_engine ? running_copies_
+                                                                     : running_kernels_,
+            +1, now);
+      return;
+    }
+    case StreamOp::Kind::marker:
+      stream.ops.pop_front();
+      stream.end = std::max(stream.end, at);
+      events_.marker_completed(MarkerId{op.argument}, at);
+      return;
+    case StreamOp::Kind::wait:
+      if (const auto done = events_.marker_awaited(MarkerId{op.argument}, stream)) {
+        stream.ops.pop_front();
+        if (*done > stream.end) {
+          stream.end = *done;
+          stream.after_kernel = false;
+        }
+      } else {
+        stream.state = StreamQueue::State::waiting;
+      }
+      return;
+    case StreamOp::Kind::collective:
+      stream.start = at;
+      stream.sms = events_.collective_sms(op.argument);
+      if (has_sms_for(stream)) {
+        dispatch_collective(stream, at);
+      } else {
+        stream.state = StreamQueue::State::awaiting_sms;
+      }
+      return;
+    case StreamOp::Kind::host_function:
+      stream.ops.pop_front();
+      stream.state = StreamQueue::State::in_host_function;
+      events_.host_function_reached(op.argument, stream, at);
+      return;
+  }
+}
+
+void Device::complete_kernel(StreamQueue& stream, Time now) {
+  const PricedKernel& kernel = *stream.kernel;
+  const bool copy = kernel.limit == PricedKernel::Limit::copy_engine;
+  use_.by_source[static_cast<std::size_t>(kernel.source)] += now - stream.start;
+  ++use_.kernels;
+  events_.span({.gpu = index_,
+                .process = stream.process,
+                .stream = stream.id,
+                .kind = copy ? Span::Kind::copy : Span::Kind::compute,
+                .source = kernel.source,
+                .name = kernel.name,
+                .identity = kernel.identity,
+                .start = stream.start,
+                .end = now});
+  std::erase(active_, &stream);
+  count(copy ? running_copies_ : running_kernels_, -1, now);
+  stream.ops.pop_front();
+  stream.state = StreamQueue::State::idle;
+  stream.end = now;
+  stream.after_kernel = true;
+  stream.kernel = nullptr;
+  stream.completion = never;
+  dispatch_waiting(now);
+}
+
+bool Device::has_sms_for(const StreamQueue& collective) const {
+  double taken = held_sms_;
+  for (const StreamQueue* stream : active_) {
+    if (stream->kernel->limit != PricedKernel::Limit::copy_engine &&
+        stream->start <= collective.start)
+      taken += stream->kernel->demand * sm_count_;
+  }
+  return collective.sms == 0 || taken == 0 || taken + collective.sms <= sm_count_;
+}
+
+void Device::dispatch_collective(StreamQueue& stream, Time at) {
+  const std::uint64_t part = stream.ops.front().argument;
+  stream.ops.pop_front();
+  stream.state = StreamQueue::State::in_collective;
+  held_sms_ += stream.sms;
+  count(pending_collectives_, +1, at);
+  events_.collective_reached(part, stream, at);
+}
+
+void Device::dispatch_waiting(Time now) {
+  for (StreamQueue& stream : streams_) {
+    if (stream.state == StreamQueue::State::awaiting_sms && has_sms_for(stream))
+      dispatch_collective(stream, now);
+  }
+}
+
+void Device::update_rates(Time now) {
+  double demand = 0;
+  for (const StreamQueue* stream : active_) {
+    if (stream->kernel->limit != PricedKernel::Limit::copy_engine) demand += stream->kernel->demand;
+  }
+  const double left = std::max(1, sm_count_ - held_sms_) / static_cast<double>(sm_count_);
+  const double crowding = std::max(1.0, demand / left);
+  for (StreamQueue* stream : active_) {
+    double slowdown = 1.0;
+    switch (stream->kernel->limit) {
+      case PricedKernel::Limit::arithmetic:
+        slowdown = crowding * (held_sms_ > 0 && crowding > 1.0 ? timing_.broken_waves : 1.0);
+        break;
+      case PricedKernel::Limit::memory:
+        slowdown = crowding;
+        break;
+      case PricedKernel::Limit::copy_engine:
+        break;
+    }
+    const double rate = 1.0 / slowdown;
+    if (rate == stream->rate) continue;
+    stream->remaining -= stream->rate * static_cast<double>((now - stream->segment_start).count());
+    stream->segment_start = std::max(now, stream->segment_start);
+    stream->rate = rate;
+    const double rest = std::ceil(std::max(0.0, stream->remaining) / rate);
+    stream->completion = stream->segment_start + Duration{static_cast<Duration::rep>(rest)};
+  }
+}
+
+void Device::count(int& counter, int change, Time now) {
+  const Duration passed = now - counted_to_;
+  if (passed > Duration{}) {
+    const bool kernels = running_kernels_ > 0;
+    const bool communicating = pending_collectives_ > 0;
+    if (kernels || communicating || running_copies_ > 0) use_.busy += passed;
+    if (communicating) use_.communication += passed;
+    if (communicating && !kernels) use_.exposed += passed;
+    counted_to_ = now;
+  }
+  counter += change;
+}
+
+void Device::wake(StreamQueue& stream, Time at) {
+  stream.ops.pop_front();
+  stream.state = StreamQueue::State::idle;
+  if (at > stream.end) {
+    stream.end = at;
+    stream.after_kernel = false;
+  }
+}
+
+void Device::collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
+                                 Time reached, Time at) {
+  held_sms_ -= stream.sms;
+  count(pending_collectives_, -1, at);
+  events_.span({.gpu = index_,
+                .process = stream.process,
+                .stream = stream.id,
+                .kind = Span::Kind::communication,
+                .source = CostSource::fitted,
+                .name = name,
+                .identity = identity,
+                .start = reached,
+                .end = at});
+  stream.state = StreamQueue::State::idle;
+  stream.end = at;
+  stream.after_kernel = true;
+  dispatch_waiting(at);
+  update_rates(at);
+}
+
+void Device::host_function_finished(StreamQueue& stream, Time at) {
+  stream.state = StreamQueue::State::idle;
+  if (at > stream.end) {
+    stream.end = at;
+    stream.after_kernel = false;
+  }
+}
+
+double Device::collective_slowdown() const {
+  double memory = 0.0;
+  for (const StreamQueue* stream : active_) memory += stream->kernel->memory_share * stream->rate;
+  return 1.0 + timing_.memory_contention * std::min(1.0, memory);
+}
+
+}  // namespace phantora::detail

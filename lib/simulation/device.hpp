@@ -1,0 +1,155 @@
+#pragma once
+
+#include <phantora/simulation/session.hpp>
+
+#include <deque>
+#include <list>
+#include <optional>
+#include <set>
+#include <vector>
+
+/// One GPU's streams in time. Private to Session.
+namespace phantora::detail {
+
+class Device;
+
+/// A kernel with its price, as a device runs it.
+struct PricedKernel {
+  std::string name;
+  Duration duration{};
+  CostSource source{};
+  using Limit = KernelLimit;
+  Limit limit = Limit::memory;
+  /// Share of the GPU's SMs that it can fill, in (0, 1].
+  double demand = 1.0;
+  /// Share of the memory's peak bandwidth that it draws, in [0, 1].
+  double memory_share = 0.0;
+  std::uint64_t identity = 0;  ///< Span::identity
+};
+
+struct StreamOp {
+  enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function } kind{};
+  Time issued{};
+  std::uint64_t argument = 0;  ///< priced kernel, marker, collective part or ticket
+};
+
+/// An in-order queue. The head is either in progress or waits for its start.
+struct StreamQueue {
+  StreamId id{};
+  ProcessIndex process = 0;
+  Device* device = nullptr;
+  bool dropped = false;  ///< to be forgotten once all is done
+  std::deque<StreamOp> ops{};
+  Time issued{};              ///< the latest of them, done or not
+  Time end{};                 ///< of the last operation that completed
+  bool after_kernel = false;  ///< that operation occupied the GPU: the next one has a gap
+  enum class State : std::uint8_t {
+    idle,
+    running,
+    in_collective,
+    awaiting_sms,
+    waiting,
+    in_host_function
+  } state{};
+  // While running: `remaining` ps of full-speed work at `segment_start`, moved only when the
+  // rate's bits change, so that the completion does not depend on who looked when.
+  const PricedKernel* kernel = nullptr;
+  Time start{};  ///< of the kernel; while awaiting SMs, when the collective could have started
+  int sms = 0;   ///< that the collective at the head holds, or awaits
+  Time segment_start{};
+  double remaining = 0;
+  double rate = 0;
+  Time completion = never;
+};
+
+/// What a device tells the session.
+class DeviceEvents {
+ public:
+  DeviceEvents() = default;
+  DeviceEvents(const DeviceEvents&) = delete;
+  DeviceEvents& operator=(const DeviceEvents&) = delete;
+  virtual ~DeviceEvents() = default;
+  virtual const PricedKernel& kernel(std::uint64_t kernel) = 0;
+  virtual void marker_completed(MarkerId marker, Time at) = 0;
+  /// The marker's completion, or nothing: then `stream` is woken (Device::wake) when it comes.
+  virtual std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& stream) = 0;
+  /// Thread blocks of a collective, each of which fills an SM.
+  virtual int collective_sms(std::uint64_t part) = 0;
+  virtual void collective_reached(std::uint64_t part, StreamQueue& stream, Time at) = 0;
+  virtual void host_function_reached(std::uint64_t ticket, StreamQueue& stream, Time at) = 0;
+  virtual void span(const Span& span) = 0;
+};
+
+/// Kernels of different streams share the SMs: each runs at full speed while their demands fit, and
+/// at demand's share otherwise.
+///
+/// Blocks are dispatched in the order of launches and keep their SM until they end. So a collective
+/// begins once the kernels before it leave as many SMs as it has channels, and then withholds them
+/// from kernels until its end, also while it waits for other ranks.
+/// @note Approximation: a kernel leaves its SMs at its end, not in its last wave.
+class Device {
+ public:
+  Device(GpuIndex index, int sm_count, const DeviceTiming& timing, DeviceEvents& events)
+      : index_{index}, sm_count_{sm_count}, timing_{timing}, events_{events} {}
+
+  StreamQueue& add_stream(StreamId id, ProcessIndex process);
+  /// Nothing more is appended to it.
+  void drop_stream(StreamQueue& stream);
+  void append(StreamQueue& stream, StreamOp op);
+
+  /// The next instant at which something here changes by itself; `never` if nothing does.
+  [[nodiscard]] Time next_event() const;
+  /// Handles everything that happens at `now` (== next_event()).
+  void process(Time now);
+
+  /// The marker that `stream`'s head waits for completed at `at`.
+  void wake(StreamQueue& stream, Time at);
+  void collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
+                           Time reached, Time at);
+  void host_function_finished(StreamQueue& stream, Time at);
+
+  /// True while something beyond this GPU's own streams influences it: then its time must not run
+  /// ahead of the global one.
+  [[nodiscard]] bool coupled() const noexcept { return pending_collectives_ + foreign_waits_ > 0; }
+  void add_foreign_wait(int change) noexcept { foreign_waits_ += change; }
+
+  /// The factor by which kernels that run here now slow a collective (>= 1).
+  [[nodiscard]] double collective_slowdown() const;
+  [[nodiscard]] GpuIndex index() const noexcept { return index_; }
+  [[nodiscard]] const GpuUse& use() const noexcept { return use_; }
+  [[nodiscard]] std::uint64_t late_operations() const noexcept { return late_operations_; }
+  [[nodiscard]] const std::set<ProcessIndex>& processes() const noexcept { return processes_; }
+
+ private:
+  [[nodiscard]] Time head_start(const StreamQueue& stream) const;
+  [[nodiscard]] Time next_of(const StreamQueue& stream) const;
+  void forget_dropped();
+  void start_head(StreamQueue& stream, Time now);
+  void complete_kernel(StreamQueue& stream, Time now);
+  /// Whether the kernels that started before a collective was ready leave it its SMs.
+  [[nodiscard]] bool has_sms_for(const StreamQueue& collective) const;
+  void dispatch_collective(StreamQueue& stream, Time at);
+  /// Collectives that wait for SMs start where there are some now.
+  void dispatch_waiting(Time now);
+  void update_rates(Time now);
+  void count(int& counter, int change, Time now);
+
+  GpuIndex index_;
+  int sm_count_;
+  const DeviceTiming& timing_;
+  DeviceEvents& events_;
+  std::list<StreamQueue> streams_{};
+  std::size_t dropped_ = 0;             ///< of these
+  std::vector<StreamQueue*> active_{};  ///< running kernels, by stream
+  std::set<ProcessIndex> processes_{};
+  int pending_collectives_ = 0;  ///< dispatched and not finished
+  int held_sms_ = 0;             ///< by these
+  int foreign_waits_ = 0;
+  int running_kernels_ = 0, running_copies_ = 0;
+  Time processed_to_{};
+  Time counted_to_{};
+  std::uint64_t late_operations_ = 0;
+  GpuUse use_{};
+};
+
+}  // namespace phantora::detail

@@ -1,0 +1,985 @@
+#include "simulation/device.hpp"
+#include "observer_list.hpp"
+
+#include <phantora/error.hpp>
+#include <phantora/network/flow_network.hpp>
+#include <phantora/simulation/session.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <initializer_list>
+#include <map>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+namespace phantora {
+namespace {
+
+using detail::Device;
+using detail::PricedKernel;
+using detail::StreamOp;
+using detail::StreamQueue;
+
+/// One rank's presence in a collective or in a group of sends and receives.
+struct Part {
+  std::uint64_t operation = 0;  ///< collective instance
+  StreamQueue* stream = nullptr;
+  int rank = 0;
+  std::uint64_t tag = 0;
+  Time reached = never;
+};
+
+/// A collective, or one message of a send/recv group, from the first rank that reaches it.
+struct Operation {
+  std::uint64_t id = 0;
+  std::size_t ranks = 0;  ///< of its communicator
+  /// The same in every run, whichever rank's call arrives first: it chooses routes and breaks ties.
+  std::uint64_t key = 0;
+  std::string name;
+  std::vector<std::uint64_t> parts{};  ///< those that exist so far
+  std::size_t expected = 0;            ///< how many there will be
+  std::size_t reached = 0;
+  Time last_reached{};
+  std::uint64_t identity = 0;  ///< equal for equal work
+  CollectivePlan plan{};
+  std::vector<GroupedCollective> group{};     ///< of a collective: those of one kernel
+  std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
+  bool started = false;
+  std::size_t unfinished_flows = 0;
+  Time finish{};  ///< latest completion of its flows so far
+  struct MovingFlow {
+    FlowId id{};
+    Bandwidth alone{};  ///< its rate where nothing else shares its links
+  };
+  std::vector<MovingFlow> flows{};
+  double slowdown = 1.0;
+};
+
+// Thread blocks of a kernel that sends and receives (NCCL on NVLink 4).
+constexpr int most_message_channels = 32;
+
+/// A rank's send/recv group: done when all its messages are.
+struct Group {
+  StreamQueue* stream = nullptr;
+  std::uint64_t tag = 0;
+  Time reached = never;
+  std::vector<std::uint64_t> messages{};
+  int send_channels = 0, receive_channels = 0;
+  std::size_t unfinished = 0;
+};
+
+struct MarkerState {
+  Device* device = nullptr;  ///< where it was recorded
+  std::optional<Time> completed{};
+  std::vector<StreamQueue*> waiting{};
+  int waits = 0;  ///< appended and not yet reached by their streams
+  bool dropped = false;
+  [[nodiscard]] bool forgettable() const { return dropped && completed && waits == 0; }
+};
+
+struct CommunicatorState {
+  std::vector<GpuIndex> gpus;
+  Communicator communicator;
+  std::uint64_t key = 0;                        ///< of its GPUs, and of how many it has had before
+  std::vector<std::uint64_t> joined;            ///< per rank: collectives called so far
+  std::map<std::uint64_t, std::uint64_t> open;  ///< call number -> operation
+  /// (src, dst) -> messages whose other side has not called yet, oldest first.
+  struct Channel {
+    std::deque<std::uint64_t> sends, receives;
+    std::uint64_t messages = 0;
+  };
+  std::map<std::pair<int, int>, Channel> channels;
+};
+
+struct Request {
+  ProcessIndex process = 0;
+  std::uint32_t thread = 0;
+  Time clock{};
+  MarkerId marker{};
+  bool query = false;
+};
+
+// splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) over a running key.
+std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
+  key = (key ^ value) + 0x9e3779b97f4a7c15ULL;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+  return key ^ (key >> 31);
+}
+
+/// Whether two ranks' calls can be the same operation.
+bool agree(const GroupedCollective& a, const GroupedCollective& b) {
+  const auto one_of = [&](std::initializer_list<CollectiveOp> ops) {
+    return std::find(ops.begin(), ops.end(), a.op) != ops.end();
+  };
+  const bool rooted = one_of(
+      {CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::gather, CollectiveOp::scatter});
+  const bool reduces =
+      one_of({CollectiveOp::all_reduce, CollectiveOp::reduce_scatter, CollectiveOp::reduce});
+  return a.op == b.op && a.total == b.total && (!rooted || a.root == b.root) &&
+         (!reduces || a.type == b.type);
+}
+
+std::string text_of(std::span<const GroupedCollective> group) {
+  std::string text;
+  for (const GroupedCollective& call : group) {
+    if (!text.empty()) text += ", ";
+    text += std::string{to_string(call.op)} + " of " + std::to_string(call.total.count()) +
+            " bytes (root " + std::to_string(call.root) + ", type " + std::to_string(call.type) +
+            ")";
+  }
+  return text;
+}
+
+/// What kernels of the group are called.
+std::string name_of(std::span<const GroupedCollective> group) {
+  const CollectiveOp first = group.front().op;
+  for (const GroupedCollective& it : group)
+    if (it.op != first) return "collectives";
+  return std::string{to_string(first)};
+}
+
+/// A GPU model of the cluster, and what kernels cost on it.
+struct Model {
+  GpuModel gpu;
+  KernelCostModel costs;
+};
+
+std::vector<Model> models_of(const Cluster& cluster, const GpuCosts& costs) {
+  if (cluster.hosts.empty())
+    throw ConfigError{"cluster " + cluster.name +
+                      " has no hosts that say what its GPUs are: give the session a GpuModel"};
+  std::vector<Model> models;
+  for (const Host& host : cluster.hosts) {
+    if (std::none_of(models.begin(), models.end(),
+                     [&](const Model& known) { return known.gpu.key == host.gpu_model; })) {
+      const GpuModel gpu = gpu_model(host.gpu_model);
+      models.push_back({gpu, costs(gpu)});
+    }
+  }
+  return models;
+}
+
+std::vector<Model> only_model(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs) {
+  for (const Host& host : cluster.hosts) {
+    if (host.gpu_model != gpu.key)
+      throw ConfigError{"the GPUs of " + host.name + " in cluster " + cluster.name + " are " +
+                        host.gpu_model + ", and the session is given a model of " + gpu.key +
+                        " alone; a mixed cluster takes costs by GPU model"};
+  }
+  return {{gpu, std::move(costs)}};
+}
+
+}  // namespace
+
+class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
+ public:
+  Impl(const Cluster& cluster, std::vector<Model> models, DeviceTiming timing, NcclVariables nccl)
+      : cluster_{cluster},
+        models_{std::move(models)},
+        timing_{timing},
+        nccl_{std::move(nccl)},
+        view_{cluster_.topology.view()},
+        network_{view_},
+        network_events_{network_.subscribe(*this)} {
+    schedule_failures(cluster_, network_);
+    for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i) {
+      model_of_gpu_.push_back(place_of_model(cluster_.gpus[i]));
+      devices_.emplace_back(i, models_[model_of_gpu_[i]].gpu.sm_count, timing_, *this);
+    }
+  }
+
+  // --- Appending ---
+
+  QueryIndex add_query(const KernelQuery& query, GpuIndex gpu) {
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+    const auto index = static_cast<QueryIndex>(kernel_of_query_.size() / models_.size());
+    const std::size_t model = model_of_gpu_[gpu];
+    const std::uint64_t kernel = price(query, model, index);
+    kernel_of_query_.resize(kernel_of_query_.size() + models_.size(), unpriced);
+    kernel_of_query_[index * models_.size() + model] = kernel;
+    if (models_.size() > 1) queries_.push_back(query);
+    return index;
+  }
+
+  void launch(StreamId id, Time issued, QueryIndex query) {
+    PHANTORA_EXPECTS(query < kernel_of_query_.size() / models_.size(),
+                     "no query " + std::to_string(query));
+    const std::size_t model = model_of_gpu_[stream(id).device->index()];
+    std::uint64_t& kernel = kernel_of_query_[query * models_.size() + model];
+    if (kernel == unpriced) kernel = price(queries_[query], model, query);
+    append(id, {StreamOp::Kind::kernel, issued, kernel});
+  }
+
+  void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process) {
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+    PHANTORA_EXPECTS(!streams_.contains(id), "stream " + std::to_string(id.value) + " exists");
+    streams_.emplace(id, &devices_[gpu].add_stream(id, process));
+  }
+
+  void drop_stream(StreamId id) {
+    StreamQueue& queue = stream(id);
+    streams_.erase(id);
+    queue.device->drop_stream(queue);
+  }
+
+  [[nodiscard]] Time last_issued(StreamId id) const { return stream(id).issued; }
+
+  void append(StreamId id, StreamOp op) {
+    StreamQueue& queue = stream_at(id, op.issued);
+    queue.issued = op.issued;
+    if (op.kind == StreamOp::Kind::marker) {
+      MarkerState& marker = markers_[MarkerId{op.argument}];
+      // Until now those that wait for it were taken to wait for another GPU.
+      if (marker.device == nullptr)
+        for (StreamQueue* waiting : marker.waiting)
+          if (waiting->device == queue.device) queue.device->add_foreign_wait(-1);
+      marker.device = queue.device;
+    } else if (op.kind == StreamOp::Kind::wait) {
+      ++markers_[MarkerId{op.argument}].waits;
+    } else if (op.kind == StreamOp::Kind::host_function) {
+      ++queued_host_functions_;
+    }
+    queue.device->append(queue, op);
+  }
+
+  void host_function_done(std::uint64_t ticket, Time finished) {
+    const auto found = host_functions_.find(ticket);
+    PHANTORA_EXPECTS(found != host_functions_.end(), "no host function runs under this ticket");
+    StreamQueue* queue = found->second;
+    host_functions_.erase(found);
+    queue->device->host_function_finished(*queue, std::max(finished, queue->end));
+  }
+
+  CommunicatorId add_communicator(std::vector<GpuIndex> gpus) {
+    std::vector<NodeId> nodes;
+    for (const GpuIndex gpu : gpus) {
+      PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+      nodes.push_back(cluster_.gpus[gpu]);
+    }
+    const std::size_t ranks = gpus.size();
+    Communicator plans{cluster_, std::move(nodes), nccl_};
+    std::uint64_t key = generations_[gpus]++;
+    for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
+    const CommunicatorId id{next_communicator_++};
+    communicators_.emplace(
+        id, CommunicatorState{
+                std::move(gpus), std::move(plans), key, std::vector<std::uint64_t>(ranks), {}, {}});
+    return id;
+  }
+
+  void drop_communicator(CommunicatorId id) {
+    (void)communicator_of(id);
+    communicators_.erase(id);
+  }
+
+  void collective(StreamId id, Time issued, CommunicatorId communicator, int rank,
+                  std::span<const GroupedCollective> group, std::uint64_t tag) {
+    PHANTORA_EXPECTS(!group.empty(), "a group has operations");
+    CommunicatorState& state = communicator_of(communicator);
+    expect_rank(state, rank, stream_at(id, issued));
+    const std::uint64_t call = state.joined[static_cast<std::size_t>(rank)];
+    auto open = state.open.find(call);
+    if (open == state.open.end()) {
+      CollectivePlan plan = state.communicator.plan(group);
+      Operation& operation = new_operation(state, name_of(group));
+      operation.key = mixed(state.key, call);
+      operation.expected = state.gpus.size();
+      operation.group.assign(group.begin(), group.end());
+      operation.identity = state.key;
+      for (const GroupedCollective& it : group)
+        operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
+                                    static_cast<std::uint64_t>(it.total.count()));
+      operation.plan = std::move(plan);
+      open = state.open.emplace(call, operation.id).first;
+    }
+    Operation& operation = operations_.at(open->second);
+    if (!std::equal(group.begin(), group.end(), operation.group.begin(), operation.group.end(),
+                    agree))
+      throw_disagreement(operation, call, rank, group);
+    ++state.joined[static_cast<std::size_t>(rank)];
+    if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
+    append_part(id, issued, operation, rank, tag);
+  }
+
+  void send_recv(StreamId id, Time issued, CommunicatorId communicator, int rank,
+                 std::span<const SendRecv> group, std::uint64_t tag) {
+    CommunicatorState& state = communicator_of(communicator);
+    expect_rank(state, rank, stream_at(id, issued));
+    const int ranks = static_cast<int>(state.gpus.size());
+    for (const SendRecv& message : group) {
+      PHANTORA_EXPECTS(message.src_rank == rank || message.dst_rank == rank,
+                       "a rank's group has its own messages");
+      PHANTORA_EXPECTS(std::min(message.src_rank, message.dst_rank) >= 0 &&
+                           std::max(message.src_rank, message.dst_rank) < ranks,
+                       "messages go between ranks of the communicator");
+      PHANTORA_EXPECTS(message.size >= Bytes{0}, "a size is not negative");
+    }
+    const std::uint64_t group_id = ++last_part_;
+    Group& mine = groups_[group_id];
+    mine.stream = &stream(id);
+    mine.tag = tag;
+    const auto all = std::make_shared<const RankMessages>(rank, group);
+    for (const SendRecv& message : group) {
+      CommunicatorState::Channel& channel = state.channels[{message.src_rank, message.dst_rank}];
+      for (const bool sends : {true, false}) {
+        if ((sends ? message.src_rank : message.dst_rank) != rank) continue;
+        auto& theirs = sends ? channel.receives : channel.sends;
+        auto& ours = sends ? channel.sends : channel.receives;
+        std::uint64_t operation_id = 0;
+        if (theirs.empty()) {
+          Operation& operation = new_operation(state, "send_recv");
+          operation.key =
+              mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
+                          static_cast<std::uint64_t>(message.dst_rank)),
+                    channel.messages++);
+          operation.expected = 2;
+          operation.first = all;
+          operation_id = operation.id;
+          ours.push_back(operation_id);
+        } else {
+          operation_id = theirs.front();
+          theirs.pop_front();
+          Operation& operation = operations_.at(operation_id);
+          if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
+            const RankMessages &sender = sends ? *all : *operation.first,
+                               &receiver = sends ? *operation.first : *all;
+            operation.plan = state.communicator.plan(message, sender, receiver);
+          }
+          operation.first.reset();
+        }
+        operations_.at(operation_id).parts.push_back(group_id);
+        mine.messages.push_back(operation_id);
+        (sends ? mine.send_channels : mine.receive_channels) +=
+            state.communicator.channels(message);
+      }
+    }
+    mine.unfinished = mine.messages.size();
+    append(id, {StreamOp::Kind::collective, issued, group_id});
+  }
+
+  // --- Blocking calls ---
+
+  void request(const Request& request) { requests_.push_back(request); }
+
+  [[nodiscard]] std::optional<Time> completion(MarkerId marker) const {
+    const auto found = markers_.find(marker);
+    return found == markers_.end() ? std::nullopt : found->second.completed;
+  }
+
+  void drop(MarkerId marker) {
+    const auto found = markers_.find(marker);
+    if (found == markers_.end()) return;
+    found->second.dropped = true;
+    if (found->second.forgettable()) markers_.erase(found);
+  }
+
+  std::vector<Answer> advance(std::span<const Time> bounds) {
+    bounds_.assign(bounds.begin(), bounds.end());
+    // A thread that asks about a marker goes on at its own clock.
+    for (const Request& request : requests_) {
+      if (request.process >= bounds_.size()) bounds_.resize(request.process + 1, never);
+      if (request.query) {
+        bounds_[request.process] = std::min(bounds_[request.process], request.clock);
+      }
+    }
+    Time horizon = never;
+    for (const Time bound : bounds_) horizon = std::min(horizon, bound);
+
+    std::vector<Answer> answers = answer_locally();
+    if (!answers.empty()) return answers;
+    while (true) {
+      const Time next = next_event();
+      if (next > horizon || next == never) break;
+      process(next);
+      answers = collect([](const Request&) { return false; });
+      if (!answers.empty()) return answers;
+    }
+    if (horizon != never) simulated_to_ = std::max(simulated_to_, horizon);
+    return collect([&](const Request& request) { return request.clock <= horizon; });
+  }
+
+  std::optional<std::vector<Answer>> force(Time until) {
+    if (requests_.empty() && queued_host_functions_ == 0) return std::nullopt;
+    std::vector<Answer> answers;
+    while (answers.empty() && due_host_functions_.empty()) {
+      const Time next = next_event();
+      // A query that would be answered before this event is the smallest answer.
+      const auto query = std::min_element(
+          requests_.begin(), requests_.end(), [](const Request& a, const Request& b) {
+            return std::tuple{!a.query, a.clock, a.process, a.thread} <
+                   std::tuple{!b.query, b.clock, b.process, b.thread};
+          });
+      if (query != requests_.end() && query->query && query->clock < std::min(next, until)) {
+        const Answer answer{query->process, query->thread, query->clock, false};
+        requests_.erase(query);
+        return std::vector{answer};
+      }
+      if (next >= until) return std::nullopt;
+      process(next);
+      answers = collect([](const Request&) { return false; });
+    }
+    for (std::size_t i = 1; i < answers.size(); ++i) forced_extra_.push_back(answers[i]);
+    if (answers.size() > 1) answers.resize(1);
+    return answers;
+  }
+
+  [[nodiscard]] std::uint64_t late_operations() const {
+    std::uint64_t late = 0;
+    for (const Device& device : devices_) late += device.late_operations();
+    return late;
+  }
+  [[nodiscard]] Time now() const noexcept { return simulated_to_; }
+  [[nodiscard]] Time awaited() const {
+    Time least = next_event();
+    for (const Request& request : requests_) {
+      if (request.query) least = std::min(least, request.clock);
+    }
+    return least;
+  }
+  [[nodiscard]] const GpuUse& use(GpuIndex gpu) const {
+    PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
+    return devices_[gpu].use();
+  }
+  [[nodiscard]] Subscription subscribe(SessionObserver& observer) {
+    return observers_.subscribe(observer);
+  }
+  std::vector<std::uint64_t> finished_collectives() { return std::exchange(finished_tags_, {}); }
+  std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
+    return std::exchange(due_host_functions_, {});
+  }
+  [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
+  [[nodiscard]] std::vector<std::string> obstacles() const;
+
+ private:
+  /// Where models_ has the GPU's.
+  [[nodiscard]] std::size_t place_of_model(NodeId gpu) const {
+    if (models_.size() == 1) return 0;
+    const auto found = std::find_if(models_.begin(), models_.end(), [&](const Model& model) {
+      return model.gpu.key == cluster_.host_of(gpu).gpu_model;
+    });
+    return static_cast<std::size_t>(found - models_.begin());
+  }
+
+  /// @return where kernels_ has it.
+  std::uint64_t price(const KernelQuery& query, std::size_t model, QueryIndex index) {
+    const auto& [gpu, costs] = models_[model];
+    const auto estimate = costs.estimate(query);
+    if (!estimate)
+      throw CostError{"no cost model answers for kernel " + query.name + " on " + gpu.name};
+    const double demand = estimate->demand.value_or(1.0);
+    const double memory_share = estimate->memory_share.value_or(0.0);
+    if (!(demand > 0.0 && demand <= 1.0) || !(memory_share >= 0.0 && memory_share <= 1.0))
+      throw CostError{"the cost model's estimate of kernel " + query.name +
+                      ": expected a demand in (0, 1] and a memory_share in [0, 1], got " +
+                      std::to_string(demand) + " and " + std::to_string(memory_share)};
+    kernels_.push_back({.name = query.name,
+                        .duration = std::max(estimate->duration, Duration{1}),
+                        .source = estimate->source,
+                        .limit = estimate->limit.value_or(KernelLimit::memory),
+                        .demand = demand,
+                        .memory_share = memory_share,
+                        .identity = index});
+    return kernels_.size() - 1;
+  }
+
+  [[nodiscard]] StreamQueue& stream(StreamId id) const {
+    const auto found = streams_.find(id);
+    PHANTORA_EXPECTS(found != streams_.end(), "no stream " + std::to_string(id.value));
+    return *found->second;
+  }
+  /// A stream on which something is issued at an instant.
+  [[nodiscard]] StreamQueue& stream_at(StreamId id, Time issued) const {
+    StreamQueue& queue = stream(id);
+    PHANTORA_EXPECTS(issued >= queue.issued, "nothing is issued on stream " +
+                                                 std::to_string(id.value) +
+                                                 " before what was issued on it last");
+    return queue;
+  }
+  [[nodiscard]] CommunicatorState& communicator_of(CommunicatorId id) {
+    const auto found = communicators_.find(id);
+    PHANTORA_EXPECTS(found != communicators_.end(), "no communicator " + std::to_string(id.value));
+    return found->second;
+  }
+  static void expect_rank(const CommunicatorState& state, int rank, const StreamQueue& queue) {
+    PHANTORA_EXPECTS(rank >= 0 && static_cast<std::size_t>(rank) < state.gpus.size(),
+                     "no rank " + std::to_string(rank) + " in a communicator of " +
+                         std::to_string(state.gpus.size()));
+    const GpuIndex gpu = state.gpus[static_cast<std::size_t>(rank)];
+    PHANTORA_EXPECTS(queue.device->index() == gpu, "rank " + std::to_string(rank) + " is on GPU " +
+                                                       std::to_string(gpu) + ", stream " +
+                                                       std::to_string(queue.id.value) + " on GPU " +
+                                                       std::to_string(queue.device->index()));
+  }
+
+  [[noreturn]] void throw_disagreement(const Operation& operation, std::uint64_t call, int rank,
+                                       std::span<const GroupedCollective> group) const {
+    const auto said = [](int who, std::span<const GroupedCollective> what) {
+      return "rank " + std::to_string(who) + " calls " + text_of(what);
+    };
+    const int other = parts_.at(operation.parts.front()).rank;
+    std::string first = said(other, operation.group), second = said(rank, group);
+    if (rank < other) std::swap(first, second);  // whichever was heard first
+    throw Error{"the ranks of a communicator of " + std::to_string(operation.ranks) +
+                " do not agree on its collective number " + std::to_string(call + 1) + ": " +
+                first + "; " + second};
+  }
+
+  Operation& new_operation(const CommunicatorState& communicator, std::string name) {
+    const std::uint64_t id = ++last_operation_;
+    Operation& operation = operations_[id];
+    operation.id = id;
+    operation.ranks = communicator.gpus.size();
+    operation.name = std::move(name);
+    return operation;
+  }
+
+  void append_part(StreamId id, Time issued, Operation& operation, int rank, std::uint64_t tag) {
+    const std::uint64_t part_id = ++last_part_;
+    Part& part = parts_[part_id];
+    part.operation = operation.id;
+    part.stream = &stream(id);
+    part.rank = rank;
+    part.tag = tag;
+    operation.parts.push_back(part_id);
+    append(id, {StreamOp::Kind::collective, issued, part_id});
+  }
+
+  // --- What devices tell ---
+
+  const PricedKernel& kernel(std::uint64_t kernel) override { return kernels_.at(kernel); }
+
+  void marker_completed(MarkerId marker, Time at) override {
+    MarkerState& state = markers_[marker];
+    state.completed = at;
+    for (StreamQueue* waiting : std::exchange(state.waiting, {})) {
+      if (waiting->device != state.device) waiting->device->add_foreign_wait(-1);
+      waiting->device->wake(*waiting, at);
+      --state.waits;
+    }
+    if (state.forgettable()) markers_.erase(marker);
+  }
+
+  std::optional<Time> marker_awaited(MarkerId marker, StreamQueue& waiting) override {
+    MarkerState& state = markers_.at(marker);
+    if (state.completed) {
+      const Time at = *state.completed;
+      --state.waits;
+      if (state.forgettable()) markers_.erase(marker);
+      return at;
+    }
+    state.waiting.push_back(&waiting);
+    if (waiting.device != state.device) waiting.device->add_foreign_wait(+1);
+    return std::nullopt;
+  }
+
+  int collective_sms(std::uint64_t part) override {
+    const auto group = groups_.find(part);
+    if (group == groups_.end()) return operations_.at(parts_.at(part).operation).plan.channels;
+    // One kernel runs all messages; a channel serves one in each direction.
+    return std::min(most_message_channels,
+                    std::max(group->second.send_channels, group->second.receive_channels));
+  }
+
+  void collective_reached(std::uint64_t part, StreamQueue&, Time at) override {
+    // The rest of the cluster may not have got here: the network acts on it in global order.
+    reached_.emplace(at, part);
+  }
+
+  void host_function_reached(std::uint64_t ticket, StreamQueue& queue, Time at) override {
+    host_functions_[ticket] = &queue;
+    --queued_host_functions_;
+    due_host_functions_.emplace_back(ticket, at);
+  }
+
+  void span(const Span& span) override {
+    observers_.for_each([&](SessionObserver* observer) { observer->on_span(span); });
+  }
+
+  void on_flow_finish(FlowId flow, Time completion) override {
+    finished_flows_.emplace_back(flow, completion);
+  }
+
+  // --- Simulation ---
+
+  [[nodiscard]] Time next_event() const {
+    Time next = network_.next_event();
+    for (const Device& device : devices_) next = std::min(next, device.next_event());
+    if (!reached_.empty()) next = std::min(next, reached_.begin()->first);
+    if (!finishing_.empty()) next = std::min(next, finishing_.begin()->first);
+    return next;
+  }
+
+  /// Everything that happens at `now`, which is next_event().
+  void process(Time now) {
+    simulated_to_ = std::max(simulated_to_, now);
+    for (Device& device : devices_) {
+      if (device.next_event() <= now) device.process(now);
+    }
+    while (!reached_.empty() && reached_.begin()->first <= now) {
+      const auto [at, part] = *reached_.begin();
+      reached_.erase(reached_.begin());
+      part_reached(part, at);
+    }
+    if (network_.next_event() <= now) advance_network(now);
+    while (!finishing_.empty() && finishing_.begin()->first <= now) {
+      const auto [at, operation] = *finishing_.begin();
+      finishing_.erase(finishing_.begin());
+      finish(operation, at);
+    }
+    update_slowdowns(now);
+  }
+
+  void part_reached(std::uint64_t id, Time at) {
+    if (const auto group = groups_.find(id); group != groups_.end()) {
+      group->second.reached = at;
+      if (group->second.messages.empty()) {
+        finish_group(id, at);
+        return;
+      }
+      for (const std::uint64_t message : std::vector{group->second.messages}) {
+        operation_reached(operations_.at(message), at);
+      }
+      return;
+    }
+    Part& part = parts_.at(id);
+    part.reached = at;
+    operation_reached(operations_.at(part.operation), at);
+  }
+
+  void operation_reached(Operation& operation, Time at) {
+    ++operation.reached;
+    operation.last_reached = std::max(operation.last_reached, at);
+    if (operation.reached == operation.expected) start(operation, operation.last_reached);
+  }
+
+  void start(Operation& operation, Time at) {
+    at = std::max(at, simulated_to_);  // earlier only if its last part was issued late
+    operation.started = true;
+    operation.finish = at + operation.plan.latency;
+    for (FlowSpec& spec : operation.plan.flows) {
+      spec.start = at + operation.plan.latency;
+      spec.key = operation.key;
+      double alone = spec.rate_cap.bytes_per_second();
+      for (const LinkUse& use : spec.links) {
+        alone = std::min(
+            alone, view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
+      }
+      const FlowId flow = network_.start(spec);
+      flow_owner_[flow] = operation.id;
+      operation.flows.push_back({flow, Bandwidth{alone}});
+    }
+    operation.unfinished_flows = operation.flows.size();
+    operation.plan.flows.clear();
+    moving_.push_back(operation.id);
+    if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
+  }
+
+  void advance_network(Time now) {
+    network_.advance_to(now);
+    for (const auto& [flow, completion] : std::exchange(finished_flows_, {})) {
+      const auto owner = flow_owner_.find(flow);
+      // A change at this very instant, as of a cap, has the network tell of it once more.
+      if (owner == flow_owner_.end()) continue;
+      Operation& operation = operations_.at(owner->second);
+      flow_owner_.erase(owner);
+      ended_flows_.emplace_back(flow, now);
+      operation.finish = std::max(operation.finish, completion);
+      if (--operation.unfinished_flows == 0) finishing_.emplace(operation.finish, operation.id);
+    }
+    network_.commit(now);
+    // Only what ended before that cannot be told once more.
+    while (!ended_flows_.empty() && ended_flows_.front().second < now) {
+      network_.forget(ended_flows_.front().first);
+      ended_flows_.pop_front();
+    }
+  }
+
+  void finish(std::uint64_t id, Time at) {
+    Operation& operation = operations_.at(id);
+    for (const std::uint64_t part : operation.parts) {
+      const auto group = groups_.find(part);
+      if (group == groups_.end()) {
+        const Part& done = parts_.at(part);
+        done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
+                                                 done.reached, at);
+        if (done.tag != 0) finished_tags_.push_back(done.tag);
+        parts_.erase(part);
+      } else if (--group->second.unfinished == 0) {
+        finish_group(part, at);
+      }
+    }
+    std::erase(moving_, id);
+    operations_.erase(id);
+  }
+
+  void finish_group(std::uint64_t id, Time at) {
+    const Group& group = groups_.at(id);
+    group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
+                                              group.reached, at);
+    if (group.tag != 0) finished_tags_.push_back(group.tag);
+    groups_.erase(id);
+  }
+
+  /// Kernels on any of its GPUs slow a collective: its flows' caps follow.
+  void update_slowdowns(Time now) {
+    for (const std::uint64_t id : moving_) {
+      Operation& operation = operations_.at(id);
+      double slowdown = 1.0;
+      for (const std::uint64_t part : operation.parts) {
+        const auto group = groups_.find(part);
+        const StreamQueue* queue =
+            group == groups_.end() ? parts_.at(part).stream : group->second.stream;
+        slowdown = std::max(slowdown, queue->device->collective_slowdown());
+      }
+      if (slowdown == operation.slowdown) continue;
+      operation.slowdown = slowdown;
+      for (const Operation::MovingFlow& flow : operation.flows) {
+        if (!flow_owner_.contains(flow.id)) continue;
+        network_.set_rate_cap(flow.id, now, flow.alone / slowdown);
+      }
+    }
+  }
+
+  // --- Answers ---
+
+  /// Devices that nothing outside influences run ahead as far as their own processes allow.
+  std::vector<Answer> answer_locally() {
+    for (const Request& request : requests_) {
+      const auto marker = markers_.find(request.marker);
+      if (marker == markers_.end() || marker->second.completed) continue;
+      Device* device = marker->second.device;
+      if (device == nullptr) continue;
+      const Time bound = local_bound(*device);
+      while (!device->coupled()) {
+        const Time next = device->next_event();
+        if (next > bound || next == never) break;
+        device->process(next);
+        if (!request.query && completion(request.marker)) break;
+      }
+    }
+    return collect([&](const Request& request) {
+      const auto marker = markers_.find(request.marker);
+      if (marker == markers_.end() || marker->second.device == nullptr) return true;
+      const Device& device = *marker->second.device;
+      return !device.coupled() && request.clock <= local_bound(device);
+    });
+  }
+
+  [[nodiscard]] Time local_bound(const Device& device) const {
+    Time bound = never;
+    for (const ProcessIndex process : device.processes()) {
+      if (process < bounds_.size()) bound = std::min(bound, bounds_[process]);
+    }
+    return bound;
+  }
+
+  /// Takes out the requests that can be answered: those whose marker is known, and queries about
+  /// the rest whose device `settled` up to their clock.
+  template <class Settled>
+  std::vector<Answer> collect(Settled settled) {
+    std::vector<Answer> answers = std::exchange(forced_extra_, {});
+    std::erase_if(requests_, [&](const Request& request) {
+      const auto marker = markers_.find(request.marker);
+      // Nobody recorded it, or it was dropped after completion: CUDA calls that done.
+      const bool known = marker == markers_.end() || marker->second.completed.has_value();
+      const Time completed = known && marker != markers_.end() ? *marker->second.completed : Time{};
+      if (known && completed <= request.clock) {
+        answers.push_back({request.process, request.thread, request.clock, true});
+        return true;
+      }
+      if (request.query) {
+        if (!known && !settled(request)) return false;
+        answers.push_back({request.process, request.thread, request.clock, false});
+        return true;
+      }
+      if (!known) return false;
+      answers.push_back({request.process, request.thread, completed, true});
+      return true;
+    });
+    return answers;
+  }
+
+  Cluster cluster_;
+  std::vector<Model> models_;
+  std::vector<std::size_t> model_of_gpu_{};
+  DeviceTiming timing_;
+  NcclVariables nccl_;
+  NetworkView view_;
+  FlowNetwork network_;
+  Subscription network_events_;
+  std::deque<Device> devices_{};
+  std::deque<PricedKernel> kernels_{};
+  std::vector<KernelQuery> queries_{};  ///< where several models may have to price them
+  static constexpr std::uint64_t unpriced = ~std::uint64_t{0};
+  /// For each query, by model: where kernels_ has it, or unpriced.
+  std::vector<std::uint64_t> kernel_of_query_{};
+  std::unordered_map<StreamId, StreamQueue*> streams_{};
+  std::unordered_map<MarkerId, MarkerState> markers_{};
+  std::unordered_map<std::uint64_t, StreamQueue*> host_functions_{};
+  std::vector<std::pair<std::uint64_t, Time>> due_host_functions_{};
+  std::unordered_map<CommunicatorId, CommunicatorState> communicators_{};
+  std::uint64_t next_communicator_ = 0;
+  std::map<std::vector<GpuIndex>, std::uint64_t> generations_{};
+  std::unordered_map<std::uint64_t, Operation> operations_{};
+  std::unordered_map<std::uint64_t, Part> parts_{};
+  std::unordered_map<std::uint64_t, Group> groups_{};
+  std::uint64_t last_operation_ = 0, last_part_ = 0;
+  std::vector<std::uint64_t> moving_{};
+  std::set<std::pair<Time, std::uint64_t>> reached_{};
+  std::set<std::pair<Time, std::uint64_t>> finishing_{};
+  std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
+  std::vector<std::pair<FlowId, Time>> finished_flows_{};
+  std::deque<std::pair<FlowId, Time>> ended_flows_{};  ///< not forgotten yet, and since when
+  std::vector<std::uint64_t> finished_tags_{};
+  std::uint64_t queued_host_functions_ = 0;  ///< whose turn has not come
+  std::vector<Request> requests_{};
+  std::vector<Answer> forced_extra_{};
+  std::vector<Time> bounds_{};
+  Time simulated_to_{};
+  ObserverList<SessionObserver> observers_{};
+};
+
+std::vector<std::string> Session::Impl::obstacles() const {
+  std::vector<std::string> lines;
+  for (const std::uint64_t id : moving_) {
+    const Operation& operation = operations_.at(id);
+    for (const Operation::MovingFlow& flow : operation.flows) {
+      const auto link = network_.bottleneck(flow.id);
+      if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
+      lines.push_back(operation.name + " on a communicator of " + std::to_string(operation.ranks) +
+                      " ranks: stalled, " + cluster_.topology.name(*link) +
+                      " is down and no route avoids it");
+      break;
+    }
+  }
+  std::map<std::pair<StreamId, MarkerId>, const StreamQueue*> waiting;
+  for (const auto& [marker, state] : markers_) {
+    if (state.device != nullptr) continue;
+    for (const StreamQueue* queue : state.waiting)
+      waiting.emplace(std::pair{queue->id, marker}, queue);
+  }
+  for (const auto& [ids, queue] : waiting) {
+    lines.push_back("stream " + std::to_string(ids.first.value) + " of GPU " +
+                    std::to_string(queue->device->index()) + " waits for marker " +
+                    std::to_string(ids.second.value) + ", which nobody has recorded");
+  }
+  return lines;
+}
+
+std::vector<std::string> Session::Impl::incomplete_collectives() const {
+  std::vector<std::string> lines = obstacles();
+  std::map<std::uint64_t, const Operation*> ordered;
+  for (const auto& [id, operation] : operations_) {
+    if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);
+  }
+  for (const auto& [id, operation] : ordered) {
+    std::vector<bool> here(operation->ranks, false);
+    Time since = never;
+    for (const std::uint64_t part_id : operation->parts) {
+      const auto part = parts_.find(part_id);
+      if (part == parts_.end() || part->second.reached == never) continue;
+      here.at(static_cast<std::size_t>(part->second.rank)) = true;
+      since = std::min(since, part->second.reached);
+    }
+    std::string waiting, missing;
+    for (std::size_t rank = 0; rank < here.size(); ++rank) {
+      std::string& list = here[rank] ? waiting : missing;
+      if (!list.empty()) list += ", ";
+      list += std::to_string(rank);
+    }
+    std::string line =
+        operation->name + " on a communicator of " + std::to_string(operation->ranks) + " ranks";
+    if (!operation->group.empty() && since != never) {
+      line += ": ranks " + waiting + " wait since " +
+              std::to_string(to_seconds(since.time_since_epoch())) + " s, missing: " + missing;
+    } else {
+      line += ": one side has called, the other has not";
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Session::Session(const Cluster& cluster, const GpuCosts& costs, DeviceTiming timing,
+                 NcclVariables nccl)
+    : impl_{std::make_unique<Impl>(cluster, models_of(cluster, costs), timing, std::move(nccl))} {}
+Session::Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
+                 DeviceTiming timing, NcclVariables nccl)
+    : impl_{std::make_unique<Impl>(cluster, only_model(cluster, gpu, std::move(costs)), timing,
+                                   std::move(nccl))} {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Subscription Session::subscribe(SessionObserver& observer) { return impl_->subscribe(observer); }
+QueryIndex Session::add_query(const KernelQuery& query, GpuIndex gpu) {
+  return impl_->add_query(query, gpu);
+}
+void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
+  impl_->add_stream(stream, gpu, process);
+}
+void Session::launch(StreamId stream, Time issued, QueryIndex query) {
+  impl_->launch(stream, issued, query);
+}
+void Session::drop_stream(StreamId stream) { impl_->drop_stream(stream); }
+Time Session::last_issued(StreamId stream) const { return impl_->last_issued(stream); }
+void Session::record(StreamId stream, Time issued, MarkerId marker) {
+  impl_->append(stream, {StreamOp::Kind::marker, issued, marker.value});
+}
+void Session::wait(StreamId stream, Time issued, MarkerId marker) {
+  impl_->append(stream, {StreamOp::Kind::wait, issued, marker.value});
+}
+void Session::host_function(StreamId stream, Time issued, std::uint64_t ticket) {
+  impl_->append(stream, {StreamOp::Kind::host_function, issued, ticket});
+}
+void Session::host_function_done(std::uint64_t ticket, Time finished) {
+  impl_->host_function_done(ticket, finished);
+}
+std::vector<std::uint64_t> Session::finished_collectives() { return impl_->finished_collectives(); }
+std::vector<std::pair<std::uint64_t, Time>> Session::due_host_functions() {
+  return impl_->due_host_functions();
+}
+CommunicatorId Session::add_communicator(std::vector<GpuIndex> gpus) {
+  return impl_->add_communicator(std::move(gpus));
+}
+void Session::drop_communicator(CommunicatorId communicator) {
+  impl_->drop_communicator(communicator);
+}
+void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                         std::span<const GroupedCollective> group, std::uint64_t tag) {
+  impl_->collective(stream, issued, communicator, rank, group, tag);
+}
+void Session::collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                         CollectiveOp op, Bytes total, int root, std::uint64_t tag) {
+  const GroupedCollective alone{op, total, root};
+  impl_->collective(stream, issued, communicator, rank, std::span{&alone, 1}, tag);
+}
+void Session::send_recv(StreamId stream, Time issued, CommunicatorId communicator, int rank,
+                        std::span<const SendRecv> group, std::uint64_t tag) {
+  impl_->send_recv(stream, issued, communicator, rank, group, tag);
+}
+void Session::synchronize(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker) {
+  impl_->request({process, thread, clock, marker, false});
+}
+void Session::query(ProcessIndex process, std::uint32_t thread, Time clock, MarkerId marker) {
+  impl_->request({process, thread, clock, marker, true});
+}
+std::optional<Time> Session::completion(MarkerId marker) const { return impl_->completion(marker); }
+void Session::drop(MarkerId marker) { impl_->drop(marker); }
+std::vector<Answer> Session::advance(std::span<const Time> bounds) {
+  return impl_->advance(bounds);
+}
+std::optional<std::vector<Answer>> Session::force(Time until) { return impl_->force(until); }
+std::uint64_t Session::late_operations() const { return impl_->late_operations(); }
+Time Session::now() const noexcept { return impl_->now(); }
+Time Session::awaited() const { return impl_->awaited(); }
+const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }
+std::vector<std::string> Session::incomplete_collectives() const {
+  return impl_->incomplete_collectives();
+}
+std::vector<std::string> Session::obstacles() const { return impl_->obstacles(); }
+
+}  // namespace phantora
