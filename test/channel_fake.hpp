@@ -14,7 +14,7 @@
 
 namespace phantora::run {
 
-/// A rank's end of the channel, as adapters/rank/connection.cpp has it, that writes what it is
+/// A rank's end of the channel, as adapters/rank/runtime/connection.cpp has it, that writes what it is
 /// told.
 class FakeRank {
  public:

@@ -1,7 +1,7 @@
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
-#include "rank/kernel_launch.hpp"
-#include "rank/sparse_bytes.hpp"
+#include "rank/kernels/kernel_launch.hpp"
+#include "rank/memory/sparse_bytes.hpp"
 #include "rank_fakes.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "rank_fakes.hpp"
 
-#include "rank/api_call.hpp"
-#include "rank/data_queue.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/api_call.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 

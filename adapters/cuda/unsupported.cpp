@@ -1,4 +1,4 @@
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 /// Called by the generated definition of every function that is not implemented.
 extern "C" void phantora_unsupported(const char* entry_point) {

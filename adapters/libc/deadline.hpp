@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/host_thread.hpp"
+#include "rank/runtime/host_thread.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // virtual time travels with the data between the processes of a run (design section 4, rule 6).
 
 #include "libc/real.hpp"
-#include "rank/host_thread.hpp"
+#include "rank/runtime/host_thread.hpp"
 
 #include <array>
 #include <atomic>

@@ -3,7 +3,7 @@
 
 #include "libc/real.hpp"
 #include "libc/unknown_names.hpp"
-#include "rank/host_thread.hpp"
+#include "rank/runtime/host_thread.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include "libc/elf_file.hpp"
 #include "libc/real.hpp"
 #include "libc/stub_library.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,7 +1,7 @@
 #include "nccl/communicator.hpp"
 
-#include "rank/device_memory.hpp"
-#include "rank/process.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <array>
 #include <cstring>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "rank/api_call.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/api_call.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <atomic>
 #include <functional>

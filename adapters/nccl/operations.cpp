@@ -1,7 +1,7 @@
 #include "cuda/driver/host_memory.hpp"
 #include "cuda/driver/stream.hpp"
 #include "nccl/communicator.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <string>
 #include <thread>

@@ -3,8 +3,8 @@
 // and lets InitializeInjectionNvtx2 fill them in. The layouts below are those of NVTX 3, which it
 // promises to keep; the headers themselves are not needed to build.
 
-#include "rank/host_thread.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <cstddef>

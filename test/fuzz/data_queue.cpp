@@ -1,4 +1,4 @@
-#include "rank/data_queue.hpp"
+#include "rank/memory/data_queue.hpp"
 
 #include "fuzz.hpp"
 #include "rank_fakes.hpp"

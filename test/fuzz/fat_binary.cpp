@@ -1,4 +1,4 @@
-#include "rank/fat_binary.hpp"
+#include "rank/kernels/fat_binary.hpp"
 
 #include "fuzz.hpp"
 

@@ -1,4 +1,4 @@
-#include "rank/kernel_effect.hpp"
+#include "rank/kernels/kernel_effect.hpp"
 
 #include "fuzz.hpp"
 #include "rank_fakes.hpp"

@@ -1,7 +1,7 @@
-#include "rank/kernel_name.hpp"
+#include "rank/kernels/kernel_name.hpp"
 
 #include "fuzz.hpp"
-#include "rank/elementwise_function.hpp"
+#include "rank/kernels/elementwise_function.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #include "cuda/nvrtc/source.hpp"
 #include "fuzz.hpp"
-#include "rank/kernel_effect.hpp"
-#include "rank/kernel_name.hpp"
-#include "rank/ptx.hpp"
+#include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/kernel_name.hpp"
+#include "rank/kernels/ptx.hpp"
 
 #include <string>
 

@@ -2,8 +2,8 @@
 // and every factorisation reports success.
 #include "cuda/cublas/handle.hpp"
 #include "cuda/library/operation.hpp"
-#include "rank/data_queue.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <cstring>
 #include <vector>

@@ -2,7 +2,7 @@
 
 #include "cuda/library/element.hpp"
 #include "cuda/library/entry.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_fp16.h>

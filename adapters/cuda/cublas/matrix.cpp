@@ -3,8 +3,8 @@
 #include "cuda/cublas/handle.hpp"
 #include "cuda/cublas/index.hpp"
 #include "cuda/library/operation.hpp"
-#include "rank/data_queue.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <cstring>
 #include <vector>

@@ -3,7 +3,7 @@
 #include "cuda/cudart/kernels.hpp"
 #include "cuda/cudart/stream_argument.hpp"
 #include "cuda/driver/host_memory.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
 using namespace phantora::cudart;
 namespace driver = phantora::driver;

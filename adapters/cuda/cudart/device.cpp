@@ -1,6 +1,6 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/device_attributes.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 
 #include "cuda/driver/context.hpp"
 #include "cuda/version.hpp"
-#include "rank/api_call.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/api_call.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <exception>
 #include <new>

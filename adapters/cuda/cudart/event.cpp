@@ -1,6 +1,6 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/stream.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <memory>
 #include <utility>

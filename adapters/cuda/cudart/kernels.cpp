@@ -2,7 +2,7 @@
 
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/host_memory.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <deque>
 #include <map>

@@ -1,7 +1,7 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/host_memory.hpp"
-#include "rank/device_memory.hpp"
-#include "rank/timeline.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/runtime/timeline.hpp"
 
 using namespace phantora::cudart;
 namespace driver = phantora::driver;

@@ -1,5 +1,5 @@
 #include "cuda/cudart/stream_argument.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cuda/library/entry.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <cudnn.h>
 

@@ -1,6 +1,6 @@
 #include "cuda/driver/context.hpp"
 
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <atomic>
 #include <cstdio>

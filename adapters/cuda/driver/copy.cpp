@@ -1,8 +1,8 @@
 #include "cuda/driver/copy.hpp"
 
 #include "cuda/driver/host_memory.hpp"
-#include "rank/data_queue.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <array>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "cuda/driver/device_attributes.hpp"
 
 #include "cuda/driver/context.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <array>

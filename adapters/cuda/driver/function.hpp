@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/kernel_launch.hpp"
+#include "rank/kernels/kernel_launch.hpp"
 
 #include <atomic>
 #include <cstddef>

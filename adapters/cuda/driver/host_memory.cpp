@@ -1,6 +1,6 @@
 #include "cuda/driver/host_memory.hpp"
 
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <map>
 #include <mutex>

@@ -1,7 +1,7 @@
 #include "cuda/driver/pool.hpp"
 
-#include "rank/data_queue.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
 #include <deque>

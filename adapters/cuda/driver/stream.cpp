@@ -1,6 +1,6 @@
 #include "cuda/driver/stream.hpp"
 
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <mutex>

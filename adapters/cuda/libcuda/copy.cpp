@@ -2,7 +2,7 @@
 
 #include "cuda/driver/pool.hpp"
 #include "cuda/libcuda/entry.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
 using namespace phantora::libcuda;
 namespace driver = phantora::driver;

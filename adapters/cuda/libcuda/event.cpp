@@ -1,5 +1,5 @@
 #include "cuda/libcuda/entry.hpp"
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <memory>
 

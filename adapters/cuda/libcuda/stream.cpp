@@ -1,7 +1,7 @@
 #include "cuda/libcuda/entry.hpp"
-#include "rank/data_queue.hpp"
-#include "rank/device_memory.hpp"
-#include "rank/timeline.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <memory>
 

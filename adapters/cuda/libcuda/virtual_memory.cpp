@@ -3,7 +3,7 @@
 // handle or a mapping refers to it. Processes of a host show each other their blocks by file
 // descriptors: the addresses exist and copies take their time, the data stay with each process.
 #include "cuda/libcuda/entry.hpp"
-#include "rank/device_memory.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/element_type.hpp"
+#include "rank/kernels/element_type.hpp"
 
 #include <cstddef>
 #include <cstdint>

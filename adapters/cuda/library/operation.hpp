@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/timeline.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
 

@@ -2,7 +2,7 @@
 // know CUDA_VISIBLE_DEVICES. A CUDA toolkit may come without nvml.h, so that the few types of its
 // documented ABI that are needed are declared here.
 #include "cuda/driver/context.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <cstdint>
 #include <cstdio>

@@ -2,7 +2,7 @@
 // that says what its kernels' parameters are: enough to launch them, and to price what is known.
 
 #include "cuda/nvrtc/source.hpp"
-#include "rank/process.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include "cuda/nvrtc/source.hpp"
 
-#include "rank/kernel_name.hpp"
-#include "rank/offset_calculator.hpp"
-#include "rank/ptx.hpp"
+#include "rank/kernels/kernel_name.hpp"
+#include "rank/kernels/offset_calculator.hpp"
+#include "rank/kernels/ptx.hpp"
 
 #include <algorithm>
 #include <cctype>

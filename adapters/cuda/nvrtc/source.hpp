@@ -11,7 +11,7 @@ namespace phantora::nvrtc {
 struct SourceKernel {
   std::string name;  ///< as the source, or the name expression, writes it
   /// As rank::signature takes it apart: "name(float const*, int)". Of kernels that PyTorch's
-  /// jiterator wrote, also what they compute (rank/jiterated.cpp, rank/reduction.cpp).
+  /// jiterator wrote, also what they compute (rank/kernels/jiterated.cpp, rank/kernels/reduction.cpp).
   std::string signature;
   std::vector<std::uint32_t> parameter_sizes;  ///< up to the first that is not known
   std::string unknown_type;                    ///< of the first parameter that is not known
@@ -21,7 +21,7 @@ struct SourceKernel {
 std::vector<SourceKernel> read_kernels(std::string_view source,
                                        const std::vector<std::string>& expressions);
 
-/// PTX text of empty kernels with these parameters (rank/ptx.hpp reads it).
+/// PTX text of empty kernels with these parameters (rank/kernels/ptx.hpp reads it).
 /// @param target  as in "sm_90".
 std::string to_ptx(const std::vector<SourceKernel>& kernels, std::string_view target);
 

@@ -1,0 +1,81 @@
+#include "rank/kernels/kernel_effect.hpp"
+
+#include <string_view>
+
+/// PyTorch's own batch normalisation of contiguous tensors (Normalization.cuh), which bf16 autocast
+/// takes instead of cuDNN's. Not executed; the size is in the tensor accessors that the kernels
+/// take by value: a pointer, then the dimensions, then the strides.
+namespace phantora::rank {
+
+namespace {
+
+/// Elements of the 3-dimensional accessor [batch, channels, space] at `parameter`; 0 if it is none.
+std::size_t elements(const Arguments& a, std::size_t parameter) {
+  std::size_t count = 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    switch (a.bytes(parameter).size()) {
+      case 32:
+        count *= a.get<std::uint32_t>(parameter, 8 + 4 * i);
+        break;
+      case 56:
+        count *= a.get<std::size_t>(parameter, 8 + 8 * i);
+        break;
+      default:
+        return 0;
+    }
+  }
+  return count;
+}
+
+/// Channels of the 1-dimensional accessor at `parameter`; 0 if it is none.
+std::size_t channels(const Arguments& a, std::size_t parameter) {
+  switch (a.bytes(parameter).size()) {
+    case 16:
+      return a.get<std::uint32_t>(parameter, 8);
+    case 24:
+      return a.get<std::size_t>(parameter, 8);
+    default:
+      return 0;
+  }
+}
+
+/// `passes`: how often each element is read or written. `tensor_out`: the parameter that is a
+/// result as large as the input, if any; `statistics_out`: those with one number per channel.
+std::unique_ptr<Meaning> normalisation(ElementType type, double passes,
+                                       std::optional<std::size_t> tensor_out,
+                                       std::vector<std::size_t> statistics_out) {
+  return meaning([=](const Arguments& a) -> std::optional<Effect> {
+    const std::size_t count = elements(a, 0);
+    if (count == 0) return std::nullopt;
+    Effect effect;
+    effect.bytes = passes * static_cast<double>(count * size_of(type));
+    effect.features.emplace_back("numel", static_cast<double>(count));
+    effect.operands.push_back({a.pointer(0), count * size_of(type), true, false});
+    if (tensor_out) {
+      effect.operands.push_back({a.pointer(*tensor_out), count * size_of(type), false, true});
+    }
+    for (const std::size_t parameter : statistics_out) {
+      // Statistics are float at most; a null accessor has no channels.
+      effect.operands.push_back(
+          {a.pointer(parameter), channels(a, parameter) * sizeof(float), false, true});
+    }
+    return effect;
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const KernelResources&) {
+  const TemplateName& kernel = signature.kernel;
+  const std::string_view name = unqualified(kernel.name);
+  if (!name.starts_with("batch_norm_") || kernel.arguments.size() < 2) return nullptr;
+  const bool collects = name == "batch_norm_collect_statistics_kernel";
+  const auto type = element_type_named(kernel.arguments[collects ? 1 : 0]);
+  if (!type) return nullptr;
+  if (collects) return normalisation(*type, 1, std::nullopt, {3, 4});
+  if (name == "batch_norm_transform_input_kernel") return normalisation(*type, 2, 1, {});
+  if (name == "batch_norm_backward_kernel") return normalisation(*type, 3, 2, {3, 4});
+  return nullptr;
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,167 @@
+#include "rank/kernels/device_code.hpp"
+
+#include "rank/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace phantora::rank {
+
+namespace {
+
+// Instructions of 16 bytes, since sm_70. Their numbers and fields as nvdisasm -hex prints them for
+// Triton's kernels (sm_90); the forms without a uniform register, and branches before sm_90, for
+// older GPUs.
+constexpr std::size_t instruction_bytes = 16;
+constexpr std::uint64_t operation_mask = 0xfff;
+constexpr std::uint64_t branch = 0x947;
+constexpr std::array<std::uint64_t, 5> global_accesses{0x981, 0x986, 0xfae, 0x381, 0x386};
+constexpr std::array<std::uint64_t, 4> matrix_products{0x23c, 0x237, 0x9f0, 0xdf0};
+
+bool is_one_of(std::span<const std::uint64_t> operations, std::uint64_t operation) {
+  return std::find(operations.begin(), operations.end(), operation) != operations.end();
+}
+
+/// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16.
+double width(std::uint64_t high) {
+  constexpr std::array<double, 8> widths{1, 1, 2, 2, 4, 8, 16, 0};
+  return widths[high >> 9 & 7];
+}
+
+/// Bytes from the next instruction to where a branch leads.
+std::int64_t distance(std::uint64_t low, int architecture) {
+  const auto offset = static_cast<std::int32_t>(low >> 32);
+  if (architecture < 90) return offset;
+  // Quarters of them: the low 8 bits in bits 16 to 23, the others from bit 34 on.
+  return (static_cast<std::int64_t>(offset >> 2) * 256 +
+          static_cast<std::int64_t>(low >> 16 & 0xff)) *
+         4;
+}
+
+/// Whether blocks of 2^k elements cover `n` with so many of them, for some k.
+bool covers(std::uint32_t blocks, std::int64_t n) {
+  for (std::int64_t block = 1; block / 2 < n; block *= 2) {
+    if ((n + block - 1) / block == blocks) return true;
+  }
+  return false;
+}
+
+/// The most axes of the grid that can be given an integer of their own, and the product of all.
+struct Covered {
+  int axes = 0;
+  double product = 1;
+};
+Covered best(std::span<const std::uint32_t> axes, std::vector<std::int64_t>& integers) {
+  if (axes.empty()) {
+    const auto rest = std::max_element(integers.begin(), integers.end());
+    return {0, rest == integers.end() ? 1.0 : static_cast<double>(*rest)};
+  }
+  Covered chosen = best(axes.subspan(1), integers);
+  chosen.product *= axes.front();
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    if (!covers(axes.front(), integers[i])) continue;
+    const std::int64_t taken = integers[i];
+    integers.erase(integers.begin() + static_cast<std::ptrdiff_t>(i));
+    Covered other = best(axes.subspan(1), integers);
+    integers.insert(integers.begin() + static_cast<std::ptrdiff_t>(i), taken);
+    other.axes += 1;
+    other.product *= static_cast<double>(taken);
+    if (other.axes > chosen.axes) chosen = other;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Accesses accesses(std::span<const std::byte> code, int architecture) {
+  struct Access {
+    std::size_t at;
+    double width;
+  };
+  std::vector<Access> all;
+  std::vector<std::pair<std::size_t, std::size_t>> loops;  // first and last instruction
+  Accesses result;
+  for (std::size_t at = 0; at + instruction_bytes <= code.size(); at += instruction_bytes) {
+    std::uint64_t low = 0, high = 0;
+    std::memcpy(&low, code.data() + at, sizeof low);
+    std::memcpy(&high, code.data() + at + sizeof low, sizeof high);
+    const std::uint64_t operation = low & operation_mask;
+    if (operation == branch) {
+      const std::int64_t back = -distance(low, architecture);
+      const auto next = static_cast<std::int64_t>(at + instruction_bytes);
+      if (back > 0 && back <= next) loops.emplace_back(static_cast<std::size_t>(next - back), at);
+    } else if (is_one_of(matrix_products, operation)) {
+      result.multiplies_matrices = true;
+    } else if (is_one_of(global_accesses, operation)) {
+      all.push_back({at, width(high)});
+    }
+  }
+  for (const Access& access : all) {
+    const bool repeated = std::any_of(loops.begin(), loops.end(), [&](const auto& loop) {
+      return loop.first <= access.at && access.at < loop.second;
+    });
+    (repeated ? result.repeated : result.once) += 1;
+    (repeated ? result.repeated_bytes : result.once_bytes) += access.width;
+    if (repeated) result.widest = std::max(result.widest, access.width);
+  }
+  return result;
+}
+
+std::optional<double> elements(const Arguments& arguments) {
+  // More are strides: each is tried for each axis.
+  constexpr std::size_t most = 16;
+  std::vector<std::int64_t> integers;
+  for (std::size_t p = 0; p < arguments.sizes.size() && integers.size() < most; ++p) {
+    std::int64_t value = 0;
+    if (arguments.sizes[p] == 4) {
+      value = arguments.get<std::int32_t>(p);
+    } else if (arguments.sizes[p] == 8 && !is_device_address(arguments.pointer(p))) {
+      value = arguments.get<std::int64_t>(p);
+    }
+    // Larger ones are addresses of the host, or floating point numbers.
+    constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+    if (value > 0 && value < most_elements) integers.push_back(value);
+  }
+  if (integers.empty()) return std::nullopt;
+  const KernelQuery::Dim3& grid = arguments.shape.grid;
+  std::vector<std::uint32_t> axes{grid.x};
+  if (grid.y > 1) axes.push_back(grid.y);
+  if (grid.z > 1) axes.push_back(grid.z);
+  return best(axes, integers).product;
+}
+
+std::optional<double> moved_bytes(const Arguments& arguments, const KernelResources& resources) {
+  const Accesses& code = resources.accesses;
+  if (code.once + code.repeated == 0 || code.multiplies_matrices) return std::nullopt;
+  double reach = 0, pointers = 0;
+  for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
+    // Also those that lie in a structure: PyTorch's Array<char*, n>.
+    for (std::size_t at = 0; at + sizeof(void*) <= arguments.sizes[p]; at += sizeof(void*)) {
+      const std::byte* const address = arguments.pointer(p, at);
+      const auto allocation = allocation_of(address);
+      if (!allocation) continue;
+      reach +=
+          static_cast<double>(allocation->size) - static_cast<double>(address - allocation->base);
+      ++pointers;
+    }
+  }
+  if (pointers == 0) return std::nullopt;
+  double bytes = code.once_bytes * arguments.shape.grid.count() * arguments.shape.block.count();
+  if (code.repeated > 0) {
+    const auto count = elements(arguments);
+    if (!count) return std::nullopt;
+    // Threads access as many elements of each tensor at a time, so that the widest access is of
+    // the widest elements, which are taken to be float32.
+    constexpr double widest_element = 4;
+    const double element = widest_element * code.repeated_bytes / (code.repeated * code.widest);
+    const double share = code.repeated / (code.once + code.repeated);
+    bytes += *count * element * pointers * share;
+  }
+  return std::min(bytes, 2 * reach);
+}
+
+}  // namespace phantora::rank

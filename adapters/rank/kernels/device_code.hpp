@@ -1,0 +1,28 @@
+#pragma once
+
+#include "rank/kernels/kernel_effect.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+/// What a kernel moves, from its machine code: for kernels of which no signature tells (Triton's,
+/// those of torch.compile, extern "C").
+namespace phantora::rank {
+
+/// Counts the accesses to global memory in a kernel's machine code.
+Accesses accesses(std::span<const std::byte> code, int architecture);
+
+/// Bytes that a launch reads and writes; nullopt where its code and its parameters do not tell.
+///
+/// Code without loops tells it: each thread executes each access once. How often loops run lies in
+/// values that only execution knows: there the launch's elements count, which are told by
+/// its integers and its grid. No launch moves more than what its pointers reach, read and written.
+std::optional<double> moved_bytes(const Arguments& arguments, const KernelResources& resources);
+
+/// The number of elements that a launch's integers and grid tell of: a grid of blocks of a power of
+/// two elements covers an integer of them along each axis, and the largest integer that is left is
+/// what each of them goes through. nullopt without integers.
+std::optional<double> elements(const Arguments& arguments);
+
+}  // namespace phantora::rank

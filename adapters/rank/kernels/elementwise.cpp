@@ -1,0 +1,272 @@
+#include "rank/memory/device_memory.hpp"
+#include "rank/kernels/elementwise_function.hpp"
+#include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/offset_calculator.hpp"
+
+#include <algorithm>
+#include <array>
+
+/// PyTorch's elementwise kernels (ATen/native/cuda/Loops.cuh, CUDALoops.cuh): one output, a
+/// functor, contiguous or strided operands, converted while loading and storing or not.
+namespace phantora::rank {
+
+namespace {
+
+constexpr std::size_t max_operands = 8;
+
+/// One launch: operand 0 is the output.
+struct Loop {
+  std::uint32_t numel = 0;
+  std::size_t operands = 0;
+  std::array<std::byte*, max_operands> data{};
+  std::array<ElementType, max_operands> types{};  ///< in memory
+  OffsetCalculator offsets;                       ///< strides in bytes; not valid: contiguous
+
+  [[nodiscard]] std::size_t offset(std::uint32_t index, std::size_t operand) const {
+    return offsets.valid ? offsets.offset(index, operand) : index * size_of(types[operand]);
+  }
+  [[nodiscard]] std::size_t extent(std::size_t operand) const {
+    const std::size_t size = size_of(types[operand]);
+    return offsets.valid ? offsets.last(operand) + size : numel * size;
+  }
+  [[nodiscard]] double traffic(std::size_t operand) const {
+    const double size = static_cast<double>(size_of(types[operand]));
+    return size * (offsets.valid ? offsets.distinct(operand) : numel);
+  }
+};
+
+/// Whether no element of the result can be known: one of two operands is unknown throughout, and
+/// nothing in the other decides alone. A layer's weight and its unknown activation: the weight has
+/// fewer elements, and is looked at instead of the activation's.
+bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
+              std::span<const Image> images) {
+  if (function.arguments.size() != 2) return false;
+  const std::size_t known = images[1].knows_anything() ? 1 : 2;
+  const std::size_t size = size_of(loop.types[known]);
+  if (images[known].extent() / size > loop.numel / 4) return false;
+  if (images[3 - known].knows_anything()) return false;
+  Decider decided{function.contrast, function.arguments};
+  std::array<std::optional<Value>, 2> arguments;
+  for (std::size_t at = 0; at + size <= images[known].extent(); at += size) {
+    auto& argument = arguments[known - 1];
+    argument = images[known].load(at, loop.types[known]);
+    if (argument) argument = converted(function.arguments[known - 1], *argument);
+    if (decided(arguments, [&](const Value* v) { return function.evaluate(v, state); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Runs `function` over a loop's images.
+void run(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
+         std::span<Image> images) {
+  if (hopeless(loop, function, state, images)) return images[0].forget();
+  const std::size_t arguments = function.arguments.size();
+  const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
+  std::array<Value, max_operands> values;
+  std::array<std::optional<Value>, max_operands> partly;
+  Decider decided{function.contrast, function.arguments};
+  for (std::uint32_t i = 0; i < loop.numel; ++i) {
+    bool all = true;
+    for (std::size_t a = 0; a < arguments; ++a) {
+      const auto value = images[a + 1].load(loop.offset(i, a + 1), loop.types[a + 1]);
+      all = all && value;
+      if (value) values[a] = converted(function.arguments[a], *value);
+      partly[a] = value ? std::optional{values[a]} : std::nullopt;
+    }
+    std::optional<Value> result;
+    if (all) {
+      result = evaluate(values.data());
+    } else {
+      result = decided(std::span{partly}.first(arguments), evaluate);
+    }
+    if (result) result = converted(function.result, *result);
+    images[0].store(loop.offset(i, 0), loop.types[0], result);
+  }
+}
+
+/// Which operands a function must know something of to have a known result at all.
+Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state) {
+  if (function.contrast == Contrast::none) return Effect::Needs::every_input;
+  if (function.arguments.size() > 1) return Effect::Needs::some_input;
+  const std::array<std::optional<Value>, 1> unknown;
+  const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
+  // A product with the scalar 0 needs nothing.
+  return Decider{function.contrast, function.arguments}(unknown, evaluate)
+             ? Effect::Needs::nothing
+             : Effect::Needs::every_input;
+}
+
+Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
+                 std::span<const std::byte> state) {
+  Effect effect;
+  bool small = true;
+  for (std::size_t o = 0; o < loop.operands; ++o) {
+    const std::size_t extent = loop.numel == 0 ? 0 : loop.extent(o);
+    effect.operands.push_back({loop.data[o], extent, o != 0, o == 0, loop.types[o]});
+    effect.bytes += loop.traffic(o);
+    small = small && extent <= small_bytes;
+  }
+  effect.features.emplace_back("numel", loop.numel);
+  if (function == nullptr) return effect;
+  if (loop.operands == 1 && !loop.offsets.valid) {
+    effect.repeated.resize(size_of(loop.types[0]));
+    store(loop.types[0], converted(function->result, function->evaluate(nullptr, state.data())),
+          effect.repeated.data());
+  } else if (small) {
+    effect.needs = needs(*function, state.data());
+    effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
+                         std::span<Image> images) { run(loop, *function, bytes.data(), images); };
+  }
+  return effect;
+}
+
+/// What the name of an elementwise kernel says.
+class Elementwise final : public Meaning {
+ public:
+  enum class Form : std::uint8_t { contiguous, converting, strided, strided_converting };
+
+  Elementwise(Form form, std::size_t operands, std::optional<ElementwiseFunction> function,
+              std::vector<ElementType> types)
+      : form_{form},
+        operands_{operands},
+        function_{std::move(function)},
+        types_{std::move(types)} {}
+
+  [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
+    Loop loop;
+    loop.numel = arguments.get<std::uint32_t>(0);
+    loop.operands = operands_;
+    std::copy(types_.begin(), types_.end(), loop.types.begin());
+    std::span<const std::byte> state;
+    if (form_ == Form::contiguous || form_ == Form::converting) {
+      // (int numel, functor, std::array<char*, operands>[, 2 calculators, loader, storer])
+      if (arguments.bytes(2).size() != operands_ * sizeof(void*)) return std::nullopt;
+      for (std::size_t o = 0; o < operands_; ++o) loop.data[o] = arguments.pointer(2, o * 8);
+      state = arguments.bytes(1);
+      if (form_ == Form::converting) {
+        // LoadWithCast<n>: n types of a byte, then n sizes; StoreWithCast<1> the same.
+        for (std::size_t o = 0; o < operands_; ++o) {
+          const auto number =
+              o == 0 ? arguments.get<std::uint8_t>(6) : arguments.get<std::uint8_t>(5, o - 1);
+          const auto type = element_type_of_scalar_type(number);
+          if (!type) return std::nullopt;
+          loop.types[o] = *type;
+        }
+      }
+      return effect_of(loop, executable(), state);
+    }
+    // (int numel, closure): captures in order of use: calculator, pointers, functor[, types].
+    const std::size_t pointers = (OffsetCalculator::bytes(operands_) + 7) / 8 * 8;
+    const std::size_t functor = aligned(pointers + operands_ * sizeof(void*), functor_alignment());
+    const std::size_t size = arguments.bytes(1).size();
+    if (size < functor) return std::nullopt;
+    loop.offsets = OffsetCalculator::read(arguments, 1, 0, operands_);
+    if (!loop.offsets.valid) return std::nullopt;
+    for (std::size_t o = 0; o < operands_; ++o) {
+      loop.data[o] = arguments.pointer(1, pointers + o * sizeof(void*));
+    }
+    state = arguments.bytes(1).subspan(functor);
+    if (form_ == Form::strided_converting) {
+      if (!function_) return std::nullopt;  // the types lie behind a functor of unknown size
+      constexpr std::size_t host_pointer = 8;
+      const auto fits = [&](std::size_t bytes) {
+        const std::size_t captures = aligned(functor + bytes + operands_, host_pointer);
+        return aligned(captures + host_pointer, functor_alignment()) == size;
+      };
+      // A functor without scalars is empty, or a lambda that has a pointer to its host twin.
+      const bool twin = function_->state_bytes == 1 && !fits(1);
+      const std::size_t functor_bytes = twin ? host_pointer : function_->state_bytes;
+      if (!fits(functor_bytes)) return std::nullopt;
+      const std::size_t types = functor + functor_bytes;
+      for (std::size_t o = 0; o < operands_; ++o) {
+        const auto type = element_type_of_scalar_type(arguments.get<std::uint8_t>(1, types + o));
+        if (!type) return std::nullopt;
+        loop.types[o] = *type;
+      }
+    }
+    return effect_of(loop, executable(), state);
+  }
+
+ private:
+  /// In a closure: as pointers have, or more where the functor holds a complex<double>.
+  [[nodiscard]] std::size_t functor_alignment() const {
+    constexpr std::size_t widest = 16;
+    const bool holds_widest = function_ && function_->state_bytes % widest == 0 &&
+                              std::any_of(types_.begin(), types_.end(),
+                                          [](ElementType type) { return size_of(type) == widest; });
+    return holds_widest ? widest : sizeof(void*);
+  }
+  [[nodiscard]] const ElementwiseFunction* executable() const {
+    return function_ && function_->evaluate ? &*function_ : nullptr;
+  }
+  Form form_;
+  std::size_t operands_;
+  std::optional<ElementwiseFunction> function_;
+  std::vector<ElementType> types_;
+};
+
+std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
+                              std::optional<std::size_t> operands) {
+  if (operands && *operands > max_operands) return nullptr;
+  auto function = elementwise_function(functor);
+  std::vector<ElementType> types;
+  if (function) {
+    types.push_back(function->result);
+    types.insert(types.end(), function->arguments.begin(), function->arguments.end());
+    if (operands && types.size() != *operands) return nullptr;
+  } else {
+    // The meaning is unknown. Sizes as far as the name tells: the result is taken to be as wide as
+    // the widest argument.
+    types = functor_types(functor);
+    if (!operands) operands = operands_of_functor(functor);
+    if (types.empty() || !operands || *operands > max_operands) return nullptr;
+    const auto widest = *std::max_element(types.begin(), types.end(),
+                                          [](auto a, auto b) { return size_of(a) < size_of(b); });
+    types.insert(types.begin(), widest);
+    types.resize(*operands, widest);
+  }
+  if (types.size() > max_operands) return nullptr;
+  const std::size_t count = types.size();
+  return std::make_unique<Elementwise>(form, count, std::move(function), std::move(types));
+}
+
+/// "3ul" of "std::array<char*, 3ul>".
+std::optional<std::size_t> array_size(std::string_view text) {
+  const TemplateName name = template_name(text);
+  if (name.name != "std::array" || name.arguments.size() != 2) return std::nullopt;
+  return static_cast<std::size_t>(
+      std::strtoul(std::string{name.arguments[1]}.c_str(), nullptr, 10));
+}
+
+}  // namespace
+
+std::unique_ptr<Meaning> read_elementwise(const Signature& signature, const KernelResources&) {
+  const auto& arguments = signature.kernel.arguments;
+  const std::string_view kernel = unqualified(signature.kernel.name);
+  // <elements per vector, functor, array of pointers>, and from 2.14 on an option.
+  if (kernel == "vectorized_elementwise_kernel" && arguments.size() >= 3) {
+    return made(Elementwise::Form::contiguous, arguments[1], array_size(arguments[2]));
+  }
+  if (kernel == "unrolled_elementwise_kernel" && arguments.size() == 7) {
+    if (!arguments[3].starts_with("TrivialOffsetCalculator")) return nullptr;
+    const bool converts = arguments[5].find("LoadWithCast") != std::string_view::npos;
+    return made(converts ? Elementwise::Form::converting : Elementwise::Form::contiguous,
+                arguments[0], array_size(arguments[1]));
+  }
+  if (kernel == "elementwise_kernel" && arguments.size() == 3) {
+    const LambdaName loop = lambda_name(arguments[2]);
+    const std::string_view function = unqualified(loop.function.name);
+    if (loop.function.arguments.empty()) return nullptr;
+    if (function == "gpu_kernel_impl_nocast") {
+      return made(Elementwise::Form::strided, loop.function.arguments[0], std::nullopt);
+    }
+    if (function == "gpu_kernel_impl") {
+      return made(Elementwise::Form::strided_converting, loop.function.arguments[0], std::nullopt);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace phantora::rank

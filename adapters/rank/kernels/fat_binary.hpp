@@ -1,0 +1,62 @@
+#pragma once
+
+#include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/ptx.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+/// What a program's GPU code says about its kernels, without running it.
+namespace phantora::rank {
+
+/// Parses an ELF file for the GPU: resources of every kernel in it, by mangled name.
+/// Malformed input gives what could be read, never an error.
+class Cubin {
+ public:
+  explicit Cubin(std::span<const std::byte> elf);
+  [[nodiscard]] const KernelResources* find(std::string_view mangled) const;
+
+ private:
+  // By hash: the names are in the file, which is not kept.
+  std::unordered_map<std::size_t, KernelResources> kernels_;
+};
+
+/// A container of GPU code for several architectures, parsed and decompressed as far as asked for.
+class FatBinary {
+ public:
+  /// @param image  what __cudaRegisterFatBinary (the wrapper), cuModuleLoadData (the wrapper, the
+  ///               container, an ELF file, PTX text) was given.
+  explicit FatBinary(const void* image);
+
+  /// The kernel's resources in the code for `architecture` (90 = sm_90), else for the nearest older
+  /// one, else for the nearest newer one. nullopt when no code for it has that kernel. Of PTX the
+  /// resources' architecture stays 0.
+  std::optional<KernelResources> find(std::string_view mangled, int architecture);
+
+  struct Entry {
+    int architecture = 0;
+    bool specific = false;  ///< for this architecture alone (sm_90a)
+    std::span<const std::byte> payload;
+    std::size_t compressed = 0;    ///< bytes of the payload; 0 = not compressed
+    std::size_t decompressed = 0;  ///< bytes
+    std::optional<Cubin> cubin{};  ///< once read
+    bool is_text = false;          ///< PTX that is not in a container
+    std::optional<Ptx> ptx{};      ///< of text, once read
+  };
+  /// Size of the code that find() has decompressed so far.
+  [[nodiscard]] std::size_t bytes_read() const noexcept;
+  [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// The code of `entry`, decompressed (Zstandard of nvcc 13, LZ4 of older ones); empty on failure.
+std::vector<std::byte> decompress(const FatBinary::Entry& entry);
+
+}  // namespace phantora::rank

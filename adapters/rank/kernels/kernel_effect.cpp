@@ -1,0 +1,159 @@
+#include "rank/kernels/kernel_effect.hpp"
+
+#include "rank/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace phantora::rank {
+
+Image::Image(const Operand& operand)
+    : bytes_(operand.extent), states_(operand.extent, State::unknown) {
+  if (!operand.read || operand.extent == 0) return;
+  static_assert(sizeof(State) == 1);
+  std::vector<std::uint8_t> mask(operand.extent);
+  read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) states_[i] = State::known;
+  }
+}
+
+bool Image::known(std::size_t offset, std::size_t size) const {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return false;
+  for (std::size_t i = offset; i < offset + size; ++i) {
+    if (states_[i] != State::known && states_[i] != State::stored_known) return false;
+  }
+  return true;
+}
+
+bool Image::knows_anything() const {
+  return std::any_of(states_.begin(), states_.end(), [](State state) {
+    return state == State::known || state == State::stored_known;
+  });
+}
+
+std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
+  if (!known(offset, size_of(type))) return std::nullopt;
+  return rank::load(type, bytes_.data() + offset);
+}
+
+void Image::store(std::size_t offset, ElementType type, const std::optional<Value>& value) {
+  const std::size_t size = size_of(type);
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  if (value) rank::store(type, *value, bytes_.data() + offset);
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size,
+              value ? State::stored_known : State::stored_unknown);
+}
+
+void Image::move(std::size_t offset, const Image& source, std::size_t source_offset,
+                 std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    if (offset + i >= bytes_.size()) return;
+    const bool is_known = source.known(source_offset + i, 1);
+    if (is_known) bytes_[offset + i] = source.bytes_[source_offset + i];
+    states_[offset + i] = is_known ? State::stored_known : State::stored_unknown;
+  }
+}
+
+void Image::forget(std::size_t offset, std::size_t size) {
+  if (offset > bytes_.size() || size > bytes_.size() - offset) return;
+  std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size, State::stored_unknown);
+}
+
+void Image::commit(std::byte* address, const Writer& writer) const {
+  for (std::size_t first = 0; first < states_.size();) {
+    std::size_t last = first + 1;
+    while (last < states_.size() && states_[last] == states_[first]) ++last;
+    if (states_[first] == State::stored_known) {
+      write(address + first, bytes_.data() + first, last - first);
+    } else if (states_[first] == State::stored_unknown) {
+      rank::forget(address + first, last - first, writer);
+    }
+    first = last;
+  }
+}
+
+namespace {
+
+/// The allocations that pointers in an operand's first bytes lead to: tables of pointers, structs
+/// in device memory.
+void forget_behind(const Operand& operand, const Writer& writer) {
+  // 512 pointers; scanning more would cost as much as computing.
+  constexpr std::size_t table = 4096;
+  const std::size_t extent = std::min(operand.extent, table);
+  if (!is_device_address(operand.address) || !may_know(operand.address, extent)) return;
+  std::vector<std::byte> bytes(extent);
+  std::vector<std::uint8_t> mask(extent);
+  read_with_mask(bytes.data(), mask.data(), operand.address, extent);
+  const std::size_t first =
+      (sizeof(void*) - reinterpret_cast<std::uintptr_t>(operand.address) % sizeof(void*)) %
+      sizeof(void*);
+  for (std::size_t at = first; at + sizeof(void*) <= extent; at += sizeof(void*)) {
+    if (mask[at] == 0) continue;
+    std::byte* address = nullptr;
+    std::memcpy(&address, bytes.data() + at, sizeof address);
+    if (const auto allocation = allocation_of(address)) {
+      const auto before = static_cast<std::size_t>(address - allocation->base);
+      forget(address, allocation->size - before, writer);
+    }
+  }
+}
+
+}  // namespace
+
+void apply(const Effect& effect, const char* kernel) {
+  const auto writer = [&](const Operand& operand) {
+    return Writer{kernel, effect.follows_pointers, operand.type};
+  };
+  const auto forget_all = [&] {
+    for (const Operand& operand : effect.operands) {
+      if (operand.written && is_device_address(operand.address)) {
+        forget(operand.address, operand.extent, writer(operand));
+      }
+    }
+  };
+  if (effect.follows_pointers) {
+    for (const Operand& operand : effect.operands) {
+      if (operand.read) forget_behind(operand, writer(operand));
+    }
+  }
+  if (!effect.repeated.empty()) {
+    const Operand& filled = effect.operands.front();
+    if (is_device_address(filled.address)) fill(filled.address, effect.repeated, filled.extent);
+    return;
+  }
+  const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
+                                 [&](const Operand& o) { return o.extent <= effect.limit; });
+  if (!effect.compute || (!small && !effect.independent)) return forget_all();
+  // Nothing known to compute from: true of nearly all small kernels in a training step.
+  bool reads = false, knows = false;
+  for (const Operand& operand : effect.operands) {
+    if (operand.extent == 0 || operand.extent > effect.limit) continue;
+    if (!is_device_address(operand.address)) return forget_all();
+    if (!operand.read) continue;
+    const bool something = may_know(operand.address, operand.extent);
+    if (!something && effect.needs == Effect::Needs::every_input) return forget_all();
+    reads = true;
+    knows = knows || something;
+  }
+  if (reads && !knows && effect.needs != Effect::Needs::nothing) return forget_all();
+  std::vector<Image> images;
+  images.reserve(effect.operands.size());
+  for (const Operand& operand : effect.operands) {
+    if (operand.extent <= effect.limit) {
+      images.emplace_back(operand);
+      continue;
+    }
+    if (operand.written && is_device_address(operand.address)) {
+      forget(operand.address, operand.extent, writer(operand));
+    }
+    images.emplace_back();
+  }
+  effect.compute(images);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const Operand& operand = effect.operands[i];
+    if (operand.written) images[i].commit(operand.address, writer(operand));
+  }
+}
+
+}  // namespace phantora::rank

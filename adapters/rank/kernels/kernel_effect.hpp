@@ -1,0 +1,169 @@
+#pragma once
+
+#include "rank/memory/device_memory.hpp"
+#include "rank/kernels/element_type.hpp"
+#include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/kernel_name.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/// What a launch of a kernel does to device memory.
+namespace phantora::rank {
+
+/// What a kernel's signature says of a parameter.
+enum class ParameterKind : std::uint8_t { other, pointer, number };
+
+/// A launch's parameters and shape. Other versions of a kernel may have others: whoever reads a
+/// pointer where the signature has a number, or what is not there, has misread it.
+struct Arguments {
+  void* const* parameters = nullptr;
+  std::span<const std::uint32_t> sizes;  ///< bytes of each parameter
+  LaunchShape shape;
+  std::span<const ParameterKind> kinds{};  ///< as far as they are known
+  mutable bool misread = false;
+
+  [[nodiscard]] std::span<const std::byte> bytes(std::size_t parameter) const {
+    if (parameter >= sizes.size()) return {};
+    return {static_cast<const std::byte*>(parameters[parameter]), sizes[parameter]};
+  }
+  /// The T at `offset` bytes into a parameter; zero, and misread, where it cannot be one.
+  template <class T>
+  [[nodiscard]] T get(std::size_t parameter, std::size_t offset = 0) const {
+    T value{};
+    const auto all = bytes(parameter);
+    const bool fits = offset <= all.size() && sizeof(T) <= all.size() - offset;
+    constexpr ParameterKind wrong =
+        std::is_pointer_v<T> ? ParameterKind::number : ParameterKind::pointer;
+    misread = misread || !fits || (parameter < kinds.size() && kinds[parameter] == wrong);
+    if (fits) std::memcpy(&value, all.data() + offset, sizeof value);
+    return value;
+  }
+  [[nodiscard]] std::byte* pointer(std::size_t parameter, std::size_t offset = 0) const {
+    return get<std::byte*>(parameter, offset);
+  }
+};
+
+/// Device memory that a kernel touches.
+struct Operand {
+  std::byte* address = nullptr;
+  std::size_t extent = 0;  ///< bytes from `address` within which it reads or writes
+  bool read = false;
+  bool written = false;
+  std::optional<ElementType> type{};  ///< of what is written, where it is known
+};
+
+/// An operand's bytes while its kernel is executed. Writes take effect when the kernel is done.
+class Image {
+ public:
+  Image() = default;
+  explicit Image(const Operand& operand);
+
+  /// The element at `offset` bytes; nullopt when it is not known, or not in the operand.
+  [[nodiscard]] std::optional<Value> load(std::size_t offset, ElementType type) const;
+  /// nullopt makes the element unknown.
+  void store(std::size_t offset, ElementType type, const std::optional<Value>& value);
+  /// Copies `size` bytes from another image, known or not.
+  void move(std::size_t offset, const Image& source, std::size_t source_offset, std::size_t size);
+  /// Makes bytes, or the whole operand, unknown.
+  void forget(std::size_t offset, std::size_t size);
+  void forget() { forget(0, bytes_.size()); }
+  [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
+  [[nodiscard]] bool knows_anything() const;
+  /// Writes what was stored back to device memory.
+  void commit(std::byte* address, const Writer& writer) const;
+
+ private:
+  enum class State : std::uint8_t { unknown, known, stored_unknown, stored_known };
+  [[nodiscard]] bool known(std::size_t offset, std::size_t size) const;
+  std::vector<std::byte> bytes_;
+  std::vector<State> states_;
+};
+
+using Feature = std::pair<const char*, double>;
+
+/// The effect of one launch.
+struct Effect {
+  std::vector<Operand> operands;
+  double bytes = 0;               ///< device memory read + written
+  double flops = 0;               ///< 0 = not counted
+  std::vector<Feature> features;  ///< for the cost model; same names in same order for a kernel
+  /// The operands are tensors that have nothing to do with each other: large ones do not keep the
+  /// small ones from being computed. Their images are empty.
+  bool independent = false;
+  /// Of which operands that are read something must be known for anything of the result to be.
+  enum class Needs : std::uint8_t { nothing, some_input, every_input } needs = Needs::some_input;
+  /// The kernel is not read: what its operands' first bytes point to may be written, too.
+  bool follows_pointers = false;
+  /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
+  std::vector<std::byte> repeated;
+  /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
+  /// makes several bytes of output.
+  std::size_t limit = small_bytes;
+  /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
+  std::function<void(std::span<Image>)> compute;
+};
+
+/// Makes it happen: executes the kernel if its operands are small, else makes what it writes
+/// unknown. `kernel`: its name, for those who read that.
+void apply(const Effect& effect, const char* kernel = nullptr);
+
+/// What a kernel means, read once from its name.
+class Meaning {
+ public:
+  virtual ~Meaning() = default;
+  /// nullopt when the parameters are not as the meaning expects them: the kernel is then treated as
+  /// an unknown one.
+  [[nodiscard]] virtual std::optional<Effect> effect(const Arguments& arguments) const = 0;
+};
+
+/// A family's reader: nullptr when the kernel is not of the family. The signature's text outlives
+/// the meaning.
+using Reader = std::unique_ptr<Meaning> (*)(const Signature& signature,
+                                            const KernelResources& resources);
+
+/// A meaning from a function, for families without state.
+template <class F>
+std::unique_ptr<Meaning> meaning(F f) {
+  struct Function final : Meaning {
+    explicit Function(F g) : function{std::move(g)} {}
+    [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
+      return function(arguments);
+    }
+    F function;
+  };
+  return std::make_unique<Function>(std::move(f));
+}
+
+// The families, one file each.
+std::unique_ptr<Meaning> read_elementwise(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_reduction(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_multi_tensor(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_range(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_indexing(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_selection(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_block_top_k(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_packed_copies(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_symmetric_memory(const Signature& signature, const KernelResources&);
+
+}  // namespace phantora::rank

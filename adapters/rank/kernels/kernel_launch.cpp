@@ -1,0 +1,265 @@
+#include "rank/kernels/kernel_launch.hpp"
+
+#include "rank/runtime/api_call.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/kernels/device_code.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/kernels/fat_binary.hpp"
+#include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/kernel_name.hpp"
+#include "rank/runtime/process.hpp"
+
+#include <phantora/kernels/gpu_model.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+namespace phantora::rank {
+
+namespace {
+
+/// Identity of a query among those of one kernel.
+struct QueryKey {
+  KernelQuery::Dim3 grid, block;
+  std::size_t shared_bytes = 0;
+  double bytes = 0, flops = 0;
+  std::vector<double> features;
+  auto operator<=>(const QueryKey&) const = default;
+};
+
+constexpr Reader readers[] = {
+    read_elementwise,   read_reduction, read_multi_tensor,  read_range,
+    read_concatenation, read_indexing,  read_selection,     read_scan,
+    read_sort,          read_random,    read_batch_norm,    read_rowwise,
+    read_attention,     read_lookup,    read_embedding,     read_pooling,
+    read_block_top_k,   read_jiterated, read_packed_copies, read_symmetric_memory,
+};
+
+/// Host time of loading a module's code, which the driver does when the first of its kernels is
+/// launched (CUDA_MODULE_LOADING=LAZY, the default), and of each other kernel's first launch: a
+/// line through 138 and the median of 156 first launches in training steps on H200 hosts,
+/// 2026-11-21 (test/data/first_launch.tsv; half of the 138 lie within 17 % of it).
+struct LoadingCost {
+  static constexpr std::chrono::microseconds module{557};
+  static constexpr double ns_per_byte = 0.143;
+  static constexpr std::chrono::microseconds kernel{27};
+};
+
+/// The first file's fat binary of each module, kept: kernels of one module are launched together.
+FatBinary& fat_binary(const Module& module) {
+  static auto* const all = new std::unordered_map<const Module*, FatBinary>;
+  return all->try_emplace(&module, module.image).first->second;
+}
+
+std::chrono::nanoseconds loading_time(const FatBinary& code) {
+  return LoadingCost::module +
+         std::chrono::nanoseconds{static_cast<std::int64_t>(
+             LoadingCost::ns_per_byte * static_cast<double>(code.bytes_read()))};
+}
+
+std::mutex& reading_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+struct KernelReading {
+  std::string name;
+  Signature parts;
+  std::vector<ParameterKind> parameter_kinds;
+  KernelResources kernel_resources;
+  std::unique_ptr<Meaning> meaning;
+  mutable std::mutex mutex;
+  mutable std::map<QueryKey, QueryId> queries;
+  /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
+  mutable std::once_flag counted;
+  mutable std::string counter;
+};
+
+namespace {
+
+/// "float const*" is read only; "float*" and "void*" may be written; others are not pointers, or
+/// hold some.
+bool may_be_written(std::string_view parameter_type) {
+  return !parameter_type.ends_with("const*") && !parameter_type.ends_with("const*&");
+}
+
+ParameterKind kind_of(std::string_view parameter_type) {
+  if (parameter_type.ends_with('*')) return ParameterKind::pointer;
+  return element_type_named(parameter_type) ? ParameterKind::number : ParameterKind::other;
+}
+
+/// The element type behind "float const*"; nullopt for pointers to pointers, structs and void.
+std::optional<ElementType> pointee(std::string_view parameter_type) {
+  if (!parameter_type.ends_with('*')) return std::nullopt;
+  parameter_type.remove_suffix(1);
+  if (parameter_type.ends_with(" const")) parameter_type.remove_suffix(6);
+  return element_type_named(parameter_type);
+}
+
+std::mutex& variables_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+/// What an unknown kernel may write: from each device address in its parameters to the end of the
+/// allocation, except through pointers to const, and what pointers that lie there lead to; its
+/// module's variables on the device.
+Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
+                      const Arguments& arguments, int device) {
+  Effect effect;
+  effect.follows_pointers = true;
+  for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
+    bool written = true, holds_pointers = true;
+    std::optional<ElementType> type;
+    if (arguments.sizes[p] == sizeof(void*) && p < reading.parts.parameters.size()) {
+      const std::string_view parameter = reading.parts.parameters[p];
+      type = pointee(parameter);
+      written = may_be_written(parameter);
+      // Bytes and 64-bit integers may be addresses; other numbers are not.
+      holds_pointers =
+          !type || size_of(*type) == 1 || (size_of(*type) == sizeof(void*) && !is_floating(*type));
+      if (!written && !holds_pointers) continue;
+    }
+    for (std::size_t offset = 0; offset + sizeof(void*) <= arguments.sizes[p];
+         offset += sizeof(void*)) {
+      std::byte* const address = arguments.pointer(p, offset);
+      const auto allocation = allocation_of(address);
+      if (!allocation) continue;
+      const auto before = static_cast<std::size_t>(address - allocation->base);
+      effect.operands.push_back(
+          {address, allocation->size - before, holds_pointers, written, type});
+    }
+  }
+  if (kernel.module == nullptr) return effect;
+  const std::scoped_lock lock{variables_mutex()};
+  for (const auto& [address, bytes] : kernel.module->variables) {
+    const auto allocation = allocation_of(address);
+    if (!allocation || allocation->device != device) continue;
+    effect.operands.push_back({static_cast<std::byte*>(address), bytes, true, true});
+  }
+  return effect;
+}
+
+/// Kernels with launches that nobody can read, and how many of them have a counter of their own,
+/// which has the name that the report's kernels have: enough to say what a program is made of, few
+/// enough for a report.
+std::atomic<int> unread_kernels{0};
+constexpr int counted_apart = 32;
+
+void count_unread(const KernelReading& reading) {
+  count("unread_kernels");
+  std::call_once(reading.counted, [&] {
+    if (++unread_kernels <= counted_apart) reading.counter = "unread_kernel " + reading.name;
+  });
+  if (!reading.counter.empty()) count(reading.counter.c_str());
+}
+
+const KernelReading& reading_of(const Kernel& kernel) {
+  if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
+  const std::scoped_lock lock{reading_mutex()};
+  if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
+  auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
+  reading->name = demangled(kernel.mangled);
+  reading->parts = signature(reading->name);
+  for (const std::string_view type : reading->parts.parameters) {
+    reading->parameter_kinds.push_back(kind_of(type));
+  }
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
+  if (kernel.module != nullptr) {
+    FatBinary& code = fat_binary(*kernel.module);
+    const bool loaded = code.bytes_read() > 0;
+    if (auto found = code.find(kernel.mangled, architecture)) {
+      costs_more(loaded ? LoadingCost::kernel : loading_time(code));
+      reading->kernel_resources = std::move(*found);
+    } else {
+      warn_once(kernel.mangled, "no GPU code was found for kernel " + reading->name +
+                                    ": its parameters and registers are unknown");
+    }
+  }
+  if (reading->kernel_resources.architecture == 0) {
+    reading->kernel_resources.architecture = architecture;
+  }
+  if (!reading->kernel_resources.signature.empty()) {
+    reading->parts = signature(reading->kernel_resources.signature);
+  }
+  auto& sizes = reading->kernel_resources.parameter_sizes;
+  if (sizes.empty()) {
+    // Without its code, what a C++ signature tells: pointers. The others' bytes are not looked at.
+    for (const std::string_view type : reading->parts.parameters) {
+      sizes.push_back(type.ends_with('*') ? sizeof(void*) : 0);
+    }
+  }
+  for (const Reader read : readers) {
+    reading->meaning = read(reading->parts, reading->kernel_resources);
+    if (reading->meaning) break;
+  }
+  const_cast<Kernel&>(kernel).reading.store(reading, std::memory_order_release);
+  return *reading;
+}
+
+QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const Effect& effect) {
+  QueryKey key{shape.grid, shape.block, shape.shared_bytes, effect.bytes, effect.flops, {}};
+  key.features.reserve(effect.features.size());
+  for (const auto& [name, value] : effect.features) key.features.push_back(value);
+  const std::scoped_lock lock{reading.mutex};
+  if (const auto found = reading.queries.find(key); found != reading.queries.end()) {
+    return found->second;
+  }
+  KernelQuery query;
+  query.name = reading.name;
+  query.grid = shape.grid;
+  query.block = shape.block;
+  query.shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
+  // A kernel that only bears the name of one that we know can be misread: sizes that cannot be are
+  // not told, and the grid decides.
+  query.bytes = std::max(0.0, effect.bytes);
+  query.flops = std::max(0.0, effect.flops);
+  for (const auto& [name, value] : effect.features) {
+    if (value > 0) query.features.emplace(name, value);
+  }
+  const QueryId id = intern(query);
+  reading.queries.emplace(std::move(key), id);
+  return id;
+}
+
+}  // namespace
+
+void add_variable(Module& module, void* address, std::size_t bytes) {
+  const std::scoped_lock lock{variables_mutex()};
+  module.variables.emplace_back(address, bytes);
+}
+
+const KernelResources& resources(const Kernel& kernel) {
+  return reading_of(kernel).kernel_resources;
+}
+
+void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
+  const KernelReading& reading = reading_of(kernel);
+  const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape,
+                            reading.parameter_kinds};
+  std::optional<Effect> effect;
+  if (reading.meaning) effect = reading.meaning->effect(arguments);
+  if (!effect || arguments.misread) {
+    effect = unknown_effect(kernel, reading, arguments, stream.device);
+    if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
+      effect->bytes = *bytes;
+    } else {
+      count_unread(reading);
+    }
+  }
+  launch(stream, query_of(reading, shape, *effect));
+  data::enqueue(
+      stream, [effect = std::move(*effect), name = reading.name.c_str()] { apply(effect, name); });
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,199 @@
+#include "rank/memory/data_queue.hpp"
+
+#include <phantora/error.hpp>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+
+namespace phantora::rank::data {
+
+namespace {
+
+struct Passing {
+  Marker marker;
+};
+struct Waiting {
+  Marker marker;
+};
+struct Exchange {
+  Ticket ticket;
+  Operation send;
+  std::function<void(std::span<const std::byte>)> receive;
+  bool sent = false;
+};
+using Item = std::variant<Operation, Passing, Waiting, Exchange>;
+
+struct Queue {
+  int device = 0;
+  bool legacy = false;
+  bool blocking = false;  // synchronises with the legacy stream
+  std::deque<Item> items;
+};
+
+/// Only streams with operations that are held back are here, so that an idle queue costs one read
+/// of an atomic.
+struct Queues {
+  // Recursive: an operation may deliver (a communicator of one rank needs no engine).
+  std::recursive_mutex mutex;
+  std::map<std::uint64_t, Queue> held;  // by stream id; operations may add streams while we iterate
+  std::unordered_set<Marker> unreached;  // recorded, but held back
+  std::unordered_map<Ticket, std::vector<std::byte>> results;
+  Marker next_own = Marker{1} << 63;  // for the legacy stream's implicit waits
+  bool draining = false;
+};
+
+Queues& queues() {
+  static Queues* const instance = new Queues;  // entry points are called from destructors at exit
+  return *instance;
+}
+
+std::atomic<bool> any_held{false};
+
+/// Runs what can run at the head of `queue`. @return whether anything did.
+bool advance(Queues& all, Queue& queue) {
+  bool moved = false;
+  while (!queue.items.empty()) {
+    Item& head = queue.items.front();
+    if (auto* operation = std::get_if<Operation>(&head)) {
+      const Operation run = std::move(*operation);
+      queue.items.pop_front();
+      run();
+    } else if (const auto* passing = std::get_if<Passing>(&head)) {
+      all.unreached.erase(passing->marker);
+      queue.items.pop_front();
+    } else if (const auto* waiting = std::get_if<Waiting>(&head)) {
+      if (all.unreached.contains(waiting->marker)) return moved;
+      queue.items.pop_front();
+    } else {
+      auto& exchange = std::get<Exchange>(head);
+      if (!exchange.sent) {
+        exchange.sent = true;
+        exchange.send();
+      }
+      const auto result = all.results.find(exchange.ticket);
+      if (result == all.results.end()) return moved;
+      const auto bytes = std::move(result->second);
+      all.results.erase(result);
+      const auto receive = std::move(exchange.receive);
+      queue.items.pop_front();
+      if (receive) receive(bytes);
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+/// Runs everything that can run, in every stream.
+void drain(Queues& all) {
+  if (all.draining) return;  // called from an operation: the outer call goes on
+  struct Draining {
+    bool& flag;
+    explicit Draining(bool& f) : flag{f} { flag = true; }
+    ~Draining() { flag = false; }
+  } const draining{all.draining};
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& [id, queue] : all.held) moved = advance(all, queue) || moved;
+  }
+  std::erase_if(all.held, [](const auto& entry) { return entry.second.items.empty(); });
+  any_held.store(!all.held.empty(), std::memory_order_release);
+}
+
+Queue& queue_of(Queues& all, const Stream& stream) {
+  const auto [found, made] = all.held.try_emplace(stream.id);
+  if (made) {
+    found->second.device = stream.device;
+    found->second.legacy = stream.legacy;
+    found->second.blocking = stream.flags == 0;
+  }
+  return found->second;
+}
+
+/// Work in the legacy stream starts after what the device's blocking streams hold, and theirs after
+/// what it holds (CUDA programming guide, "implicit synchronization").
+void join_legacy(Queues& all, const Stream& stream) {
+  const bool legacy = stream.legacy;
+  if (stream.flags != 0 && !legacy) return;
+  std::vector<Marker> ends;
+  for (auto& [id, other] : all.held) {
+    if (id == stream.id || other.device != stream.device || other.items.empty()) continue;
+    if (legacy ? !other.blocking : !other.legacy) continue;
+    const Marker end = all.next_own++;
+    all.unreached.insert(end);
+    other.items.emplace_back(Passing{end});
+    ends.push_back(end);
+  }
+  for (const Marker end : ends) queue_of(all, stream).items.emplace_back(Waiting{end});
+}
+
+void append(const Stream& stream, Item item) {
+  Queues& all = queues();
+  const std::scoped_lock lock{all.mutex};
+  join_legacy(all, stream);
+  queue_of(all, stream).items.push_back(std::move(item));
+  drain(all);
+}
+
+bool idle() { return !any_held.load(std::memory_order_acquire); }
+
+}  // namespace
+
+void enqueue(const Stream& stream, Operation operation) {
+  if (idle()) {
+    Queues& all = queues();
+    const std::scoped_lock lock{all.mutex};
+    if (all.held.empty()) {
+      operation();
+      return;
+    }
+  }
+  append(stream, std::move(operation));
+}
+
+void record(const Stream& stream, Marker marker) {
+  if (idle()) return;
+  Queues& all = queues();
+  const std::scoped_lock lock{all.mutex};
+  all.unreached.insert(marker);
+  append(stream, Passing{marker});
+}
+
+void wait(const Stream& stream, Marker marker) {
+  if (idle()) return;
+  Queues& all = queues();
+  const std::scoped_lock lock{all.mutex};
+  if (all.unreached.contains(marker)) append(stream, Waiting{marker});
+}
+
+void collective(const Stream& stream, Ticket ticket, Operation send,
+                std::function<void(std::span<const std::byte>)> receive) {
+  append(stream, Exchange{ticket, std::move(send), std::move(receive)});
+}
+
+void deliver(Ticket ticket, std::span<const std::byte> result) {
+  Queues& all = queues();
+  const std::scoped_lock lock{all.mutex};
+  all.results.emplace(ticket, std::vector<std::byte>{result.begin(), result.end()});
+  drain(all);
+}
+
+bool pending(const Stream& stream) {
+  if (idle()) return false;
+  Queues& all = queues();
+  const std::scoped_lock lock{all.mutex};
+  join_legacy(all, stream);
+  drain(all);
+  const auto found = all.held.find(stream.id);
+  return found != all.held.end() && !found->second.items.empty();
+}
+
+bool pending() { return !idle(); }
+
+}  // namespace phantora::rank::data

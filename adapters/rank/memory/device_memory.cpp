@@ -1,0 +1,382 @@
+#include "rank/memory/device_memory.hpp"
+
+#include "rank/memory/extents.hpp"
+#include "rank/runtime/process.hpp"
+#include "rank/memory/sparse_bytes.hpp"
+#include "rank/memory/unknown_reads.hpp"
+
+#include <phantora/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/mman.h>
+
+namespace phantora::rank {
+
+namespace {
+
+// Windows lie where neither the program, the heap nor shared libraries are placed by Linux on
+// x86-64 with 47 address bits, nor AddressSanitizer its heap. 1 TiB each holds every GPU's memory
+// with room for address ranges that are reserved without memory (the upper half).
+constexpr std::uint64_t first_window = 0x6800'0000'0000;
+constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
+constexpr int max_devices = 16;
+
+// What the driver hands out (measured on H200 by cudaMemGetInfo around cudaMalloc; PyTorch's
+// allocator is built on the same figures): blocks of 2 MiB, and smaller requests share one.
+constexpr std::uint64_t block_bytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t small_limit = std::uint64_t{1} << 20;
+constexpr std::uint64_t alignment = 512;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+struct Window {
+  explicit Window(int index)
+      : base{first_window + static_cast<std::uint64_t>(index) * window_bytes} {
+    void* const wanted = reinterpret_cast<void*>(base);
+    // Never accessible: a program that touches device memory from the host faults, as it would.
+    void* const got =
+        mmap(wanted, window_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got != wanted) {
+      throw Error{"expected the address range of simulated GPU " + std::to_string(index) +
+                  " (1 TiB at " + std::to_string(base) + ") to be free: errno " +
+                  std::to_string(errno)};
+    }
+    blocks.give(base, window_bytes / 2);
+    reservations.give(base + window_bytes / 2, window_bytes / 2);
+  }
+
+  std::uint64_t base;
+  FreeExtents blocks;                               // multiples of 2 MiB
+  FreeExtents small;                                // inside blocks that small requests share
+  FreeExtents reservations;                         // address ranges without memory of their own
+  std::map<std::uint64_t, std::uint64_t> live;      // base -> size asked for
+  std::map<std::uint64_t, std::uint64_t> reserved;  // base -> size
+  std::map<std::uint64_t, int> peers;               // base of a reserved range -> whose memory
+  SparseBytes bytes;
+};
+
+/// All windows, made on first use. One lock: operations on small data take well under a
+/// microsecond, and few threads issue work.
+struct Memory {
+  std::mutex mutex;
+  std::array<std::unique_ptr<Window>, max_devices> windows;
+
+  Window& window(int device) {
+    PHANTORA_EXPECTS(device >= 0 && device < max_devices, "at most 16 devices per host");
+    auto& slot = windows[static_cast<std::size_t>(device)];
+    if (!slot) slot = std::make_unique<Window>(device);
+    return *slot;
+  }
+};
+
+Memory& memory() {
+  static Memory* const instance = new Memory;  // entry points are called from destructors at exit
+  return *instance;
+}
+
+int device_of(const void* address) {
+  return static_cast<int>((address_of(address) - first_window) / window_bytes);
+}
+
+/// Sizes come from kernels' parameters, which may be misread: no range ends beyond its window.
+std::size_t within_window(const void* address, std::size_t bytes) {
+  return std::min<std::uint64_t>(
+      bytes, window_bytes - (address_of(address) - first_window) % window_bytes);
+}
+
+/// Of all windows, in whole pages.
+std::size_t known_bytes() {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  std::size_t bytes = 0;
+  for (const auto& window : all.windows) {
+    if (window) bytes += window->bytes.stored_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool is_device_address(const void* address) noexcept {
+  return address_of(address) - first_window < window_bytes * max_devices;
+}
+
+void* allocate(int device, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  Window& window = all.window(device);
+  std::uint64_t base = 0;
+  if (bytes < small_limit) {
+    const std::uint64_t size = round_up(bytes, alignment);
+    auto found = window.small.take(size);
+    if (!found) {
+      if (!reserve_memory(device, block_bytes)) return nullptr;
+      const auto block = window.blocks.take(block_bytes);
+      if (!block) {
+        release_memory(device, block_bytes);
+        return nullptr;
+      }
+      window.small.give(*block, block_bytes);
+      found = window.small.take(size);
+    }
+    base = *found;
+  } else {
+    if (bytes > window_bytes / 2) return nullptr;
+    const std::uint64_t size = round_up(bytes, block_bytes);
+    if (!reserve_memory(device, size)) return nullptr;
+    const auto found = window.blocks.take(size);
+    if (!found) {
+      release_memory(device, size);
+      return nullptr;
+    }
+    base = *found;
+  }
+  window.live.emplace(base, bytes);
+  return reinterpret_cast<void*>(base);
+}
+
+bool deallocate(void* address) {
+  if (!is_device_address(address)) return false;
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  const int device = device_of(address);
+  Window& window = all.window(device);
+  const auto found = window.live.find(address_of(address));
+  if (found == window.live.end()) return false;
+  const auto [base, bytes] = *found;
+  window.live.erase(found);
+  window.bytes.forget(base, bytes);
+  note_writer(address, bytes, {});  // who gets it next reads what nobody wrote
+  if (bytes >= small_limit) {
+    const std::uint64_t size = round_up(bytes, block_bytes);
+    window.blocks.give(base, size);
+    release_memory(device, size);
+    return true;
+  }
+  const auto [free_base, free_size] = window.small.give(base, round_up(bytes, alignment));
+  // Blocks that are free as a whole go back to the driver.
+  const std::uint64_t free_end = free_base + free_size;
+  const std::uint64_t first = round_up(free_base, block_bytes);
+  const std::uint64_t last = free_end / block_bytes * block_bytes;
+  if (first < last) {
+    window.small.take_exactly(free_base);
+    if (free_base < first) window.small.give(free_base, first - free_base);
+    if (last < free_end) window.small.give(last, free_end - last);
+    window.blocks.give(first, last - first);
+    release_memory(device, last - first);
+  }
+  return true;
+}
+
+void* reserve_addresses(int device, std::size_t bytes) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  Window& window = all.window(device);
+  const std::uint64_t size = round_up(bytes, block_bytes);
+  const auto base = size == 0 ? std::nullopt : window.reservations.take(size);
+  if (!base) return nullptr;
+  window.reserved.emplace(*base, size);
+  return reinterpret_cast<void*>(*base);
+}
+
+bool release_addresses(void* address) {
+  if (!is_device_address(address)) return false;
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  Window& window = all.window(device_of(address));
+  const auto found = window.reserved.find(address_of(address));
+  if (found == window.reserved.end()) return false;
+  window.bytes.forget(found->first, found->second);
+  window.reservations.give(found->first, found->second);
+  window.peers.erase(found->first);
+  window.reserved.erase(found);
+  return true;
+}
+
+void show_peer(void* address, int device) {
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  all.window(device_of(address)).peers[address_of(address)] = device;
+}
+
+std::optional<Allocation> allocation_of(const void* address) {
+  if (!is_device_address(address)) return std::nullopt;
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  const int device = device_of(address);
+  const auto& window = all.windows[static_cast<std::size_t>(device)];
+  if (!window) return std::nullopt;
+  const std::uint64_t at = address_of(address);
+  for (const auto* extents : {&window->live, &window->reserved}) {
+    auto found = extents->upper_bound(at);
+    if (found == extents->begin()) continue;
+    --found;
+    if (at - found->first < found->second) {
+      const auto peer = window->peers.find(found->first);
+      const int owner = peer == window->peers.end() ? device : peer->second;
+      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second};
+    }
+  }
+  return std::nullopt;
+}
+
+// The device reaches host memory too (page-locked, managed). It is what it is: always known, and
+// work that was not executed leaves it alone.
+
+bool read(void* host_destination, const void* device_source, std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    return true;
+  }
+  {
+    Memory& all = memory();
+    const std::scoped_lock lock{all.mutex};
+    if (all.window(device_of(device_source))
+            .bytes.read(address_of(device_source), static_cast<std::byte*>(host_destination),
+                        bytes)) {
+      return true;
+    }
+  }
+  const auto* unknown = static_cast<const std::byte*>(device_source);
+  if (bytes <= small_bytes || fills_unknown()) {
+    std::vector<std::uint8_t> mask(bytes);
+    auto* const destination = static_cast<std::byte*>(host_destination);
+    read_with_mask(destination, mask.data(), device_source, bytes);
+    unknown += std::find(mask.begin(), mask.end(), 0) - mask.begin();
+    fill_unknown(destination, device_source, mask);
+  }
+  tell_unknown_read(unknown, bytes);
+  return false;
+}
+
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes) {
+  if (!is_device_address(device_source)) {
+    std::memcpy(host_destination, device_source, bytes);
+    std::memset(mask, 1, bytes);
+    return true;
+  }
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  return all.window(device_of(device_source))
+      .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
+}
+
+bool known(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
+  bytes = within_window(device_address, bytes);
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
+}
+
+bool may_know(const void* device_address, std::size_t bytes) {
+  if (!is_device_address(device_address)) return true;
+  bytes = within_window(device_address, bytes);
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
+}
+
+void write(void* device_destination, const void* host_source, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    std::memmove(device_destination, host_source, bytes);
+    return;
+  }
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  all.window(device_of(device_destination))
+      .bytes.write(address_of(device_destination), static_cast<const std::byte*>(host_source),
+                   bytes);
+}
+
+void write_known(void* device_destination, const std::byte* source,
+                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer) {
+  if (mask.empty()) return write(device_destination, source, bytes);
+  auto* const destination = static_cast<std::byte*>(device_destination);
+  for (std::size_t first = 0; first < bytes;) {
+    std::size_t last = first + 1;
+    while (last < bytes && mask[last] == mask[first]) ++last;
+    if (mask[first] != 0) {
+      write(destination + first, source + first, last - first);
+    } else {
+      forget(destination + first, last - first, writer);
+    }
+    first = last;
+  }
+}
+
+void write_from_host(void* device_destination, const void* host_source, std::size_t bytes) {
+  constexpr std::size_t period = sizeof(RepeatedBytes::Word);
+  const auto* const source = static_cast<const std::byte*>(host_source);
+  if (bytes <= small_bytes) return write(device_destination, source, bytes);
+  if (std::memcmp(source, source + period, bytes - period) == 0) {
+    return fill(device_destination, {source, period}, bytes);
+  }
+  if (known_bytes() + bytes <= kept_bytes) return write(device_destination, source, bytes);
+  forget(device_destination, bytes);
+}
+
+void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes) {
+  if (!is_device_address(device_destination)) {
+    auto* const to = static_cast<std::byte*>(device_destination);
+    for (std::size_t i = 0; i < bytes; ++i) to[i] = element[i % element.size()];
+    return;
+  }
+  bytes = within_window(device_destination, bytes);
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  all.window(device_of(device_destination))
+      .bytes.fill(address_of(device_destination), element, bytes);
+}
+
+void fill(void* device_destination, int value, std::size_t bytes) {
+  const auto element = static_cast<std::byte>(value);
+  fill(device_destination, {&element, 1}, bytes);
+}
+
+void copy(void* destination, const void* source, std::size_t bytes) {
+  if (!is_device_address(source)) return write(destination, source, bytes);
+  if (!is_device_address(destination)) {
+    read(destination, source, bytes);
+    return;
+  }
+  Memory& all = memory();
+  const std::scoped_lock lock{all.mutex};
+  const SparseBytes& from = all.window(device_of(source)).bytes;
+  all.window(device_of(destination))
+      .bytes.copy(address_of(destination), from, address_of(source), bytes);
+  if (bytes <= small_bytes) note_copy(destination, source, bytes);
+}
+
+void forget(void* device_address, std::size_t bytes, const Writer& writer) {
+  if (!is_device_address(device_address)) return;
+  bytes = within_window(device_address, bytes);
+  {
+    Memory& all = memory();
+    const std::scoped_lock lock{all.mutex};
+    all.window(device_of(device_address)).bytes.forget(address_of(device_address), bytes);
+  }
+  // What is large is read a little at a time at most, unless its writer is of interest itself.
+  if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
+    note_writer(device_address, bytes, writer);
+  }
+}
+
+}  // namespace phantora::rank

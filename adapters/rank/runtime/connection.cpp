@@ -1,0 +1,242 @@
+#include "rank/runtime/connection.hpp"
+
+#include "channel/handshake.hpp"
+#include "rank/runtime/standing.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace phantora::rank {
+namespace {
+
+std::atomic<Connection*> the_connection{nullptr};
+std::mutex append_mutex;
+// Deliveries handled so far; a futex, so that waiting for it does not touch hooked functions.
+std::atomic<std::uint32_t> handled{0};
+
+// The raw system call: the libc hooks must not see our own waiting.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  const timespec patience{1, 0};  // then look again, in case the engine is gone
+  __asm__ volatile("" ::: "memory");
+  long result = 0;
+  register long r10 __asm__("r10") = reinterpret_cast<long>(&patience);
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(FUTEX_WAIT), "d"(value),
+                     "r"(r10)
+                   : "rcx", "r11", "memory");
+}
+void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
+  long result = 0;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(FUTEX_WAKE),
+                     "d"(0x7fffffffL)
+                   : "rcx", "r11", "memory");
+}
+
+[[noreturn]] void give_up(const char* message) {
+  std::fprintf(stderr, "phantora: %s\n", message);
+  std::_Exit(70);
+}
+
+bool read_fully(int socket, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = ::read(socket, into.data(), into.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
+template <class T>
+T* map_shared(int descriptor) {
+  void* address = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  if (address == MAP_FAILED) give_up("cannot map the memory shared with the engine");
+  return static_cast<T*>(address);
+}
+
+}  // namespace
+
+Connection* Connection::established() noexcept {
+  return the_connection.load(std::memory_order_acquire);
+}
+
+Connection* Connection::get() {
+  if (Connection* connection = established()) return connection;
+  static std::mutex mutex;
+  const std::lock_guard lock{mutex};
+  if (Connection* connection = established()) return connection;
+  if (standing() == Standing::outside) return nullptr;
+  auto* connection = new Connection;
+  if (!connection->open()) give_up("cannot reach the engine of this run; has it ended?");
+  if (standing() == Standing::may_join) {
+    go_on_from(connection->welcome_.start_ps);
+    enter_time();
+  }
+  the_connection.store(connection, std::memory_order_release);
+  setenv(channel::connected_variable, std::to_string(getpid()).c_str(), 1);
+  if (this_thread().issues) become_issuer(this_thread());
+  std::thread{[connection] { connection->serve_deliveries(); }}.detach();
+  return connection;
+}
+
+bool Connection::open() {
+  const std::string name = std::getenv(channel::socket_variable);
+  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const channel::Address address{name};
+  if (connect(socket_, address.get(), address.length) != 0) return false;
+
+  const auto variable = [](const char* key) {
+    const char* text = std::getenv(key);
+    return text != nullptr ? static_cast<std::int32_t>(std::strtol(text, nullptr, 10)) : -1;
+  };
+  const channel::Hello hello{.pid = getpid(),
+                             .rank = rank_number().value_or(-1),
+                             .host = std::max(0, variable(channel::host_variable))};
+  write(std::as_bytes(std::span{&hello, 1}));
+
+  channel::SharedMemories memories{};
+  if (!channel::receive_welcome(socket_, welcome_, memories)) return false;
+  if (welcome_.layout_version != channel::version) {
+    give_up("this program's hooks and the phantora command are of different builds");
+  }
+  shared_ = map_shared<channel::RankShared>(memories[0]);
+  host_ = map_shared<channel::HostShared>(memories[1]);
+  run_ = map_shared<channel::RunShared>(memories[2]);
+  return true;
+}
+
+void Connection::write(std::span<const std::byte> bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;  // the service thread sees the end of the connection
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+  }
+}
+
+void Connection::ring() noexcept { write(std::as_bytes(std::span{&channel::doorbell, 1})); }
+
+void Connection::ring_if_awaited(std::int64_t clock_ps) noexcept {
+  Connection* connection = established();
+  if (connection == nullptr) return;
+  auto& at = connection->shared_->doorbell_at;
+  std::int64_t threshold = at.load(std::memory_order_acquire);
+  if (threshold == channel::no_time || clock_ps < threshold) return;
+  // One bell is enough until the engine has looked.
+  if (at.compare_exchange_strong(threshold, channel::no_time)) connection->ring();
+}
+
+void Connection::claim_slot(HostThread& thread) noexcept {
+  Connection* connection = established();
+  if (connection == nullptr) return;
+  channel::RankShared& shared = *connection->shared_;
+  static std::mutex mutex;
+  const std::lock_guard lock{mutex};
+  const std::uint32_t used = shared.thread_count.load(std::memory_order_relaxed);
+  std::uint32_t index = 0;
+  while (index < used && shared.threads[index].tid != 0 &&
+         shared.threads[index].state.load() != channel::ThreadState::unused) {
+    ++index;
+  }
+  if (index == channel::max_threads) give_up("more than 256 threads of one process use the GPU");
+  channel::ThreadSlot& slot = shared.threads[index];
+  slot.tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  thread.clock.wait_until(Time{Duration{connection->welcome_.start_ps}});
+  slot.clock_ps.store(thread.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
+  slot.state.store(channel::ThreadState::running, std::memory_order_release);
+  if (index == used) shared.thread_count.store(used + 1, std::memory_order_release);
+  thread.slot = &slot;
+  thread.index = index;
+}
+
+void Connection::append(channel::Record record, std::span<const std::byte> payload) {
+  constexpr std::uint64_t unit = sizeof(channel::Record);
+  const std::uint64_t padded = (payload.size() + unit - 1) / unit * unit;
+  const std::uint64_t needed = unit + padded;
+  record.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  if (needed > channel::ring_bytes / 2) give_up("a message to the engine is too large");
+
+  const std::lock_guard lock{append_mutex};
+  const std::uint64_t at = shared_->written.load(std::memory_order_relaxed);
+  while (true) {
+    const std::uint32_t sequence = shared_->space_sequence.load(std::memory_order_acquire);
+    const std::uint64_t consumed = shared_->consumed.load(std::memory_order_acquire);
+    if (at + needed - consumed <= channel::ring_bytes) break;
+    ring();
+    futex_wait(shared_->space_sequence, sequence);
+  }
+  const auto put = [&](std::uint64_t position, std::span<const std::byte> bytes) {
+    const std::uint64_t offset = position % channel::ring_bytes;
+    const std::size_t first = std::min<std::size_t>(bytes.size(), channel::ring_bytes - offset);
+    std::memcpy(shared_->ring.data() + offset, bytes.data(), first);
+    std::memcpy(shared_->ring.data(), bytes.data() + first, bytes.size() - first);
+  };
+  put(at, std::as_bytes(std::span{&record, 1}));
+  if (!payload.empty()) put(at + unit, payload);
+  shared_->written.store(at + needed, std::memory_order_release);
+  // A bell at each half of the ring keeps it from filling while nobody blocks.
+  constexpr std::uint64_t half = channel::ring_bytes / 2;
+  if (at / half != (at + needed) / half) ring();
+}
+
+channel::Reply Connection::request(HostThread& thread, channel::Record record,
+                                   std::span<const std::byte> payload) {
+  if (thread.slot == nullptr) {
+    // A background thread may ask too; it has a slot for the answer and no part in time.
+    claim_slot(thread);
+    if (!thread.issues) thread.slot->state.store(channel::ThreadState::background);
+  }
+  channel::ThreadSlot& slot = *thread.slot;
+  record.thread = thread.index;
+  const std::uint32_t sequence = slot.reply_sequence.load(std::memory_order_acquire);
+  append(record, payload);
+  ring();
+  while (slot.reply_sequence.load(std::memory_order_acquire) == sequence) {
+    futex_wait(slot.reply_sequence, sequence);
+  }
+  const channel::Reply reply = slot.reply;
+  while (true) {
+    const std::uint32_t done = handled.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(done - static_cast<std::uint32_t>(reply.deliveries)) >= 0) break;
+    futex_wait(handled, done);
+  }
+  return reply;
+}
+
+void Connection::serve_deliveries() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "phantora");
+  std::vector<std::byte> data;
+  channel::Delivery delivery{};
+  while (read_fully(socket_, std::as_writable_bytes(std::span{&delivery, 1}))) {
+    data.resize(delivery.bytes);
+    if (!read_fully(socket_, data)) break;
+    handle_delivery(delivery, data);
+    handled.fetch_add(1, std::memory_order_release);
+    futex_wake(handled);
+  }
+  // The engine ended or died: it has said why, and nothing here can go on.
+  std::_Exit(70);
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,146 @@
+#pragma once
+
+#include "channel/wire.hpp"
+#include "rank/runtime/host_speed.hpp"
+
+#include <phantora/simulation/virtual_clock.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+/// Virtual time of the threads of this process (design section 4, rules 1, 2 and 6).
+namespace phantora::rank {
+
+/// What the calling thread is to the simulation.
+struct HostThread {
+  VirtualClock clock;
+  HostSpeed speed{};
+  /// Issues GPU work: it is a logical process, and its clock moves. The main thread is one from the
+  /// start; others become one with their first call that issues work.
+  bool issues = false;
+  int api_depth = 0;                    ///< nested ApiCalls
+  channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
+  std::uint32_t index = channel::no_thread;
+  const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
+  /// Of a thread without a part in time: the instant of what it saw last (a message, a completion
+  /// that it asked about, the host function that it runs). Whom it wakes goes on no earlier.
+  std::int64_t carried_ps = 0;
+  /// Of a thread that has issued no work yet: the clock of who started it or woke it last.
+  std::optional<std::int64_t> begins_ps{};
+  bool is_poller = false;  ///< listed in RankShared::pollers
+  /// A wait timed out: the next reading of each ProgramClock shows its deadline.
+  std::array<std::int64_t, 2> read_once_ps{};
+  std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
+  int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call,
+                     ///< wait or message
+};
+
+/// Whether this process lives in virtual time (rank/runtime/standing.hpp).
+bool in_virtual_time() noexcept;
+
+/// The calling thread's record; made at first use. Only where in_virtual_time().
+HostThread& this_thread() noexcept;
+
+/// Makes the calling thread a logical process.
+void become_issuer(HostThread& thread) noexcept;
+/// Shows the thread's clock to the engine and to the other threads.
+void publish(HostThread& thread) noexcept;
+/// From here on the thread's CPU time is charged.
+void charge_host(HostThread& thread) noexcept;
+/// Charges the CPU time up to here, and no more.
+void stop_charging(HostThread& thread) noexcept;
+
+/// Virtual time for the calling thread: its own clock if it issues work, else the rank's latest.
+Time virtual_now() noexcept;
+
+/// The clocks that a program reads. Those who wait with a deadline look at one or both of them
+/// afterwards: C++'s condition_variable, built for an old glibc, at both.
+enum class ProgramClock : std::uint8_t { realtime, monotonic };
+/// Virtual time as the program reads it from a clock.
+Time read_clock(ProgramClock clock) noexcept;
+/// The calling thread has waited until `deadline` of virtual time: its next look at each clock
+/// shows that, also where its time has not come so far.
+void shows_once(Time deadline) noexcept;
+
+/// What the launcher chose.
+enum class HostTime : std::uint8_t { measured, fixed, off };
+struct HostTimePolicy {
+  HostTime kind = HostTime::measured;
+  Duration per_call{};            ///< of `fixed`
+  std::optional<double> scale{};  ///< of `measured`; nothing: by HostSpeed
+};
+const HostTimePolicy& host_time_policy() noexcept;
+
+/// Instants of the real clocks that correspond to virtual time zero, in nanoseconds.
+struct Epoch {
+  std::int64_t realtime_ns = 0, monotonic_ns = 0;
+};
+const Epoch& epoch() noexcept;
+/// The clocks, which showed real time so far, go on from there: virtual time is `start_ps` now.
+void go_on_from(std::int64_t start_ps) noexcept;
+
+// --- Hand-over of time between threads, driven by the libc hooks ---
+
+/// The calling thread starts to wait for `object` (its address, or nullptr if nobody wakes it by
+/// name), which is of the kind `wait`, until `deadline` of virtual time at the latest.
+void wait_begins(const void* object, channel::Wait wait,
+                 std::optional<Time> deadline = {}) noexcept;
+/// It was woken as one of several who wait for a lock, and another was quicker: it waits on.
+void waits_again(const void* object) noexcept;
+/// It woke. @param timed_out_at  the deadline if it did by timeout, else no_time.
+void wait_ends(std::int64_t timed_out_at_ps) noexcept;
+/// Whether time passes in a wait of the program's own until `deadline` that times out.
+bool takes_time_until(Time deadline) noexcept;
+/// A wait of the program's own until `deadline` of virtual time has timed out: nothing came, and
+/// its time has passed.
+void wait_timed_out(Time deadline) noexcept;
+/// A look without waiting found nothing. Costs a microsecond at least, so that loops until a
+/// deadline end (multiprocessing's wait() goes on until the clock has passed its start).
+void looked_in_vain() noexcept;
+/// The calling thread has just been started, at `instant` of who did so.
+void begins_at(Time instant) noexcept;
+/// The calling thread was woken on `object`: if it has issued no work yet, that begins no earlier
+/// than who woke it.
+void begins_as_woken(const void* object) noexcept;
+/// The calling thread is about to wake sleepers on `object`: they go on no earlier than it. The
+/// time is left there too, as by leaves_time().
+void wakes(const void* object) noexcept;
+/// The calling thread leaves its time at `object` (a semaphore, a thread that ends), for whoever
+/// comes there without having to sleep.
+void leaves_time(const void* object) noexcept;
+/// The calling thread found `object` ready: it goes on no earlier than who made it so.
+void takes_time(const void* object) noexcept;
+/// Whether some thread of this process waits for a lock: only then need an unlock say so. Costs
+/// next to nothing.
+bool someone_waits_for_a_lock() noexcept;
+/// The calling thread sent bytes on the connection or pipe `key`: its time goes with them.
+void sends_time(std::uint64_t key) noexcept;
+/// The same of the end of a process, for whoever waits for that.
+std::uint64_t key_of_process(std::int32_t process) noexcept;
+/// The calling thread received bytes: it goes on no earlier than who sent them.
+void receives_time(std::uint64_t key) noexcept;
+/// The calling thread is one of a library's own that wakes now and then, looks, and sleeps again.
+void is_a_poller() noexcept;
+/// The calling thread, of an event loop, looks what has come: what came before no longer counts.
+void looks_for_messages() noexcept;
+/// The calling thread gives its core up in a loop: in modes without measured host time a loop that
+/// does so very often takes time, as one that reads the clock.
+void spins() noexcept;
+/// The calling thread runs a host function, whose time came at `instant`.
+void runs_at(Time instant) noexcept;
+/// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
+/// so that nobody waits for it meanwhile.
+void sleeps_until(Time deadline) noexcept;
+
+/// While one exists, the calling thread sleeps: it needs no turn to run.
+class Sleeping {
+ public:
+  Sleeping() noexcept;
+  ~Sleeping();
+  Sleeping(const Sleeping&) = delete;
+  Sleeping& operator=(const Sleeping&) = delete;
+};
+
+}  // namespace phantora::rank

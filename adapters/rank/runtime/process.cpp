@@ -1,0 +1,160 @@
+#include "rank/runtime/process.hpp"
+
+#include "channel/rank_variables.hpp"
+#include "rank/runtime/connection.hpp"
+#include "rank/runtime/standing.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <span>
+#include <sstream>
+#include <vector>
+
+namespace phantora::rank {
+namespace {
+
+thread_local int device_of_thread = 0;
+
+/// CUDA_VISIBLE_DEVICES as CUDA reads it: indices up to the first that is not valid.
+std::vector<int> visible_devices(int gpus) {
+  std::vector<int> visible;
+  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) {
+    for (int i = 0; i < gpus; ++i) visible.push_back(i);
+    return visible;
+  }
+  std::istringstream list{text};
+  for (std::string item; std::getline(list, item, ',');) {
+    char* end = nullptr;
+    const long index = std::strtol(item.c_str(), &end, 10);
+    if (end == item.c_str() || index < 0 || index >= gpus) break;
+    visible.push_back(static_cast<int>(index));
+  }
+  return visible;
+}
+
+/// What the launcher said about the GPUs: asking does not need the engine, so that whoever only
+/// asks stays out of the simulation.
+const char* told(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
+const std::vector<int>& devices() {
+  static const std::vector<int> visible = visible_devices(physical_device_count());
+  return visible;
+}
+
+void add_to_counter(const char* name, std::uint64_t amount) {
+  if (Connection* connection = Connection::established()) {
+    connection->append({.op = channel::Op::counter, .a = amount},
+                       std::as_bytes(std::span{name, std::strlen(name)}));
+  }
+}
+
+}  // namespace
+
+bool simulated() noexcept {
+  try {
+    if (standing() == Standing::may_join) return true;
+    return in_virtual_time() && Connection::get() != nullptr;
+  } catch (...) {
+    return false;
+  }
+}
+
+int device_count() { return static_cast<int>(devices().size()); }
+
+int physical_device_count() {
+  if (standing() == Standing::outside) return 0;
+  return static_cast<int>(std::strtol(told(channel::gpus_variable), nullptr, 10));
+}
+
+const GpuModel& gpu() {
+  static const GpuModel model = [] {
+    GpuModel found = gpu_model(told(channel::gpu_model_variable));
+    found.memory = Bytes{std::strtoll(told(channel::gpu_memory_variable), nullptr, 10)};
+    return found;
+  }();
+  return model;
+}
+
+const std::string& host_name() {
+  static const std::string name = told(channel::host_name_variable);
+  return name;
+}
+
+int current_device() noexcept { return device_of_thread; }
+void set_current_device(int device) noexcept { device_of_thread = device; }
+int physical_device(int device) { return devices().at(static_cast<std::size_t>(device)); }
+
+namespace {
+channel::HostShared::Gpu& ledger(int device) {
+  return Connection::get()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
+}
+/// What this process holds of it.
+std::atomic<std::uint64_t>& held(int device) {
+  return Connection::get()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
+}
+}  // namespace
+
+bool reserve_memory(int device, std::size_t bytes) noexcept {
+  auto& entry = ledger(device);
+  const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
+  std::uint64_t used = entry.used.load();
+  do {
+    if (bytes > capacity || used > capacity - bytes) return false;
+  } while (!entry.used.compare_exchange_weak(used, used + bytes));
+  held(device) += bytes;
+  std::uint64_t peak = entry.peak.load();
+  while (peak < used + bytes && !entry.peak.compare_exchange_weak(peak, used + bytes)) {
+  }
+  return true;
+}
+
+void release_memory(int device, std::size_t bytes) noexcept {
+  held(device) -= bytes;
+  ledger(device).used -= bytes;
+}
+
+MemoryInfo memory_info(int device) noexcept {
+  const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
+  // Whoever has no part in the simulation yet sees what it could have.
+  if (standing() == Standing::may_join) return {.free = capacity, .total = capacity};
+  const std::uint64_t used = ledger(device).used.load();
+  return {.free = capacity - std::min(used, capacity), .total = capacity};
+}
+
+void warn_once(const char* key, const std::string& message) {
+  static std::mutex mutex;
+  static auto* said = new std::set<std::string>;
+  const std::lock_guard lock{mutex};
+  if (said->insert(key).second) std::fprintf(stderr, "phantora: %s\n", message.c_str());
+}
+
+void unsupported(const char* entry_point) noexcept {
+  warn_once(entry_point, std::string{entry_point} + " is not simulated; it returns an error");
+  add_to_counter((std::string{"unsupported "} + entry_point).c_str(), 1);
+}
+
+void note_range(std::string_view name, Time start, Time end) {
+  Connection* const connection = Connection::established();
+  if (connection == nullptr) return;
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t thread = threads++;
+  constexpr std::size_t longest = 4096;  // a name is to be read, and a message has its limits
+  name = name.substr(0, longest);
+  connection->append({.op = channel::Op::range,
+                      .clock_ps = end.time_since_epoch().count(),
+                      .a = thread,
+                      .c = static_cast<std::uint64_t>(start.time_since_epoch().count())},
+                     std::as_bytes(std::span{name.data(), name.size()}));
+}
+
+void count(const char* counter, std::uint64_t n) noexcept { add_to_counter(counter, n); }
+
+}  // namespace phantora::rank
