@@ -893,7 +893,7 @@ TEST(MixedCluster, BuiltinCostsAreThoseOfEachGpu) {
   const KernelQuery gemm{
       .name = "gemm",
       .features = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
-      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"d_type", "bf16"}}};
+      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"c_type", "bf16"}}};
   const auto times = times_on_each_gpu(session, cluster, session.add_query(gemm));
   EXPECT_EQ(times[0], builtin_cost_model(gpu_model("h200")).estimate(gemm)->duration);
   EXPECT_EQ(times[1], builtin_cost_model(gpu_model("l40s")).estimate(gemm)->duration);
@@ -903,7 +903,13 @@ TEST(MixedCluster, BuiltinCostsAreThoseOfEachGpu) {
 TEST(MixedCluster, KernelsShareTheSmsOfTheirOwnGpu) {
   // Two kernels of half the L40S's 142 SMs: they do not fit the H200's 132.
   const Cluster cluster = parse_cluster("h200:1x1+l40s:1x1");
-  Session session{cluster, [](const GpuModel&) { return KernelCostModel{Told{}}; }, ideal};
+  struct ToldOn {
+    GpuModel gpu;
+    [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+      return with_limits({.duration = 10us, .source = CostSource::measured}, query, gpu);
+    }
+  };
+  Session session{cluster, [](const GpuModel& gpu) { return ToldOn{gpu}; }, ideal};
   KernelQuery half = kernel(10);
   half.grid = {142, 1, 1};
   half.block = {1024, 1, 1};
