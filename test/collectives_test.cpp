@@ -1,6 +1,6 @@
+#include <phantora/cluster/topologies.hpp>
 #include <phantora/collectives/communicator.hpp>
 #include <phantora/error.hpp>
-#include <phantora/cluster/topologies.hpp>
 
 #include <nlohmann/json.hpp>
 

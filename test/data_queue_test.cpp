@@ -1,7 +1,7 @@
 #include "rank/memory/data_queue.hpp"
 
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/memory/device_memory.hpp"
 #include "rank_fakes.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "../bench/peers/workload.hpp"
 
 #include <phantora/cluster/cluster.hpp>
+#include <phantora/cluster/topology.hpp>
 #include <phantora/error.hpp>
 #include <phantora/network/flow_network.hpp>
-#include <phantora/cluster/topology.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/error.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/kernels/kernel_check.hpp>

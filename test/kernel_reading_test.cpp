@@ -1,6 +1,5 @@
 #include "rank/kernels/contrast.hpp"
 #include "rank/kernels/device_code.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/element_type.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/fat_binary.hpp"
@@ -8,6 +7,7 @@
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/philox.hpp"
+#include "rank/memory/device_memory.hpp"
 #include "rank_fakes.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "rank_fakes.hpp"
 
-#include "rank/runtime/api_call.hpp"
 #include "rank/memory/data_queue.hpp"
+#include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>

@@ -1,12 +1,12 @@
-#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/cluster/cluster.hpp>
+#include <phantora/cluster/topologies.hpp>
 #include <phantora/collectives/communicator.hpp>
 #include <phantora/error.hpp>
-#include <phantora/network/flow_network.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/kernels/kernel_limits.hpp>
+#include <phantora/network/flow_network.hpp>
 #include <phantora/simulation/session.hpp>
-#include <phantora/cluster/topologies.hpp>
 
 #include <algorithm>
 #include <array>

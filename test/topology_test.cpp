@@ -1,8 +1,8 @@
-#include <phantora/error.hpp>
-#include <phantora/network/flow_network.hpp>
 #include <phantora/cluster/topologies.hpp>
 #include <phantora/cluster/topology.hpp>
 #include <phantora/cluster/topology_render.hpp>
+#include <phantora/error.hpp>
+#include <phantora/network/flow_network.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -8,9 +8,9 @@
 #include "run/report.hpp"
 #include "run/starts.hpp"
 
-#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/quantity.hpp>
 #include <phantora/simulation/trace.hpp>

@@ -16,7 +16,8 @@ struct LaunchOptions {
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
   std::string host_time = "measured";
-  /// Simulated per measured host time; nothing: as fast as an H200's host (rank/runtime/host_speed.hpp).
+  /// Simulated per measured host time; nothing: as fast as an H200's host
+  /// (rank/runtime/host_speed.hpp).
   std::optional<double> host_scale{};
   /// What the host reads where nothing was computed: "0", "1" or "normal".
   std::string unknown = "0";

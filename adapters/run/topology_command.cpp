@@ -1,8 +1,8 @@
 #include "run/topology_command.hpp"
 
 #include <phantora/cluster/cluster.hpp>
-#include <phantora/error.hpp>
 #include <phantora/cluster/topology_render.hpp>
+#include <phantora/error.hpp>
 
 #include <charconv>
 #include <system_error>

@@ -1,9 +1,9 @@
 #include "cluster/gpu_interconnect.hpp"
 
 #include <phantora/cluster/cluster.hpp>
+#include <phantora/cluster/topologies.hpp>
 #include <phantora/error.hpp>
 #include <phantora/quantity.hpp>
-#include <phantora/cluster/topologies.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -2,8 +2,8 @@
 
 #include "cluster/route_graph.hpp"
 
-#include <phantora/error.hpp>
 #include <phantora/cluster/topology_graph.hpp>
+#include <phantora/error.hpp>
 
 #include <algorithm>
 #include <array>

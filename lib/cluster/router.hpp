@@ -1,7 +1,7 @@
 #pragma once
 
-#include <phantora/network/network_view.hpp>
 #include <phantora/cluster/topology.hpp>
+#include <phantora/network/network_view.hpp>
 
 #include <memory>
 #include <utility>

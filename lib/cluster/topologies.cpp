@@ -1,7 +1,7 @@
 #include "cluster/gpu_interconnect.hpp"
 
-#include <phantora/error.hpp>
 #include <phantora/cluster/topologies.hpp>
+#include <phantora/error.hpp>
 
 #include <algorithm>
 #include <cmath>

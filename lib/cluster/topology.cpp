@@ -1,9 +1,9 @@
 #include "cluster/route_graph.hpp"
 #include "cluster/router.hpp"
 
-#include <phantora/error.hpp>
 #include <phantora/cluster/topology.hpp>
 #include <phantora/cluster/topology_graph.hpp>
+#include <phantora/error.hpp>
 
 #include <algorithm>
 #include <string>

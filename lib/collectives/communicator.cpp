@@ -1,7 +1,7 @@
 #include "cluster/gpu_interconnect.hpp"
-#include "collectives/nccl_tuning.hpp"
 #include "cluster/route_graph.hpp"
 #include "cluster/router.hpp"
+#include "collectives/nccl_tuning.hpp"
 
 #include <phantora/collectives/communicator.hpp>
 #include <phantora/error.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <phantora/collectives/communicator.hpp>
+#include <phantora/collectives/operation.hpp>
 
 #include <array>
 #include <cstddef>

@@ -12,8 +12,8 @@ namespace phantora {
 
 namespace {
 
-// What follows was measured on an H200 with the sweeps behind lib/kernels/data/h200.tsv, and is taken to
-// hold for the other GPUs, relative to their own peaks.
+// What follows was measured on an H200 with the sweeps behind lib/kernels/data/h200.tsv, and is
+// taken to hold for the other GPUs, relative to their own peaks.
 
 /// The shortest kernels: an elementwise addition of 1024 elements takes 0.86-0.90 us, a fill 0.6.
 constexpr double floor_seconds = 0.9e-6;

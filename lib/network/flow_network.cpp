@@ -2,9 +2,9 @@
 #include "network/journal.hpp"
 #include "network/link_history.hpp"
 #include "network/max_min.hpp"
-#include "observer_list.hpp"
 #include "network/room.hpp"
 #include "network/trail.hpp"
+#include "observer_list.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/network/flow_network.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/device_timing.hpp>
+#include <phantora/simulation/observer.hpp>
 
 #include <deque>
 #include <list>

@@ -1,5 +1,5 @@
-#include "simulation/device.hpp"
 #include "observer_list.hpp"
+#include "simulation/device.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/network/flow_network.hpp>

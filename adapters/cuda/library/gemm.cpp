@@ -1,8 +1,8 @@
 #include "cuda/library/gemm.hpp"
 
-#include "rank/runtime/api_call.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/api_call.hpp"
 
 #include <algorithm>
 #include <chrono>

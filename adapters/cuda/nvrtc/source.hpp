@@ -11,7 +11,8 @@ namespace phantora::nvrtc {
 struct SourceKernel {
   std::string name;  ///< as the source, or the name expression, writes it
   /// As rank::signature takes it apart: "name(float const*, int)". Of kernels that PyTorch's
-  /// jiterator wrote, also what they compute (rank/kernels/jiterated.cpp, rank/kernels/reduction.cpp).
+  /// jiterator wrote, also what they compute (rank/kernels/jiterated.cpp,
+  /// rank/kernels/reduction.cpp).
   std::string signature;
   std::vector<std::uint32_t> parameter_sizes;  ///< up to the first that is not known
   std::string unknown_type;                    ///< of the first parameter that is not known

@@ -1,7 +1,7 @@
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
 #include <array>

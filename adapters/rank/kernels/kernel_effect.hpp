@@ -1,9 +1,9 @@
 #pragma once
 
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/element_type.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "rank/kernels/kernel_launch.hpp"
 
-#include "rank/runtime/api_call.hpp"
-#include "rank/memory/data_queue.hpp"
 #include "rank/kernels/device_code.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/fat_binary.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
+#include "rank/memory/data_queue.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>

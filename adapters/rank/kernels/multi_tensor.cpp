@@ -1,6 +1,6 @@
 #include "rank/kernels/arithmetic.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
 #include <array>

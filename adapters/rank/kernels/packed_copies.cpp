@@ -1,6 +1,6 @@
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/element_type.hpp"
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>

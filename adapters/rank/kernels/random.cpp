@@ -1,8 +1,8 @@
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/kernels/philox.hpp"
 #include "rank/kernels/tensor_info.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
 #include <array>

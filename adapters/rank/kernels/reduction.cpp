@@ -1,8 +1,8 @@
 #include "rank/kernels/arithmetic.hpp"
 #include "rank/kernels/contrast.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <cmath>
 #include <complex>

@@ -1,7 +1,7 @@
 #include "rank/kernels/arithmetic.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/input_iterator.hpp"
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/memory/device_memory.hpp"
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
 #include "rank/kernels/arithmetic.hpp"
-#include "rank/memory/device_memory.hpp"
 #include "rank/kernels/input_iterator.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
+#include "rank/memory/device_memory.hpp"
 
 /// cub's selections and reductions, and what PyTorch builds of them: nonzero, masked_select,
 /// unique.

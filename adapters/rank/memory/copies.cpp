@@ -1,6 +1,6 @@
+#include "rank/kernels/kernel_launch.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
-#include "rank/kernels/kernel_launch.hpp"
 
 #include <cstring>
 #include <mutex>

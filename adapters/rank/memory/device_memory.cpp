@@ -1,9 +1,9 @@
 #include "rank/memory/device_memory.hpp"
 
 #include "rank/memory/extents.hpp"
-#include "rank/runtime/process.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <phantora/error.hpp>
 

@@ -2,9 +2,9 @@
 
 #include "channel/partly_known.hpp"
 #include "channel/query_text.hpp"
-#include "rank/runtime/connection.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/connection.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <phantora/network/flow_network.hpp>
-#include <phantora/ids.hpp>
 #include <phantora/cluster/topology.hpp>
+#include <phantora/ids.hpp>
+#include <phantora/network/flow_network.hpp>
 #include <phantora/units.hpp>
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <phantora/cluster/cluster.hpp>
-#include <phantora/network/flow_network.hpp>
+#include <phantora/collectives/operation.hpp>
 #include <phantora/ids.hpp>
+#include <phantora/network/flow_network.hpp>
 #include <phantora/units.hpp>
 
 #include <cstdint>
@@ -14,57 +15,6 @@
 #include <vector>
 
 namespace phantora {
-
-enum class CollectiveOp : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  all_to_all,
-  gather,
-  scatter,
-};
-enum class Algorithm : std::uint8_t {
-  tree,
-  ring,
-  collnet_direct,
-  collnet_chain,
-  nvls,
-  nvls_tree,
-  pat,
-  point_to_point,
-};
-enum class Protocol : std::uint8_t { ll, ll128, simple };
-std::string_view to_string(CollectiveOp op) noexcept;
-std::string_view to_string(Algorithm algorithm) noexcept;
-std::string_view to_string(Protocol protocol) noexcept;
-
-/// One message of a send/recv group; ranks are ranks of the communicator.
-struct SendRecv {
-  int src_rank = 0;
-  int dst_rank = 0;
-  Bytes size{};
-};
-
-/// What a rank sends and receives in one group, by peer, itself too.
-struct RankMessages {
-  RankMessages(int rank, std::span<const SendRecv> group);
-  struct Load {
-    double bytes = 0;
-    int messages = 0;
-  };
-  std::map<int, Load> sent, received;
-  double sent_to_others = 0, received_from_others = 0;
-};
-
-/// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
-struct GroupedCollective {
-  CollectiveOp op = CollectiveOp::all_reduce;
-  Bytes total{};  ///< as Communicator::plan counts them
-  int root = 0;
-  int type = 0;  ///< of the elements, numbered by the caller: ranks that reduce have to agree
-};
 
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
 /// last flow's completion, or after `latency` alone if there is none.

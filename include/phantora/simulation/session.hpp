@@ -2,9 +2,11 @@
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/collectives/communicator.hpp>
-#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/ids.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/simulation/device_timing.hpp>
+#include <phantora/simulation/observer.hpp>
 #include <phantora/subscription.hpp>
 #include <phantora/units.hpp>
 
@@ -19,68 +21,10 @@
 
 namespace phantora {
 
-/// A point in a stream (CUDA: an event once recorded). The caller chooses it, unique within the
-/// session, as the StreamId.
-using MarkerId = Id<struct MarkerTag, std::uint64_t>;
-/// Index of a GPU in Cluster::gpus.
-using GpuIndex = std::uint32_t;
-/// Index of a process (logical processes of one rank share it), counted from 0.
-using ProcessIndex = std::uint32_t;
 /// A kernel that add_query() has put a price on.
 using QueryIndex = std::uint32_t;
 /// Says what kernels cost on a GPU.
 using GpuCosts = std::function<KernelCostModel(const GpuModel&)>;
-
-/// A stretch of time on a stream.
-struct Span {
-  enum class Kind : std::uint8_t { compute, copy, communication };
-  GpuIndex gpu = 0;
-  ProcessIndex process = 0;
-  StreamId stream{};
-  Kind kind{};
-  CostSource source{};      ///< of a compute or copy span
-  std::string_view name{};  ///< valid during the call
-  /// Equal for equal work: same kernel and launch, or same collective and size.
-  std::uint64_t identity = 0;
-  Time start{};
-  Time end{};
-};
-
-/// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers
-/// and end subscriptions, but not ask or change the session.
-class SessionObserver {
- public:
-  SessionObserver() = default;
-  SessionObserver(const SessionObserver&) = default;
-  SessionObserver& operator=(const SessionObserver&) = default;
-  virtual ~SessionObserver() = default;
-  virtual void on_span(const Span&) {}
-};
-
-/// How a GPU's streams behave in time. Defaults are measured on an H200: the gap and the latency
-/// are medians in a trace of two GPT-2 steps (lib/README.md); what kernels and collectives cost one
-/// another beyond the SMs that a collective holds is fitted on overlapped kernels and collectives
-/// of 2 and 4 GPUs (bench/accuracy/README.md).
-struct DeviceTiming {
-  /// From the end of a launch call to the start of the kernel on an idle stream.
-  Duration launch_latency{1'500'000};
-  /// Between two kernels of a stream whose second was queued in time.
-  Duration kernel_gap{1'400'000};
-  /// What kernels of tensor cores lose to a collective beside its SMs: their blocks come in
-  /// clusters and in whole waves, for which the SMs that are left do not work out.
-  double broken_waves = 1.2;
-  /// A collective slows by this much more where kernels draw all of the memory's bandwidth.
-  double memory_contention = 1.0;
-};
-
-/// What one GPU did. Unions of spans, so that overlapping work counts once.
-struct GpuUse {
-  Duration busy{};           ///< anything ran
-  Duration communication{};  ///< a collective ran
-  Duration exposed{};        ///< a collective ran and no kernel did
-  std::vector<Duration> by_source = std::vector<Duration>(4);  ///< kernel time by CostSource
-  std::uint64_t kernels = 0;
-};
 
 /// A blocking call that may return.
 struct Answer {

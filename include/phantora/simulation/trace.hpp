@@ -1,6 +1,6 @@
 #pragma once
 
-#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/observer.hpp>
 
 #include <fstream>
 #include <functional>

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <phantora/units.hpp>
+
+namespace phantora {
+
+/// How a GPU's streams behave in time. Defaults are measured on an H200: the gap and the latency
+/// are medians in a trace of two GPT-2 steps (lib/README.md); what kernels and collectives cost one
+/// another beyond the SMs that a collective holds is fitted on overlapped kernels and collectives
+/// of 2 and 4 GPUs (bench/accuracy/README.md).
+struct DeviceTiming {
+  /// From the end of a launch call to the start of the kernel on an idle stream.
+  Duration launch_latency{1'500'000};
+  /// Between two kernels of a stream whose second was queued in time.
+  Duration kernel_gap{1'400'000};
+  /// What kernels of tensor cores lose to a collective beside its SMs: their blocks come in
+  /// clusters and in whole waves, for which the SMs that are left do not work out.
+  double broken_waves = 1.2;
+  /// A collective slows by this much more where kernels draw all of the memory's bandwidth.
+  double memory_contention = 1.0;
+};
+
+}  // namespace phantora

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <phantora/ids.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+/// What a Session tells of the streams of its GPUs.
+namespace phantora {
+
+/// A point in a stream (CUDA: an event once recorded). The caller chooses it, unique within the
+/// session, as the StreamId.
+using MarkerId = Id<struct MarkerTag, std::uint64_t>;
+/// Index of a GPU in Cluster::gpus.
+using GpuIndex = std::uint32_t;
+/// Index of a process (logical processes of one rank share it), counted from 0.
+using ProcessIndex = std::uint32_t;
+/// A stretch of time on a stream.
+struct Span {
+  enum class Kind : std::uint8_t { compute, copy, communication };
+  GpuIndex gpu = 0;
+  ProcessIndex process = 0;
+  StreamId stream{};
+  Kind kind{};
+  CostSource source{};      ///< of a compute or copy span
+  std::string_view name{};  ///< valid during the call
+  /// Equal for equal work: same kernel and launch, or same collective and size.
+  std::uint64_t identity = 0;
+  Time start{};
+  Time end{};
+};
+
+/// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers
+/// and end subscriptions, but not ask or change the session.
+class SessionObserver {
+ public:
+  SessionObserver() = default;
+  SessionObserver(const SessionObserver&) = default;
+  SessionObserver& operator=(const SessionObserver&) = default;
+  virtual ~SessionObserver() = default;
+  virtual void on_span(const Span&) {}
+};
+
+/// What one GPU did. Unions of spans, so that overlapping work counts once.
+struct GpuUse {
+  Duration busy{};           ///< anything ran
+  Duration communication{};  ///< a collective ran
+  Duration exposed{};        ///< a collective ran and no kernel did
+  std::vector<Duration> by_source = std::vector<Duration>(4);  ///< kernel time by CostSource
+  std::uint64_t kernels = 0;
+};
+
+}  // namespace phantora
