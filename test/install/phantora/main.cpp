@@ -19,7 +19,7 @@ int main() {
   const KernelQuery gemm{
       .name = "gemm",
       .features = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
-      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"d_type", "bf16"}}};
+      .attributes = {{"a_type", "bf16"}, {"b_type", "bf16"}, {"c_type", "bf16"}}};
   const auto price = costs.estimate(gemm);
   assert(price && price->source != CostSource::roofline);
 
