@@ -1,4 +1,4 @@
-#include "../lib/network/earliest_end.hpp"
+#include "network/earliest_end.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "../lib/network/journal.hpp"
+#include "network/journal.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "../lib/collectives/nccl_tuning.hpp"
+#include "collectives/nccl_tuning.hpp"
 
 #include <algorithm>
 #include <array>
