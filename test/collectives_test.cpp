@@ -99,6 +99,27 @@ struct Errors {
   [[nodiscard]] double mean() const { return sum / count; }
 };
 
+// What NCCL's documentation says of sendcount, recvcount and count, for four ranks and 10 bytes.
+TEST(CollectiveOperations, HaveTheBuffersThatNcclSays) {
+  const auto bytes = [](CollectiveOp op, bool root) {
+    const BufferBytes sizes = buffer_bytes(op, Bytes{10}, 4, root);
+    return std::pair{sizes.send.count(), sizes.receive.count()};
+  };
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  for (const bool root : {true, false}) {
+    EXPECT_EQ(bytes(CollectiveOp::all_reduce, root), (Pair{10, 10}));
+    EXPECT_EQ(bytes(CollectiveOp::all_gather, root), (Pair{10, 40}));
+    EXPECT_EQ(bytes(CollectiveOp::reduce_scatter, root), (Pair{40, 10}));
+    EXPECT_EQ(bytes(CollectiveOp::all_to_all, root), (Pair{40, 40}));
+    EXPECT_EQ(bytes(CollectiveOp::broadcast, root), (Pair{root ? 10 : 0, 10}));
+    EXPECT_EQ(bytes(CollectiveOp::reduce, root), (Pair{10, root ? 10 : 0}));
+    EXPECT_EQ(bytes(CollectiveOp::gather, root), (Pair{10, root ? 40 : 0}));
+    EXPECT_EQ(bytes(CollectiveOp::scatter, root), (Pair{root ? 40 : 0, 10}));
+  }
+  EXPECT_EQ(total_bytes(CollectiveOp::gather, Bytes{10}, 4), Bytes{40});
+  EXPECT_EQ(total_bytes(CollectiveOp::reduce, Bytes{10}, 4), Bytes{10});
+}
+
 TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {
   // Below about 4 MiB back-to-back launches bound the rate, not the GPU: a sample is the greater of
   // that floor (the median up to 1 MiB) and the GPU's time.

@@ -1,24 +1,33 @@
 #pragma once
 
+#include <phantora/collectives/operation.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 /// NCCL's vocabulary, as it crosses the channel.
 namespace phantora::channel {
 
+/// What a call of NCCL's asks for: a CollectiveOp, by its value, or a message.
 enum class Collective : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  all_to_all,
-  gather,
-  scatter,
+  all_reduce = static_cast<std::uint8_t>(CollectiveOp::all_reduce),
+  all_gather = static_cast<std::uint8_t>(CollectiveOp::all_gather),
+  reduce_scatter = static_cast<std::uint8_t>(CollectiveOp::reduce_scatter),
+  broadcast = static_cast<std::uint8_t>(CollectiveOp::broadcast),
+  reduce = static_cast<std::uint8_t>(CollectiveOp::reduce),
+  all_to_all = static_cast<std::uint8_t>(CollectiveOp::all_to_all),
+  gather = static_cast<std::uint8_t>(CollectiveOp::gather),
+  scatter = static_cast<std::uint8_t>(CollectiveOp::scatter),
   send,
   recv
 };
+/// None for a message.
+constexpr std::optional<CollectiveOp> collective_op(Collective op) noexcept {
+  if (op == Collective::send || op == Collective::recv) return std::nullopt;
+  return static_cast<CollectiveOp>(op);
+}
 enum class DataType : std::uint8_t {  // the values of ncclDataType_t
   int8 = 0,
   uint8 = 1,

@@ -41,31 +41,6 @@ void wake(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-CollectiveOp collective_op(channel::Collective op) {
-  switch (op) {
-    case channel::Collective::all_reduce:
-      return CollectiveOp::all_reduce;
-    case channel::Collective::all_gather:
-      return CollectiveOp::all_gather;
-    case channel::Collective::reduce_scatter:
-      return CollectiveOp::reduce_scatter;
-    case channel::Collective::broadcast:
-      return CollectiveOp::broadcast;
-    case channel::Collective::reduce:
-      return CollectiveOp::reduce;
-    case channel::Collective::all_to_all:
-      return CollectiveOp::all_to_all;
-    case channel::Collective::gather:
-      return CollectiveOp::gather;
-    case channel::Collective::scatter:
-      return CollectiveOp::scatter;
-    case channel::Collective::send:
-    case channel::Collective::recv:
-      break;
-  }
-  throw Error{"the channel carried an unknown collective"};
-}
-
 /// Where the clock stands of that thread of a process that has come furthest, ended or not.
 Time latest_clock(const channel::RankShared& shared) {
   Time latest{};
@@ -84,23 +59,6 @@ void expect_valid(const channel::CollectiveRecord& call, int rank, int ranks) {
   PHANTORA_EXPECTS(call.reduction <= static_cast<std::uint8_t>(channel::Reduction::premul_sum),
                    "a reduction");
   PHANTORA_EXPECTS(call.count < most_elements, "a number of elements");
-}
-
-/// Bytes as Communicator::plan counts them.
-Bytes total_bytes(const channel::CollectiveRecord& record, int ranks) {
-  const auto one =
-      static_cast<std::int64_t>(record.count) *
-      static_cast<std::int64_t>(channel::size_of(static_cast<channel::DataType>(record.type)));
-  switch (static_cast<channel::Collective>(record.op)) {
-    case channel::Collective::all_gather:
-    case channel::Collective::reduce_scatter:
-    case channel::Collective::all_to_all:
-    case channel::Collective::gather:
-    case channel::Collective::scatter:
-      return Bytes{one * ranks};
-    default:
-      return Bytes{one};
-  }
 }
 
 /// Handles that ranks hold: which communicator, and who they are in it.
@@ -504,17 +462,20 @@ void Engine::handle_collective(Process& process, const Record& record,
   for (const channel::CollectiveRecord& call : calls) expect_valid(call, rank, ranks);
   for (const channel::CollectiveRecord& call : calls) {
     const auto op = static_cast<channel::Collective>(call.op);
-    const bool message = op == channel::Collective::send || op == channel::Collective::recv;
+    const std::optional<CollectiveOp> collective = channel::collective_op(op);
+    const bool message = !collective;
     const bool sends = op == channel::Collective::send;
+    const Bytes one{static_cast<std::int64_t>(
+        call.count * channel::size_of(static_cast<channel::DataType>(call.type)))};
+    const Bytes total = collective ? total_bytes(*collective, one, ranks) : one;
     if (message) {
-      communicator.calls.message(
-          sends ? rank : call.peer, sends ? call.peer : rank, sends,
-          {.name = sends ? "send" : "recv", .size = total_bytes(call, ranks), .at = clock});
+      communicator.calls.message(sends ? rank : call.peer, sends ? call.peer : rank, sends,
+                                 {.name = sends ? "send" : "recv", .size = total, .at = clock});
     } else {
       communicator.calls.collective(
           rank,
-          {.name = std::string{to_string(collective_op(op))},
-           .size = total_bytes(call, ranks),
+          {.name = std::string{to_string(*collective)},
+           .size = total,
            .root = call.peer,
            .at = clock},
           [&](int member) {
@@ -540,11 +501,11 @@ void Engine::handle_collective(Process& process, const Record& record,
     if (message) {
       messages.push_back({.src_rank = sends ? rank : call.peer,
                           .dst_rank = sends ? call.peer : rank,
-                          .size = total_bytes(call, ranks)});
+                          .size = total});
       if (call.ticket != 0 && !sends) message_tag.tickets.push_back(call.ticket);
       continue;
     }
-    group.push_back({collective_op(op), total_bytes(call, ranks), call.peer, call.type});
+    group.push_back({*collective, total, call.peer, call.type});
     if (call.ticket != 0) collective_tag.tickets.push_back(call.ticket);
   }
   const auto number = [&](Tagged& tagged) -> std::uint64_t {

@@ -23,60 +23,6 @@
 
 namespace phantora {
 
-std::string_view to_string(CollectiveOp op) noexcept {
-  switch (op) {
-    case CollectiveOp::all_reduce:
-      return "all_reduce";
-    case CollectiveOp::all_gather:
-      return "all_gather";
-    case CollectiveOp::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveOp::broadcast:
-      return "broadcast";
-    case CollectiveOp::reduce:
-      return "reduce";
-    case CollectiveOp::all_to_all:
-      return "all_to_all";
-    case CollectiveOp::gather:
-      return "gather";
-    case CollectiveOp::scatter:
-      return "scatter";
-  }
-  return "unknown";
-}
-std::string_view to_string(Algorithm algorithm) noexcept {
-  switch (algorithm) {
-    case Algorithm::tree:
-      return "tree";
-    case Algorithm::ring:
-      return "ring";
-    case Algorithm::collnet_direct:
-      return "collnet_direct";
-    case Algorithm::collnet_chain:
-      return "collnet_chain";
-    case Algorithm::nvls:
-      return "nvls";
-    case Algorithm::nvls_tree:
-      return "nvls_tree";
-    case Algorithm::pat:
-      return "pat";
-    case Algorithm::point_to_point:
-      return "point_to_point";
-  }
-  return "unknown";
-}
-std::string_view to_string(Protocol protocol) noexcept {
-  switch (protocol) {
-    case Protocol::ll:
-      return "ll";
-    case Protocol::ll128:
-      return "ll128";
-    case Protocol::simple:
-      return "simple";
-  }
-  return "unknown";
-}
-
 namespace {
 
 // ---- Calibration ------------------------------------------------------------------------------

@@ -342,47 +342,20 @@ std::unordered_map<std::uint64_t, CommunicatorInfo>& communicators() {
 }
 std::atomic<std::uint64_t> last_ticket{0};
 
-/// Bytes that one rank puts into an operation, and gets out of it, of a communicator of n ranks.
-struct OperandSize {
-  std::size_t sent = 0, received = 0;
-};
-OperandSize operand_size(const CollectiveCall& call, const CommunicatorInfo& info) {
-  const std::size_t one = call.count * size_of(call.type);
-  const std::size_t all = one * static_cast<std::size_t>(info.ranks);
-  const bool root = call.peer == info.rank;
-  switch (call.op) {
-    case Collective::all_reduce:
-      return {one, one};
-    case Collective::broadcast:
-      return {root ? one : 0, one};
-    case Collective::reduce:
-      return {one, root ? one : 0};
-    case Collective::all_gather:
-      return {one, all};
-    case Collective::reduce_scatter:
-      return {all, one};
-    case Collective::all_to_all:
-      return {all, all};
-    case Collective::gather:
-      return {one, root ? all : 0};
-    case Collective::scatter:
-      return {root ? all : 0, one};
-    case Collective::send:
-      return {one, 0};
-    case Collective::recv:
-      return {0, one};
+/// Bytes that a rank puts into an operation and gets out of it; of a collective as its root does.
+BufferBytes operand_bytes(const CollectiveCall& call, int ranks, bool is_root) {
+  const Bytes one{static_cast<std::int64_t>(call.count * size_of(call.type))};
+  if (const auto op = channel::collective_op(call.op)) {
+    return buffer_bytes(*op, one, ranks, is_root);
   }
-  return {};
+  return call.op == Collective::send ? BufferBytes{.send = one} : BufferBytes{.receive = one};
 }
 
 /// Whether the operation carries data: every rank must come to the same answer.
 bool carries_data(const CollectiveCall& call, const CommunicatorInfo& info) {
-  std::size_t largest = call.count * size_of(call.type);
-  if (call.op == Collective::reduce_scatter || call.op == Collective::all_to_all ||
-      call.op == Collective::scatter) {
-    largest *= static_cast<std::size_t>(info.ranks);
-  }
-  return largest <= small_bytes;
+  const BufferBytes root = operand_bytes(call, info.ranks, true);
+  const Bytes largest = call.op == Collective::recv ? root.receive : root.send;
+  return static_cast<std::size_t>(largest.count()) <= small_bytes;
 }
 
 }  // namespace
@@ -468,15 +441,17 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
       for (std::size_t i = 0; i < calls.size(); ++i) {
         const CollectiveCall& call = *calls[i];
         if ((call.op == Collective::recv) != receiving) continue;
-        const OperandSize size = operand_size(call, info);
+        const BufferBytes size = operand_bytes(call, info.ranks, call.peer == info.rank);
+        const auto sent = static_cast<std::size_t>(size.send.count());
+        const auto received = static_cast<std::size_t>(size.receive.count());
         const std::uint64_t ticket = records[i].ticket;
         if (ticket == 0) {
-          if (size.received > 0) {
-            data::enqueue(*call.stream, [to = call.recv, size] { forget(to, size.received); });
+          if (received > 0) {
+            data::enqueue(*call.stream, [to = call.recv, received] { forget(to, received); });
           }
           continue;
         }
-        const auto send = [ticket, from = call.send, bytes = size.sent] {
+        const auto send = [ticket, from = call.send, bytes = sent] {
           channel::PartlyKnown operand{std::vector<std::byte>(bytes),
                                        std::vector<std::uint8_t>(bytes)};
           if (bytes > 0) read_with_mask(operand.bytes.data(), operand.known.data(), from, bytes);

@@ -35,6 +35,19 @@ std::string_view to_string(CollectiveOp op) noexcept;
 std::string_view to_string(Algorithm algorithm) noexcept;
 std::string_view to_string(Protocol protocol) noexcept;
 
+/// The buffers that one rank hands to NCCL for an operation.
+struct BufferBytes {
+  Bytes send{}, receive{};
+};
+/// @param one  bytes of what the call's count counts: the whole buffer for all_reduce, broadcast
+/// and
+///   reduce, one rank's part for the others (the `sendcount` of ncclAllGather, the `recvcount` of
+///   ncclReduceScatter, the `count` of ncclAlltoAll, ncclGather and ncclScatter).
+/// @param is_root  what broadcast, reduce, gather and scatter depend on.
+BufferBytes buffer_bytes(CollectiveOp op, Bytes one, int ranks, bool is_root = true) noexcept;
+/// The same as Communicator::plan counts it: the larger buffer of the rank that has the largest.
+Bytes total_bytes(CollectiveOp op, Bytes one, int ranks) noexcept;
+
 /// One message of a send/recv group; ranks are ranks of the communicator.
 struct SendRecv {
   int src_rank = 0;
