@@ -52,7 +52,7 @@ make_version_venv() {
 build_release() {
   "$venv/bin/python" "$root/cmake/fetch_cuda_headers.py"
   say "building (build/release)"
-  (cd "$root" && cmake --preset release >build/configure.log 2>&1) || { cat "$root/build/configure.log"; return 1; }
+  (cd "$root" && cmake --preset release ${PHANTORA_CMAKE_ARGUMENTS-} >build/configure.log 2>&1) || { cat "$root/build/configure.log"; return 1; }
   cmake --build "$root/build/release" "$@"
 }
 
