@@ -137,7 +137,7 @@ std::array<std::array<bool, N>, NcclTuning::ops> parse_allowed(
     const std::string& variable, const std::string& value,
     const std::array<std::string_view, N>& names) {
   std::array<std::array<bool, N>, NcclTuning::ops> allowed;
-  for (auto& it : allowed) it.fill(true);
+  for (auto& of_op : allowed) of_op.fill(true);
   const auto fail = [&](const std::string& word) -> ConfigError {
     std::string known;
     for (const std::string_view name : names)
@@ -170,13 +170,14 @@ std::array<std::array<bool, N>, NcclTuning::ops> parse_allowed(
 }
 
 std::optional<int> parse_number(const NcclVariables& variables, std::string_view name) {
-  const auto it = variables.find(name);
-  if (it == variables.end() || it->second.empty()) return std::nullopt;
+  const auto variable = variables.find(name);
+  if (variable == variables.end() || variable->second.empty()) return std::nullopt;
+  const std::string& text = variable->second;
   int value = 0;
-  const char* end = it->second.data() + it->second.size();
-  const auto [stop, error] = std::from_chars(it->second.data(), end, value);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || stop != end)
-    throw ConfigError{it->first + "=" + it->second + ": expected a whole number"};
+    throw ConfigError{variable->first + "=" + text + ": expected a whole number"};
   return value;
 }
 
@@ -300,29 +301,29 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       const NodeId gpu = ranks_[static_cast<std::size_t>(r)];
       PHANTORA_EXPECTS(seen.emplace(gpu, r).second, "the GPUs of the ranks are distinct");
       const Host* host = cluster.hosts.empty() ? nullptr : &cluster.host_of(gpu);
-      const auto [node, added] = node_of_host.emplace(host, nodes_.size());
+      const auto [known, added] = node_of_host.emplace(host, nodes_.size());
       if (added) nodes_.emplace_back();
-      node_of_rank_.push_back(node->second);
-      Node& it = nodes_[node->second];
-      it.ranks.push_back(r);
+      node_of_rank_.push_back(known->second);
+      Node& node = nodes_[known->second];
+      node.ranks.push_back(r);
       if (!host || host->nics.empty()) continue;
       const auto at = std::find(host->gpus.begin(), host->gpus.end(), gpu) - host->gpus.begin();
       const NodeId nic = host->nics[static_cast<std::size_t>(at)];
-      if (std::none_of(it.nics.begin(), it.nics.end(),
-                       [&](const auto& known) { return known.first == nic; }))
-        it.nics.emplace_back(nic, r);
+      if (std::none_of(node.nics.begin(), node.nics.end(),
+                       [&](const auto& other) { return other.first == nic; }))
+        node.nics.emplace_back(nic, r);
     }
   }
 
   void read(const NcclVariables& variables) {
-    for (auto& it : allowed_) it = {};
-    if (const auto it = variables.find("NCCL_ALGO"); it != variables.end()) {
-      const auto algorithms = parse_allowed(it->first, it->second, algorithm_names);
+    allowed_.fill({});
+    if (const auto found = variables.find("NCCL_ALGO"); found != variables.end()) {
+      const auto algorithms = parse_allowed(found->first, found->second, algorithm_names);
       for (std::size_t op = 0; op < algorithms.size(); ++op)
         allowed_[op].algorithm = algorithms[op];
     }
-    if (const auto it = variables.find("NCCL_PROTO"); it != variables.end()) {
-      const auto protocols = parse_allowed(it->first, it->second, protocol_names);
+    if (const auto found = variables.find("NCCL_PROTO"); found != variables.end()) {
+      const auto protocols = parse_allowed(found->first, found->second, protocol_names);
       for (std::size_t op = 0; op < protocols.size(); ++op) allowed_[op].protocol = protocols[op];
     }
     for (const char* name : {"NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS"})
@@ -413,9 +414,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   };
   [[nodiscard]] const Ring& ring(int skip) const {
     const std::lock_guard lock{mutex_};
-    const auto [it, added] = rings_.try_emplace(skip);
-    if (added) it->second = lay_ring(skip, {});
-    return it->second;
+    const auto [known, added] = rings_.try_emplace(skip);
+    if (added) known->second = lay_ring(skip, {});
+    return known->second;
   }
   [[nodiscard]] Ring lay_ring(int skip, const Capacity& capacity) const {
     LinkLoads loads;
@@ -682,7 +683,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       std::span<const NcclTuning::Task> tasks) const {
     std::vector<NcclTuning::Channels> dealt = tuning_->deal(tasks, max_channels_);
     const int fewest = std::min(min_channels_, tuning_->channels());
-    for (NcclTuning::Channels& it : dealt) it.count = std::max(fewest, it.count);
+    for (NcclTuning::Channels& channels : dealt) channels.count = std::max(fewest, channels.count);
     return dealt;
   }
 
@@ -752,30 +753,30 @@ std::vector<Communicator::Impl::Batch> Communicator::Impl::batches(
     std::span<const GroupedCollective> group) const {
   std::vector<GroupedCollective> sorted;
   std::copy_if(group.begin(), group.end(), std::back_inserter(sorted),
-               [](const GroupedCollective& it) { return it.total > Bytes{0}; });
+               [](const GroupedCollective& call) { return call.total > Bytes{0}; });
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::tie(a.op, a.root, a.total) < std::tie(b.op, b.root, b.total);
   });
   std::vector<Batch> batches;
-  for (const GroupedCollective& it : sorted) {
+  for (const GroupedCollective& call : sorted) {
     // As NCCL: of one kind, and less than four times the smallest.
-    const bool joins = !batches.empty() && batches.back().all.op == it.op &&
-                       batches.back().all.root == it.root &&
-                       it.total < 4 * batches.back().parts.front();
+    const bool joins = !batches.empty() && batches.back().all.op == call.op &&
+                       batches.back().all.root == call.root &&
+                       call.total < 4 * batches.back().parts.front();
     if (!joins) {
-      batches.push_back({.all = it, .parts = {it.total}, .plan = {}, .grows = {}});
+      batches.push_back({.all = call, .parts = {call.total}, .plan = {}, .grows = {}});
     } else {
-      batches.back().all.total += it.total;
-      batches.back().parts.push_back(it.total);
+      batches.back().all.total += call.total;
+      batches.back().parts.push_back(call.total);
     }
   }
-  for (Batch& it : batches) {
-    if (is_tuned(it.all.op)) {
-      TunedPlan tuned = tuned_plan(it.all.op, it.all.total, it.all.root);
-      it.plan = std::move(tuned.plan);
-      it.grows = microseconds(tuned.grows_us);
+  for (Batch& batch : batches) {
+    if (is_tuned(batch.all.op)) {
+      TunedPlan tuned = tuned_plan(batch.all.op, batch.all.total, batch.all.root);
+      batch.plan = std::move(tuned.plan);
+      batch.grows = microseconds(tuned.grows_us);
     } else {
-      it.plan = plan(it.all.op, it.all.total, it.all.root);
+      batch.plan = plan(batch.all.op, batch.all.total, batch.all.root);
     }
   }
   return batches;
@@ -802,17 +803,17 @@ Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channe
   struct Turns {
     double sum = 0, most = 0;
   };
-  std::map<int, Turns> turns;  // on each channel
+  std::map<int, Turns> turns_on;  // each channel
   double longest = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (int c = dealt[i].first; c < dealt[i].first + dealt[i].count; ++c) {
-      Turns& it = turns[c];
-      it.sum += alone_us[i];
-      it.most = std::max(it.most, alone_us[i]);
-      longest = std::max(longest, it.sum - it.most);
+      Turns& turns = turns_on[c];
+      turns.sum += alone_us[i];
+      turns.most = std::max(turns.most, alone_us[i]);
+      longest = std::max(longest, turns.sum - turns.most);
     }
   }
-  channels = std::max(channels, static_cast<int>(turns.size()));
+  channels = std::max(channels, static_cast<int>(turns_on.size()));
   return microseconds(longest);
 }
 
@@ -898,29 +899,29 @@ Protocol Communicator::Impl::message_protocol(double bytes) const {
 Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int turns, int peers,
                                                           Traffic traffic) const {
   if (!tuning_) return {.channels = channels_of_message(bytes, Protocol::simple)};
-  Messages it{.protocol = message_protocol(bytes)};
-  it.channels = channels_of_message(bytes, it.protocol);
-  const auto p = static_cast<std::size_t>(it.protocol);
+  Messages how{.protocol = message_protocol(bytes)};
+  how.channels = channels_of_message(bytes, how.protocol);
+  const auto p = static_cast<std::size_t>(how.protocol);
   const double step = message_step_bytes[p];
   const double sent = bytes * turns * peers;
   const double paired = traffic.paired;
   // Seconds per byte: first as long as both move, then alone.
-  double rate = it.channels * peers /
+  double rate = how.channels * peers /
                 (paired / message_channel_rate[p] + (1 - paired) / unpaired_channel_rate[p]);
   const double base =
       one_way_base_us[p] + traffic.returned * (message_base_us[p] - one_way_base_us[p]);
-  it.latency_us = base + (turns - 1) * (base - message_kernel_us) + message_peer_us * (peers - 1);
-  if (it.protocol == Protocol::ll) {
+  how.latency_us = base + (turns - 1) * (base - message_kernel_us) + message_peer_us * (peers - 1);
+  if (how.protocol == Protocol::ll) {
     rate = std::min(rate, messages_ll_rate);
   } else {
     const double nvlink = tuning_->shape().nvlink * 1e9;
     const double share = nvlink > 0 ? paired * std::min(1.0, rate / nvlink) : 0;
-    it.latency_us +=
-        message_step_us * traffic.returned * std::min(1.0, bytes / it.channels / step) +
+    how.latency_us +=
+        message_step_us * traffic.returned * std::min(1.0, bytes / how.channels / step) +
         message_crowd_us * share * share * sent / (sent + message_crowd_half_bytes);
   }
-  it.rate = Bandwidth{rate / peers};
-  return it;
+  how.rate = Bandwidth{rate / peers};
+  return how;
 }
 
 int Communicator::Impl::channels(const SendRecv& message) const {
@@ -949,8 +950,8 @@ CollectivePlan Communicator::Impl::plan(const SendRecv& message, const RankMessa
   // A block sends some ranks ahead, and gets from as many before.
   const int ahead = (to - from + size()) % size();
   const auto covered = [&, all = bytes](const auto& others, int peer) {
-    const auto it = others.find((peer + size()) % size());
-    return it == others.end() ? 0.0 : std::min(1.0, it->second.bytes / all);
+    const auto other = others.find((peer + size()) % size());
+    return other == others.end() ? 0.0 : std::min(1.0, other->second.bytes / all);
   };
   const Traffic traffic{
       .paired = (covered(sender.received, from - ahead) + covered(receiver.sent, to + ahead)) / 2,
@@ -1016,9 +1017,10 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
 
 const std::vector<LinkUse>& Communicator::Impl::exchange_uses(CollectiveOp op, int root) const {
   const std::lock_guard lock{mutex_};
-  const auto [it, added] = exchanges_.try_emplace({op, op == CollectiveOp::all_to_all ? 0 : root});
-  if (added) it->second = lay_exchange(op, root, {});
-  return it->second;
+  const auto [known, added] =
+      exchanges_.try_emplace({op, op == CollectiveOp::all_to_all ? 0 : root});
+  if (added) known->second = lay_exchange(op, root, {});
+  return known->second;
 }
 
 std::vector<LinkUse> Communicator::Impl::lay_exchange(CollectiveOp op, int root,

@@ -289,9 +289,9 @@ void NcclTuning::fill() {
 
 double NcclTuning::time_us(TunedOp op, Algorithm algorithm, Protocol protocol,
                            std::int64_t bytes) const {
-  const Cell& it = cell(op, algorithm, protocol);
-  if (it.bandwidth <= 0) return -1;
-  double latency = it.latency_us, bandwidth = it.bandwidth;
+  const Cell& entry = cell(op, algorithm, protocol);
+  if (entry.bandwidth <= 0) return -1;
+  double latency = entry.latency_us, bandwidth = entry.bandwidth;
   if (algorithm == Algorithm::tree) {
     const auto log = bytes < 64 ? -1 : static_cast<int>(std::log2(static_cast<double>(bytes >> 6)));
     if (log >= 0 && log < 24)

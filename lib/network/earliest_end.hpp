@@ -36,7 +36,7 @@ class EarliestEnd {
   [[nodiscard]] std::int64_t earliest() const noexcept {
     refresh();
     std::int64_t least = none;
-    for (const std::int64_t it : least_[top]) least = std::min(least, it);
+    for (const std::int64_t block : least_[top]) least = std::min(least, block);
     return least;
   }
 

@@ -429,11 +429,11 @@ class FlowNetwork::Impl {
     if (to_ps(gvt) <= committed_) return;
     committed_ = to_ps(gvt);
     moves_.drop_before(committed_, [&](std::uint64_t record) {
-      const Moved& it = moves_[record];
-      if (it.ends && progress_[it.slot].last == record) release(it.slot);
+      const Moved& move = moves_[record];
+      if (move.ends && progress_[move.slot].last == record) release(move.slot);
     });
     shifts_.drop_before(committed_, [](std::uint64_t) {});
-    const auto old = [&](const auto& it) { return it.at < committed_; };
+    const auto old = [&](const auto& item) { return item.at < committed_; };
     applied_.drop_while(old);
     routes_.drop_while(old);
     observers_.for_each([&](FlowObserver* observer) { observer->on_commit(gvt); });
@@ -495,14 +495,14 @@ class FlowNetwork::Impl {
     return slot;
   }
 
-  /// Calls visit(it) for each record of a flow after an instant, the last one first.
+  /// Calls visit(past) for each record of a flow after an instant, the last one first.
   template <class Visit>
   void look_back(const Progress& progress, Ps after, Visit visit) const {
-    Past it{progress.last, progress.since};
-    while (moves_.keeps(it.record) && it.at > after) {
-      visit(it);
-      it.at -= moves_.age(it.record);
-      it.record = moves_.previous(it.record);
+    Past past{progress.last, progress.since};
+    while (moves_.keeps(past.record) && past.at > after) {
+      visit(past);
+      past.at -= moves_.age(past.record);
+      past.record = moves_.previous(past.record);
     }
   }
 
@@ -511,8 +511,8 @@ class FlowNetwork::Impl {
     const Progress& progress = progress_[slot];
     if (progress.state() == State::not_started || progress.state() == State::withdrawn) return none;
     Ps start = none;
-    look_back(progress, -1, [&](const Past& it) {
-      if (moves_[it.record].bottleneck == MaxMin::none) start = it.at;
+    look_back(progress, -1, [&](const Past& past) {
+      if (moves_[past.record].bottleneck == MaxMin::none) start = past.at;
     });
     if (start != none) return start;
     throw CommitError{"a flow told since the checkpoint has started in committed time"};
@@ -813,8 +813,8 @@ class FlowNetwork::Impl {
     const Progress& progress = progress_[slot];
     if (progress.state() == State::not_started) return false;
     bool starts_later = false;
-    look_back(progress, at, [&](const Past& it) {
-      starts_later |= moves_[it.record].bottleneck == MaxMin::none;
+    look_back(progress, at, [&](const Past& past) {
+      starts_later |= moves_[past.record].bottleneck == MaxMin::none;
     });
     return !starts_later;
   }
@@ -844,9 +844,9 @@ class FlowNetwork::Impl {
   void begin_replay(Ps at) {
     replay_end_ = last_instant_;
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
-      const Moved& it = moves_[i];
-      if (!it.ends || progress_[it.slot].last != i || progress_[it.slot].since <= at) continue;
-      solver_.for_each_link(it.slot, [&](std::uint32_t link) { left(link).push_back(it.slot); });
+      const Slot slot = moves_[i].slot;
+      if (!moves_[i].ends || progress_[slot].last != i || progress_[slot].since <= at) continue;
+      solver_.for_each_link(slot, [&](std::uint32_t link) { left(link).push_back(slot); });
     }
   }
 
@@ -855,7 +855,7 @@ class FlowNetwork::Impl {
   [[nodiscard]] std::vector<Slot>& left(std::uint32_t link) { return left_[link % left_.size()]; }
 
   void finish_replay() {
-    for (std::vector<Slot>& it : left_) it.clear();
+    for (std::vector<Slot>& flows : left_) flows.clear();
     for (const std::uint32_t link : marked_) {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
@@ -910,7 +910,7 @@ class FlowNetwork::Impl {
     const Progress& progress = progress_[slot];
     if (!moves_.keeps(progress.last) || progress.since <= at) return;
     Rewound& flow = add_rewound(slot, solver_.bottleneck(slot));
-    look_back(progress, at, [&](const Past& it) { flow.future.push_back(it); });
+    look_back(progress, at, [&](const Past& past) { flow.future.push_back(past); });
     take_past(flow);
     schedule(flow.future.back().at, rewound_of_[slot] - 1);
   }
@@ -946,9 +946,9 @@ class FlowNetwork::Impl {
     if (link >= MaxMin::own_cap || followed(link)) return;
     if (!shifts_.keeps(groups_[link].last) || groups_[link].since <= at) return;
     Followed& group = add_followed(link, solver_.key(link));
-    look_back(link, at, [&](const PastShift& it) {
-      group.future.push_back(it);
-      group.least = std::min(group.least, shifts_[it.record].key().level);
+    look_back(link, at, [&](const PastShift& change) {
+      group.future.push_back(change);
+      group.least = std::min(group.least, shifts_[change.record].key().level);
     });
     solver_.restore_key(link, past_key(group));
     schedule(group.future.back().at, group_due + (followed_of_[link] - 1));
@@ -972,17 +972,17 @@ class FlowNetwork::Impl {
     return group.future.empty() ? group.last : shifts_[group.future.back().record].key();
   }
 
-  /// Calls visit(it) for each change of the key of a link after an instant, the last one first.
+  /// Calls visit(change) for each change of the key of a link after an instant, the last one first.
   template <class Visit>
   void look_back(std::uint32_t link, Ps after, Visit visit) const {
     const Group& group = groups_[link];
-    PastShift it{group.last, group.since, group.service};
-    while (shifts_.keeps(it.record) && it.at > after) {
-      visit(it);
-      const Ps age = shifts_.age(it.record);
-      it.service -= served(pace_of(shifts_[it.record].key()), age);
-      it.at -= age;
-      it.record = shifts_.previous(it.record);
+    PastShift change{group.last, group.since, group.service};
+    while (shifts_.keeps(change.record) && change.at > after) {
+      visit(change);
+      const Ps age = shifts_.age(change.record);
+      change.service -= served(pace_of(shifts_[change.record].key()), age);
+      change.at -= age;
+      change.record = shifts_.previous(change.record);
     }
   }
 
@@ -1201,8 +1201,8 @@ class FlowNetwork::Impl {
     if (const Followed* group = followed(link)) return group->least;
     // No flow in step with its past is in this group as yet; some will be.
     double least = solver_.key_before(link).level;
-    look_back(link, now_solved_, [&](const PastShift& it) {
-      least = std::min(least, shifts_[it.record].key().level);
+    look_back(link, now_solved_, [&](const PastShift& change) {
+      least = std::min(least, shifts_[change.record].key().level);
     });
     return least;
   }
@@ -1214,8 +1214,8 @@ class FlowNetwork::Impl {
   /// The least rate that a flow had, as that was known before, from now on.
   [[nodiscard]] double least_rate(const Rewound& flow) const {
     double rate = least_rate(flow.slot, flow.last);
-    for (const Past& it : flow.future)
-      rate = std::min(rate, least_rate(flow.slot, moves_[it.record].bottleneck));
+    for (const Past& past : flow.future)
+      rate = std::min(rate, least_rate(flow.slot, moves_[past.record].bottleneck));
     return rate;
   }
 
@@ -1416,7 +1416,7 @@ class FlowNetwork::Impl {
       first = std::min(first, applied_[i].at);
       take_back(applied_[i]);
     }
-    applied_.erase_if([&](const Input& it) { return it.at >= at; });
+    applied_.erase_if([&](const Input& input) { return input.at >= at; });
     while (!routes_.empty() && routes_.back().at >= at) {
       take_back(routes_.back(), at);
       routes_.cut_back(routes_.end() - 1);

@@ -62,8 +62,8 @@ class Journal {
 
   /// The record of the same thing before; 0 if none.
   [[nodiscard]] std::uint64_t previous(std::uint64_t record) const noexcept {
-    const Record& it = (*this)[record];
-    const std::uint64_t back = it.age == far ? far_of(record).back : it.back;
+    const Record& entry = (*this)[record];
+    const std::uint64_t back = entry.age == far ? far_of(record).back : entry.back;
     return back == 0 ? 0 : record - back;
   }
   /// For how long the thing had been what it was before a record.
@@ -76,20 +76,20 @@ class Journal {
   template <class Visit>
   void drop_before(Ps instant, Visit visit) {
     std::uint64_t kept = latest_ < instant ? records_.end() : records_.begin();
-    pages_.drop_while([&](const Page& it) {
-      if (it.at > instant) return false;
-      kept = std::max(kept, it.record - 1);
+    pages_.drop_while([&](const Page& page) {
+      if (page.at > instant) return false;
+      kept = std::max(kept, page.record - 1);
       return true;
     });
     for (std::uint64_t record = records_.begin() + 1; record <= kept; ++record) visit(record);
     records_.drop_to(kept);
-    far_.drop_while([&](const Far& it) { return it.record <= kept; });
+    far_.drop_while([&](const Far& entry) { return entry.record <= kept; });
   }
 
   /// Drops all records after one; what is kept is of instants up to this one, or void.
   void cut_back(std::uint64_t to, Ps latest) {
     records_.cut_back(to);
-    const auto cut = [&](const auto& it) { return it.record > to; };
+    const auto cut = [&](const auto& item) { return item.record > to; };
     far_.cut_while(cut);
     pages_.cut_while(cut);
     latest_ = std::min(latest_, latest);
@@ -110,7 +110,7 @@ class Journal {
     std::uint64_t back;
   };
   [[nodiscard]] const Far& far_of(std::uint64_t record) const noexcept {
-    return *far_.find_first([&](const Far& it) { return it.record >= record; });
+    return *far_.find_first([&](const Far& entry) { return entry.record >= record; });
   }
   /// All records before this one are of instants before this one.
   struct Page {

@@ -101,9 +101,9 @@ MaxMin::MaxMin(std::span<const Bandwidth> capacities)
     const double capacity = capacities[l].bytes_per_second();
     PHANTORA_EXPECTS(capacity > 0 && std::isfinite(capacity), "a capacity is positive and finite");
     links_[l].scale = std::ldexp(1.0, capacity_bits - 1 - std::ilogb(capacity));
-    const auto it = std::find(scales_.begin(), scales_.end(), links_[l].scale);
-    links_[l].scale_index = static_cast<std::uint16_t>(it - scales_.begin());
-    if (it == scales_.end()) scales_.push_back(links_[l].scale);
+    const auto known = std::find(scales_.begin(), scales_.end(), links_[l].scale);
+    links_[l].scale_index = static_cast<std::uint16_t>(known - scales_.begin());
+    if (known == scales_.end()) scales_.push_back(links_[l].scale);
     set_capacity(l, capacity);
   }
   changes_.resize(scales_.size());
@@ -134,9 +134,10 @@ void MaxMin::clear_terms(Slot slot) {
 
 /// @return where there is room for a flow of so many links.
 std::uint32_t MaxMin::take_words(std::uint32_t count) {
-  if (const auto it = free_words_.find(count); it != free_words_.end() && !it->second.empty()) {
-    const std::uint32_t first = it->second.back();
-    it->second.pop_back();
+  if (const auto free = free_words_.find(count);
+      free != free_words_.end() && !free->second.empty()) {
+    const std::uint32_t first = free->second.back();
+    free->second.pop_back();
     return first;
   }
   const std::size_t first = words_.size();
@@ -214,7 +215,7 @@ inline std::uint32_t MaxMin::use_on(std::uint32_t link, Entry entry) const noexc
   const Word* uses = uses_of(entry.flow);
   return static_cast<std::uint32_t>(
       std::partition_point(uses + first_in(place), uses + first_in(place + 1),
-                           [&](const Word& it) { return it.use.link < link; }) -
+                           [&](const Word& word) { return word.use.link < link; }) -
       uses);
 }
 
@@ -296,13 +297,13 @@ void MaxMin::leave_group(Slot slot) {
     any_empty |= --crossings[at].flows == 0;
   }
   if (!any_empty) return;
-  std::erase_if(crossings, [](const Crossing& it) { return it.flows == 0; });
+  std::erase_if(crossings, [](const Crossing& crossing) { return crossing.flows == 0; });
   give_back_room(crossings);
 }
 
 void MaxMin::join_links(Slot slot, Then then) {
   Flow& flow = flow_at(slot);
-  const Terms& its = terms(slot);
+  const Terms& flow_terms = terms(slot);
   flow.present = 1;
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     Use& use = uses_of(slot)[i].use;
@@ -312,26 +313,26 @@ void MaxMin::join_links(Slot slot, Then then) {
     make_room(entries, 1);
     entries.push_back(entry_of(slot, i));
     take(use);
-    links_[use.link].capped |= its.capped();
-    links_[use.link].weight += fixed_weight(its.amount_on(i), its.shares);
+    links_[use.link].capped |= flow_terms.capped();
+    links_[use.link].weight += fixed_weight(flow_terms.amount_on(i), flow_terms.shares);
     if (then == Then::evaluate) touch(use.link, Effect::lowers);
   }
 }
 
 void MaxMin::leave_links(Slot slot, Then then) {
   Flow& flow = flow_at(slot);
-  const Terms& its = terms(slot);
+  const Terms& flow_terms = terms(slot);
   const std::uint32_t bottleneck = bottlenecks_[slot];
-  const double its_rate = rate(slot);
+  const double old_rate = rate(slot);
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     Use& use = uses_of(slot)[i].use;
     Link& link = links_[use.link];
     enter(use.link);
     if (bottleneck == none || bottleneck == use.link) {
       leave_to_others(use, 0.0);
-      link.weight -= fixed_weight(its.amount_on(i), its.shares);
+      link.weight -= fixed_weight(flow_terms.amount_on(i), flow_terms.shares);
     } else {
-      link.residual += fixed_load(link.scale, its_rate, its.amount_on(i));
+      link.residual += fixed_load(link.scale, old_rate, flow_terms.amount_on(i));
     }
     std::vector<Entry>& entries = flows_of_[use.link];
     const Entry last = entries.back();
@@ -436,14 +437,14 @@ inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double wei
 /// being evaluated and needs no second look.
 void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then then) {
   Flow& flow = flow_at(slot);
-  const Terms& its = terms(slot);
+  const Terms& flow_terms = terms(slot);
   const std::uint32_t from = bottlenecks_[slot];
   const bool filling = from == none;
   const double rate_before = rate(slot);
   leave_group(slot);
   join_group(slot, bottleneck);
   const FillingKey key = key_of(slot);
-  const double rate_now = rate_at(its, key);
+  const double rate_now = rate_at(flow_terms, key);
   Word* uses = uses_of(slot);
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const std::uint32_t index = uses[i].use.link;
@@ -452,7 +453,7 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
     if (was_weight && is_weight) continue;
     Link& link = links_[index];
     enter(index);
-    const double amount = its.amount_on(i);
+    const double amount = flow_terms.amount_on(i);
     const std::int64_t change = (was_weight ? 0 : fixed_load(link.scale, rate_before, amount)) -
                                 (is_weight ? 0 : fixed_load(link.scale, rate_now, amount));
     link.residual += change;
@@ -460,11 +461,11 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
       link.others = std::max(link.others, static_cast<float>(key.level));
     } else if (is_weight) {
       take(uses[i].use);
-      link.capped |= its.capped();
-      link.weight += fixed_weight(amount, its.shares);
+      link.capped |= flow_terms.capped();
+      link.weight += fixed_weight(amount, flow_terms.shares);
     } else {
       leave_to_others(uses[i].use, key.level);
-      link.weight -= fixed_weight(amount, its.shares);
+      link.weight -= fixed_weight(amount, flow_terms.shares);
     }
     if (index == by || then == Then::leave) continue;
     // A flow that stops elsewhere before this link saturates leaves more to the others.
@@ -472,7 +473,7 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
                   filling                    ? Effect::stops
                   : was_weight || change > 0 ? Effect::raises
                                              : Effect::lowers,
-                  amount * its.shares);
+                  amount * flow_terms.shares);
   }
 }
 
@@ -501,26 +502,26 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
   const std::vector<Crossing>& crossings = group.crossings;
   for (std::size_t i = 0; i < crossings.size(); ++i) {
     if (i + ahead < crossings.size()) __builtin_prefetch(&links_[crossings[i + ahead].link], 1);
-    const Crossing& it = crossings[i];
-    account(it.link, it.flows, changes_[links_[it.link].scale_index], it.flows);
+    const auto [on, flows] = crossings[i];
+    account(on, flows, changes_[links_[on].scale_index], flows);
   }
   if (group.unusual == 0) return;
   for (std::uint32_t i = 0; i < links_[index].own; ++i) {
     const Slot slot = flows_of_[index][i].flow;
     if (flow_at(slot).terms == 0 || bottlenecks_[slot] != index) continue;
-    const Terms& its = terms(slot);
-    const double rate_before = rate_at(its, old), rate_now = rate_at(its, key);
+    const Terms& flow_terms = terms(slot);
+    const double rate_before = rate_at(flow_terms, old), rate_now = rate_at(flow_terms, key);
     const Flow& flow = flow_at(slot);
     touched_incidences_ += flow.count;
     for (std::uint32_t j = 0; j < flow.count; ++j) {
       const std::uint32_t on = uses_of(slot)[j].use.link;
       if (on == index) continue;
-      const double amount = its.amount_on(j);
+      const double amount = flow_terms.amount_on(j);
       account(on, 1,
               fixed_load(links_[on].scale, rate_before, amount) -
                   fixed_load(links_[on].scale, rate_now, amount),
               // By its cap it takes less than others at this level.
-              rate_now < to * its.shares ? 0 : amount * its.shares);
+              rate_now < to * flow_terms.shares ? 0 : amount * flow_terms.shares);
     }
   }
 }
@@ -537,9 +538,10 @@ double MaxMin::open_bound(std::uint32_t index, double level, double weight) cons
   if (!flows_of_[index].empty()) {
     // The first, which took most when the link was last evaluated.
     const Entry first = flows_of_[index].front();
-    const Terms& its = terms(first.flow);
-    bound = std::max(bound, rate_at(its, key_of(first.flow)) / its.shares -
-                                overload / (its.amount_on(use_on(index, first)) * its.shares));
+    const Terms& flow_terms = terms(first.flow);
+    bound = std::max(
+        bound, rate_at(flow_terms, key_of(first.flow)) / flow_terms.shares -
+                   overload / (flow_terms.amount_on(use_on(index, first)) * flow_terms.shares));
   }
   return std::max(0.0, bound * (1 - certain));
 }
@@ -621,17 +623,17 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     touched_incidences_ += link.own;
     for (std::uint32_t i = 0; i < link.own; ++i) {
       const Entry entry = entries[i];
-      const Terms& its = terms(entry.flow);
-      if (!its.capped()) continue;
+      const Terms& flow_terms = terms(entry.flow);
+      if (!flow_terms.capped()) continue;
       // But for its cap it would be ours.
       capped = true;
       --own;
-      const FillingKey limit = cap_key(its);
+      const FillingKey limit = cap_key(flow_terms);
       const std::uint32_t use = use_on(index, entry);
       candidates_.push_back({limit, entry.flow, use});
       if (limit.level < sure) {
-        residual -= fixed_load(link.scale, its.cap, its.amount_on(use));
-        weight -= fixed_weight(its.amount_on(use), its.shares);
+        residual -= fixed_load(link.scale, flow_terms.cap, flow_terms.amount_on(use));
+        weight -= fixed_weight(flow_terms.amount_on(use), flow_terms.shares);
         stopped_at(limit);
       }
     }
@@ -648,11 +650,11 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     if (key.level < sure) {
       stopped_at(key);
     } else {
-      const Terms& its = terms(entry.flow);
+      const Terms& flow_terms = terms(entry.flow);
       const std::uint32_t use = use_on(index, entry);
-      capped |= its.capped();
-      residual += fixed_load(link.scale, rate_at(its, key), its.amount_on(use));
-      weight += fixed_weight(its.amount_on(use), its.shares);
+      capped |= flow_terms.capped();
+      residual += fixed_load(link.scale, rate_at(flow_terms, key), flow_terms.amount_on(use));
+      weight += fixed_weight(flow_terms.amount_on(use), flow_terms.shares);
       candidates_.push_back({key, entry.flow, use});
     }
   }
@@ -678,9 +680,10 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       key = saturation();
       if (key < next.key) break;
     }
-    const Terms& its = terms(next.flow);
-    residual -= fixed_load(link.scale, rate_at(its, next.key), its.amount_on(next.use));
-    weight -= fixed_weight(its.amount_on(next.use), its.shares);
+    const Terms& flow_terms = terms(next.flow);
+    residual -=
+        fixed_load(link.scale, rate_at(flow_terms, next.key), flow_terms.amount_on(next.use));
+    weight -= fixed_weight(flow_terms.amount_on(next.use), flow_terms.shares);
     any_before = true;
     before = next.key;
   }
@@ -695,12 +698,12 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     if (comes_later(index, key)) return;
   }
   for (std::size_t i = 0; i < walked; ++i) {
-    const Candidate& it = candidates_[i];
-    const std::uint32_t bottleneck = bottlenecks_[it.flow];
+    const Candidate& candidate = candidates_[i];
+    const std::uint32_t bottleneck = bottlenecks_[candidate.flow];
     if (bottleneck != index && bottleneck != none) continue;
-    note_move(it.flow);
-    assign(it.flow, own_cap, index, Then::evaluate);
-    touch_assigned(it.key.level);
+    note_move(candidate.flow);
+    assign(candidate.flow, own_cap, index, Then::evaluate);
+    touch_assigned(candidate.key.level);
   }
   if (!saturates) return;
   stop_own(index, key);

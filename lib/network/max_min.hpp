@@ -179,9 +179,9 @@ class MaxMin {
   [[nodiscard]] bool uses_link(Slot flow, std::uint32_t link) const noexcept {
     const Word* uses = uses_of(flow);
     const Word* end = uses + flow_at(flow).count;
-    const Word* it =
+    const Word* found =
         std::partition_point(uses, end, [&](const Word& word) { return word.use.link < link; });
-    return it != end && it->use.link == link;
+    return found != end && found->use.link == link;
   }
   /// Calls visit(link) for each link of the flow.
   template <class Visit>
@@ -205,7 +205,7 @@ class MaxMin {
   template <class Visit>
   void for_each_crossed(std::uint32_t link, Visit visit) const {
     visit(link);
-    for (const Crossing& it : groups_[link].crossings) visit(it.link);
+    for (const Crossing& crossing : groups_[link].crossings) visit(crossing.link);
     if (groups_[link].unusual == 0) return;
     for_each_in_group(link, [&](Slot flow) {
       if (flow_at(flow).terms != 0) for_each_link(flow, visit);

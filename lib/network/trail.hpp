@@ -32,9 +32,9 @@ class Trail {
   template <class Predicate>
   [[nodiscard]] const T* find_first(Predicate predicate) const {
     const auto begin = items_.begin() + static_cast<std::ptrdiff_t>(head_);
-    const auto it =
+    const auto found =
         std::partition_point(begin, items_.end(), [&](const T& item) { return !predicate(item); });
-    return it == items_.end() ? nullptr : &*it;
+    return found == items_.end() ? nullptr : &*found;
   }
   /// Drops the youngest items that satisfy a predicate.
   template <class Predicate>
