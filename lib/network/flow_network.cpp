@@ -196,9 +196,9 @@ struct Rerouted {
 /// A flow in a replay, beside what it was in the past as that was known before.
 struct Rewound {
   Slot slot;
-  bool differs;    ///< its progress is not what it was: its records are void
-  bool astray;     ///< neither is its bottleneck, or the key of that
-  double counted;  ///< the rate up to which the histories of its links allow for it, if it differs
+  bool detached;   ///< its progress is not what it was: its records are void
+  bool diverged;   ///< neither is its bottleneck, or the key of that
+  double counted;  ///< the rate up to which the histories of its links allow for it, if detached
   std::uint32_t last;        ///< its bottleneck in the end
   std::vector<Past> future;  ///< its records, the next one at the back
 };
@@ -206,9 +206,9 @@ struct Rewound {
 /// A group in a replay, beside what it was.
 struct Followed {
   std::uint32_t link;
-  bool differs;  ///< its service is not what it was: its records are void
-  bool astray;   ///< neither is its key
-  Group end;     ///< what it was in the end
+  bool detached;  ///< its service is not what it was: its records are void
+  bool diverged;  ///< neither is its key
+  Group end;      ///< what it was in the end
   FillingKey last;
   double least;  ///< of its levels from the beginning
   std::vector<PastShift> future;
@@ -259,10 +259,10 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Replay by difference. A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
 /// flows, and the keys of the links that stop them, back to the instant. From there the replay goes
-/// through the instants at which something happens to these. Flows and groups adopt, as a guess,
+/// through the instants at which something happens to these. Flows and groups become, as a guess,
 /// what the journal says they became. The guess holds wherever a link carries only flows that are
-/// in step with their past. Links with a flow that has gone astray are evaluated if anything
-/// changed on them, and MaxMin repairs what does not agree. A link to which a stray flow comes is
+/// in step with their past. Links with a flow that has diverged are evaluated if anything
+/// changed on them, and MaxMin repairs what does not agree. A link to which such a flow comes is
 /// rewound too, at the first instant from which its history does not rule out that it is saturated.
 /// So all links agree at every instant, and the state in which they do is unique: it is that of
 /// execution in order.
@@ -279,7 +279,7 @@ class FlowNetwork::Impl {
         groups_(view_.link_count()),
         marks_(view_.link_count()),
         followed_of_(view_.link_count()),
-        stray_on_(view_.link_count()),
+        diverged_on_(view_.link_count()),
         excess_(view_.link_count()) {
     for (std::uint32_t link = 0; link < view_.link_count(); ++link)
       histories_.emplace_back(solver_.residual(link));
@@ -557,7 +557,7 @@ class FlowNetwork::Impl {
     solver_.set_instant(at);
     now_solved_ = at;
     find_due(at);
-    bool changes = adopt(at) || !due_.empty();
+    bool changes = follow_record(at) || !due_.empty();
     for (const Slot slot : due_) end(slot, at, State::finished);
     links_changed_ = false;
     while (!pending_.empty() && pending_.front().at == at) {
@@ -734,12 +734,12 @@ class FlowNetwork::Impl {
   /// The service of a group at an instant in or after which nothing has happened to it.
   [[nodiscard]] Service service_at(std::uint32_t link, Ps at) const {
     const Followed* group = followed(link);
-    return group && !group->differs ? past_service(*group, at) : groups_[link].service_at(at);
+    return group && !group->detached ? past_service(*group, at) : groups_[link].service_at(at);
   }
   /// The pace of a group from the present instant on.
   [[nodiscard]] Work pace_at(std::uint32_t link) const {
     const Followed* group = followed(link);
-    return group && !group->differs ? pace_of(past_key(*group)) : groups_[link].pace;
+    return group && !group->detached ? pace_of(past_key(*group)) : groups_[link].pace;
   }
   /// Whether a flow may end before what happens next to its group in the past.
   [[nodiscard]] bool counts(Slot slot, std::uint32_t link) const {
@@ -749,7 +749,7 @@ class FlowNetwork::Impl {
   /// Whether a flow is in a replay and does what it did before: its progress is that of the end.
   [[nodiscard]] bool in_step(Slot slot) const {
     const Rewound* flow = rewound_flow(slot);
-    return flow && !flow->differs;
+    return flow && !flow->detached;
   }
 
   /// Sees to it that the journal says what a flow is before an instant that takes it out of its
@@ -759,7 +759,7 @@ class FlowNetwork::Impl {
     if (replaying()) {
       Rewound* known = rewound_flow(slot);
       Rewound& flow = known ? *known : add_rewound(slot, from);
-      if (!flow.differs) differ(flow);
+      if (!flow.detached) detach(flow);
     }
     Progress& progress = progress_[slot];
     Work left = static_cast<Work>(progress.mark);
@@ -788,7 +788,7 @@ class FlowNetwork::Impl {
     if (replaying()) {
       Followed* known = followed(link);
       Followed& group = known ? *known : add_followed(link, key);
-      if (!group.differs) differ(group);
+      if (!group.detached) detach(group);
     }
     Group& group = groups_[link];
     if (group.since != at || !shifts_.keeps(group.last))
@@ -846,21 +846,23 @@ class FlowNetwork::Impl {
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
       const Slot slot = moves_[i].slot;
       if (!moves_[i].ends || progress_[slot].last != i || progress_[slot].since <= at) continue;
-      solver_.for_each_link(slot, [&](std::uint32_t link) { left(link).push_back(slot); });
+      solver_.for_each_link(slot, [&](std::uint32_t link) { departed_from(link).push_back(slot); });
     }
   }
 
   /// Flows that have ended since the replay began, as far as known, all that were on a link among
   /// them: links share 64 lists.
-  [[nodiscard]] std::vector<Slot>& left(std::uint32_t link) { return left_[link % left_.size()]; }
+  [[nodiscard]] std::vector<Slot>& departed_from(std::uint32_t link) {
+    return departed_[link % departed_.size()];
+  }
 
   void finish_replay() {
-    for (std::vector<Slot>& flows : left_) flows.clear();
+    for (std::vector<Slot>& flows : departed_) flows.clear();
     for (const std::uint32_t link : marked_) {
       // At the latest.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
       marks_[link] = 0;
-      stray_on_[link] = 0;
+      diverged_on_[link] = 0;
     }
     marked_.clear();
     for (std::size_t i = 0; i < rewound_count_; ++i) {
@@ -896,7 +898,7 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
     flows_on_.clear();
     solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
-    for (const Slot slot : left(link))
+    for (const Slot slot : departed_from(link))
       if (solver_.uses_link(slot, link)) flows_on_.push_back(slot);
     for (const Slot slot : flows_on_) rewind(slot, at);
     for (const Slot slot : flows_on_) follow(solver_.bottleneck(slot), at);
@@ -920,7 +922,7 @@ class FlowNetwork::Impl {
     Rewound& flow = rewound_[rewound_count_++];
     rewound_of_[slot] = static_cast<std::uint32_t>(rewound_count_);
     flow.slot = slot;
-    flow.differs = flow.astray = false;
+    flow.detached = flow.diverged = false;
     flow.counted = 0;
     flow.last = last;
     flow.future.clear();
@@ -959,7 +961,7 @@ class FlowNetwork::Impl {
     Followed& group = followed_[followed_count_++];
     followed_of_[link] = static_cast<std::uint32_t>(followed_count_);
     group.link = link;
-    group.differs = group.astray = false;
+    group.detached = group.diverged = false;
     group.end = groups_[link];
     group.last = last;
     group.least = last.level;
@@ -1032,70 +1034,71 @@ class FlowNetwork::Impl {
 
   /// Lets the flows and groups in the replay become at an instant what they became before.
   /// @return whether that leaves anything to do.
-  bool adopt(Ps at) {
-    adopted_.clear();
-    adopted_groups_.clear();
-    strays_.clear();
+  bool follow_record(Ps at) {
+    replayed_flows_.clear();
+    replayed_groups_.clear();
+    newly_diverged_.clear();
     due_links_.clear();
-    adopting_.clear();
+    due_records_.clear();
     while (!agenda_.empty() && agenda_.front().at == at) {
       const std::uint64_t what = agenda_.front().what;
       std::pop_heap(agenda_.begin(), agenda_.end());
       agenda_.pop_back();
       if (what >= group_due) {
-        adopt(followed_[what - group_due], at);
+        follow_record(followed_[what - group_due], at);
       } else if (what >= link_due) {
         due_links_.push_back(static_cast<std::uint32_t>(what - link_due));
       } else {
-        adopting_.push_back(what);
+        due_records_.push_back(what);
       }
     }
-    for (const std::uint64_t index : adopting_) adopt(rewound_[index], at);
+    for (const std::uint64_t index : due_records_) follow_record(rewound_[index], at);
     bool evaluate = false;
     for (const std::uint32_t link : due_links_) {
-      if (stray_on_[link] == 0 || (marks_[link] & rewound)) continue;
+      if (diverged_on_[link] == 0 || (marks_[link] & rewound)) continue;
       rewind_link(link, at);
       evaluate = true;
     }
     const auto reconsider = [&](std::uint32_t link) {
-      if (stray_on_[link] == 0 || !(marks_[link] & rewound)) return;
+      if (diverged_on_[link] == 0 || !(marks_[link] & rewound)) return;
       solver_.reconsider(link);
       evaluate = true;
     };
-    for (const Slot slot : adopted_) solver_.for_each_link(slot, reconsider);
-    for (const std::uint32_t link : adopted_groups_) solver_.for_each_crossed(link, reconsider);
-    return evaluate || !strays_.empty() || !solver_.moves().empty() || !solver_.shifts().empty();
+    for (const Slot slot : replayed_flows_) solver_.for_each_link(slot, reconsider);
+    for (const std::uint32_t link : replayed_groups_) solver_.for_each_crossed(link, reconsider);
+    return evaluate || !newly_diverged_.empty() || !solver_.moves().empty() ||
+           !solver_.shifts().empty();
   }
 
-  void adopt(Followed& group, Ps at) {
+  void follow_record(Followed& group, Ps at) {
     while (!group.future.empty() && group.future.back().at == at) group.future.pop_back();
     if (!group.future.empty())
       schedule(group.future.back().at, group_due + (followed_of_[group.link] - 1));
     const FillingKey key = past_key(group);
-    if (!group.differs) {
+    if (!group.detached) {
       solver_.restore_key(group.link, key);
-      adopted_groups_.push_back(group.link);
+      replayed_groups_.push_back(group.link);
       stale(group.link);
-    } else if (!group.astray || solver_.group_size(group.link) == 0) {
+    } else if (!group.diverged || solver_.group_size(group.link) == 0) {
       solver_.guess_key(group.link, key);
-      adopted_groups_.push_back(group.link);
+      replayed_groups_.push_back(group.link);
     }
-    compare(group, [&](Slot slot) { strays_.push_back(slot); });
+    compare(group, [&](Slot slot) { newly_diverged_.push_back(slot); });
   }
 
-  void adopt(Rewound& flow, Ps at) {
+  void follow_record(Rewound& flow, Ps at) {
     const Past first = flow.future.back();
     while (!flow.future.empty() && flow.future.back().at == at) flow.future.pop_back();
     if (!flow.future.empty()) schedule(flow.future.back().at, rewound_of_[flow.slot] - 1);
     const std::uint32_t to = past_bottleneck(flow);
-    if (!flow.differs) {
+    if (!flow.detached) {
       take_past(flow);
       follow(to, at);
-      adopted_.push_back(flow.slot);
-      if (const Followed* group = followed(to); group && group->differs) {
+      replayed_flows_.push_back(flow.slot);
+      if (const Followed* group = followed(to); group && group->detached) {
         // The marks of that group are not what they were.
         const auto left = static_cast<Service>(past_left(flow, at));
-        flow.differs = true;
+        flow.detached = true;
         flow.counted = least_rate(flow);
         Progress& progress = progress_[flow.slot];
         drop_cap_end(flow.slot);
@@ -1105,43 +1108,43 @@ class FlowNetwork::Impl {
         progress.mark = service_at(to, at) + left;
         stale(to);
       }
-    } else if (!flow.astray && to != MaxMin::none &&
+    } else if (!flow.diverged && to != MaxMin::none &&
                std::find(due_.begin(), due_.end(), flow.slot) == due_.end()) {
       solver_.guess(flow.slot, to);
       follow(to, at);
-      adopted_.push_back(flow.slot);
+      replayed_flows_.push_back(flow.slot);
     }
-    if (compare(flow)) strays_.push_back(flow.slot);
+    if (compare(flow)) newly_diverged_.push_back(flow.slot);
   }
 
-  /// Notes whether a flow is in step with its past. @return whether it has gone astray just now.
+  /// Notes whether a flow is in step with its past. @return whether it has diverged just now.
   bool compare(Rewound& flow) {
     const std::uint32_t link = solver_.bottleneck(flow.slot);
     const Followed* group = followed(link);
-    const bool astray = link != past_bottleneck(flow) || (group && group->astray);
-    if (astray == flow.astray) return false;
-    flow.astray = astray;
+    const bool diverged = link != past_bottleneck(flow) || (group && group->diverged);
+    if (diverged == flow.diverged) return false;
+    flow.diverged = diverged;
     solver_.for_each_link(flow.slot, [&](std::uint32_t on) {
       mark(on, visited);
-      stray_on_[on] += astray ? 1 : std::uint32_t(-1);
+      diverged_on_[on] += diverged ? 1 : std::uint32_t(-1);
     });
-    return astray;
+    return diverged;
   }
 
-  /// As above, of a group; visit(slot) is called for each flow that has gone astray just now.
+  /// As above, of a group; visit(slot) is called for each flow that has diverged just now.
   template <class Visit>
   void compare(Followed& group, Visit visit) {
-    const bool astray = solver_.key(group.link) != past_key(group);
-    if (astray == group.astray) return;
-    group.astray = astray;
+    const bool diverged = solver_.key(group.link) != past_key(group);
+    if (diverged == group.diverged) return;
+    group.diverged = diverged;
     solver_.for_each_in_group(group.link, [&](Slot slot) {
       if (Rewound* flow = rewound_flow(slot); flow && compare(*flow)) visit(slot);
     });
   }
 
   /// From here on the progress of a flow is not what it was, and its records are void.
-  void differ(Rewound& flow) {
-    flow.differs = true;
+  void detach(Rewound& flow) {
+    flow.detached = true;
     flow.counted = least_rate(flow);
     take_back(flow);
   }
@@ -1167,14 +1170,14 @@ class FlowNetwork::Impl {
   }
 
   /// From here on the service of a group is not what it was, and the marks of all its flows.
-  void differ(Followed& group) {
+  void detach(Followed& group) {
     take_back(group);
     solver_.for_each_in_group(group.link, [&](Slot slot) {
       Rewound* known = rewound_flow(slot);
       Rewound& flow = known ? *known : add_rewound(slot, group.link);
-      if (!flow.differs) differ(flow);
+      if (!flow.detached) detach(flow);
     });
-    group.differs = true;
+    group.detached = true;
     stale(group.link);
   }
 
@@ -1193,7 +1196,7 @@ class FlowNetwork::Impl {
   void part_from_past(Slot slot, Ps at) {
     rewind(slot, at);
     follow(solver_.bottleneck(slot), at);
-    if (in_step(slot)) differ(*rewound_flow(slot));
+    if (in_step(slot)) detach(*rewound_flow(slot));
   }
 
   /// The least level that a link had, as that was known before, from now on.
@@ -1219,7 +1222,8 @@ class FlowNetwork::Impl {
     return rate;
   }
 
-  /// Rewinds the links to which stray flows have come, or will later, when they may be saturated.
+  /// Rewinds the links to which diverged flows have come, or will later, when they may be
+  /// saturated.
   /// @return whether there is a link that has been rewound.
   bool rewind_affected(Ps at) {
     for (const MaxMin::Move& move : solver_.moves()) {
@@ -1230,13 +1234,13 @@ class FlowNetwork::Impl {
     for (const std::uint32_t link : solver_.shifts()) {
       const Followed* group = followed(link);
       const FillingKey past = group ? past_key(*group) : solver_.key_before(link);
-      const bool all_astray = solver_.key(link) != past;
+      const bool all_diverged = solver_.key(link) != past;
       solver_.for_each_in_group(link, [&](Slot slot) {
         const Rewound* flow = rewound_flow(slot);
-        if (all_astray || (flow && flow->astray)) note_affected(slot, link, at);
+        if (all_diverged || (flow && flow->diverged)) note_affected(slot, link, at);
       });
     }
-    for (const Slot slot : strays_) note_affected(slot, solver_.bottleneck(slot), at);
+    for (const Slot slot : newly_diverged_) note_affected(slot, solver_.bottleneck(slot), at);
     bool any = false;
     for (const std::uint32_t link : affected_) {
       const Ps until = histories_[link].first_below(at, solver_.margin(link) + excess_[link]);
@@ -1254,9 +1258,9 @@ class FlowNetwork::Impl {
   /// @param from  the flow's bottleneck before the instant, if nothing is noted of the flow
   void note_affected(Slot slot, std::uint32_t from, Ps at) {
     const Rewound* flow = rewound_flow(slot);
-    const double counted = !flow           ? least_rate(slot, from)
-                           : flow->differs ? flow->counted
-                                           : least_rate(*flow);
+    const double counted = !flow            ? least_rate(slot, from)
+                           : flow->detached ? flow->counted
+                                            : least_rate(*flow);
     const double rate = solver_.rate(slot);
     solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
       if (solver_.stamp(link) < at) return;
@@ -1276,7 +1280,7 @@ class FlowNetwork::Impl {
       Rewound* flow = rewound_flow(slot);
       if (!flow) return;
       compare(*flow);
-      if (flow->astray) flow->counted = std::max(flow->counted, solver_.rate(slot));
+      if (flow->diverged) flow->counted = std::max(flow->counted, solver_.rate(slot));
     };
     for (const std::uint32_t link : solver_.shifts()) {
       Followed* group = followed(link);
@@ -1285,7 +1289,7 @@ class FlowNetwork::Impl {
       solver_.for_each_in_group(link, allow_for);
     }
     for (const MaxMin::Move& move : solver_.moves()) allow_for(move.flow);
-    for (const Slot slot : strays_) allow_for(slot);
+    for (const Slot slot : newly_diverged_) allow_for(slot);
   }
   void forget_affected() {
     for (const std::uint32_t link : affected_) {
@@ -1317,7 +1321,7 @@ class FlowNetwork::Impl {
       const auto link = static_cast<std::uint32_t>(input.id);
       if (solver_.stamp(link) >= input.at) {
         rewind_link(link, input.at);
-        ++stray_on_[link];  // what its flows became with another capacity is no guess
+        ++diverged_on_[link];  // what its flows became with another capacity is no guess
       }
       input.previous = solver_.capacity(link);
       solver_.set_capacity(link, input.value);
@@ -1595,7 +1599,7 @@ class FlowNetwork::Impl {
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
   std::vector<std::uint8_t> marks_;
   std::vector<std::uint32_t> marked_;
-  std::array<std::vector<Slot>, 64> left_;
+  std::array<std::vector<Slot>, 64> departed_;
   std::vector<Rewound> rewound_;  ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
   std::vector<std::uint32_t> rewound_of_;  ///< of each flow, counted from 1; 0 if not rewound
@@ -1605,13 +1609,13 @@ class FlowNetwork::Impl {
   std::vector<std::uint32_t> found_;        ///< the groups whose ends a replay has found
   std::vector<Due>
       agenda_;  ///< a heap of rewound flows and groups by their next records, and links
-  std::vector<std::uint64_t> adopting_;
-  std::vector<Slot> adopted_, strays_, flows_on_;
-  std::vector<std::uint32_t> adopted_groups_;
+  std::vector<std::uint64_t> due_records_;
+  std::vector<Slot> replayed_flows_, newly_diverged_, flows_on_;
+  std::vector<std::uint32_t> replayed_groups_;
   std::vector<std::uint32_t> due_links_;
   std::vector<Slot> due_;
   std::vector<Told> told_;
-  std::vector<std::uint32_t> stray_on_;  ///< of each link, how many flows have gone astray
+  std::vector<std::uint32_t> diverged_on_;  ///< of each link, how many flows have diverged
   std::vector<std::uint32_t> affected_;
   std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
   Ps now_ = 0;
