@@ -74,7 +74,7 @@ class EarliestEnd {
       for (std::size_t level = 2; level <= top && now != before; ++level) {
         block /= width;
         std::int64_t& above = least_[level][block];
-        if (now > above && before != above) break;  // another one is the earliest there
+        if (now > above && before != above) break;  // another block is the earliest there
         const std::int64_t least = now <= above ? now : least_of(level - 1, block);
         before = std::exchange(above, least);
         now = least;
@@ -96,7 +96,8 @@ class EarliestEnd {
     }
   }
 
-  /// Of each slot, and of 16, 256 and 4,096 together; but for the first, caches of what that says.
+  /// The least end of each slot, and of 16, 256 and 4,096 slots together; all levels but the first
+  /// are caches of the one below.
   mutable std::array<std::vector<std::int64_t>, top + 1> least_;
   mutable std::vector<char> marked_;
   mutable std::vector<std::uint32_t> marks_;

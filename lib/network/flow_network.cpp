@@ -27,11 +27,11 @@ using Ps = std::int64_t;
 constexpr Ps none = EarliestEnd::none;
 
 /// What a flow is still to move per share: an integer, in units of 2^-27 byte per second times a
-/// picosecond. So a sum does not depend on when it is taken.
+/// picosecond. So a sum of parts does not depend on the instants that part it.
 using Work = Int128;
 
-/// What a group has moved per share since some instant, and what it will have when a flow ends.
-/// Only differences mean anything, so it may wrap around.
+/// What a group has moved per share since some instant; a mark is its value when a flow ends. Only
+/// differences of two mean anything, so that a service may wrap around.
 __extension__ typedef unsigned __int128 Service;
 
 // A level above 64 MiB/s is a whole number of units per picosecond, since it has 53 bits; one of a
@@ -54,17 +54,16 @@ constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
   if (pace < 0x1p62) return static_cast<std::int64_t>(pace);
   return static_cast<Work>(std::min(pace, 0x1p90));
 }
-/// That of the flows that a link with a key stops; 0 if it has stopped none so far.
+/// The pace of the flows that a link with this key stops; 0 if the link has stopped none so far.
 [[nodiscard]] Work pace_of(FillingKey key) noexcept {
   return key.filling() ? Work{0} : pace_of(key.level);
 }
 
-/// So little is left of a flow at its end: what it moves in a 64th of a picosecond. Levels are
-/// rounded to 53 bits, so after up to two minutes an exact end is off by less.
+/// A flow has ended when no more than this is left of it: what it moves in a 64th of a picosecond.
+/// Levels are rounded to 53 bits, so after up to two minutes an exact end is off by less.
 [[nodiscard]] Work slack(Work pace) noexcept { return pace >> 6; }
 
-/// When so much has been moved, rounded up to a whole picosecond, and after an instant; none if
-/// never.
+/// First whole picosecond after `at` by which `left` has been moved at `pace`; `none` if never.
 [[nodiscard]] Ps end_after(Ps at, Work left, Work pace) noexcept {
   if (pace == 0) return none;
   const Work rest = left - slack(pace);
@@ -73,12 +72,12 @@ constexpr Ps to_ps(Time t) noexcept { return t.time_since_epoch().count(); }
   return ps < none - at ? at + static_cast<Ps>(ps) : none;
 }
 
-/// What a group moves in some time.
+/// What a group of this pace moves in `time`.
 [[nodiscard]] Service served(Work pace, Ps time) noexcept {
   return static_cast<Service>(pace) * static_cast<Service>(time);
 }
 
-/// What is left until a mark.
+/// What a flow with this mark still has to move when the service of its group is `now`.
 [[nodiscard]] Work left_until(Service mark, Service now) noexcept {
   return static_cast<Work>(mark - now);
 }
@@ -88,11 +87,11 @@ enum class State : std::uint8_t { not_started, running, finished, cancelled, wit
 
 /// A flow's progress.
 struct Progress {
-  /// Where a link holds it: the service of that link at which it ends. Otherwise the work that was
-  /// left at `since`.
+  /// In the group of a link: the service of that group at which the flow ends. Otherwise the work
+  /// that was left of the flow at `since`.
   Service mark = 0;
-  Ps since = 0;                 ///< when it took its bottleneck, or its state
-  std::uint64_t last : 56 = 0;  ///< its record of `since` in the journal
+  Ps since = 0;                 ///< when the flow took its bottleneck, or its state
+  std::uint64_t last : 56 = 0;  ///< the flow's record of `since` in the journal
   std::uint64_t state_ : 8 = 0;
 
   [[nodiscard]] State state() const noexcept { return static_cast<State>(state_); }
@@ -102,22 +101,22 @@ struct Progress {
 };
 static_assert(sizeof(Progress) == 32);
 
-/// The flows that a link stops, which move on together.
+/// How far the flows that a link stops are, which move on together.
 struct Group {
   Service service = 0;     ///< at `since`
   Work pace = 0;           ///< units per picosecond
-  Service first = 0;       ///< the earliest mark of the flows, if known
+  Service first = 0;       ///< the earliest mark of the flows, if `first_known`
   Ps since = 0;            ///< since when the link has its key
-  std::uint64_t last = 0;  ///< its record of `since` in the journal
+  std::uint64_t last = 0;  ///< the link's record of `since` in the journal
   bool first_known = false;
-  bool stale = false;  ///< its next end is to be found
+  bool stale = false;  ///< the group's next end is to be found
 
   [[nodiscard]] Service service_at(Ps at) const noexcept {
     return service + served(pace, at - since);
   }
 };
 
-/// What else there is to know of a flow.
+/// What the caller knows a flow by, and what completes it after its last byte has left.
 struct Identity {
   std::uint64_t id = 0;
   Duration latency{};
@@ -132,7 +131,7 @@ struct Input {
   std::uint64_t order;    ///< among starts, or among the others
   std::uint64_t id;       ///< flow or link
   double value = 0.0;     ///< what a cap or a capacity becomes
-  double previous = 0.0;  ///< what it was, once applied
+  double previous = 0.0;  ///< what the cap or capacity was, once this is applied
   Kind kind;
   bool operator<(const Input& other) const noexcept {  // as a heap: the earliest on top
     if (at != other.at) return other.at < at;
@@ -141,12 +140,12 @@ struct Input {
   }
 };
 
-/// What a flow was before an instant that gave it another bottleneck, or another state. What was
-/// left of it follows from what was left later, see Impl::past_left().
+/// What a flow was before an instant that gave it another bottleneck, or another state. The work
+/// that was left then follows from what was left later, see Impl::past_left().
 struct Moved {
   std::uint32_t slot : 24;
-  std::uint32_t ends : 1 = 0;  ///< whether it had ended after the instant
-  std::uint32_t bottleneck;    ///< none if it was not running
+  std::uint32_t ends : 1 = 0;  ///< whether the flow ends at the instant
+  std::uint32_t bottleneck;    ///< none if the flow was not running
   std::uint32_t age = 0, back = 0;
   static constexpr std::uint32_t max_back = std::numeric_limits<std::uint32_t>::max();
 
@@ -156,7 +155,7 @@ static_assert(sizeof(Moved) == 16);
 
 /// The key of a link before an instant that changed it.
 struct [[gnu::packed]] alignas(4) Shifted {
-  double level;  ///< infinite if it had none
+  double level;  ///< infinite if the link had no key
   std::uint64_t link : 24;
   std::uint64_t depth : 16;
   std::uint64_t back : 24 = 0;
@@ -172,13 +171,13 @@ struct [[gnu::packed]] alignas(4) Shifted {
 };
 static_assert(sizeof(Shifted) == 20);
 
-/// A record of a flow, and the instant.
+/// A record of a flow, and the instant that it is of.
 struct Past {
   std::uint64_t record;
   Ps at;
 };
 
-/// A record of a link, the instant, and the service of its group then.
+/// A record of a link, the instant that it is of, and the service of the link's group then.
 struct PastShift {
   std::uint64_t record;
   Ps at;
@@ -193,28 +192,28 @@ struct Rerouted {
   Duration latency;
 };
 
-/// A flow in a replay, beside what it was in the past as that was known before.
+/// A flow in a replay, and what is recorded of it from the present instant on.
 struct Rewound {
   Slot slot;
-  bool detached;   ///< its progress is not what it was: its records are void
-  bool diverged;   ///< neither is its bottleneck, or the key of that
+  bool detached;   ///< its progress is the replay's: what is recorded of the flow is void
+  bool diverged;   ///< its bottleneck, or the key of that, is not the recorded one
   double counted;  ///< the rate up to which the histories of its links allow for it, if detached
-  std::uint32_t last;        ///< its bottleneck in the end
-  std::vector<Past> future;  ///< its records, the next one at the back
+  std::uint32_t last;        ///< the flow's bottleneck after its last record
+  std::vector<Past> future;  ///< the flow's records, the next one at the back
 };
 
-/// A group in a replay, beside what it was.
+/// A group in a replay, and what is recorded of it from the present instant on.
 struct Followed {
   std::uint32_t link;
-  bool detached;  ///< its service is not what it was: its records are void
-  bool diverged;  ///< neither is its key
-  Group end;      ///< what it was in the end
-  FillingKey last;
-  double least;  ///< of its levels from the beginning
+  bool detached;    ///< its service is the replay's: what is recorded of the group is void
+  bool diverged;    ///< its key is not the recorded one
+  Group end;        ///< the group after its last record
+  FillingKey last;  ///< the key after its last record
+  double least;     ///< of the recorded levels
   std::vector<PastShift> future;
 };
 
-/// Something due at an instant, for the earliest first.
+/// A record or a link that a replay has to look at, sorted for the earliest first.
 struct Due {
   Ps at;
   std::uint64_t what;
@@ -225,7 +224,7 @@ struct EndPoints {
   NodeId src, dst;
   std::uint64_t key;
   Duration latency;                      ///< on top of the route's
-  std::shared_ptr<const Router> router;  ///< its own, in place of the network's
+  std::shared_ptr<const Router> router;  ///< the flow's own, in place of the network's
 };
 
 /// Sorts by link and adds up repeated ones.
@@ -247,8 +246,10 @@ void merge_links(std::vector<LinkUse>& links) {
 
 /// Time on top of MaxMin: progress, events in order, and a journal to take them back.
 ///
+/// The words are explained in lib/network/README.md.
+///
 /// The flows that a link stops form a group, and a group moves on as one: each of its flows ends
-/// when the group's service reaches the mark that the flow was given when it came. So an event
+/// when the group's service reaches the mark that the flow was given when it joined. So an event
 /// costs what it changes of links' keys and flows' bottlenecks, and nothing for the flows that only
 /// follow. Service is counted in integers: what a flow has moved does not depend on the instants at
 /// which that was looked at.
@@ -256,7 +257,12 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Each instant leaves in the journal which key each link had that it changed, and which bottleneck
 /// each flow. Services, and what was left of flows, follow from these and the present.
 ///
-/// Replay by difference. A change told late is executed at its instant on the network as it was
+/// Replay by difference. This is for callers of FlowNetwork who change the past: what-if questions,
+/// jobs told late, optimistic synchronisation. Session never does, nor then `phantora run`: events
+/// come in order, replaying() is false throughout, and a reader of that path may skip whatever asks
+/// for it.
+///
+/// A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its
 /// flows, and the keys of the links that stop them, back to the instant. From there the replay goes
 /// through the instants at which something happens to these. Flows and groups become, as a guess,
@@ -463,7 +469,7 @@ class FlowNetwork::Impl {
   [[nodiscard]] const FlowStatistics& statistics() const noexcept { return statistics_; }
 
  private:
-  /// A flow that observers are told of.
+  /// A flow that observers are to hear of, and of what.
   struct Told {
     Slot slot;
     bool rate_changes, starts;
@@ -487,7 +493,7 @@ class FlowNetwork::Impl {
     if (cell >= 0 || cell <= gone) return std::nullopt;
     return static_cast<Slot>(-1 - cell);
   }
-  /// Of a flow that did not end in committed time.
+  /// The slot of a flow; nothing if the flow ended in committed time.
   [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t id) const {
     const auto slot = slot_in(cell_of(id));
     if (slot && progress_[*slot].ended() && progress_[*slot].since < committed_)
@@ -506,7 +512,7 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// When a flow started; none if it did not. @throws CommitError if that is no longer known
+  /// When a flow started; none if it did not. @throws CommitError if it started in committed time
   [[nodiscard]] Ps start_of(Slot slot) const {
     const Progress& progress = progress_[slot];
     if (progress.state() == State::not_started || progress.state() == State::withdrawn) return none;
@@ -588,7 +594,7 @@ class FlowNetwork::Impl {
     settle();
   }
 
-  /// Finds the flows that have moved all at an instant, before anything else happens at it.
+  /// Finds the flows whose last byte leaves at `at`, before anything else happens at that instant.
   void find_due(Ps at) {
     due_.clear();
     ends_.for_each_at(at, [&](std::uint32_t link) {
@@ -601,7 +607,7 @@ class FlowNetwork::Impl {
       });
     });
     cap_ends_.for_each_at(at, [&](Slot slot) { due_.push_back(slot); });
-    // In an order of their own.
+    // By id: groups keep their flows in no order that means anything.
     std::sort(due_.begin(), due_.end(),
               [&](Slot a, Slot b) { return identities_[a].id < identities_[b].id; });
   }
@@ -624,7 +630,8 @@ class FlowNetwork::Impl {
       if (solver_.key(link) != solver_.key_before(link)) shift(link, at);
     for (const MaxMin::Move& move : solver_.moves()) {
       const std::uint32_t to = solver_.bottleneck(move.flow);
-      // Of those that stay, only where their own caps hold them may rates change on their own.
+      // A flow that stays in a link's group is counted with the group, in shift(). One that stays
+      // at its own cap has the rate of that cap, which may have changed.
       if (to != move.from || to == MaxMin::own_cap) count_rate_change(move, to);
       if (to != move.from) {
         if (to != MaxMin::none) join_group(move.flow, to, at);
@@ -648,7 +655,8 @@ class FlowNetwork::Impl {
       statistics_.rate_changes += solver_.group_size(link);
   }
 
-  /// A flow that moves is not one of those that its new group was counted for.
+  /// shift() has counted every flow of the group; one that joined at this event must not count
+  /// twice.
   void count_rate_change(const MaxMin::Move& move, std::uint32_t to) {
     if (to < MaxMin::own_cap && solver_.key(to).level != solver_.key_before(to).level)
       --statistics_.rate_changes;
@@ -656,7 +664,7 @@ class FlowNetwork::Impl {
         solver_.rate(move.flow) != solver_.rate_before(move.flow, move.from);
   }
 
-  /// Takes a flow out of the group that it was in until an instant; its mark is then what is left.
+  /// Takes a flow out of its group at `at`; from then on its mark is the work that is left.
   void leave_group(Slot slot, std::uint32_t from, Ps at) {
     const Service mark = progress_[slot].mark;
     progress_[slot].mark = static_cast<Service>(record_move(slot, from, at));
@@ -669,7 +677,7 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// Puts a flow of which so much is left as its mark says into a group, at the present instant.
+  /// Puts a flow whose mark is the work that is left into a group at `at`, the present instant.
   void join_group(Slot slot, std::uint32_t to, Ps at) {
     Progress& progress = progress_[slot];
     if (to == MaxMin::own_cap) {
@@ -741,20 +749,20 @@ class FlowNetwork::Impl {
     const Followed* group = followed(link);
     return group && !group->detached ? pace_of(past_key(*group)) : groups_[link].pace;
   }
-  /// Whether a flow may end before what happens next to its group in the past.
+  /// Whether a replay must look for this flow's end: false while its recorded past still tells it.
   [[nodiscard]] bool counts(Slot slot, std::uint32_t link) const {
     if (!replaying()) return true;
     return rewound_flow(slot) ? !in_step(slot) : !followed(link);
   }
-  /// Whether a flow is in a replay and does what it did before: its progress is that of the end.
+  /// Whether a flow is in a replay and does there what is recorded of it. Its progress is then
+  /// still that of the replay's end.
   [[nodiscard]] bool in_step(Slot slot) const {
     const Rewound* flow = rewound_flow(slot);
     return flow && !flow->detached;
   }
 
-  /// Sees to it that the journal says what a flow is before an instant that takes it out of its
-  /// group, and that its progress is that of the instant.
-  /// @return what is left of it.
+  /// Journals the flow's bottleneck before it leaves its group at `at`, and rebases its progress to
+  /// `at`. @return the work that is left of the flow.
   Work record_move(Slot slot, std::uint32_t from, Ps at) {
     if (replaying()) {
       Rewound* known = rewound_flow(slot);
@@ -768,14 +776,14 @@ class FlowNetwork::Impl {
     } else if (from == MaxMin::own_cap) {
       left -= cap_pace(slot) * (at - progress.since);
     }
-    // The instant may have changed it already.
+    // One record tells of an instant, however often that changes the flow.
     if (progress.since != at || !moves_.keeps(progress.last)) {
       progress.record(moves_.push({slot, from}, at, progress.last, at - progress.since));
       progress.since = at;
     }
     return left;
   }
-  /// As above, for a flow that has not started.
+  /// Journals a start or a withdrawal.
   void record_not_started(Slot slot, Ps at, State becomes) {
     Progress& progress = progress_[slot];
     progress.record(moves_.push({slot, MaxMin::none}, at, 0, 0));
@@ -783,7 +791,7 @@ class FlowNetwork::Impl {
     progress.become(becomes);
   }
 
-  /// Sees to it that the journal says what the key of a link is before an instant that changes it.
+  /// Journals the key of a link before it changes at `at`.
   void record_shift(std::uint32_t link, FillingKey key, Ps at) {
     if (replaying()) {
       Followed* known = followed(link);
@@ -795,6 +803,7 @@ class FlowNetwork::Impl {
       group.last = shifts_.push({link, key}, at, group.last, at - group.since);
   }
 
+  /// Adds a link's state after `at` to its history.
   void note_state(std::uint32_t link, Ps at) {
     if (solver_.stamp(link) >= at) return;  // not rewound, see allow_for_affected()
     histories_[link].push(at, solver_.open(link) ? solver_.residual(link) : LinkHistory::closed,
@@ -804,7 +813,8 @@ class FlowNetwork::Impl {
 
   /// Whether a change told late, other than a start, can be replayed without undoing all since.
   [[nodiscard]] bool replays_by_difference(Kind kind, Ps at, std::uint64_t id, double value) const {
-    // Nothing would evaluate a flow that is in step with its past, but not with its cap.
+    // Links are evaluated where flows have diverged; nothing would evaluate those of a flow whose
+    // record was made under another cap.
     if (kind == Kind::cap) return false;
     if (kind == Kind::capacity)
       return value > 0 && solver_.capacity(static_cast<std::uint32_t>(id)) > 0;
@@ -823,14 +833,15 @@ class FlowNetwork::Impl {
 
   [[nodiscard]] bool replaying() const noexcept { return replay_end_ >= 0; }
 
-  /// A flow in the replay; null if it is not. Valid until another is added.
+  /// What the replay knows of a flow; null if the flow is not in it. Valid until another is added.
   [[nodiscard]] Rewound* rewound_flow(Slot slot) noexcept {
     return rewound_of_[slot] == 0 ? nullptr : &rewound_[rewound_of_[slot] - 1];
   }
   [[nodiscard]] const Rewound* rewound_flow(Slot slot) const noexcept {
     return rewound_of_[slot] == 0 ? nullptr : &rewound_[rewound_of_[slot] - 1];
   }
-  /// The group of a bottleneck that is followed in the replay, likewise.
+  /// What the replay knows of a link's group; null if the group is not in it, or the bottleneck is
+  /// no link. Valid until another is added.
   [[nodiscard]] Followed* followed(std::uint32_t link) noexcept {
     return link >= MaxMin::own_cap || followed_of_[link] == 0 ? nullptr
                                                               : &followed_[followed_of_[link] - 1];
@@ -840,7 +851,7 @@ class FlowNetwork::Impl {
                                                               : &followed_[followed_of_[link] - 1];
   }
 
-  /// Links will have to know which flows were on them and have ended.
+  /// Begins a replay at `at`, and lists for each link the flows that have left it since by ending.
   void begin_replay(Ps at) {
     replay_end_ = last_instant_;
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
@@ -850,8 +861,8 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// Flows that have ended since the replay began, as far as known, all that were on a link among
-  /// them: links share 64 lists.
+  /// Flows that have ended after the instant at which the replay began: all that were on this link,
+  /// and others, since links share 64 lists.
   [[nodiscard]] std::vector<Slot>& departed_from(std::uint32_t link) {
     return departed_[link % departed_.size()];
   }
@@ -859,7 +870,7 @@ class FlowNetwork::Impl {
   void finish_replay() {
     for (std::vector<Slot>& flows : departed_) flows.clear();
     for (const std::uint32_t link : marked_) {
-      // At the latest.
+      // The last instant that may have touched the link.
       if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
       marks_[link] = 0;
       diverged_on_[link] = 0;
@@ -867,7 +878,7 @@ class FlowNetwork::Impl {
     marked_.clear();
     for (std::size_t i = 0; i < rewound_count_; ++i) {
       rewound_of_[rewound_[i].slot] = 0;
-      // It may not have come back to its group.
+      // The flow may not have come back to the group that it was in.
       if (rewound_[i].last < MaxMin::own_cap) found_.push_back(rewound_[i].last);
     }
     rewound_count_ = 0;
@@ -891,7 +902,8 @@ class FlowNetwork::Impl {
     marks_[link] |= as;
   }
 
-  /// Takes a link back to the state after an instant, as far as that is known from before.
+  /// Takes a link, its flows and the groups that those are in back to their recorded state after
+  /// `at`.
   void rewind_link(std::uint32_t link, Ps at) {
     replay_end_ = std::max(replay_end_, at);
     mark(link, rewound);
@@ -929,7 +941,7 @@ class FlowNetwork::Impl {
     return flow;
   }
 
-  /// What stopped a flow, as that was known before; none if it was not there.
+  /// The recorded bottleneck of a flow at the present instant; none if the flow was not running.
   [[nodiscard]] std::uint32_t past_bottleneck(const Rewound& flow) const {
     return flow.future.empty() ? flow.last : moves_[flow.future.back().record].bottleneck;
   }
@@ -943,7 +955,7 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// Takes the key of a link back to an instant, if it has changed since.
+  /// Takes the key of a link back to what it was after `at`, if it has changed since.
   void follow(std::uint32_t link, Ps at) {
     if (link >= MaxMin::own_cap || followed(link)) return;
     if (!shifts_.keeps(groups_[link].last) || groups_[link].since <= at) return;
@@ -969,7 +981,7 @@ class FlowNetwork::Impl {
     return group;
   }
 
-  /// What the key of a link was, as that was known before.
+  /// The recorded key of a link at the present instant.
   [[nodiscard]] FillingKey past_key(const Followed& group) const {
     return group.future.empty() ? group.last : shifts_[group.future.back().record].key();
   }
@@ -988,12 +1000,12 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// The service of a group before a change of its key.
+  /// The service of a group at `at`, which lies between this change of its key and the one before.
   [[nodiscard]] Service service_before(const PastShift& change, Ps at) const {
     return change.service - served(pace_of(shifts_[change.record].key()), change.at - at);
   }
 
-  /// The service of a group at an instant not before the present one, as that was known before.
+  /// The recorded service of a group at an instant not before the present one.
   [[nodiscard]] Service past_service(const Followed& group, Ps at) const {
     const auto next =
         std::partition_point(group.future.begin(), group.future.end(),
@@ -1008,8 +1020,9 @@ class FlowNetwork::Impl {
     return service;
   }
 
-  /// What was left of a flow at an instant up to its next record, and not before the present one,
-  /// as that was known before: what is left in the end, and what its groups have moved until then.
+  /// The recorded work that was left of a flow at `at`, an instant between the present one and the
+  /// flow's next record: what is left at the end of the record, and what its groups moved until
+  /// then.
   [[nodiscard]] Work past_left(const Rewound& flow, Ps at) const {
     const Progress& end = progress_[flow.slot];
     const Ps last = flow.future.empty() ? at : flow.future.front().at;
@@ -1032,8 +1045,8 @@ class FlowNetwork::Impl {
     std::push_heap(agenda_.begin(), agenda_.end());
   }
 
-  /// Lets the flows and groups in the replay become at an instant what they became before.
-  /// @return whether that leaves anything to do.
+  /// Lets the flows and groups in the replay become at `at` what is recorded that they became.
+  /// @return whether links have to be evaluated.
   bool follow_record(Ps at) {
     replayed_flows_.clear();
     replayed_groups_.clear();
@@ -1096,7 +1109,7 @@ class FlowNetwork::Impl {
       follow(to, at);
       replayed_flows_.push_back(flow.slot);
       if (const Followed* group = followed(to); group && group->detached) {
-        // The marks of that group are not what they were.
+        // That group's service is another than recorded, so the flow needs a mark of its own.
         const auto left = static_cast<Service>(past_left(flow, at));
         flow.detached = true;
         flow.counted = least_rate(flow);
@@ -1117,7 +1130,8 @@ class FlowNetwork::Impl {
     if (compare(flow)) newly_diverged_.push_back(flow.slot);
   }
 
-  /// Notes whether a flow is in step with its past. @return whether it has diverged just now.
+  /// Notes whether a flow has its recorded bottleneck and that its recorded key. @return whether
+  /// the flow has diverged just now.
   bool compare(Rewound& flow) {
     const std::uint32_t link = solver_.bottleneck(flow.slot);
     const Followed* group = followed(link);
@@ -1131,7 +1145,8 @@ class FlowNetwork::Impl {
     return diverged;
   }
 
-  /// As above, of a group; visit(slot) is called for each flow that has diverged just now.
+  /// Notes whether a group has its recorded key. Calls visit(slot) for each of its flows that has
+  /// diverged just now.
   template <class Visit>
   void compare(Followed& group, Visit visit) {
     const bool diverged = solver_.key(group.link) != past_key(group);
@@ -1142,14 +1157,14 @@ class FlowNetwork::Impl {
     });
   }
 
-  /// From here on the progress of a flow is not what it was, and its records are void.
+  /// From here on a flow has its own progress in the replay: what is recorded of it is void.
   void detach(Rewound& flow) {
     flow.detached = true;
     flow.counted = least_rate(flow);
     take_back(flow);
   }
 
-  /// Makes the progress of a flow what it was before its next record.
+  /// Makes the progress of a flow what is recorded of it before its next record.
   void take_back(const Rewound& flow) {
     if (flow.future.empty()) return;
     const Past next = flow.future.back();
@@ -1169,7 +1184,8 @@ class FlowNetwork::Impl {
     }
   }
 
-  /// From here on the service of a group is not what it was, and the marks of all its flows.
+  /// From here on a group has its own service in the replay, and all its flows have their own
+  /// marks.
   void detach(Followed& group) {
     take_back(group);
     solver_.for_each_in_group(group.link, [&](Slot slot) {
@@ -1181,7 +1197,7 @@ class FlowNetwork::Impl {
     stale(group.link);
   }
 
-  /// Makes the service of a group what it was before its next record.
+  /// Makes the service of a group what is recorded of it before its next record.
   void take_back(const Followed& group) {
     if (group.future.empty()) return;
     const PastShift& next = group.future.back();
@@ -1192,17 +1208,17 @@ class FlowNetwork::Impl {
     now.last = shifts_.previous(next.record);
   }
 
-  /// Takes a flow back to an instant that something told late changes it at.
+  /// Takes a flow back to `at`, at which something told late changes it.
   void part_from_past(Slot slot, Ps at) {
     rewind(slot, at);
     follow(solver_.bottleneck(slot), at);
     if (in_step(slot)) detach(*rewound_flow(slot));
   }
 
-  /// The least level that a link had, as that was known before, from now on.
+  /// The least recorded level of a link, from the present instant on.
   [[nodiscard]] double least_level(std::uint32_t link) const {
     if (const Followed* group = followed(link)) return group->least;
-    // No flow in step with its past is in this group as yet; some will be.
+    // The group is not in the replay as yet; flows that follow their records will join it.
     double least = solver_.key_before(link).level;
     look_back(link, now_solved_, [&](const PastShift& change) {
       least = std::min(least, shifts_[change.record].key().level);
@@ -1214,7 +1230,7 @@ class FlowNetwork::Impl {
     if (bottleneck == MaxMin::own_cap) return solver_.cap(slot);
     return solver_.rate_at(slot, bottleneck, {least_level(bottleneck), bottleneck});
   }
-  /// The least rate that a flow had, as that was known before, from now on.
+  /// The least recorded rate of a flow, from the present instant on.
   [[nodiscard]] double least_rate(const Rewound& flow) const {
     double rate = least_rate(flow.slot, flow.last);
     for (const Past& past : flow.future)
@@ -1255,7 +1271,9 @@ class FlowNetwork::Impl {
     return any;
   }
 
-  /// @param from  the flow's bottleneck before the instant, if nothing is noted of the flow
+  /// Notes those of a flow's links that are past `at`, and by how much the flow exceeds what their
+  /// histories allow for.
+  /// @param from  the flow's bottleneck before the instant, for a flow that is not in the replay
   void note_affected(Slot slot, std::uint32_t from, Ps at) {
     const Rewound* flow = rewound_flow(slot);
     const double counted = !flow            ? least_rate(slot, from)
@@ -1271,7 +1289,8 @@ class FlowNetwork::Impl {
     });
   }
 
-  /// Has the histories of the links that stay as they are allow for the changes.
+  /// Lowers the residuals in the histories of the links that need no rewinding by what diverged
+  /// flows may put on them.
   void allow_for_affected(Ps at) {
     if (!replaying()) return;
     for (const std::uint32_t link : affected_) histories_[link].lower_from(at, excess_[link]);
@@ -1314,14 +1333,14 @@ class FlowNetwork::Impl {
     moves_[progress.last].ends = 1;
   }
 
-  /// @return whether it is to be kept, to be taken back; of starts the journal says enough.
+  /// @return whether the input is to be kept for take_back(); of a start the journal says enough.
   bool apply(Input& input) {
     if (input.kind != Kind::start) last_other_ = std::max(last_other_, input.at);
     if (input.kind == Kind::capacity) {
       const auto link = static_cast<std::uint32_t>(input.id);
       if (solver_.stamp(link) >= input.at) {
         rewind_link(link, input.at);
-        ++diverged_on_[link];  // what its flows became with another capacity is no guess
+        ++diverged_on_[link];  // what its flows became with another capacity is no good guess
       }
       input.previous = solver_.capacity(link);
       solver_.set_capacity(link, input.value);
@@ -1371,7 +1390,7 @@ class FlowNetwork::Impl {
     try {
       route = (ends.router ? ends.router.get() : view_.router())->route(request(ends));
     } catch (const RouteError&) {
-      return;  // it stalls on the link that is down until a link comes up
+      return;  // the flow stalls on the link that is down until a link comes up
     }
     merge_links(route.links);
     std::vector<LinkUse> old = solver_.uses(slot);
@@ -1395,7 +1414,7 @@ class FlowNetwork::Impl {
     take_route(slot, ends->second, at);
   }
 
-  /// Moves routed flows off the links that are down, in an order of their own.
+  /// Moves routed flows off the links that are down, in an order that does not depend on slots.
   void reroute(Ps at) {
     std::vector<Slot> stalled;
     for (const std::uint32_t link : down_)
@@ -1452,7 +1471,7 @@ class FlowNetwork::Impl {
     observers_.for_each([&](FlowObserver* observer) { observer->on_rollback(to_time(first)); });
   }
 
-  /// Makes a flow what it was before an instant. @return when it became something else.
+  /// Makes a flow what it was before `at`. @return the instant of the first record undone.
   Ps undo(Slot slot, Ps at) {
     const auto leave_or_join = [&](std::uint32_t bottleneck) {
       if (bottleneck >= MaxMin::own_cap) return;
@@ -1477,7 +1496,7 @@ class FlowNetwork::Impl {
     return next;
   }
 
-  /// Makes a group what it was before an instant to which it has been followed.
+  /// Makes a group that follow() has taken back what it was before `at`.
   void undo(const Followed& group, Ps at) {
     take_back(group);
     followed_of_[group.link] = 0;
@@ -1496,7 +1515,7 @@ class FlowNetwork::Impl {
       if (!was_up && is_up) down_.push_back(link);
     } else if (input.kind == Kind::cap) {
       if (const auto slot = slot_of(input.id)) {
-        undo(*slot, input.at + 1);  // while the cap is what it has been since
+        undo(*slot, input.at + 1);  // with the cap that the flow has had since
         solver_.restore_cap(*slot, input.previous);
       }
     }
@@ -1519,7 +1538,7 @@ class FlowNetwork::Impl {
     solver_.set_stamp(link, at - 1);
   }
 
-  /// Lets go of a flow that has ended for good, or will never have been.
+  /// Frees the slot of a flow that has ended in committed time, or was told after a checkpoint.
   void release(Slot slot) {
     const Progress progress = std::exchange(progress_[slot], {});
     const Identity& identity = identities_[slot];
@@ -1529,7 +1548,7 @@ class FlowNetwork::Impl {
     solver_.erase(slot);
   }
 
-  /// Finds the flows that observers are told of, in an order of their own.
+  /// Finds the flows that observers are told of, in order of their ids.
   void gather_changes() {
     told_.clear();
     for (const MaxMin::Move& move : solver_.moves()) {

@@ -9,19 +9,21 @@
 
 namespace phantora {
 
-/// What things were before instants that changed them: records, each of one thing at one instant.
+/// What flows, or keys of links, were before the instants that changed them: records, each of one
+/// subject at one instant.
 ///
-/// A thing keeps the number of its last record, counted from 1, and the instant since when it is
-/// what it is, which is that of the record. A record says for how long the thing had been what it
-/// was (`age`), and which record of the thing comes before (`back`). So no record holds an instant.
+/// The subject itself keeps the number of its last record, counted from 1, and the instant of that
+/// record, since when it is what it is. A record says for how long the subject had been what it was
+/// (`age`), and how many records before this one its previous record is (`back`). So no record
+/// holds an instant.
 template <class Record>
 class Journal {
  public:
   using Ps = std::int64_t;
 
   /// Adds a record of an instant, not before any other in order of time, and returns its number.
-  /// @param last  the record of the thing before, or 0
-  /// @param age   for how long the thing had been what it was, in ps
+  /// @param last  the subject's record before, or 0
+  /// @param age   for how long the subject had been what it was, in ps
   std::uint64_t push(Record record, Ps at, std::uint64_t last, Ps age) {
     const std::uint64_t number = records_.end() + 1;
     const std::uint64_t back = keeps(last) ? number - last : 0;
@@ -53,26 +55,28 @@ class Journal {
   [[nodiscard]] std::uint64_t begin() const noexcept { return records_.begin(); }
   /// The last record.
   [[nodiscard]] std::uint64_t end() const noexcept { return records_.end(); }
-  /// A record before which all are of instants before this one, or void.
+  /// A record before which all are of instants before `instant`, or void: where a walk over the
+  /// records since then may begin.
   [[nodiscard]] std::uint64_t first_since(Ps instant) const noexcept {
     for (std::uint64_t i = pages_.end(); i-- > pages_.begin();)
       if (pages_[i].at <= instant) return std::max(pages_[i].record, begin() + 1);
     return begin() + 1;
   }
 
-  /// The record of the same thing before; 0 if none.
+  /// The same subject's record before; 0 if none.
   [[nodiscard]] std::uint64_t previous(std::uint64_t record) const noexcept {
     const Record& entry = (*this)[record];
     const std::uint64_t back = entry.age == far ? far_of(record).back : entry.back;
     return back == 0 ? 0 : record - back;
   }
-  /// For how long the thing had been what it was before a record.
+  /// For how long the subject had been what it was before a record.
   [[nodiscard]] Ps age(std::uint64_t record) const noexcept {
     const std::uint32_t age = (*this)[record].age;
     return age == far ? far_of(record).age : age;
   }
 
-  /// Drops the records of instants before this one, but for some; calls visit(record) first.
+  /// Drops the records of instants before `instant`, but for some of the last; calls
+  /// visit(record) for each dropped one first.
   template <class Visit>
   void drop_before(Ps instant, Visit visit) {
     std::uint64_t kept = latest_ < instant ? records_.end() : records_.begin();
@@ -86,7 +90,7 @@ class Journal {
     far_.drop_while([&](const Far& entry) { return entry.record <= kept; });
   }
 
-  /// Drops all records after one; what is kept is of instants up to this one, or void.
+  /// Drops all records after `to`; what is kept is of instants up to `latest`, or void.
   void cut_back(std::uint64_t to, Ps latest) {
     records_.cut_back(to);
     const auto cut = [&](const auto& item) { return item.record > to; };
@@ -112,7 +116,7 @@ class Journal {
   [[nodiscard]] const Far& far_of(std::uint64_t record) const noexcept {
     return *far_.find_first([&](const Far& entry) { return entry.record >= record; });
   }
-  /// All records before this one are of instants before this one.
+  /// All records before `record` are of instants before `at`.
   struct Page {
     Ps at;
     std::uint64_t record;

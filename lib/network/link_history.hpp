@@ -10,9 +10,9 @@ namespace phantora {
 
 /// How far a link was from saturation, over the uncommitted time: a list of periods.
 ///
-/// Most links are never near it, and then all that a change told late has to know of them is by how
-/// much. So a period holds the least residual of several states in a row; what is asked of it errs
-/// on the side of saturation.
+/// Most links are never near saturation, and of such a link a replay only has to know how much it
+/// had to spare. So a period holds the least residual of several states in a row; answers err on
+/// the side of saturation.
 class LinkHistory {
  public:
   /// Stands for the residual of a link that may be saturated.
@@ -22,8 +22,8 @@ class LinkHistory {
 
   explicit LinkHistory(std::int64_t residual) : last_{before_all, residual} {}
 
-  /// From an instant on, not before any other, the link has this residual. What was before
-  /// `committed` is no longer of interest.
+  /// Notes that the link has this residual from `at` on, which no earlier call was beyond. Periods
+  /// before `committed` may be dropped.
   void push(std::int64_t at, std::int64_t residual, std::int64_t committed) {
     const bool was_closed = last_.least == closed;
     const std::uint32_t room = was_closed != (residual == closed) ? few_states
@@ -51,8 +51,8 @@ class LinkHistory {
     states_ = 1;
   }
 
-  /// The first instant, from just before `at`, when the residual may be at most so much; `at` if it
-  /// is so before.
+  /// The first instant from `at` on when the residual may be at most `residual`; `at` if it may
+  /// have been just before.
   [[nodiscard]] std::int64_t first_below(std::int64_t at, std::int64_t residual) const noexcept {
     std::int64_t first = never;
     for (std::size_t i = older_.size() + 1; i-- > 0;) {
@@ -63,7 +63,7 @@ class LinkHistory {
     return first;
   }
 
-  /// From just before an instant, the residuals may have been less by as much.
+  /// Notes that from just before `at` on the residuals may have been less by `by`.
   void lower_from(std::int64_t at, std::int64_t by) noexcept {
     for (std::size_t i = older_.size() + 1; i-- > 0;) {
       Period& period = i < older_.size() ? older_[i] : last_;

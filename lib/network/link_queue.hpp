@@ -10,8 +10,9 @@ namespace phantora {
 
 /// The links that wait for evaluation, the least level first: a tournament over all links.
 ///
-/// A solve queues and requeues the same few links hundreds of times. Here each has one place, so a
-/// write costs the few rounds that it decides, and nothing outdated is ever found.
+/// A solve queues and requeues the same few links hundreds of times. Here each link has one place,
+/// so that a write costs the few rounds whose winner it changes, and no outdated entry is ever
+/// found.
 class LinkQueue {
  public:
   static constexpr double not_queued = std::numeric_limits<double>::infinity();
@@ -38,7 +39,7 @@ class LinkQueue {
       if (level <= shown) {
         if (level == shown) return;
       } else {
-        if (before != shown) return;  // another one had won
+        if (before != shown) return;  // another link had won
         level = winner(&round[block * width]);
         if (level == shown) return;
       }
@@ -46,7 +47,7 @@ class LinkQueue {
     }
   }
 
-  /// Takes out the link of the least level, the first of them if several; not when empty.
+  /// Takes out the link of the least level, the first of several with that level; not when empty.
   std::uint32_t pop() noexcept {
     std::size_t at = 0;
     for (std::size_t r = rounds_.size(); r-- > 0;) {

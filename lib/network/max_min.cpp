@@ -22,9 +22,9 @@ constexpr double weight_scale = 0x1p48;
 constexpr double tie = 1e-12;
 // Levels this far apart (relative) are certainly in their true order.
 constexpr double certain = 1e-9;
-// How many links ahead memory is asked for.
+// How many links ahead of its use a link is prefetched.
 constexpr std::size_t ahead = 8;
-// As far apart that it shows in single precision.
+// Levels this far apart (relative) differ in single precision too.
 constexpr double rough = 1e-6;
 
 double to_double(Int128 value) noexcept {
@@ -48,7 +48,7 @@ inline double MaxMin::level(const Link& link, std::int64_t residual, Int128 weig
 
 /// Notes that a link is about to change.
 inline void MaxMin::enter(std::uint32_t index) {
-  // Whether it is the first time is hard to predict.
+  // Without a branch: whether this is the first time since settle() is hard to predict.
   Link& link = links_[index];
   touched_[touched_count_] = index;
   const std::uint64_t was_touched = link.touched;
@@ -57,8 +57,8 @@ inline void MaxMin::enter(std::uint32_t index) {
   link.touched = true;
 }
 
-/// Queues a link whose flows have changed, at a lower bound of its level. Flows of this weight, if
-/// not 0, take more than before and stop at this level.
+/// Queues a link whose flows have changed, at a lower bound of its level. `raised` is the weight of
+/// the flows that take more than before; they stop at `level_now`.
 inline void MaxMin::touch(std::uint32_t index, Effect effect, double level_now, double raised) {
   Link& link = links_[index];
   if (effect == Effect::lowers) link.floor = 0;
@@ -132,7 +132,7 @@ void MaxMin::clear_terms(Slot slot) {
   flow.terms = 0;
 }
 
-/// @return where there is room for a flow of so many links.
+/// @return where there is room for a flow of `count` links.
 std::uint32_t MaxMin::take_words(std::uint32_t count) {
   if (const auto free = free_words_.find(count);
       free != free_words_.end() && !free->second.empty()) {
@@ -231,7 +231,7 @@ inline void MaxMin::exchange(std::uint32_t link, std::uint32_t a, std::uint32_t 
 /// Counts a flow among those that a link stops, or that still fill.
 inline void MaxMin::take(Use& use) { exchange(use.link, use.position, links_[use.link].own++); }
 
-/// Counts it among those that others stop, at this level.
+/// Counts a flow among those that other links stop, at this level.
 inline void MaxMin::leave_to_others(Use& use, double level) {
   Link& link = links_[use.link];
   exchange(use.link, use.position, --link.own);
@@ -348,7 +348,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
 void MaxMin::insert(Slot slot) {
   note_move(slot);
   join_links(slot, Then::evaluate);
-  // Nothing stops it but its cap.
+  // A flow without links is stopped by its cap alone.
   if (flow_at(slot).count == 0) join_group(slot, own_cap);
 }
 
@@ -398,7 +398,7 @@ void MaxMin::set_cap(Slot slot, double cap) {
     own_terms(slot).cap = cap;
     return;
   }
-  // As if it came anew: its level may go either way.
+  // The flow leaves and joins again, since its level may go either way.
   note_move(slot);
   caps_before_.try_emplace(slot, terms(slot).cap);
   leave_links(slot, Then::evaluate);
@@ -419,7 +419,7 @@ void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   touch(index, Effect::lowers);
 }
 
-/// Notes what an assignment does to a link, unless that is open and stays so.
+/// Notes what an assignment does to a link, unless the link is open and stays so.
 inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double weight) {
   Link& link = links_[index];
   if (effect == Effect::lowers) link.floor = 0;
@@ -433,8 +433,8 @@ inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double wei
   if (effect == Effect::lowers) assigned.raised += weight;
 }
 
-/// Gives a flow another bottleneck, and accounts for it on its links; `by` is the link that is
-/// being evaluated and needs no second look.
+/// Gives a flow another bottleneck, and accounts for that on the flow's links. `by` is the link
+/// that is being evaluated and needs no second look.
 void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then then) {
   Flow& flow = flow_at(slot);
   const Terms& flow_terms = terms(slot);
@@ -468,7 +468,7 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
       link.weight -= fixed_weight(amount, flow_terms.shares);
     }
     if (index == by || then == Then::leave) continue;
-    // A flow that stops elsewhere before this link saturates leaves more to the others.
+    // A filling flow that stops on another link leaves more to the flows that fill here.
     note_assigned(index,
                   filling                    ? Effect::stops
                   : was_weight || change > 0 ? Effect::raises
@@ -477,14 +477,14 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
   }
 }
 
-/// Gives a link another key, and accounts for it on the other links of its group.
+/// Gives a link another key, and accounts for that on the other links that its group uses.
 void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
   const FillingKey old = std::exchange(keys_[index], key);
   const Group& group = groups_[index];
   if (group.flows == 0) return;
   const double from = old.filling() ? 0 : old.level, to = key.filling() ? 0 : key.level;
   const auto level = static_cast<float>(to);
-  // Links are of few scales.
+  // Links have few different scales: one rounding for each serves all of them.
   for (std::size_t i = 0; i < scales_.size(); ++i)
     changes_[i] = fixed_load(scales_[i], from, 1) - fixed_load(scales_[i], to, 1);
   const Effect effect = to < from ? Effect::raises : Effect::lowers;
@@ -492,7 +492,7 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
                            double weight) {
     Link& link = links_[on];
     enter(on);
-    // Of many flows in a state on the way it may be greater than fits, and comes back.
+    // In a state on the way to the solution the sum over many flows may overflow; it wraps back.
     link.residual = static_cast<std::int64_t>(static_cast<std::uint64_t>(link.residual) +
                                               flows * static_cast<std::uint64_t>(change));
     link.others = std::max(link.others, level);
@@ -520,7 +520,7 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
       account(on, 1,
               fixed_load(links_[on].scale, rate_before, amount) -
                   fixed_load(links_[on].scale, rate_now, amount),
-              // By its cap it takes less than others at this level.
+              // A flow at its cap takes less than `to`, and does not count among those that do.
               rate_now < to * flow_terms.shares ? 0 : amount * flow_terms.shares);
     }
   }
@@ -528,15 +528,15 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
 
 /// A lower bound of the level at which a link saturates that stops no flow so far.
 ///
-/// Should it saturate at x, then what any of its flows take above x is no more than what is too
-/// much. So x >= level - overload / weight for all flows of one level.
+/// Should the link saturate at a level x, then what flows above x take beyond it adds up to the
+/// overload at most. So x >= level - overload / weight, for the weight of all flows of one level.
 double MaxMin::open_bound(std::uint32_t index, double level, double weight) const noexcept {
   const Link& link = links_[index];
   if (static_cast<double>(link.residual) < -max_load / 2) return 0;  // a load may have been cut
   const double overload = std::max(0.0, -static_cast<double>(link.residual)) / link.scale;
   double bound = weight > 0 ? level - overload / weight : 0.0;
   if (!flows_of_[index].empty()) {
-    // The first, which took most when the link was last evaluated.
+    // The first flow, which had the greatest level when the link was last evaluated.
     const Entry first = flows_of_[index].front();
     const Terms& flow_terms = terms(first.flow);
     bound = std::max(
@@ -562,7 +562,7 @@ std::optional<std::uint32_t> MaxMin::solve() {
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];
     if (surely_open(link)) continue;
-    // It may have risen since it was queued.
+    // The link's level may have risen since it was queued.
     const double now = link.weight == 0 ? 0.0 : level(link, link.residual, link.weight);
     if (bound < now && queue_.least() < now) {
       queue_.set(index, now);
@@ -575,24 +575,25 @@ std::optional<std::uint32_t> MaxMin::solve() {
   return std::nullopt;
 }
 
-/// Whether links in question come before this key of a link; if so, the link waits for its turn.
+/// Whether queued links come before this key of a link; if so, the link is queued behind them.
 bool MaxMin::comes_later(std::uint32_t index, FillingKey key) {
   // Among equals the shallower comes first, and a link that stops no flow so far comes after those
   // that may keep theirs: a few units in the last place say so to the queue.
   const double place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
                                              (links_[index].own == 0 ? 1 : 0));
   if (queue_.least() >= place) return false;
-  // Others may change what we have seen.
+  // The queued links may change the flows of this one.
   links_[index].floor = place;
   queue_.set(index, place);
   return true;
 }
 
-/// Finds where the link saturates, given where others stop its flows, and stops the rest there.
+/// Finds where a link saturates, given the keys at which other links stop its flows, and stops the
+/// rest of its flows there. `bound` is a lower bound of its level.
 void MaxMin::evaluate(std::uint32_t index, double bound) {
   Link& link = links_[index];
   if (link.own > 0 && !link.capped) {
-    // Where all others stop well below, there is nothing to find out.
+    // Where other links stop their flows well below, there is nothing to sort out.
     const FillingKey key{level(link, link.residual, link.weight), index};
     if (key.level > static_cast<double>(link.others) * (1 + rough)) {
       if (comes_later(index, key)) return;
@@ -625,7 +626,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
       const Entry entry = entries[i];
       const Terms& flow_terms = terms(entry.flow);
       if (!flow_terms.capped()) continue;
-      // But for its cap it would be ours.
+      // But for its cap this link would stop the flow.
       capped = true;
       --own;
       const FillingKey limit = cap_key(flow_terms);
@@ -716,7 +717,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   touch_assigned(key.level);
 }
 
-/// Stops at a key all flows of a link that no other stops.
+/// Stops at a key all flows of a link that no other link stops.
 void MaxMin::stop_own(std::uint32_t index, FillingKey key) {
   if (keys_[index] != key) {
     note_shift(index);
@@ -734,11 +735,12 @@ void MaxMin::stop_own(std::uint32_t index, FillingKey key) {
   }
 }
 
-/// Lets flows fill anew that links may have stopped only because each other's did.
+/// Lets flows fill again whose links may have stopped them only on the strength of each other's
+/// keys.
 ///
-/// Where two links tie, each takes over the level of the other's flows, one deeper. If that level
-/// has just lost its ground on a third, they go on counting. An honest chain of ties as long as
-/// the limit is found again, below a limit that is twice as high.
+/// Where two links tie, each takes over the level of the other's flows, one deeper. If the level
+/// came from a third link, which has changed since, the two would count up depths for ever. A real
+/// chain of ties as long as the limit is found again, below a limit that is twice as high.
 void MaxMin::refill(std::uint32_t index, double level) {
   depth_limit_ = std::min(2 * depth_limit_, FillingKey::max_depth);
   std::vector<std::uint32_t> links{index};

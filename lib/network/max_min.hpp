@@ -40,7 +40,8 @@ struct FillingKey {
   }
 };
 
-/// Weighted max-min fair rates, kept up to date while flows come and go.
+/// Weighted max-min fair rates, kept up to date while flows come and go. lib/network/README.md has
+/// an example with numbers.
 ///
 /// The rates are those of progressive filling: all levels r(f) / shares(f) grow together; when a
 /// link saturates, its flows stop. A link l saturates at
@@ -60,9 +61,9 @@ struct FillingKey {
 /// links whose flows changed are evaluated again, lowest level first, until all agree.
 ///
 /// Groups. All flows that a link stops have its key, so the state is a key for each link and a
-/// bottleneck for each flow. Few flows change their bottleneck at an event; most only follow it,
-/// and those are not looked at: each link counts on which other links its group takes how many
-/// flows, so that a new key costs one step for each of these.
+/// bottleneck for each flow. Few flows change their bottleneck at an event; most only follow its
+/// key, and those are not looked at: each link counts how many flows of its group use which other
+/// links, so that a new key costs one step for each of these.
 class MaxMin {
  public:
   using Slot = std::uint32_t;
@@ -78,21 +79,23 @@ class MaxMin {
   /// Gives an absent flow other links.
   void redirect(Slot flow, std::span<const LinkUse> uses);
 
-  /// The flow takes part, its rate unknown until solve().
+  /// Adds a flow; its rate is unknown until solve().
   void insert(Slot flow);
   void remove(Slot flow);
   /// Puts the flow, present or not, into the group of a link in which solve() once left it. No link
   /// is evaluated.
   void restore(Slot flow, std::uint32_t bottleneck);
-  /// As restore() of a flow that is present, but it counts as a change.
+  /// Puts a flow into the group of a link as restore() does, and counts that as a change: moves()
+  /// names the flow.
   void guess(Slot flow, std::uint32_t bottleneck);
-  /// As remove(), but no link is evaluated.
+  /// Removes a flow. No link is evaluated.
   void withdraw(Slot flow);
   /// Gives a link a key that solve() once left it. No link is evaluated.
   void restore_key(std::uint32_t link, FillingKey key);
-  /// As restore_key(), but it counts as a change.
+  /// Gives a link a key as restore_key() does, and counts that as a change: shifts() names the
+  /// link.
   void guess_key(std::uint32_t link, FillingKey key);
-  /// Undoes set_cap(), the flow's bottleneck apart.
+  /// Undoes set_cap(), but leaves the flow's bottleneck as it is.
   void restore_cap(Slot flow, double cap);
 
   void set_cap(Slot flow, double cap);
@@ -108,13 +111,13 @@ class MaxMin {
 
   struct Move {
     Slot flow;
-    std::uint32_t from;  ///< its bottleneck before; none if the flow was absent
+    std::uint32_t from;  ///< the flow's bottleneck before; none if it was absent
   };
   /// Brings all rates up to date.
   ///
-  /// A caller that goes back in time stamps each link with the last instant that touched it, and
-  /// says for which instant it solves. A link with that stamp or a later one has no state of that
-  /// instant to evaluate: the caller has to restore it, reconsider() it and solve() again.
+  /// A caller that goes back in time stamps each link with the last instant that touched the link,
+  /// and says for which instant it solves. A link with that stamp or a later one has no state of
+  /// that instant to evaluate: the caller has to restore it, reconsider() it and solve() again.
   /// @return the first such link, if there is one.
   [[nodiscard]] std::optional<std::uint32_t> solve();
   void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
@@ -139,15 +142,16 @@ class MaxMin {
   [[nodiscard]] bool present(Slot flow) const noexcept { return flow_at(flow).present; }
   /// The link that stops the flow, or own_cap; none if the flow is absent.
   [[nodiscard]] std::uint32_t bottleneck(Slot flow) const noexcept { return bottlenecks_[flow]; }
-  /// At what a link stops flows. What a link that stops none says is void.
+  /// The key at which a link stops flows. Meaningless while the link stops no flow.
   [[nodiscard]] FillingKey key(std::uint32_t link) const noexcept { return keys_[link]; }
   [[nodiscard]] double rate(Slot flow) const noexcept { return rate_at(terms(flow), key_of(flow)); }
-  /// The rate of a flow with this bottleneck, if that is a link with this key.
+  /// The rate that a flow would have with this bottleneck; `key` is that of the bottleneck if it is
+  /// a link.
   [[nodiscard]] double rate_at(Slot flow, std::uint32_t bottleneck, FillingKey key) const noexcept {
     if (bottleneck == none) return 0;
     return rate_at(terms(flow), bottleneck == own_cap ? cap_key(terms(flow)) : key);
   }
-  /// Its rate at the last settle(), if this was its bottleneck.
+  /// The rate of a flow at the last settle(), where `bottleneck` was its bottleneck.
   [[nodiscard]] double rate_before(Slot flow, std::uint32_t bottleneck) const noexcept {
     if (bottleneck == none) return 0;
     const double cap_then = cap_before(flow);
@@ -201,7 +205,7 @@ class MaxMin {
   void for_each_flow(std::uint32_t link, Visit visit) const {
     for (const Entry entry : flows_of_[link]) visit(entry.flow);
   }
-  /// Calls visit(link) for a link and those on which it takes its group, some more than once.
+  /// Calls visit(link) for a link and the links that its group uses, some more than once.
   template <class Visit>
   void for_each_crossed(std::uint32_t link, Visit visit) const {
     visit(link);
@@ -228,18 +232,18 @@ class MaxMin {
   [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
     return links_[link].residual;
   }
-  /// A residual above it, weight apart, is no rounding error.
+  /// What rounding may add to a residual: a link that stops no flow and has more left is open.
   [[nodiscard]] std::int64_t margin(std::uint32_t link) const noexcept {
     return links_[link].margin;
   }
 
  private:
-  /// Where a flow stands on a link: flows_of_[link][position] is it.
+  /// Where a flow stands on a link: flows_of_[link][position] is its entry.
   struct Use {
     std::uint32_t link;
     std::uint32_t position;
   };
-  /// What makes a flow other than the usual one of one share, no cap, a byte per byte.
+  /// What makes a flow unlike the usual one, which has one share, no cap and a byte per byte.
   struct Terms {
     double shares = 1;
     double cap = std::numeric_limits<double>::infinity();
@@ -253,18 +257,19 @@ class MaxMin {
     }
   };
   struct Flow {
-    std::uint32_t count : 30 = 0;  ///< of its links
+    std::uint32_t count : 30 = 0;  ///< how many links the flow uses
     std::uint32_t present : 1 = 0;
     std::uint32_t changed : 1 = 0;
-    std::uint32_t terms = 0;  ///< in terms_; 0 is the usual
+    std::uint32_t terms = 0;  ///< index in terms_; 0 for a usual flow
   };
-  /// Flows are kept in words: what there is to know of one, then its uses.
+  /// A flow is kept in consecutive words: a Flow, then a Use for each of its links.
   union Word {
     Flow flow{};
     Use use;
   };
   static_assert(sizeof(Word) == 8);
-  /// A flow on a link, and which of its uses that is; of many, in which 256th of them it lies.
+  /// A flow on a link, and which of the flow's uses is of that link. Of a flow with more than 256
+  /// uses: in which 256th of them that use lies.
   struct Entry {
     std::uint32_t flow : 24;
     std::uint32_t use : 8;
@@ -276,18 +281,18 @@ class MaxMin {
     std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
     double scale = 1;           ///< fixed-point units per byte per second: a power of two
     Int128 weight = 0;          ///< of the flows that this link stops, and of those still filling
-    double floor = 0;           ///< a lower bound of its level while flows only stop
+    double floor = 0;           ///< a lower bound of the link's level while flows only stop
     std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see solve()
-    std::int32_t margin = 0;  ///< a residual above it is no rounding error
+    std::int32_t margin = 0;  ///< what rounding may add to `residual`
     float others = 0;         ///< an upper bound of the levels of the flows that others stop
-    std::uint32_t own = 0;    ///< how many flows it stops, or still fill: they come first
+    std::uint32_t own = 0;    ///< how many flows this link stops, or still fill: they come first
     bool touched = false;
     bool capped = false;            ///< flows with a cap may be on it
-    std::uint16_t scale_index = 0;  ///< in scales_
+    std::uint16_t scale_index = 0;  ///< where `scale` is in scales_
   };
   static_assert(sizeof(Link) == 64);
-  /// How many flows of a group use another link. There are several of one link if it takes more
-  /// than one can count.
+  /// How many flows of a group use another link. More flows than one Crossing can count take
+  /// several of the same link.
   struct Crossing {
     std::uint32_t link : 24;
     std::uint32_t flows : 8;
@@ -297,9 +302,9 @@ class MaxMin {
   /// The flows that a link stops.
   struct Group {
     FillingKey key_before;            ///< if `changed`
-    std::vector<Crossing> crossings;  ///< of usual flows, by link
+    std::vector<Crossing> crossings;  ///< of usual flows, in order of links
     std::uint32_t flows = 0;
-    std::uint32_t unusual = 0;
+    std::uint32_t unusual = 0;  ///< how many of the flows have Terms of their own
     bool changed = false;
   };
   /// What a change does to the key of a link: `stops` if a filling flow stopped elsewhere.
@@ -327,14 +332,15 @@ class MaxMin {
   [[nodiscard]] static Int128 fixed_weight(double amount, double shares) noexcept;
   [[nodiscard]] static double level(const Link& link, std::int64_t residual,
                                     Int128 weight) noexcept;
-  /// Whether flows stop before the link saturates, with more to spare than rounding could explain.
+  /// Whether other links stop all flows, and this one has more to spare than rounding could
+  /// explain.
   [[nodiscard]] static bool surely_open(const Link& link) noexcept {
     return link.weight == 0 && link.residual > link.margin;
   }
   [[nodiscard]] static FillingKey cap_key(const Terms& terms) noexcept {
     return {terms.cap / terms.shares, FillingKey::cap_link};
   }
-  /// Of a flow that fills: 0.
+  /// The rate of a flow with these terms that stops at `key`; 0 while the flow fills.
   [[nodiscard]] static double rate_at(const Terms& terms, FillingKey key) noexcept {
     if (key.filling()) return 0;
     return key.link() == FillingKey::cap_link ? terms.cap
@@ -359,7 +365,7 @@ class MaxMin {
     const std::uint64_t place = count > many_uses ? use * many_uses / count : use;
     return {flow & 0xFFFFFF, static_cast<std::uint32_t>(place) & 0xFF};
   }
-  /// Which of its uses a flow on a link has there.
+  /// Which of a flow's uses is of this link.
   [[nodiscard]] std::uint32_t use_on(std::uint32_t link, Entry entry) const noexcept;
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
@@ -391,18 +397,18 @@ class MaxMin {
 
   std::vector<Link> links_;
   std::vector<std::vector<Entry>> flows_of_;  ///< of each link
-  std::vector<double> scales_;                ///< all that links have
-  std::vector<std::int64_t> changes_;         ///< of a load, in units of each scale
-  std::vector<double> capacities_;            ///< of each link, bytes per second
-  std::vector<Word> words_;                   ///< the first is of a flow that is not there
-  std::vector<std::uint32_t> first_words_;    ///< of each flow
-  /// By the number of links: where there was a flow of so many.
+  std::vector<double> scales_;                ///< the different scales of links
+  std::vector<std::int64_t> changes_;       ///< shift(): of one flow's load, in units of each scale
+  std::vector<double> capacities_;          ///< of each link, bytes per second
+  std::vector<Word> words_;                 ///< the first stands for erased flows
+  std::vector<std::uint32_t> first_words_;  ///< of each flow
+  /// Where words are free: those of erased flows, by their number of links.
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_words_;
   std::vector<std::uint32_t> bottlenecks_;  ///< of each flow
   std::vector<FillingKey> keys_;            ///< of each link
   std::vector<Group> groups_;               ///< of each link
   std::vector<Slot> free_;
-  std::vector<Terms> terms_;  ///< the first is the usual
+  std::vector<Terms> terms_;  ///< the first is that of all usual flows
   std::vector<std::uint32_t> free_terms_;
   std::vector<Move> moves_;
   std::vector<std::uint32_t> shifts_;

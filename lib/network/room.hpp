@@ -6,8 +6,8 @@
 
 namespace phantora {
 
-/// Makes room for so many more items, and an eighth of all to spare: a vector left to itself takes
-/// up to twice what it needs, and memory per flow is a promise.
+/// Makes room for `more` items, and an eighth of all to spare: a vector left to itself takes up to
+/// twice what it needs, and memory per flow is a promise.
 template <class T>
 void make_room(std::vector<T>& items, std::size_t more) {
   constexpr std::size_t few = 24 / sizeof(T);  // what the heap gives out at least

@@ -9,7 +9,7 @@
 
 namespace phantora {
 
-/// A growing record whose old end is dropped: positions count from the very first item.
+/// A growing list whose old end is dropped: positions count from the very first item.
 template <class T>
 class Trail {
  public:
