@@ -6,10 +6,12 @@
 #include <phantora/network/flow_network.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -156,6 +158,41 @@ TEST(FlowNetwork, LongRoutesOfManyFlowsShareLikeShortOnesOfFew) {
 
 TEST(FlowNetwork, RepeatedLinksAddUp) {
   EXPECT_EQ(rates(network({10}), {{.size = 1_GB, .links = on({0, 0})}}), std::vector<double>{5});
+}
+
+/// The worked example of lib/network/README.md, with its numbers.
+TEST(FlowNetwork, TheExampleOfTheNetworksReadmeComesOutAsItSays) {
+  constexpr std::uint32_t A = 0, B = 1, C = 2;
+  FlowNetwork net = network({18e9, 10e9, 7e9});
+  const std::vector<FlowId> flows{net.start({.size = 68_GB, .shares = 2, .links = on({A})}),
+                                  net.start({.size = 22_GB, .links = on({A, B})}),
+                                  net.start({.size = 31_GB, .links = on({B, C})}),
+                                  net.start({.size = 7_GB, .links = on({C})})};
+  // GB/s of flows, GB/s on links, and the flows' bottlenecks; a flow that has ended has none.
+  const auto expect = [&](std::chrono::seconds at, const std::vector<double>& rates,
+                          const std::vector<double>& loads,
+                          const std::vector<std::optional<std::uint32_t>>& bottlenecks) {
+    SCOPED_TRACE(at.count());
+    net.advance_to(Time{at});
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      EXPECT_EQ(net.rate(flows[f]), Bandwidth{rates[f] * 1e9}) << "flow " << f + 1;
+      const auto link = net.bottleneck(flows[f]);
+      EXPECT_EQ(link ? std::optional{link->value} : std::nullopt, bottlenecks[f])
+          << "flow " << f + 1;
+    }
+    for (const std::uint32_t link : {A, B, C})
+      EXPECT_EQ(net.load(LinkId{link}), Bandwidth{loads[link] * 1e9}) << "link " << link;
+  };
+  expect(0s, {12, 6, 3.5, 3.5}, {18, 9.5, 7}, {A, A, C, C});
+  expect(2s, {13, 5, 5, 0}, {18, 10, 5}, {A, B, B, {}});
+  expect(4s, {18, 0, 7, 0}, {18, 7, 7}, {A, {}, C, {}});
+  expect(5s, {0, 0, 7, 0}, {0, 7, 7}, {{}, {}, C, {}});
+  expect(6s, {0, 0, 0, 0}, {0, 0, 0}, {{}, {}, {}, {}});
+  EXPECT_EQ(net.completion(flows[3]), Time{2s});
+  EXPECT_EQ(net.completion(flows[1]), Time{4s});
+  EXPECT_EQ(net.completion(flows[0]), Time{5s});
+  EXPECT_EQ(net.completion(flows[2]), Time{6s});
+  EXPECT_EQ(net.statistics().events, 5u);
 }
 
 // ---- Textbook cases: completion times --------------------------------------------------------
