@@ -283,7 +283,7 @@ class FlowNetwork::Impl {
       : view_{std::move(network)},
         solver_{view_.capacities()},
         groups_(view_.link_count()),
-        marks_(view_.link_count()),
+        flags_(view_.link_count()),
         followed_of_(view_.link_count()),
         diverged_on_(view_.link_count()),
         excess_(view_.link_count()) {
@@ -808,7 +808,7 @@ class FlowNetwork::Impl {
     if (solver_.stamp(link) >= at) return;  // not rewound, see allow_for_affected()
     histories_[link].push(at, solver_.open(link) ? solver_.residual(link) : LinkHistory::closed,
                           committed_);
-    if (!(marks_[link] & rewound)) solver_.set_stamp(link, at);
+    if (!(flags_[link] & rewound)) solver_.set_stamp(link, at);
   }
 
   /// Whether a change told late, other than a start, can be replayed without undoing all since.
@@ -869,13 +869,13 @@ class FlowNetwork::Impl {
 
   void finish_replay() {
     for (std::vector<Slot>& flows : departed_) flows.clear();
-    for (const std::uint32_t link : marked_) {
+    for (const std::uint32_t link : flagged_) {
       // The last instant that may have touched the link.
-      if (marks_[link] & rewound) solver_.set_stamp(link, replay_end_);
-      marks_[link] = 0;
+      if (flags_[link] & rewound) solver_.set_stamp(link, replay_end_);
+      flags_[link] = 0;
       diverged_on_[link] = 0;
     }
-    marked_.clear();
+    flagged_.clear();
     for (std::size_t i = 0; i < rewound_count_; ++i) {
       rewound_of_[rewound_[i].slot] = 0;
       // The flow may not have come back to the group that it was in.
@@ -897,16 +897,16 @@ class FlowNetwork::Impl {
     find_ends(end);
   }
 
-  void mark(std::uint32_t link, std::uint8_t as) {
-    if (marks_[link] == 0) marked_.push_back(link);
-    marks_[link] |= as;
+  void flag(std::uint32_t link, std::uint8_t as) {
+    if (flags_[link] == 0) flagged_.push_back(link);
+    flags_[link] |= as;
   }
 
   /// Takes a link, its flows and the groups that those are in back to their recorded state after
   /// `at`.
   void rewind_link(std::uint32_t link, Ps at) {
     replay_end_ = std::max(replay_end_, at);
-    mark(link, rewound);
+    flag(link, rewound);
     solver_.set_stamp(link, std::numeric_limits<Ps>::min());
     flows_on_.clear();
     solver_.for_each_flow(link, [&](Slot slot) { flows_on_.push_back(slot); });
@@ -1068,12 +1068,12 @@ class FlowNetwork::Impl {
     for (const std::uint64_t index : due_records_) follow_record(rewound_[index], at);
     bool evaluate = false;
     for (const std::uint32_t link : due_links_) {
-      if (diverged_on_[link] == 0 || (marks_[link] & rewound)) continue;
+      if (diverged_on_[link] == 0 || (flags_[link] & rewound)) continue;
       rewind_link(link, at);
       evaluate = true;
     }
     const auto reconsider = [&](std::uint32_t link) {
-      if (diverged_on_[link] == 0 || !(marks_[link] & rewound)) return;
+      if (diverged_on_[link] == 0 || !(flags_[link] & rewound)) return;
       solver_.reconsider(link);
       evaluate = true;
     };
@@ -1139,7 +1139,7 @@ class FlowNetwork::Impl {
     if (diverged == flow.diverged) return false;
     flow.diverged = diverged;
     solver_.for_each_link(flow.slot, [&](std::uint32_t on) {
-      mark(on, visited);
+      flag(on, visited);
       diverged_on_[on] += diverged ? 1 : std::uint32_t(-1);
     });
     return diverged;
@@ -1282,8 +1282,8 @@ class FlowNetwork::Impl {
     const double rate = solver_.rate(slot);
     solver_.for_each_use(slot, [&](std::uint32_t link, double amount) {
       if (solver_.stamp(link) < at) return;
-      if (!(marks_[link] & affected)) affected_.push_back(link);
-      mark(link, affected);
+      if (!(flags_[link] & affected)) affected_.push_back(link);
+      flag(link, affected);
       if (rate > counted)
         excess_[link] += solver_.units(link, rate, amount) - solver_.units(link, counted, amount);
     });
@@ -1313,7 +1313,7 @@ class FlowNetwork::Impl {
   void forget_affected() {
     for (const std::uint32_t link : affected_) {
       excess_[link] = 0;
-      marks_[link] &= static_cast<std::uint8_t>(~affected);
+      flags_[link] &= static_cast<std::uint8_t>(~affected);
     }
     affected_.clear();
   }
@@ -1616,8 +1616,8 @@ class FlowNetwork::Impl {
   static constexpr std::uint64_t link_due = std::uint64_t{1} << 32;
   static constexpr std::uint64_t group_due = std::uint64_t{1} << 33;
   Ps replay_end_ = -1;  ///< the last instant that a replay may find otherwise; negative if none
-  std::vector<std::uint8_t> marks_;
-  std::vector<std::uint32_t> marked_;
+  std::vector<std::uint8_t> flags_;
+  std::vector<std::uint32_t> flagged_;
   std::array<std::vector<Slot>, 64> departed_;
   std::vector<Rewound> rewound_;  ///< the first rewound_count_ are in use
   std::size_t rewound_count_ = 0;
