@@ -257,10 +257,11 @@ void merge_links(std::vector<LinkUse>& links) {
 /// Each instant leaves in the journal which key each link had that it changed, and which bottleneck
 /// each flow. Services, and what was left of flows, follow from these and the present.
 ///
-/// Replay by difference. This is for callers of FlowNetwork who change the past: what-if questions,
-/// jobs told late, optimistic synchronisation. Session never does, nor then `phantora run`: events
-/// come in order, replaying() is false throughout, and a reader of that path may skip whatever asks
-/// for it.
+/// Replay by difference. This is for callers of FlowNetwork that change the past: what-if
+/// questions, jobs told late, optimistic synchronisation. The conservative engine does not enter
+/// it: a Session tells only of its present instant and observes the network, so that at most this
+/// one instant is undone and executed again. On that path replaying() is false throughout, and a
+/// reader may skip whatever asks for it.
 ///
 /// A change told late is executed at its instant on the network as it was
 /// then, but only there: a link that has to be evaluated is rewound first, which takes all its

@@ -86,9 +86,11 @@ struct FlowStatistics {
 /// the bit, on the order in which events at different or equal instants are told. Not thread-safe;
 /// distinct instances are independent.
 ///
-/// Changes told about the past take effect with the next call that advances the time, commits, or
-/// asks: next_event() and the questions below it then simulate up to now() again, which may take
-/// long, tells the observers, and throws what these throw. The instant at which one did is done.
+/// The past may be changed, for what-if questions, jobs told late and optimistic synchronisation; a
+/// Session never does. Changes told about the past take effect with the next call that advances the
+/// time, commits, or asks: next_event() and the questions below it then simulate up to now() again,
+/// which may take long, tells the observers, and throws what these throw. The instant at which one
+/// threw is done.
 ///
 /// @invariant On each link the sum of the load is at most the capacity (to rounding); each flow
 /// has its cap or a saturated link on which its rate per share is greatest.
@@ -111,11 +113,13 @@ class FlowNetwork {
   /// Ends a flow at an instant, where it has no completion unless it has ended before.
   /// @throws CommitError if `at` lies before the last commit().
   void cancel(FlowId flow, Time at);
-  /// Changes a flow's rate cap (> 0) from an instant on. @throws CommitError as above.
+  /// Changes a flow's rate cap (> 0) from an instant on.
+  /// @throws CommitError if `at` lies before the last commit().
   void set_rate_cap(FlowId flow, Time at, Bandwidth cap);
   /// Changes a link's capacity from an instant on; 0 takes it down. Routed flows on a link that is
   /// down take another route if one is up; others stall (rate 0, this link their bottleneck) until
-  /// a link comes up. @throws CommitError as above.
+  /// a link comes up.
+  /// @throws CommitError if `at` lies before the last commit().
   void set_capacity(LinkId link, Time at, Bandwidth capacity);
 
   [[nodiscard]] Time now() const noexcept;
