@@ -263,16 +263,15 @@ void merge_links(std::vector<LinkUse>& links) {
 /// one instant is undone and executed again. On that path replaying() is false throughout, and a
 /// reader may skip whatever asks for it.
 ///
-/// A change told late is executed at its instant on the network as it was
-/// then, but only there: a link that has to be evaluated is rewound first, which takes all its
-/// flows, and the keys of the links that stop them, back to the instant. From there the replay goes
-/// through the instants at which something happens to these. Flows and groups become, as a guess,
-/// what the journal says they became. The guess holds wherever a link carries only flows that are
-/// in step with their past. Links with a flow that has diverged are evaluated if anything
-/// changed on them, and MaxMin repairs what does not agree. A link to which such a flow comes is
-/// rewound too, at the first instant from which its history does not rule out that it is saturated.
-/// So all links agree at every instant, and the state in which they do is unique: it is that of
-/// execution in order.
+/// A change told late is executed at its instant on the network as it was then, but only there: a
+/// link that has to be evaluated is rewound first, which takes all its flows, and the keys of the
+/// links that stop them, back to the instant. From there the replay goes through the instants at
+/// which something happens to these. Flows and groups become, as a guess, what the journal says
+/// they became. The guess holds wherever a link carries only flows that are in step with their
+/// past. Links with a flow that has diverged are evaluated if anything changed on them, and MaxMin
+/// repairs what does not agree. A link to which such a flow comes is rewound too, at the first
+/// instant from which its history does not rule out that it is saturated. So all links agree at
+/// every instant, and the state in which they do is unique: it is that of execution in order.
 ///
 /// Everything from the late change on is undone where dependence goes further than flows that share
 /// links: observers want to be told in order, routes may follow load, links that are down move
