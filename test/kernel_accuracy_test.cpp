@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-// The bounds are what kernel_cv prints (lib/README.md), plus a fifth: a change that makes the model
-// worse than that should say so here.
+// The bounds are what kernel_cv prints (lib/kernels/README.md), plus a fifth: a change that makes
+// the model worse than that should say so here.
 namespace phantora::accuracy {
 namespace {
 

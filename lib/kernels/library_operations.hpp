@@ -4,7 +4,7 @@
 #include <string_view>
 
 /// The operations of NVIDIA's libraries that a query may name, and what it tells of them. Private
-/// to the kernel models; lib/README.md says what the keys mean.
+/// to the kernel models; README.md in this folder says what the keys mean.
 namespace phantora::detail {
 
 /// A feature, or an attribute, of an operation.

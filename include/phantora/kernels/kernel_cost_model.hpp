@@ -24,7 +24,7 @@ std::string_view to_string(Arithmetic arithmetic) noexcept;
 /// Three kinds of operation come here:
 /// - Library operations, `name` = "gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_filter",
 ///   "sdpa_fwd", "sdpa_bwd", "batch_norm_fwd_train", ..., "memcpy_h2d_pinned", "memset"; their
-///   shape is in `features` and `attributes` (the keys are listed in lib/README.md).
+///   shape is in `features` and `attributes` (the keys are listed in lib/kernels/README.md).
 /// - Launches: they tell a grid, and `name` is the demangled C++ signature as cu++filt or CUPTI
 ///   print it.
 /// - Kernels of one's own, of any other name, that tell their bytes, FLOP or both: {.name =

@@ -40,8 +40,8 @@ struct KernelWork {
   bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
 };
 
-/// Reads a query's work off its name, grid, features and attributes (lib/README.md lists the keys).
-/// Total: a kernel of which nothing is known is taken to move what its threads can load.
+/// Reads a query's work off its name, grid, features and attributes (lib/kernels/README.md lists
+/// the keys). Total: a kernel of which nothing is known is taken to move what its threads can load.
 KernelWork describe(const KernelQuery& query);
 
 }  // namespace phantora

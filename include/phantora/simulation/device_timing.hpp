@@ -5,9 +5,9 @@
 namespace phantora {
 
 /// How a GPU's streams behave in time. Defaults are measured on an H200: the gap and the latency
-/// are medians in a trace of two GPT-2 steps (lib/README.md); what kernels and collectives cost one
-/// another beyond the SMs that a collective holds is fitted on overlapped kernels and collectives
-/// of 2 and 4 GPUs (bench/accuracy/README.md).
+/// are medians in a trace of two GPT-2 steps (lib/kernels/README.md); what kernels and collectives
+/// cost one another beyond the SMs that a collective holds is fitted on overlapped kernels and
+/// collectives of 2 and 4 GPUs (bench/accuracy/README.md).
 struct DeviceTiming {
   /// From the end of a launch call to the start of the kernel on an idle stream.
   Duration launch_latency{1'500'000};
