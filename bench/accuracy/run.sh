@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of simulated against real training steps (README, "How accurate it is"), with the versions
+# The table of simulated against real training steps (README.md in this folder), with the versions
 # that the real ones were taken with. Arguments go to training.py, e.g. --only gpt2.
 source "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
 setup
