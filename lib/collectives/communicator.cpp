@@ -36,22 +36,22 @@ constexpr std::array<double, 3> ring_efficiency{1.26, 0.988, 1.041};
 /// The same between hosts, also of NVLSTree: 330 GB/s of 360 on H100 nodes with 8 x 400 Gb/s
 /// (NVIDIA/nccl#1221).
 constexpr double ring_efficiency_between_hosts = 330.0 / 360.0;
-/// Microseconds that a ring operation takes before data flows, by protocol: a part of its own, and
-/// a multiple of what NCCL counts for hops.
+/// Microseconds that a ring operation takes before data flows, by protocol: `ring_base_us`, in
+/// place of NCCL's `nccl_ring_base_us`, and `ring_hop_scale` times what NCCL counts for hops.
 constexpr std::array<double, 3> ring_base_us{6.4, 19.1, 11.5};
 constexpr std::array<double, 3> nccl_ring_base_us{6.6, 14.0, 8.4};
 constexpr std::array<double, 3> ring_hop_scale{1.52, 0.26, 1.174};
-/// What more LL takes where each thread of a channel has something to send: 8 bytes for each of
-/// 512.
+/// Further microseconds of LL once every thread of a channel has something to send: 8 bytes for
+/// each of 512 threads.
 constexpr double ll_pass_us = 0.7, ll_pass_bytes = 512 * 8;
 /// LL hops of all_gather and reduce_scatter, whose ranks do not wait for one another at the end.
 constexpr double one_way_ll_hop_scale = 2.3;
-/// Each rank handles one block of the tensor without sending it on: its time, in microseconds,
-/// approaches `block_us` for large blocks and is linear for small ones.
+/// Each rank handles one block of the tensor without sending it on. That takes a time that is
+/// linear for small blocks and approaches `block_us`, in microseconds, for large ones.
 constexpr double block_us = 1014.7, block_half_bytes = 547e6;
-/// A rooted reduction fills a deeper pipeline, by this per doubling of ranks beyond two: LL hops,
-/// and with Simple the part of a chunk (NCCL's step of 512 KiB, or less) that all ranks do not
-/// hide where reductions follow one another. The chunk moves at the rate of its channel.
+/// A rooted reduction fills a deeper pipeline. Each doubling of ranks beyond two adds this many
+/// hops with LL, and with Simple this part of a chunk (NCCL's step of 512 KiB, or less), which
+/// ranks do not hide where reductions follow one another. A chunk moves at the rate of a channel.
 constexpr double reduce_hops_per_doubling = 2, reduce_chunks_per_doubling = 0.39;
 /// NCCL's step of Simple: a rooted operation's chunk, and a message's.
 constexpr double step_bytes = 512.0 * (1 << 10);
@@ -60,8 +60,8 @@ constexpr double step_bytes = 512.0 * (1 << 10);
 /// all messages of a GPU.
 constexpr double unaligned_gather_rate = 8.9e9, unaligned_scatter_rate = 12.0e9,
                  unaligned_message_rate = 7.6e9, unaligned_messages_rate = 165e9;
-/// Of what an operation takes before data flows, this many microseconds are the kernel's, by
-/// protocol: an operation that follows another on a channel takes the rest again.
+/// Part of the base latency that is paid once per kernel, in microseconds, by protocol; the rest is
+/// paid again by each operation that queues on the same channel.
 constexpr std::array<double, 3> kernel_us{5.9, 14, 3.5};
 /// NVLS fills its pipeline for a time that approaches `nvls_fill_us`: from all_reduces of 16 and
 /// 32 MiB on 8 H100, 121 and 195 us (Mooncake, pull request 3484).
@@ -71,27 +71,27 @@ constexpr double nvls_fill_us = 71, nvls_fill_half_bytes = 17.0 * (1 << 20);
 /// are channels; LL has an eighth of Simple's step.
 constexpr double message_ll_bytes = 16.0 * (1 << 10);
 constexpr std::array<double, 3> message_step_bytes{step_bytes / 8, 0, step_bytes};
-/// Microseconds that messages take before data flows, by protocol; for each further peer of a GPU;
-/// and for the receiver's last step, which it copies when it is whole.
+/// Microseconds that messages take before data flows, by protocol; then for each further peer of a
+/// GPU; and for the last step, which the receiver copies when all of that step has come.
 constexpr std::array<double, 3> message_base_us{10.7, 0, 14.7};
 constexpr double message_peer_us = 0.4, message_step_us = 5.3;
-/// The base where the receiver sends nothing; it has no last step to copy while it sends. Between
-/// these where it sends less than it gets.
+/// The base where the receiver sends nothing, and so copies no last step while sending. A receiver
+/// that sends less than it gets lies in between.
 constexpr std::array<double, 3> one_way_base_us{9.5, 0, 11.5};
-/// How much of the base is the kernel's: a message that follows another to the same peer takes the
-/// rest again.
+/// Part of a message's base that is paid once per kernel; the rest is paid again by each message
+/// that follows another to the same peer.
 constexpr double message_kernel_us = 6.5;
-/// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all those
-/// of a GPU that use LL at no more than `messages_ll_rate`.
+/// A channel moves a message at this rate, by protocol (Simple, on H200: 19 to 21 GB/s); all LL
+/// messages of a GPU together move at `messages_ll_rate` at most.
 constexpr std::array<double, 3> message_channel_rate{5.1e9, 0, 20.5e9};
 constexpr double messages_ll_rate = 120e9;
-/// The rate of a channel whose block only sends or only receives. NCCL pairs what a GPU sends d
-/// ranks on with what it gets from d ranks before, and gives each half of a block's threads. This
-/// and the one-way base are from direct calls on 2 to 4 H200
+/// The rate of a channel whose block only sends or only receives. NCCL pairs the message that a GPU
+/// sends d ranks on with the one that it gets from d ranks before, and gives each message half of a
+/// block's threads. This rate and the one-way base are from direct calls on 2 to 4 H200
 /// (bench/accuracy/h200_small_collectives.jsonl).
 constexpr std::array<double, 3> unpaired_channel_rate{8.2e9, 0, 34e9};
-/// Large messages that fill a GPU's NVLinks get out of step: for a time that approaches
-/// `message_crowd_us`, by the square of the share of the links that the channels could use.
+/// Large messages that fill a GPU's NVLinks get out of step. That costs a time that approaches
+/// `message_crowd_us`, times the square of the share of the links that the channels could use.
 constexpr double message_crowd_us = 55, message_crowd_half_bytes = 44e6;
 /// Line rate over achieved rate of one GPU's NVLinks: for rings, for a lone message, for many.
 constexpr double nvlink_ring = 450 / 374.8, nvlink_message = 450.0 / 362,
@@ -285,8 +285,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   struct Node {
     std::vector<int> ranks;
     std::vector<std::pair<NodeId, int>> nics;  ///< distinct; with the rank that drives each
-    bool nvlink = false;                       ///< that NCCL may use joins its GPUs
-    bool mesh = false;                         ///< in pairs
+    bool nvlink = false;                       ///< whether NVLink that NCCL may use joins the GPUs
+    bool mesh = false;                         ///< whether NVLink joins them in pairs
   };
 
   void expect_valid(Bytes total, int root) const {
@@ -406,8 +406,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     return found;
   }
 
-  /// Bytes on each link per byte sent from every rank to the next around the ring, once around, and
-  /// the latency of its longest hop. `skip` leaves out the hop into that rank.
+  /// Bytes on each link per byte that every rank sends to the next around the ring, and the latency
+  /// of the longest hop. The hop into rank `skip` is left out; -1 leaves out none.
   struct Ring {
     std::vector<LinkUse> uses;
     Duration hop{};
@@ -476,7 +476,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
       const std::size_t ranks = node.ranks.size();
       for (std::size_t i = 0; i + 1 < ranks; ++i) {
         if (!node.mesh) both_ways(node.ranks[i], node.ranks[i + 1], 1.0, 0);
-        // As the rings: each pair bears its part of ranks - 1 hops, in both directions.
+        // As for rings: each pair of GPUs bears an even part of ranks - 1 hops, both ways.
         for (std::size_t j = i + 1; node.mesh && j < ranks; ++j)
           both_ways(node.ranks[i], node.ranks[j], 2.0 / static_cast<double>(ranks), 0);
       }
@@ -510,8 +510,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     }
   }
 
-  /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast: each GPU
-  /// gives all it has and takes its part, or the other way round, and both for an all_reduce.
+  /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast. In a
+  /// reduce_scatter each GPU gives the whole tensor and takes its part; in an all_gather the other
+  /// way round; in an all_reduce both.
   [[nodiscard]] std::vector<LinkUse> lay_nvls(CollectiveOp op, const Capacity& capacity) const {
     LinkLoads loads;
     const double overhead =
@@ -600,7 +601,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
 
   struct TunedPlan {
     CollectivePlan plan;
-    double grows_us = 0;  ///< the part of its latency that grows with its bytes
+    double grows_us = 0;  ///< the part of the plan's latency that grows with the bytes
   };
   [[nodiscard]] TunedPlan tuned_plan(CollectiveOp op, Bytes total, int root) const {
     const TunedOp tuned_op = tuned(op);
@@ -631,7 +632,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
               one_way && choice.protocol == Protocol::ll ? one_way_ll_hop_scale : ring_hop_scale[p];
           double counted = latency - nccl_ring_base_us[p];
           const double doublings = op == CollectiveOp::reduce ? std::log2(size() / 2.0) : 0;
-          if (choice.protocol != Protocol::simple)  // of a rooted operation it counts one
+          if (choice.protocol != Protocol::simple)  // NCCL counts one hop of a rooted operation
             counted += counted * reduce_hops_per_doubling * doublings;
           latency = ring_base_us[p] + counted * hops;
           if (choice.protocol == Protocol::simple) {
@@ -702,7 +703,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     GroupedCollective all;
     std::vector<Bytes> parts;
     CollectivePlan plan;
-    Duration grows{};  ///< the part of its latency that grows with its bytes
+    Duration grows{};  ///< the part of the plan's latency that grows with the bytes
   };
   [[nodiscard]] std::vector<Batch> batches(std::span<const GroupedCollective> group) const;
   [[nodiscard]] Duration in_turn(std::span<const Batch> batches, int& channels) const;
@@ -715,18 +716,20 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                     const Capacity& capacity) const;
   /// What else GPUs move beside a message.
   struct Traffic {
-    /// The part of it during which its blocks move another one as well, the other way.
+    /// The part of the message during which its blocks move another message too, the other way.
     double paired = 0;
-    /// What its receiver sends over what that gets, at most 1.
+    /// Bytes that the message's receiver sends over bytes that it gets, at most 1.
     double returned = 0;
   };
-  /// How NCCL runs the messages of one GPU: so many of so many bytes to each of `peers` others.
+  /// How NCCL runs the messages of one GPU, see messages().
   struct Messages {
     Protocol protocol = Protocol::simple;
-    int channels = 0;  ///< of each
+    int channels = 0;  ///< of each message
     double latency_us = 0;
     Bandwidth rate{};  ///< to each peer
   };
+  /// @param bytes  of each message; `turns` of them go to each of `peers` ranks, one after the
+  /// other.
   [[nodiscard]] Messages messages(double bytes, int turns, int peers, Traffic traffic) const;
   [[nodiscard]] Protocol message_protocol(double bytes) const;
   [[nodiscard]] int channels_of_message(double bytes, Protocol protocol) const;
@@ -741,7 +744,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   std::array<NcclTuning::Allowed, NcclTuning::ops> allowed_;
   int min_channels_ = 1, max_channels_ = 64;
   bool nvls_on_ = true, peer_to_peer_ = true, pxn_ = true;
-  bool all_nvlink_ = true;  ///< NVLink joins the GPUs of each host
+  bool all_nvlink_ = true;  ///< whether NVLink joins the GPUs of each host
   // What plans share; computed when first asked for.
   mutable std::mutex mutex_;
   mutable std::map<int, Ring> rings_;
@@ -782,8 +785,9 @@ std::vector<Communicator::Impl::Batch> Communicator::Impl::batches(
   return batches;
 }
 
-/// What the operations of a kernel take longer because they follow one another on a channel, at
-/// most. @param channels  becomes those of all
+/// By how much the operations of a kernel take longer because they follow one another on a channel:
+/// that of the channel where this is most.
+/// @param channels  becomes the number of channels of all operations together, if that is greater.
 Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channels) const {
   std::vector<NcclTuning::Task> tasks;
   std::vector<double> alone_us;
@@ -817,7 +821,7 @@ Duration Communicator::Impl::in_turn(std::span<const Batch> batches, int& channe
   return microseconds(longest);
 }
 
-/// A group runs in one kernel: what is chosen for each batch, at once over the same channels.
+/// A group runs in one kernel: the plans of all batches, at once over the same channels.
 CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group) const {
   for (const GroupedCollective& call : group) expect_valid(call.total, call.root);
   std::vector<Batch> batches = this->batches(group);
@@ -833,7 +837,7 @@ CollectivePlan Communicator::Impl::plan(std::span<const GroupedCollective> group
                      .latency = largest->plan.latency - largest->grows};
   Duration more{}, grow{};
   if (tuning_ && size() > 1) more = in_turn(batches, all.channels);
-  double seconds = 0;  // of all bytes, each batch alone; without a cap the links decide
+  double seconds = 0;  // that all batches take one after the other; without a cap the links decide
   const auto alone = [](const FlowSpec& flow) {
     return static_cast<double>(flow.size.count()) / flow.rate_cap.bytes_per_second();
   };
@@ -905,7 +909,7 @@ Communicator::Impl::Messages Communicator::Impl::messages(double bytes, int turn
   const double step = message_step_bytes[p];
   const double sent = bytes * turns * peers;
   const double paired = traffic.paired;
-  // Seconds per byte: first as long as both move, then alone.
+  // The rate of a message that is paired for a part of its time, and alone for the rest.
   double rate = how.channels * peers /
                 (paired / message_channel_rate[p] + (1 - paired) / unpaired_channel_rate[p]);
   const double base =
@@ -942,12 +946,12 @@ CollectivePlan Communicator::Impl::plan(const SendRecv& message, const RankMessa
     if (tuning_) plan.latency = microseconds(message_base_us[0]);
     return plan;
   }
-  // Messages to one peer go one after the other: each has its part of their rate here.
+  // Messages to one peer go one after the other; here they go at once, each at a part of the rate.
   PHANTORA_EXPECTS(sender.sent.contains(to) && receiver.received.contains(from),
                    "both ranks tell of a message");
   const auto [bytes, turns] = sender.sent.at(to);
   const double part = static_cast<double>(message.size.count()) / bytes;
-  // A block sends some ranks ahead, and gets from as many before.
+  // A block sends `ahead` ranks on, and gets from as many ranks before.
   const int ahead = (to - from + size()) % size();
   const auto covered = [&, all = bytes](const auto& others, int peer) {
     const auto other = others.find((peer + size()) % size());
@@ -983,7 +987,7 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
   for (int rank = 0; rank < size(); ++rank) ranks.emplace_back(rank, group);
   CollectivePlan all{.algorithm = Algorithm::point_to_point,
                      .latency = tuning_ ? microseconds(message_base_us[0]) : Duration{}};
-  // A rank's work of one round: what it sends some ranks ahead, and gets from as many before.
+  // By rank and round: in round d a rank sends d ranks on, and gets from d ranks before.
   std::map<std::pair<int, int>, int> channels;
   std::uint64_t key = 0;
   Duration longest{};
@@ -997,7 +1001,7 @@ CollectivePlan Communicator::Impl::plan(std::span<const SendRecv> group) const {
     }
     for (FlowSpec& flow : one.flows) {
       flow.key = key++;
-      flow.latency += one.latency;  // less what all wait for, below
+      flow.latency += one.latency;  // less the latency of all, below
       all.latency = all.flows.empty() ? one.latency : std::min(all.latency, one.latency);
       all.flows.push_back(std::move(flow));
       if (one.latency < longest) continue;
