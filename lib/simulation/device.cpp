@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace phantora::detail {
 
 StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
   processes_.insert(process);
-  StreamQueue& stream = streams_.emplace_back();
+  StreamQueue& stream = *streams_.emplace_back(std::make_unique<StreamQueue>());
+  stream.slot = static_cast<std::uint32_t>(streams_.size() - 1);
   stream.id = id;
   stream.process = process;
   stream.device = this;
@@ -22,9 +24,17 @@ void Device::drop_stream(StreamQueue& stream) {
 
 void Device::forget_dropped() {
   if (dropped_ == 0) return;
-  dropped_ -= std::erase_if(streams_, [](const StreamQueue& stream) {
-    return stream.dropped && stream.ops.empty() && stream.state == StreamQueue::State::idle;
+  const std::size_t forgotten = std::erase_if(streams_, [](const auto& stream) {
+    return stream->dropped && stream->ops.empty() && stream->state == StreamQueue::State::idle;
   });
+  if (forgotten == 0) return;
+  dropped_ -= forgotten;
+  // Those that come at the same instant go on in the order in which they were added.
+  next_events_ = {};
+  for (std::uint32_t slot = 0; slot < streams_.size(); ++slot) {
+    streams_[slot]->slot = slot;
+    next_events_.set(slot, next_of(*streams_[slot]));
+  }
 }
 
 void Device::append(StreamQueue& stream, StreamOp op) {
@@ -35,6 +45,7 @@ void Device::append(StreamQueue& stream, StreamOp op) {
     ++late_operations_;
   }
   stream.ops.push_back(op);
+  if (stream.ops.size() == 1) reschedule(stream);
 }
 
 Time Device::head_start(const StreamQueue& stream) const {
@@ -59,10 +70,9 @@ Time Device::next_of(const StreamQueue& stream) const {
   return never;
 }
 
-Time Device::next_event() const {
-  Time next = never;
-  for (const StreamQueue& stream : streams_) next = std::min(next, next_of(stream));
-  return next;
+void Device::reschedule(const StreamQueue& stream) {
+  next_events_.set(stream.slot, next_of(stream));
+  events_.rescheduled(*this);
 }
 
 void Device::process(Time now) {
@@ -70,17 +80,18 @@ void Device::process(Time now) {
   forget_dropped();
   // Operations without duration can follow one another at one instant, and a marker can free
   // another stream of this device: repeat until nothing more happens at `now`.
-  for (bool again = true; again;) {
-    again = false;
-    for (StreamQueue& stream : streams_) {
+  while (next_event() <= now) {
+    for (std::uint32_t slot = 0; (slot = next_events_.first_due(slot, now)) != NextEvents::none;
+         ++slot) {
+      StreamQueue& stream = *streams_[slot];
       while (next_of(stream) <= now) {
-        again = true;
         if (stream.state == StreamQueue::State::running) {
           complete_kernel(stream, now);
         } else {
           start_head(stream, now);
         }
       }
+      next_events_.set(slot, next_of(stream));
     }
   }
   update_rates(now);
@@ -129,6 +140,7 @@ void Device::start_head(StreamQueue& stream, Time now) {
         dispatch_collective(stream, at);
       } else {
         stream.state = StreamQueue::State::awaiting_sms;
+        ++awaiting_sms_;
       }
       return;
     case StreamOp::Kind::host_function:
@@ -184,9 +196,11 @@ void Device::dispatch_collective(StreamQueue& stream, Time at) {
 }
 
 void Device::dispatch_waiting(Time now) {
-  for (StreamQueue& stream : streams_) {
-    if (stream.state == StreamQueue::State::awaiting_sms && has_sms_for(stream))
-      dispatch_collective(stream, now);
+  if (awaiting_sms_ == 0) return;
+  for (const auto& stream : streams_) {
+    if (stream->state != StreamQueue::State::awaiting_sms || !has_sms_for(*stream)) continue;
+    --awaiting_sms_;
+    dispatch_collective(*stream, now);
   }
 }
 
@@ -216,7 +230,14 @@ void Device::update_rates(Time now) {
     stream->rate = rate;
     const double rest = std::ceil(std::max(0.0, stream->remaining) / rate);
     stream->completion = stream->segment_start + Duration{static_cast<Duration::rep>(rest)};
+    next_events_.set(stream->slot, stream->completion);
   }
+  events_.rescheduled(*this);
+  double memory = 0.0;
+  for (const StreamQueue* stream : active_) memory += stream->kernel->memory_share * stream->rate;
+  const double before =
+      std::exchange(collective_slowdown_, 1.0 + timing_.memory_contention * std::min(1.0, memory));
+  if (collective_slowdown_ != before) events_.slowdown_changed(*this);
 }
 
 void Device::count(int& counter, int change, Time now) {
@@ -239,6 +260,7 @@ void Device::wake(StreamQueue& stream, Time at) {
     stream.end = at;
     stream.after_kernel = false;
   }
+  reschedule(stream);
 }
 
 void Device::collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
@@ -257,6 +279,7 @@ void Device::collective_finished(StreamQueue& stream, std::string_view name, std
   stream.state = StreamQueue::State::idle;
   stream.end = at;
   stream.after_kernel = true;
+  next_events_.set(stream.slot, next_of(stream));
   dispatch_waiting(at);
   update_rates(at);
 }
@@ -267,12 +290,7 @@ void Device::host_function_finished(StreamQueue& stream, Time at) {
     stream.end = at;
     stream.after_kernel = false;
   }
-}
-
-double Device::collective_slowdown() const {
-  double memory = 0.0;
-  for (const StreamQueue* stream : active_) memory += stream->kernel->memory_share * stream->rate;
-  return 1.0 + timing_.memory_contention * std::min(1.0, memory);
+  reschedule(stream);
 }
 
 }  // namespace phantora::detail

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "simulation/next_events.hpp"
+
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/observer.hpp>
 
 #include <deque>
-#include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -39,7 +41,8 @@ struct StreamQueue {
   StreamId id{};
   ProcessIndex process = 0;
   Device* device = nullptr;
-  bool dropped = false;  ///< to be forgotten once all is done
+  std::uint32_t slot = 0;  ///< among those of its device
+  bool dropped = false;    ///< to be forgotten once all is done
   std::deque<StreamOp> ops{};
   Time issued{};              ///< the latest of them, done or not
   Time end{};                 ///< of the last operation that completed
@@ -79,6 +82,10 @@ class DeviceEvents {
   virtual void collective_reached(std::uint64_t part, StreamQueue& stream, Time at) = 0;
   virtual void host_function_reached(std::uint64_t ticket, StreamQueue& stream, Time at) = 0;
   virtual void span(const Span& span) = 0;
+  /// The device's next_event() may have changed.
+  virtual void rescheduled(const Device& device) = 0;
+  /// The device's collective_slowdown() has changed.
+  virtual void slowdown_changed(const Device& device) = 0;
 };
 
 /// Kernels of different streams share the SMs: each runs at full speed while their demands fit, and
@@ -99,7 +106,7 @@ class Device {
   void append(StreamQueue& stream, StreamOp op);
 
   /// The next instant at which something here changes by itself; `never` if nothing does.
-  [[nodiscard]] Time next_event() const;
+  [[nodiscard]] Time next_event() const noexcept { return next_events_.earliest(); }
   /// Handles everything that happens at `now` (== next_event()).
   void process(Time now);
 
@@ -115,7 +122,7 @@ class Device {
   void add_foreign_wait(int change) noexcept { foreign_waits_ += change; }
 
   /// The factor by which kernels that run here now slow a collective (>= 1).
-  [[nodiscard]] double collective_slowdown() const;
+  [[nodiscard]] double collective_slowdown() const noexcept { return collective_slowdown_; }
   [[nodiscard]] GpuIndex index() const noexcept { return index_; }
   [[nodiscard]] const GpuUse& use() const noexcept { return use_; }
   [[nodiscard]] std::uint64_t late_operations() const noexcept { return late_operations_; }
@@ -125,6 +132,8 @@ class Device {
   [[nodiscard]] Time head_start(const StreamQueue& stream) const;
   [[nodiscard]] Time next_of(const StreamQueue& stream) const;
   void forget_dropped();
+  /// Its next_of() may have changed.
+  void reschedule(const StreamQueue& stream);
   void start_head(StreamQueue& stream, Time now);
   void complete_kernel(StreamQueue& stream, Time now);
   /// Whether the kernels that started before a collective was ready leave it its SMs.
@@ -139,13 +148,16 @@ class Device {
   int sm_count_;
   const DeviceTiming& timing_;
   DeviceEvents& events_;
-  std::list<StreamQueue> streams_{};
-  std::size_t dropped_ = 0;             ///< of these
-  std::vector<StreamQueue*> active_{};  ///< running kernels, by stream
+  std::vector<std::unique_ptr<StreamQueue>> streams_{};  ///< by slot
+  NextEvents next_events_{};                             ///< of these
+  std::size_t dropped_ = 0;                              ///< of these
+  int awaiting_sms_ = 0;                                 ///< of these
+  std::vector<StreamQueue*> active_{};                   ///< running kernels, by stream
   std::set<ProcessIndex> processes_{};
   int pending_collectives_ = 0;  ///< dispatched and not finished
   int held_sms_ = 0;             ///< by these
   int foreign_waits_ = 0;
+  double collective_slowdown_ = 1.0;
   int running_kernels_ = 0, running_copies_ = 0;
   Time processed_to_{};
   Time counted_to_{};

@@ -1,5 +1,6 @@
 #include "observer_list.hpp"
 #include "simulation/device.hpp"
+#include "simulation/next_events.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/network/flow_network.hpp>
@@ -18,6 +19,7 @@ namespace phantora {
 namespace {
 
 using detail::Device;
+using detail::NextEvents;
 using detail::PricedKernel;
 using detail::StreamOp;
 using detail::StreamQueue;
@@ -46,7 +48,9 @@ struct Operation {
   CollectivePlan plan{};
   std::vector<GroupedCollective> group{};     ///< of a collective: those of one kernel
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
-  bool started = false;
+  std::uint64_t started = 0;                  ///< the how manieth it was; 0: it has not
+  std::vector<GpuIndex> gpus{};               ///< of its ranks, once it has started
+  bool slowdown_is_due = false;  ///< one of these slows it by another factor than before
   std::size_t unfinished_flows = 0;
   Time finish{};  ///< latest completion of its flows so far
   struct MovingFlow {
@@ -74,7 +78,8 @@ struct MarkerState {
   Device* device = nullptr;  ///< where it was recorded
   std::optional<Time> completed{};
   std::vector<StreamQueue*> waiting{};
-  int waits = 0;  ///< appended and not yet reached by their streams
+  int waits = 0;                          ///< appended and not yet reached by their streams
+  std::vector<std::uint64_t> requests{};  ///< that it has held up
   bool dropped = false;
   [[nodiscard]] bool forgettable() const { return dropped && completed && waits == 0; }
 };
@@ -99,6 +104,16 @@ struct Request {
   Time clock{};
   MarkerId marker{};
   bool query = false;
+  bool held_up = false;  ///< its marker knows of it
+};
+
+/// A query, in the order in which they are answered where nothing else can happen.
+struct Asked {
+  Time clock{};
+  ProcessIndex process = 0;
+  std::uint32_t thread = 0;
+  std::uint64_t request = 0;
+  auto operator<=>(const Asked&) const = default;
 };
 
 // splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) over a running key.
@@ -183,7 +198,9 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         nccl_{std::move(nccl)},
         view_{cluster_.topology.view()},
         network_{view_},
-        network_events_{network_.subscribe(*this)} {
+        network_events_{network_.subscribe(*this)},
+        slowdowns_(cluster_.gpus.size(), 1.0),
+        moving_on_(cluster_.gpus.size()) {
     schedule_failures(cluster_, network_);
     for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i) {
       model_of_gpu_.push_back(place_of_model(cluster_.gpus[i]));
@@ -362,7 +379,12 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   // --- Blocking calls ---
 
-  void request(const Request& request) { requests_.push_back(request); }
+  void request(const Request& request) {
+    requests_.emplace(++last_request_, request);
+    if (request.query)
+      asked_.insert({request.clock, request.process, request.thread, last_request_});
+    answerable_.push_back(last_request_);
+  }
 
   [[nodiscard]] std::optional<Time> completion(MarkerId marker) const {
     const auto found = markers_.find(marker);
@@ -379,11 +401,9 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::vector<Answer> advance(std::span<const Time> bounds) {
     bounds_.assign(bounds.begin(), bounds.end());
     // A thread that asks about a marker goes on at its own clock.
-    for (const Request& request : requests_) {
-      if (request.process >= bounds_.size()) bounds_.resize(request.process + 1, never);
-      if (request.query) {
-        bounds_[request.process] = std::min(bounds_[request.process], request.clock);
-      }
+    for (const Asked& query : asked_) {
+      if (query.process >= bounds_.size()) bounds_.resize(query.process + 1, never);
+      bounds_[query.process] = std::min(bounds_[query.process], query.clock);
     }
     Time horizon = never;
     for (const Time bound : bounds_) horizon = std::min(horizon, bound);
@@ -394,11 +414,11 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       const Time next = next_event();
       if (next > horizon || next == never) break;
       process(next);
-      answers = collect([](const Request&) { return false; });
+      answers = collect();
       if (!answers.empty()) return answers;
     }
     if (horizon != never) simulated_to_ = std::max(simulated_to_, horizon);
-    return collect([&](const Request& request) { return request.clock <= horizon; });
+    return collect_settled([&](const Request& request) { return request.clock <= horizon; });
   }
 
   std::optional<std::vector<Answer>> force(Time until) {
@@ -407,19 +427,14 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     while (answers.empty() && due_host_functions_.empty()) {
       const Time next = next_event();
       // A query that would be answered before this event is the smallest answer.
-      const auto query = std::min_element(
-          requests_.begin(), requests_.end(), [](const Request& a, const Request& b) {
-            return std::tuple{!a.query, a.clock, a.process, a.thread} <
-                   std::tuple{!b.query, b.clock, b.process, b.thread};
-          });
-      if (query != requests_.end() && query->query && query->clock < std::min(next, until)) {
-        const Answer answer{query->process, query->thread, query->clock, false};
-        requests_.erase(query);
-        return std::vector{answer};
+      if (!asked_.empty() && asked_.begin()->clock < std::min(next, until)) {
+        const Asked query = *asked_.begin();
+        forget(requests_.find(query.request));
+        return std::vector{Answer{query.process, query.thread, query.clock, false}};
       }
       if (next >= until) return std::nullopt;
       process(next);
-      answers = collect([](const Request&) { return false; });
+      answers = collect();
     }
     for (std::size_t i = 1; i < answers.size(); ++i) forced_extra_.push_back(answers[i]);
     if (answers.size() > 1) answers.resize(1);
@@ -433,11 +448,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
   [[nodiscard]] Time now() const noexcept { return simulated_to_; }
   [[nodiscard]] Time awaited() const {
-    Time least = next_event();
-    for (const Request& request : requests_) {
-      if (request.query) least = std::min(least, request.clock);
-    }
-    return least;
+    const Time next = next_event();
+    return asked_.empty() ? next : std::min(next, asked_.begin()->clock);
   }
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const {
     PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
@@ -554,6 +566,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   void marker_completed(MarkerId marker, Time at) override {
     MarkerState& state = markers_[marker];
     state.completed = at;
+    answerable_.insert(answerable_.end(), state.requests.begin(), state.requests.end());
+    state.requests.clear();
     for (StreamQueue* waiting : std::exchange(state.waiting, {})) {
       if (waiting->device != state.device) waiting->device->add_foreign_wait(-1);
       waiting->device->wake(*waiting, at);
@@ -598,6 +612,15 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     observers_.for_each([&](SessionObserver* observer) { observer->on_span(span); });
   }
 
+  void rescheduled(const Device& device) override {
+    device_events_.set(device.index(), device.next_event());
+  }
+
+  void slowdown_changed(const Device& device) override {
+    slowdowns_[device.index()] = device.collective_slowdown();
+    for (Operation* operation : moving_on_[device.index()]) slowdown_due(*operation);
+  }
+
   void on_flow_finish(FlowId flow, Time completion) override {
     finished_flows_.emplace_back(flow, completion);
   }
@@ -605,8 +628,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   // --- Simulation ---
 
   [[nodiscard]] Time next_event() const {
-    Time next = network_.next_event();
-    for (const Device& device : devices_) next = std::min(next, device.next_event());
+    Time next = std::min(network_.next_event(), device_events_.earliest());
     if (!reached_.empty()) next = std::min(next, reached_.begin()->first);
     if (!finishing_.empty()) next = std::min(next, finishing_.begin()->first);
     return next;
@@ -615,9 +637,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   /// Everything that happens at `now`, which is next_event().
   void process(Time now) {
     simulated_to_ = std::max(simulated_to_, now);
-    for (Device& device : devices_) {
-      if (device.next_event() <= now) device.process(now);
-    }
+    for (GpuIndex gpu = 0; (gpu = device_events_.first_due(gpu, now)) != NextEvents::none; ++gpu)
+      devices_[gpu].process(now);
     while (!reached_.empty() && reached_.begin()->first <= now) {
       const auto [at, part] = *reached_.begin();
       reached_.erase(reached_.begin());
@@ -657,7 +678,15 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   void start(Operation& operation, Time at) {
     at = std::max(at, simulated_to_);  // earlier only if its last part was issued late
-    operation.started = true;
+    operation.started = ++started_;
+    for (const std::uint64_t part : operation.parts) {
+      const auto group = groups_.find(part);
+      const StreamQueue* queue =
+          group == groups_.end() ? parts_.at(part).stream : group->second.stream;
+      operation.gpus.push_back(queue->device->index());
+      moving_on_[operation.gpus.back()].push_back(&operation);
+    }
+    slowdown_due(operation);
     operation.finish = at + operation.plan.latency;
     for (FlowSpec& spec : operation.plan.flows) {
       spec.start = at + operation.plan.latency;
@@ -673,7 +702,6 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     }
     operation.unfinished_flows = operation.flows.size();
     operation.plan.flows.clear();
-    moving_.push_back(operation.id);
     if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
   }
 
@@ -711,7 +739,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         finish_group(part, at);
       }
     }
-    std::erase(moving_, id);
+    for (const GpuIndex gpu : operation.gpus) std::erase(moving_on_[gpu], &operation);
+    if (operation.slowdown_is_due) std::erase(slowdowns_due_, &operation);
     operations_.erase(id);
   }
 
@@ -723,17 +752,22 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     groups_.erase(id);
   }
 
-  /// Kernels on any of its GPUs slow a collective: its flows' caps follow.
+  void slowdown_due(Operation& operation) {
+    if (std::exchange(operation.slowdown_is_due, true)) return;
+    slowdowns_due_.push_back(&operation);
+  }
+
+  /// Kernels on any of its GPUs slow a collective: its flows' caps follow, in the order in which
+  /// collectives started.
   void update_slowdowns(Time now) {
-    for (const std::uint64_t id : moving_) {
-      Operation& operation = operations_.at(id);
+    std::vector<Operation*> due = std::exchange(slowdowns_due_, {});
+    std::sort(due.begin(), due.end(),
+              [](const Operation* a, const Operation* b) { return a->started < b->started; });
+    for (Operation* const it : due) {
+      Operation& operation = *it;
+      operation.slowdown_is_due = false;
       double slowdown = 1.0;
-      for (const std::uint64_t part : operation.parts) {
-        const auto group = groups_.find(part);
-        const StreamQueue* queue =
-            group == groups_.end() ? parts_.at(part).stream : group->second.stream;
-        slowdown = std::max(slowdown, queue->device->collective_slowdown());
-      }
+      for (const GpuIndex gpu : operation.gpus) slowdown = std::max(slowdown, slowdowns_[gpu]);
       if (slowdown == operation.slowdown) continue;
       operation.slowdown = slowdown;
       for (const Operation::MovingFlow& flow : operation.flows) {
@@ -747,7 +781,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   /// Devices that nothing outside influences run ahead as far as their own processes allow.
   std::vector<Answer> answer_locally() {
-    for (const Request& request : requests_) {
+    for (const auto& [_, request] : requests_) {
       const auto marker = markers_.find(request.marker);
       if (marker == markers_.end() || marker->second.completed) continue;
       Device* device = marker->second.device;
@@ -760,7 +794,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         if (!request.query && completion(request.marker)) break;
       }
     }
-    return collect([&](const Request& request) {
+    return collect_settled([&](const Request& request) {
       const auto marker = markers_.find(request.marker);
       if (marker == markers_.end() || marker->second.device == nullptr) return true;
       const Device& device = *marker->second.device;
@@ -776,30 +810,53 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     return bound;
   }
 
-  /// Takes out the requests that can be answered: those whose marker is known, and queries about
-  /// the rest whose device `settled` up to their clock.
+  /// Takes out the requests whose marker is known.
+  std::vector<Answer> collect() {
+    return answer(std::exchange(answerable_, {}), [](const Request&) { return false; });
+  }
+
+  /// And queries about the rest whose device `settled` up to their clock.
   template <class Settled>
-  std::vector<Answer> collect(Settled settled) {
+  std::vector<Answer> collect_settled(Settled settled) {
+    std::vector<std::uint64_t> requests = std::exchange(answerable_, {});
+    for (const Asked& query : asked_) requests.push_back(query.request);
+    return answer(std::move(requests), settled);
+  }
+
+  /// In the order in which they were made.
+  template <class Settled>
+  std::vector<Answer> answer(std::vector<std::uint64_t> requests, Settled settled) {
     std::vector<Answer> answers = std::exchange(forced_extra_, {});
-    std::erase_if(requests_, [&](const Request& request) {
+    std::sort(requests.begin(), requests.end());
+    requests.erase(std::unique(requests.begin(), requests.end()), requests.end());
+    for (const std::uint64_t id : requests) {
+      const auto found = requests_.find(id);
+      if (found == requests_.end()) continue;  // force() has answered it
+      Request& request = found->second;
       const auto marker = markers_.find(request.marker);
       // Nobody recorded it, or it was dropped after completion: CUDA calls that done.
       const bool known = marker == markers_.end() || marker->second.completed.has_value();
       const Time completed = known && marker != markers_.end() ? *marker->second.completed : Time{};
-      if (known && completed <= request.clock) {
-        answers.push_back({request.process, request.thread, request.clock, true});
-        return true;
+      if (!known && !(request.query && settled(request))) {
+        if (!std::exchange(request.held_up, true)) marker->second.requests.push_back(id);
+        continue;
       }
-      if (request.query) {
-        if (!known && !settled(request)) return false;
-        answers.push_back({request.process, request.thread, request.clock, false});
-        return true;
-      }
-      if (!known) return false;
-      answers.push_back({request.process, request.thread, completed, true});
-      return true;
-    });
+      const bool done = known && (!request.query || completed <= request.clock);
+      const Time clock = request.query ? request.clock : std::max(completed, request.clock);
+      answers.push_back({request.process, request.thread, clock, done});
+      forget(found);
+    }
     return answers;
+  }
+
+  void forget(std::map<std::uint64_t, Request>::iterator found) {
+    const auto& [id, request] = *found;
+    if (request.query) asked_.erase({request.clock, request.process, request.thread, id});
+    if (request.held_up) {
+      const auto marker = markers_.find(request.marker);
+      if (marker != markers_.end()) std::erase(marker->second.requests, id);
+    }
+    requests_.erase(found);
   }
 
   Cluster cluster_;
@@ -827,15 +884,22 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::unordered_map<std::uint64_t, Part> parts_{};
   std::unordered_map<std::uint64_t, Group> groups_{};
   std::uint64_t last_operation_ = 0, last_part_ = 0;
-  std::vector<std::uint64_t> moving_{};
+  std::uint64_t started_ = 0;                         ///< operations so far
+  NextEvents device_events_{};                        ///< by GPU
+  std::vector<double> slowdowns_{};                   ///< of collectives, by GPU
+  std::vector<std::vector<Operation*>> moving_on_{};  ///< by GPU
+  std::vector<Operation*> slowdowns_due_{};
   std::set<std::pair<Time, std::uint64_t>> reached_{};
   std::set<std::pair<Time, std::uint64_t>> finishing_{};
   std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
   std::deque<std::pair<FlowId, Time>> ended_flows_{};  ///< not forgotten yet, and since when
   std::vector<std::uint64_t> finished_tags_{};
-  std::uint64_t queued_host_functions_ = 0;  ///< whose turn has not come
-  std::vector<Request> requests_{};
+  std::uint64_t queued_host_functions_ = 0;      ///< whose turn has not come
+  std::map<std::uint64_t, Request> requests_{};  ///< by when they were made
+  std::uint64_t last_request_ = 0;
+  std::set<Asked> asked_{};                  ///< of these
+  std::vector<std::uint64_t> answerable_{};  ///< of these: new, or their marker has completed
   std::vector<Answer> forced_extra_{};
   std::vector<Time> bounds_{};
   Time simulated_to_{};
@@ -844,14 +908,16 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
 std::vector<std::string> Session::Impl::obstacles() const {
   std::vector<std::string> lines;
-  for (const std::uint64_t id : moving_) {
-    const Operation& operation = operations_.at(id);
-    for (const Operation::MovingFlow& flow : operation.flows) {
+  std::map<std::uint64_t, const Operation*> moving;
+  for (const auto& [_, operation] : operations_)
+    if (operation.started > 0) moving.emplace(operation.started, &operation);
+  for (const auto& [_, operation] : moving) {
+    for (const Operation::MovingFlow& flow : operation->flows) {
       const auto link = network_.bottleneck(flow.id);
       if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
-      lines.push_back(operation.name + " on a communicator of " + std::to_string(operation.ranks) +
-                      " ranks: stalled, " + cluster_.topology.name(*link) +
-                      " is down and no route avoids it");
+      lines.push_back(operation->name + " on a communicator of " +
+                      std::to_string(operation->ranks) + " ranks: stalled, " +
+                      cluster_.topology.name(*link) + " is down and no route avoids it");
       break;
     }
   }
@@ -873,7 +939,7 @@ std::vector<std::string> Session::Impl::incomplete_collectives() const {
   std::vector<std::string> lines = obstacles();
   std::map<std::uint64_t, const Operation*> ordered;
   for (const auto& [id, operation] : operations_) {
-    if (!operation.started && operation.reached > 0) ordered.emplace(id, &operation);
+    if (operation.started == 0 && operation.reached > 0) ordered.emplace(id, &operation);
   }
   for (const auto& [id, operation] : ordered) {
     std::vector<bool> here(operation->ranks, false);
