@@ -10,6 +10,7 @@
 #include <cmath>
 #include <deque>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <queue>
 #include <unordered_map>
@@ -50,7 +51,10 @@ struct Operation {
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
   std::uint64_t started = 0;                  ///< the how manieth it was; 0: it has not
   std::vector<GpuIndex> gpus{};               ///< of its ranks, once it has started
-  bool slowdown_is_due = false;  ///< one of these slows it by another factor than before
+  std::size_t slowest = 0;                    ///< of these: the one whose kernels slow it most
+  /// None of them slows it by a greater factor.
+  double slowdown_bound = std::numeric_limits<double>::infinity();
+  bool slowdown_is_due = false;  ///< it may be another than before
   std::size_t unfinished_flows = 0;
   Time finish{};  ///< latest completion of its flows so far
   struct MovingFlow {
@@ -617,8 +621,13 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   void slowdown_changed(const Device& device) override {
-    slowdowns_[device.index()] = device.collective_slowdown();
-    for (Operation* operation : moving_on_[device.index()]) slowdown_due(*operation);
+    const double slowdown = slowdowns_[device.index()] = device.collective_slowdown();
+    for (Operation* operation : moving_on_[device.index()]) {
+      // What another than the slowest does below that changes nothing.
+      const bool slower = slowdown > operation->slowdown_bound;
+      if (slower) operation->slowdown_bound = slowdown;
+      if (slower || operation->gpus[operation->slowest] == device.index()) slowdown_due(*operation);
+    }
   }
 
   void on_flow_finish(FlowId flow, Time completion) override {
@@ -757,6 +766,22 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     slowdowns_due_.push_back(&operation);
   }
 
+  double slowdown_of(Operation& operation) const {
+    double most = 1.0;
+    std::size_t place = operation.slowest;
+    // Most often, the next one is as slow as the slowest was.
+    for (std::size_t i = 0; i < operation.gpus.size() && most < operation.slowdown_bound; ++i) {
+      const double slowdown = slowdowns_[operation.gpus[place]];
+      if (slowdown > most) {
+        most = slowdown;
+        operation.slowest = place;
+      }
+      if (++place == operation.gpus.size()) place = 0;
+    }
+    operation.slowdown_bound = most;
+    return most;
+  }
+
   /// Kernels on any of its GPUs slow a collective: its flows' caps follow, in the order in which
   /// collectives started.
   void update_slowdowns(Time now) {
@@ -766,8 +791,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     for (Operation* const it : due) {
       Operation& operation = *it;
       operation.slowdown_is_due = false;
-      double slowdown = 1.0;
-      for (const GpuIndex gpu : operation.gpus) slowdown = std::max(slowdown, slowdowns_[gpu]);
+      const double slowdown = slowdown_of(operation);
       if (slowdown == operation.slowdown) continue;
       operation.slowdown = slowdown;
       for (const Operation::MovingFlow& flow : operation.flows) {
