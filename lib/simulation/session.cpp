@@ -49,7 +49,7 @@ struct Operation {
   CollectivePlan plan{};
   std::vector<GroupedCollective> group{};     ///< of a collective: those of one kernel
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
-  std::uint64_t started = 0;                  ///< the how manieth it was; 0: it has not
+  std::uint64_t started = 0;                  ///< its place among those that have; 0: not yet
   std::vector<GpuIndex> gpus{};               ///< of its ranks, once it has started
   std::size_t slowest = 0;                    ///< of these: the one whose kernels slow it most
   /// None of them slows it by a greater factor.
