@@ -135,6 +135,21 @@ TEST(Routing, EcmpSpreadsKeysOverAllShortestPathsAndRepeatsItself) {
   }
 }
 
+TEST(Routing, AroundAFailedLeafMeetsAtNoGpu) {
+  // The searches from both ends reach host0/gpu1 before any node that leads on: the way is over the
+  // CPUs, the other NICs and the other leaf.
+  const Cluster cluster = parse_cluster("h200:2x2");
+  const Topology& topology = cluster.topology;
+  const std::vector<LinkId> down = topology.links_of(topology.find_node("leaf0").value());
+  const auto capacity = [&](LinkId link) {
+    return std::find(down.begin(), down.end(), link) == down.end() ? 1.0 : 0.0;
+  };
+  const NetworkView view = topology.view();
+  const Route route =
+      view.router()->route({.src = cluster.gpus[0], .dst = cluster.gpus[2], .capacity = capacity});
+  EXPECT_EQ(route.links.size(), 14U);
+}
+
 TEST(Routing, SprayUsesEverySpineEvenly) {
   const Cluster cluster = parse_cluster("h200:4x8");
   FlowNetwork net{cluster.topology.view({.routing = Routing::spray})};

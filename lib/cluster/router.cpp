@@ -99,10 +99,12 @@ class Distances {
     const std::uint32_t here = graph_.site(request_.src.value),
                         there = graph_.site(request_.dst.value);
     for (const Vertex at : frontier) {
-      // Only the ends of the route may be nodes that do not forward.
-      if (at != request_.src.value && at != request_.dst.value && !graph_.forwards(at)) continue;
       for (const RouteGraph::Arc arc : ahead ? graph_.out(at) : graph_.in(at)) {
         if (hops.has(arc.to) || !up(request_, arc.link)) continue;
+        // Two searches that meet at a node that ends routes have not found one.
+        if (!graph_.forwards(arc.to) && arc.to != request_.src.value &&
+            arc.to != request_.dst.value)
+          continue;
         const std::uint32_t site = graph_.site(arc.to);
         if (site != RouteGraph::no_site && site != here && site != there) continue;
         if (within != anywhere && !(from_->has(arc.to) && from_->get(arc.to) == within)) continue;
