@@ -6,6 +6,7 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/cluster/topologies.hpp>
 #include <phantora/cluster/topology.hpp>
+#include <phantora/cluster/topology_analysis.hpp>
 #include <phantora/cluster/topology_render.hpp>
 #include <phantora/collectives/communicator.hpp>
 #include <phantora/collectives/operation.hpp>

@@ -14,7 +14,6 @@
 #include <iterator>
 #include <sstream>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -369,6 +368,27 @@ Cluster parse_preset(std::string_view spec) {
   }
 }
 
+struct BandwidthChange {
+  Time at;
+  LinkId link;
+  Bandwidth bandwidth;
+};
+
+/// What failures and repairs do, in order of time: of changes at one instant the last counts.
+std::vector<BandwidthChange> bandwidth_changes(const Cluster& cluster) {
+  std::vector<BandwidthChange> changes;
+  for (const Failure& failure : cluster.failures) {
+    for (const LinkId link : failure.links) {
+      const Bandwidth whole = cluster.topology.bandwidth(link);
+      changes.push_back({failure.at, link, whole * failure.speed});
+      if (failure.until != never) changes.push_back({failure.until, link, whole});
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
+  return changes;
+}
+
 }  // namespace
 
 const Host& Cluster::host_of(NodeId gpu) const {
@@ -386,20 +406,17 @@ const Host& Cluster::host_of(NodeId gpu) const {
 }
 
 void schedule_failures(const Cluster& cluster, FlowNetwork& network) {
-  // In order of time: of changes at one instant the network takes the last that it is told.
-  std::vector<std::tuple<Time, LinkId, double>> changes;
-  for (const Failure& failure : cluster.failures) {
-    for (const LinkId link : failure.links) {
-      changes.emplace_back(failure.at, link, failure.speed);
-      if (failure.until != never) changes.emplace_back(failure.until, link, 1.0);
-    }
-  }
-  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
-    return std::get<Time>(a) < std::get<Time>(b);
-  });
-  for (const auto& [at, link, speed] : changes)
-    network.set_capacity(link, at,
-                         Bandwidth{cluster.topology.bandwidth(link).bytes_per_second() * speed});
+  for (const auto& [at, link, bandwidth] : bandwidth_changes(cluster))
+    network.set_capacity(link, at, bandwidth);
+}
+
+std::vector<Bandwidth> bandwidths_at(const Cluster& cluster, Time at) {
+  std::vector<Bandwidth> bandwidths;
+  for (std::uint32_t l = 0; l < cluster.topology.link_count(); ++l)
+    bandwidths.push_back(cluster.topology.bandwidth(LinkId{l}));
+  for (const BandwidthChange& change : bandwidth_changes(cluster))
+    if (change.at <= at) bandwidths[change.link.value] = change.bandwidth;
+  return bandwidths;
 }
 
 Cluster parse_cluster_toml(std::string_view text, std::string_view source) {

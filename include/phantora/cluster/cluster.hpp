@@ -57,6 +57,9 @@ struct Cluster {
 /// @throws CommitError if one lies before the network's last commit().
 void schedule_failures(const Cluster& cluster, FlowNetwork& network);
 
+/// The bandwidth of each link, by LinkId, that failures leave at an instant.
+std::vector<Bandwidth> bandwidths_at(const Cluster& cluster, Time at);
+
 /// Makes a cluster from "PRESET:HOSTSxGPUS", as in "h200:2x8": hosts on a rail-optimised fabric.
 ///
 /// Groups of hosts that differ are joined by +, as in "h200:2x8+l40s:3x4". Another fabric and its
