@@ -14,4 +14,17 @@ Duration duration_from_seconds(double seconds) {
   return Duration{static_cast<std::int64_t>(ps)};
 }
 
+Bytes operator*(Bytes a, double k) {
+  const double bytes = std::round(static_cast<double>(a.count_) * k);
+  if (!(std::abs(bytes) < 9.2e18))
+    throw ArgumentError{std::to_string(a.count_) + " B times " + std::to_string(k) +
+                        " is out of range"};
+  return Bytes{static_cast<std::int64_t>(bytes)};
+}
+
+Bandwidth operator/(Bytes size, Duration time) {
+  PHANTORA_EXPECTS(time > Duration{}, "a bandwidth takes a positive time");
+  return Bandwidth{static_cast<double>(size.count()) / to_seconds(time)};
+}
+
 }  // namespace phantora

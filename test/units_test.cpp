@@ -19,5 +19,22 @@ TEST(Units, DurationsOutOfRangeAreRefused) {
   EXPECT_THROW(duration_from_seconds(-1.0), ArgumentError);
 }
 
+TEST(Units, BytesTakeWholeAndRealFactors) {
+  EXPECT_EQ(3_KiB * 2, 6_KiB);
+  EXPECT_EQ(2U * 3_KiB, 6_KiB);
+  EXPECT_EQ(1_KiB * 0.5, 512_B);
+  EXPECT_EQ(1.5 * 3_B, 5_B);  // 4.5, away from zero
+  EXPECT_THROW(8_GB * 1e12, ArgumentError);
+  EXPECT_THROW(1_B * (0.0 / 0.0), ArgumentError);
+  // Beyond 2^53 whole factors stay exact.
+  EXPECT_EQ(Bytes{(std::int64_t{1} << 60) + 1} * 1, Bytes{(std::int64_t{1} << 60) + 1});
+}
+
+TEST(Units, BytesOverTimeAreABandwidth) {
+  EXPECT_EQ(50_GB / Duration{1s}, 400_Gbps);
+  EXPECT_EQ(1_KiB / Duration{1us}, Bandwidth{1024e6});
+  EXPECT_THROW(1_B / Duration{}, ArgumentError);
+}
+
 }  // namespace
 }  // namespace phantora

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <compare>
+#include <concepts>
 #include <cstdint>
 
 /// Quantities as types: time in integer picoseconds, sizes in bytes, rates as doubles.
@@ -42,8 +43,13 @@ class Bytes {
   }
   friend constexpr Bytes operator+(Bytes a, Bytes b) noexcept { return a += b; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) noexcept { return a -= b; }
-  friend constexpr Bytes operator*(Bytes a, std::int64_t n) noexcept { return Bytes{a.count_ * n}; }
-  friend constexpr Bytes operator*(std::int64_t n, Bytes a) noexcept { return a * n; }
+  friend constexpr Bytes operator*(Bytes a, std::integral auto n) noexcept {
+    return Bytes{a.count_ * static_cast<std::int64_t>(n)};
+  }
+  friend constexpr Bytes operator*(std::integral auto n, Bytes a) noexcept { return a * n; }
+  /// Rounded to the nearest byte. @throws ArgumentError if that is none, or out of range.
+  friend Bytes operator*(Bytes a, double k);
+  friend Bytes operator*(double k, Bytes a) { return a * k; }
   friend constexpr Bytes operator/(Bytes a, std::int64_t n) noexcept { return Bytes{a.count_ / n}; }
 
  private:
@@ -92,6 +98,9 @@ constexpr double to_seconds(Duration d) noexcept { return static_cast<double>(d.
 inline Duration transfer_time(Bytes size, Bandwidth rate) {
   return duration_from_seconds(static_cast<double>(size.count()) / rate.bytes_per_second());
 }
+
+/// The rate that moves `size` in `time`. @throws ArgumentError if the time is not positive.
+Bandwidth operator/(Bytes size, Duration time);
 
 inline namespace literals {
 constexpr Bytes operator""_B(unsigned long long n) { return Bytes{static_cast<std::int64_t>(n)}; }
