@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(PHANTORA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/phantora)
-foreach(component core graph phantora)
+foreach(component core graph phantora format)
   set(target phantora_${component})
   if(component STREQUAL phantora)
     set(target phantora)

@@ -1,5 +1,5 @@
 # Installs the library, moves it elsewhere, and builds and runs a consumer against it with CUDA and
-# Python hidden, and Boost unless it is the consumer's own. Wants CONSUMER (core, phantora or graph),
+# Python hidden, and Boost and fmt unless they are the consumer's own. Wants CONSUMER (core, phantora, graph or format),
 # BUILD (our build), ROOT (our source tree), and WORK (a scratch folder).
 function(run)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=CUDA_HOME --unset=CUDA_PATH --unset=CUDACXX
@@ -19,6 +19,9 @@ file(RENAME ${WORK}/installed ${WORK}/moved)
 set(foreign CUDA CUDAToolkit NCCL Python Python2 Python3 PythonInterp PythonLibs pybind11)
 if(NOT CONSUMER STREQUAL graph)
   list(APPEND foreign Boost)
+endif()
+if(NOT CONSUMER STREQUAL format)
+  list(APPEND foreign fmt)
 endif()
 foreach(package ${foreign})
   list(APPEND hidden -DCMAKE_DISABLE_FIND_PACKAGE_${package}=TRUE)
@@ -65,7 +68,7 @@ endif()
 
 # The same program by way of pkg-config.
 find_program(pkg_config pkg-config)
-if(pkg_config AND NOT CONSUMER STREQUAL graph)
+if(pkg_config AND CONSUMER MATCHES "core|phantora")
   file(GLOB pc_dir ${WORK}/moved/lib*/pkgconfig ${WORK}/moved/lib/*/pkgconfig)
   set(name phantora)
   if(CONSUMER STREQUAL core)
