@@ -1,6 +1,7 @@
 #include "run/report.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/format.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/version.hpp>
 
@@ -20,14 +21,8 @@ namespace {
 constexpr std::array sources = {CostSource::measured, CostSource::fitted, CostSource::roofline,
                                 CostSource::unknown};
 
-std::string duration_text(Duration d) {
-  const double s = to_seconds(d);
-  if (s >= 1) return fmt::format("{:.3f} s", s);
-  if (s >= 1e-3) return fmt::format("{:.3f} ms", s * 1e3);
-  return fmt::format("{:.1f} us", s * 1e6);
-}
-
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+std::string duration_text(Duration d) { return fmt::format("{}", d); }
+std::string gib_text(Bytes b) { return fmt::format("{:.2GiB}", b); }
 
 /// A row of the table. At least a blank stands between name and value.
 void row(std::ostream& out, std::string_view name, const std::string& value) {
@@ -227,14 +222,11 @@ void Report::print(std::ostream& out, double wall_seconds) const {
     return fmt::format("{} ({:.1f} %)", duration_text(part),
                        whole > 0 ? 100 * to_seconds(part) / whole : 0.0);
   };
-  const auto memory_text = [](const Kind& kind) {
-    return fmt::format("{:.2f} GiB", gib(static_cast<std::uint64_t>(kind.memory.count())));
-  };
   const auto label = [&](const Kind& kind) {
     const bool one_memory = std::count_if(kinds_.begin(), kinds_.end(), [&](const Kind& other) {
                               return other.name == kind.name;
                             }) == 1;
-    return one_memory ? kind.name : kind.name + " with " + memory_text(kind);
+    return one_memory ? kind.name : kind.name + " with " + gib_text(kind.memory);
   };
   // A row for each kind of GPU: the spread of a figure over those.
   const auto by_kind = [&](std::string_view name, auto figure, auto text) {
@@ -263,8 +255,10 @@ void Report::print(std::ostream& out, double wall_seconds) const {
   by_kind(
       "peak memory", [](const Gpu& gpu) { return gpu.peak_memory; },
       [&](const std::vector<std::uint64_t>& values, const Kind& kind) {
-        return spread(values, [](std::uint64_t b) { return fmt::format("{:.2f} GiB", gib(b)); }) +
-               " of " + memory_text(kind);
+        const auto text = [](std::uint64_t b) {
+          return gib_text(Bytes{static_cast<std::int64_t>(b)});
+        };
+        return spread(values, text) + " of " + gib_text(kind.memory);
       });
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
@@ -272,7 +266,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
     if (total == Duration{} || (sources[i] == CostSource::unknown && by_source[i] == Duration{})) {
       continue;
     }
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", to_string(sources[i]),
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", sources[i],
                         100 * to_seconds(by_source[i]) / to_seconds(total));
   }
   line("kernel time by source", text.empty() ? "no kernels" : text);
