@@ -73,6 +73,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   describe->add_option("--route", topology.route, "two ranks or nodes: the route between them")
       ->expected(2);
+  describe
+      ->add_option("--cut", topology.cut, "two hosts: the narrowest cut between them, link by link")
+      ->expected(2);
+  describe->add_option("--at", topology.at, "with what failures leave of the links by then")
+      ->capture_default_str();
 
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(

@@ -1,7 +1,7 @@
 #pragma once
 
 /// Everything, for examples and small programs; others include what they use. Only
-/// topology_graph.hpp is left out, because it includes Boost.
+/// topology_graph.hpp and format.hpp are left out, because they include Boost and fmt.
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/cluster/topologies.hpp>

@@ -58,6 +58,7 @@ phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialRepo
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)
 phantora_jobs(program Programs Hosts Starts Libraries)
+phantora_jobs(topology Topologies)
 phantora_jobs(nccl Communicators)
 phantora_jobs(mixed Mixed)
 phantora_jobs(mixed MixedTorch TORCH)
