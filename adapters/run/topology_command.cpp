@@ -108,7 +108,7 @@ void print_analysis(const Cluster& cluster, Time at, std::ostream& out) {
     const std::string what = kind.other_end ? fmt::format("{} - {}", kind.node, *kind.other_end)
                                             : fmt::format("{}", kind.node);
     row(out, name,
-        fmt::format("{} x {}: each parts {} from others", count, what, counted(kind.gpus, "GPU")));
+        fmt::format("{} x {}: each cuts off {}", count, what, counted(kind.gpus, "GPU")));
     name = "";
   }
   if (!name.empty()) row(out, name, "none");

@@ -255,8 +255,8 @@ std::vector<GpuPaths> paths_inside(const Network& network, const std::vector<con
 using PathGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 
 /// How many GPUs lie behind each node, and behind each link as vertex nodes + id: those to which
-/// every path from `root` passes it. And how many can be reached at all.
-std::pair<std::vector<std::size_t>, std::size_t> gpus_behind(const Network& network, NodeId root) {
+/// every path from `root` passes it.
+std::vector<std::size_t> gpus_behind(const Network& network, NodeId root) {
   const std::size_t links = network.topology.link_count();
   PathGraph graph{network.nodes + links};
   const std::size_t home = network.sites[root.value];
@@ -280,14 +280,13 @@ std::pair<std::vector<std::size_t>, std::size_t> gpus_behind(const Network& netw
   };
   boost::lengauer_tarjan_dominator_tree(graph, root.value, index, map(order), map(parent), visited,
                                         map(dominator));
-  std::pair<std::vector<std::size_t>, std::size_t> behind{std::vector<std::size_t>(size, 0), 1};
+  std::vector<std::size_t> behind(size, 0);
   for (std::size_t i = size; i-- > 0;) {
     const std::size_t v = visited[i];
     if (v == none || v == root.value) continue;
     const bool gpu =
         v < network.nodes && network.topology.kind(NodeId{static_cast<Vertex>(v)}) == NodeKind::gpu;
-    behind.second += gpu ? 1 : 0;
-    if (dominator[v] != none) behind.first[dominator[v]] += behind.first[v] + (gpu ? 1 : 0);
+    if (dominator[v] != none) behind[dominator[v]] += behind[v] + (gpu ? 1 : 0);
   }
   return behind;
 }
@@ -405,17 +404,16 @@ LongestPath longest_path(const Cluster& cluster, Time at) {
 std::vector<SinglePoint> single_points(const Cluster& cluster, Time at) {
   if (cluster.gpus.size() < 2) return {};
   const Network network{cluster, at};
-  // By node, or by the ends of a cable: the smaller side that either root sees.
+  // By node, or by the ends of a cable: the fewer GPUs that either root sees behind it.
   std::map<NodeId, std::size_t> nodes;
   std::map<std::pair<NodeId, NodeId>, std::size_t> cables;
   for (const NodeId root : {cluster.gpus.front(), cluster.gpus.back()}) {
-    const auto [behind, reachable] = gpus_behind(network, root);
+    const std::vector<std::size_t> behind = gpus_behind(network, root);
     for (std::size_t v = 0; v < behind.size(); ++v) {
       if (behind[v] == 0 || v == root.value) continue;
-      const std::size_t parted = std::min(behind[v], reachable - behind[v]);
       const auto count = [&](auto& known, const auto& key) {
-        const auto [entry, added] = known.emplace(key, parted);
-        if (!added) entry->second = std::min(entry->second, parted);
+        const auto [entry, added] = known.emplace(key, behind[v]);
+        if (!added) entry->second = std::min(entry->second, behind[v]);
       };
       if (v < network.nodes) {
         count(nodes, NodeId{static_cast<Vertex>(v)});

@@ -39,8 +39,9 @@ class Topologies(JobTest):
             ["bisection             800 GB/s over 16 links, 4 hosts to the other 4",
              "narrowest cut         400 GB/s over 8 links, host0 to host7",
              "longest path          8 links, 1180 ns, host0/gpu0 to host4/gpu0",
-             "single points         64 x gpu - pcie_switch: each parts 1 GPU from others",
-             "                      64 x pcie_switch: each parts 1 GPU from others"])
+             "single points         64 x gpu - pcie_switch: each cuts off 1 GPU",
+             "                      64 x pcie_switch: each cuts off 1 GPU",
+             "                      2 x switch: each cuts off 32 GPUs"])
 
     def test_failures_count_from_when_they_happen(self):
         before, after = self.analysis(self.ring()), self.analysis(self.ring(), "--at", "1ms")
@@ -49,8 +50,8 @@ class Topologies(JobTest):
         self.assertFalse([line for line in before if "switch - switch" in line])
         self.assertEqual(
             [line.strip() for line in after if "switch - switch" in line],
-            ["2 x switch - switch: each parts 1 GPU from others",
-             "1 x switch - switch: each parts 2 GPUs from others"])
+            ["2 x switch - switch: each cuts off 1 GPU",
+             "1 x switch - switch: each cuts off 2 GPUs"])
 
     def test_a_cut_is_told_link_by_link(self):
         self.assertEqual(self.topology(self.ring(), "--cut", "host0", "host2").splitlines(),

@@ -61,7 +61,8 @@ LongestPath longest_path(const Cluster& cluster, Time at = Time{});
 struct SinglePoint {
   NodeId node{};
   std::optional<NodeId> other_end{};  ///< of a cable
-  std::size_t gpus = 0;               ///< on the smaller of the sides that it parts
+  /// That the first GPU of the cluster does not reach without it, or the last: the fewer.
+  std::size_t gpus = 0;
 };
 
 /// What every path from the first GPU of the cluster to some other passes, or from the last: nodes
