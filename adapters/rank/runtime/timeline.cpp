@@ -442,16 +442,17 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
         const CollectiveCall& call = *calls[i];
         if ((call.op == Collective::recv) != receiving) continue;
         const BufferBytes size = operand_bytes(call, info.ranks, call.peer == info.rank);
-        const auto sent = static_cast<std::size_t>(size.send.count());
-        const auto received = static_cast<std::size_t>(size.receive.count());
+        const auto send_bytes = static_cast<std::size_t>(size.send.count());
+        const auto receive_bytes = static_cast<std::size_t>(size.receive.count());
         const std::uint64_t ticket = records[i].ticket;
         if (ticket == 0) {
-          if (received > 0) {
-            data::enqueue(*call.stream, [to = call.recv, received] { forget(to, received); });
+          if (receive_bytes > 0) {
+            data::enqueue(*call.stream,
+                          [to = call.recv, receive_bytes] { forget(to, receive_bytes); });
           }
           continue;
         }
-        const auto send = [ticket, from = call.send, bytes = sent] {
+        const auto send = [ticket, from = call.send, bytes = send_bytes] {
           channel::PartlyKnown operand{std::vector<std::byte>(bytes),
                                        std::vector<std::uint8_t>(bytes)};
           if (bytes > 0) read_with_mask(operand.bytes.data(), operand.known.data(), from, bytes);
