@@ -208,8 +208,8 @@ PYTORCH = [
             expect=(r"attempt 0: sum 2", r"attempt 1: sum 2", r"training completed")),
     Program("pytorch/mpirun", "mpirun --allow-run-as-root --oversubscribe -n 2 "
             "{python} {here}/pytorch/mpi.py", needs="mpirun"),
-    Program("lightning/ddp", "{python} {here}/lightning/train.py ddp"),
-    Program("lightning/fsdp", "{python} {here}/lightning/train.py fsdp"),
+    Program("lightning/ddp", "{python} {here}/lightning/train.py ddp {run}"),
+    Program("lightning/fsdp", "{python} {here}/lightning/train.py fsdp {run}"),
 ]
 
 PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON]

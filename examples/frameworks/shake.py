@@ -14,8 +14,9 @@ from programs import PROGRAMS
 from run import BUILD, execute
 
 FOLDER = BUILD / "shake"
-# Whose threads race for the GPUs of one process: LIMITATIONS.md says why their reports may differ.
-RACING = ["pytorch/one-process"]
+# Whose threads race for the GPUs of one process (LIMITATIONS.md), and which torchrun kills at an instant
+# of real time: their reports may differ.
+RACING = ["pytorch/one-process", "pytorch/torchrun-restart"]
 
 # Each ends within 30 s of wall time on 2 quiet cores; together they have every way to start ranks, to
 # wait and to end that programs.py knows, but for those that compile, which take minutes.

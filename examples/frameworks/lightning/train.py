@@ -1,4 +1,4 @@
-"""Lightning's Trainer with a strategy: train.py ddp|fsdp"""
+"""Lightning's Trainer with a strategy: train.py ddp|fsdp FOLDER"""
 import os
 import sys
 import time
@@ -40,7 +40,7 @@ data = torch.utils.data.TensorDataset(torch.randn(1024, 256))
 trainer = lightning.Trainer(
     accelerator="gpu", devices=gpus, num_nodes=world // gpus, strategy=strategy, max_steps=8,
     precision="bf16-mixed", gradient_clip_val=1.0 if strategy == "ddp" else None,
-    enable_progress_bar=False, log_every_n_steps=1, default_root_dir="out/lightning",
+    enable_progress_bar=False, log_every_n_steps=1, default_root_dir=sys.argv[2],
     callbacks=[Timer()])
 trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=32, num_workers=1),
             torch.utils.data.DataLoader(data, batch_size=64))
