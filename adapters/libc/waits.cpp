@@ -59,7 +59,7 @@ int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait)
   const int result = wait();
   const int saved = errno;
   rank::wait_ends(deadline != nullptr && timed_out(result) ? deadline->virtual_ps() : no_timeout);
-  if (result == 0 && object != nullptr) rank::begins_as_woken(object);
+  if (result == 0) rank::begins_as_woken(object);
   errno = saved;
   return result;
 }
@@ -73,6 +73,7 @@ int own_sleep(const void* object, Kind kind, const Deadline& deadline, Wait wait
   const int result = wait();
   const int saved = errno;
   rank::wait_ends(no_timeout);
+  if (result == 0) rank::begins_as_woken(object);
   if (timed_out(result)) rank::wait_timed_out(until);
   errno = saved;
   return result;

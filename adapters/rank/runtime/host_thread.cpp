@@ -321,7 +321,9 @@ void spins() noexcept {
 
 void looks_for_messages() noexcept {
   HostThread& thread = this_thread();
-  if (!thread.issues) thread.carried_ps = 0;
+  if (thread.issues) return;
+  thread.carried_ps = 0;
+  thread.begins_ps.reset();
 }
 
 void looked_in_vain() noexcept {
@@ -395,10 +397,14 @@ void begins_at(Time instant) noexcept {
 }
 
 void begins_as_woken(const void* object) noexcept {
-  if (this_thread().issues) return;
+  HostThread& thread = this_thread();
+  if (thread.issues) return;
   const LeftTime& left = left_time(object);
-  if (left.object.load(std::memory_order_acquire) != object) return;
-  begins_at(Time{Duration{left.clock_ps.load(std::memory_order_relaxed)}});
+  if (object == nullptr || left.object.load(std::memory_order_acquire) != object) {
+    thread.begins_ps.reset();
+  } else {
+    begins_at(Time{Duration{left.clock_ps.load(std::memory_order_relaxed)}});
+  }
 }
 
 void wakes(const void* object) noexcept {

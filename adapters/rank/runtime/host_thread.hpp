@@ -27,7 +27,7 @@ struct HostThread {
   /// Of a thread without a part in time: the instant of what it saw last (a message, a completion
   /// that it asked about, the host function that it runs). Whom it wakes goes on no earlier.
   std::int64_t carried_ps = 0;
-  /// Of a thread that has issued no work yet: the clock of who started it or woke it last.
+  /// Of a thread that has issued no work yet: the clock of who started it or woke it last, if known.
   std::optional<std::int64_t> begins_ps{};
   bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
@@ -102,7 +102,7 @@ void looked_in_vain() noexcept;
 /// The calling thread has just been started, at `instant` of who did so.
 void begins_at(Time instant) noexcept;
 /// The calling thread was woken on `object`: if it has issued no work yet, that begins no earlier
-/// than who woke it.
+/// than who woke it, as far as the time was left there; else when that is, nobody saw.
 void begins_as_woken(const void* object) noexcept;
 /// The calling thread is about to wake sleepers on `object`: they go on no earlier than it. The
 /// time is left there too, as by leaves_time().
