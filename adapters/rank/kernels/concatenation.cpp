@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -65,7 +66,7 @@ std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const Ke
     const std::size_t offsets = batch * 8, own_sizes = offsets + batch * 4,
                       counts = own_sizes + batch * 4, contiguous = counts + batch * 4,
                       shapes = contiguous + batch;
-    if ((shapes + stored_shapes * 32 + 7) / 8 * 8 != launch.bytes(1).size()) return std::nullopt;
+    if (aligned(shapes + stored_shapes * 32, 8) != launch.bytes(1).size()) return std::nullopt;
     const Shape output = Shape::read(launch, 2, 0);
     const auto dimension = launch.get<std::uint32_t>(3);
     const std::size_t scale = launch.get<std::uint32_t>(4);  // stride, or trailing size

@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
@@ -158,7 +159,7 @@ class Elementwise final : public Meaning {
       return effect_of(loop, executable(), state);
     }
     // (int numel, closure): captures in order of use: calculator, pointers, functor[, types].
-    const std::size_t pointers = (OffsetCalculator::bytes(operands_) + 7) / 8 * 8;
+    const std::size_t pointers = aligned(OffsetCalculator::bytes(operands_), sizeof(void*));
     const std::size_t functor = aligned(pointers + operands_ * sizeof(void*), functor_alignment());
     const std::size_t size = arguments.bytes(1).size();
     if (size < functor) return std::nullopt;

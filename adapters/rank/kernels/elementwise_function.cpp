@@ -1,5 +1,6 @@
 #include "rank/kernels/elementwise_function.hpp"
 
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/arithmetic.hpp"
 #include "rank/kernels/complex_function.hpp"
 #include "rank/kernels/kernel_name.hpp"

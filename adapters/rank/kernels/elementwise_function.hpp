@@ -12,11 +12,6 @@
 
 namespace phantora::rank {
 
-/// Where a member of alignment `unit` comes to lie that follows `offset` bytes.
-constexpr std::size_t aligned(std::size_t offset, std::size_t unit) {
-  return (offset + unit - 1) / unit * unit;
-}
-
 /// The function that an elementwise kernel applies, read from its functor's name.
 struct ElementwiseFunction {
   std::vector<ElementType> arguments;

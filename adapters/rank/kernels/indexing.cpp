@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/arithmetic.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
@@ -13,8 +14,6 @@
 namespace phantora::rank {
 
 namespace {
-
-constexpr std::size_t up8(std::size_t at) { return (at + 7) / 8 * 8; }
 
 std::optional<std::int64_t> index_at(const Image& image, std::size_t offset, ElementType type) {
   const auto value = image.load(offset, type);
@@ -41,7 +40,7 @@ std::unique_ptr<Meaning> by_index_tensors(std::size_t element, bool put) {
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const auto numel = arguments.get<std::uint32_t>(0);
     const auto calculator = OffsetCalculator::read(arguments, 1, 0, 3);
-    const std::size_t base = up8(OffsetCalculator::bytes(3));
+    const std::size_t base = aligned(OffsetCalculator::bytes(3), 8);
     constexpr std::size_t max_dims = OffsetCalculator::max_dims;
     const std::size_t pointers = base + 24, sizes = pointers + 8 * max_dims,
                       strides = sizes + 8 * max_dims;
@@ -108,7 +107,7 @@ std::unique_ptr<Meaning> into_slices(std::size_t element, bool fill) {
     const auto numel = arguments.get<std::uint32_t>(0);
     const std::size_t operands = fill ? 2 : 3;
     const auto calculator = OffsetCalculator::read(arguments, 1, 0, operands);
-    const std::size_t base = up8(OffsetCalculator::bytes(operands));
+    const std::size_t base = aligned(OffsetCalculator::bytes(operands), 8);
     const std::size_t size_at = base + 8 * operands;
     if (!calculator.valid || arguments.bytes(1).size() < size_at + 16) return std::nullopt;
     const auto size = arguments.get<std::int64_t>(1, size_at);
@@ -153,11 +152,11 @@ std::unique_ptr<Meaning> take(std::size_t element, bool put) {
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const auto numel = arguments.get<std::uint32_t>(0);
     const auto calculator = OffsetCalculator::read(arguments, 1, 0, 2);
-    const std::size_t base = up8(OffsetCalculator::bytes(2));
+    const std::size_t base = aligned(OffsetCalculator::bytes(2), 8);
     const auto source_elements = arguments.get<std::int64_t>(1, base + 16);
     const bool contiguous = arguments.get<std::uint8_t>(1, base + 24) != 0;
     const auto source = OffsetCalculator::read(arguments, 1, base + 28, 1);
-    const std::size_t function = up8(base + 28 + OffsetCalculator::bytes(1));
+    const std::size_t function = aligned(base + 28 + OffsetCalculator::bytes(1), 8);
     if (!calculator.valid || !source.valid || arguments.bytes(1).size() != function + 8) {
       return std::nullopt;
     }
@@ -196,7 +195,7 @@ std::unique_ptr<Meaning> flip(std::size_t element) {
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const auto numel = arguments.get<std::uint32_t>(0);
     const auto calculator = OffsetCalculator::read(arguments, 1, 0, 2);
-    const std::size_t base = up8(OffsetCalculator::bytes(2));
+    const std::size_t base = aligned(OffsetCalculator::bytes(2), 8);
     if (!calculator.valid || arguments.bytes(1).size() < base + 16) return std::nullopt;
     // The lowest and highest offset of each operand.
     struct Reach {
@@ -251,7 +250,7 @@ std::unique_ptr<Meaning> scatter(Scatter kind) {
     const auto numel = arguments.get<std::uint32_t>(0);
     const std::size_t operands = kind.fills ? 2 : 3;
     const auto calculator = OffsetCalculator::read(arguments, 1, 0, operands);
-    const std::size_t base = up8(OffsetCalculator::bytes(operands));
+    const std::size_t base = aligned(OffsetCalculator::bytes(operands), 8);
     if (!calculator.valid || arguments.bytes(1).size() != base + 56) return std::nullopt;
     const auto size = arguments.get<std::int64_t>(1, base + 8);
     const auto stride = arguments.get<std::int64_t>(1, base + 32);

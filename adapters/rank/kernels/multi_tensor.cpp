@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/arithmetic.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -73,7 +74,7 @@ std::optional<Layout> layout_of(std::size_t bytes, Metadata kind, std::size_t de
     l.chunk_of_block = l.tensor_of_block + l.blocks * l.tensor_number_bytes;
     l.start = l.chunk_of_block + l.blocks * 4;
     const std::size_t end = kind == Metadata::scalars ? l.start : l.start + 4;
-    if ((end + 7) / 8 * 8 == bytes) return l;
+    if (aligned(end, 8) == bytes) return l;
   }
   return std::nullopt;
 }

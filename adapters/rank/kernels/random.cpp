@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/kernels/philox.hpp"
@@ -206,7 +207,7 @@ class DistributionKernel final : public Meaning {
     if (strided) {
       calculator = OffsetCalculator::read(arguments, 3, 0, 1);
       if (!calculator.valid) return std::nullopt;
-      const std::size_t at = (OffsetCalculator::bytes(1) + 7) / 8 * 8;
+      const std::size_t at = aligned(OffsetCalculator::bytes(1), sizeof(void*));
       output = arguments.pointer(3, at);
       captures = at + 8;
       extent = calculator.last(0) + element;
@@ -221,7 +222,7 @@ class DistributionKernel final : public Meaning {
     effect.bytes = static_cast<double>(count * element);
     effect.features.emplace_back("numel", static_cast<double>(count));
     if (!seed || extent > small_bytes) return effect;
-    const auto transform = transformation(distribution_, arguments, aligned(captures));
+    const auto transform = transformation(distribution_, arguments, transformation_at(captures));
     if (!transform) return effect;
     const std::size_t threads = std::size_t{arguments.shape.block.x} * arguments.shape.grid.x;
     effect.compute = [=, d = distribution_, seed = *seed,
@@ -247,13 +248,12 @@ class DistributionKernel final : public Meaning {
 
  private:
   /// The transformation is an object of its own: aligned to its widest member.
-  [[nodiscard]] std::size_t aligned(std::size_t at) const {
+  [[nodiscard]] std::size_t transformation_at(std::size_t offset) const {
     const bool wide = distribution_.number == ElementType::float64 ||
                       distribution_.function == "bernoulli_kernel" ||
                       distribution_.function == "geometric_kernel" ||
                       distribution_.function == "random_from_to_kernel";
-    const std::size_t unit = wide ? 8 : 4;
-    return (at + unit - 1) / unit * unit;
+    return aligned(offset, wide ? 8 : 4);
   }
   Distribution distribution_;
 };

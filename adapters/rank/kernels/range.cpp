@@ -1,3 +1,4 @@
+#include "rank/kernels/aligned.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -63,9 +64,8 @@ std::unique_ptr<Meaning> linspace(ElementType type) {
   const ElementType compute = is_floating(type) ? compute_type(type) : ElementType::float32;
   return meaning([=](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t size = size_of(type);
-    const auto up = [](std::size_t at, std::size_t unit) { return (at + unit - 1) / unit * unit; };
-    const std::size_t steps_at = up(2 * size, 8), step_at = steps_at + 8,
-                      half_at = up(step_at + size_of(compute), 8);
+    const std::size_t steps_at = aligned(2 * size, 8), step_at = steps_at + 8,
+                      half_at = aligned(step_at + size_of(compute), 8);
     if (arguments.bytes(1).size() < half_at + 8) return std::nullopt;
     const Value start = scalar(arguments, 0, type), end = scalar(arguments, size, type);
     const std::int64_t steps = scalar(arguments, steps_at, ElementType::int64).integer;
