@@ -335,17 +335,18 @@ void Engine::throw_overwritten(const Process& process, const std::string& found)
               found + ")"};
 }
 
+/// A GPU of the process's host, by its number there.
+GpuIndex Engine::gpu_of(const Process& process, std::size_t device) const {
+  const NodeId node = cluster_.hosts[static_cast<std::size_t>(process.hello.host)].gpus.at(device);
+  const auto found = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
+  return static_cast<GpuIndex>(found - cluster_.gpus.begin());
+}
+
 void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
   PHANTORA_EXPECTS(record.clock_ps >= 0 && record.clock_ps < channel::no_time / 2, "a clock");
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
-  const Host& host = cluster_.hosts[static_cast<std::size_t>(process.hello.host)];
-  const auto gpu_index = [&](std::size_t device) {
-    const NodeId node = host.gpus.at(device);
-    const auto found = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
-    return static_cast<GpuIndex>(found - cluster_.gpus.begin());
-  };
   // Threads have clocks of their own; a stream is in order.
   const auto issued = [&] { return std::max(clock, session_.last_issued(stream)); };
   switch (record.op) {
@@ -353,12 +354,13 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
       PHANTORA_EXPECTS(record.a == process.queries.size(), "query ids are consecutive");
       // The GPUs of a host are alike.
-      process.queries.push_back(session_.add_query(channel::query_from_text(text), gpu_index(0)));
+      process.queries.push_back(
+          session_.add_query(channel::query_from_text(text), gpu_of(process, 0)));
       return;
     }
     case Op::create_stream:
       process.issued = true;
-      session_.add_stream(stream, gpu_index(record.device), process.index);
+      session_.add_stream(stream, gpu_of(process, record.device), process.index);
       return;
     case Op::launch:
       session_.launch(stream, issued(), process.queries.at(record.a));
@@ -565,13 +567,10 @@ void Engine::handle_join(Process& process, const Record& record,
   }
   Join& join = joins_[id];
   join.ranks = static_cast<int>(record.a);
-  const NodeId node =
-      cluster_.hosts[static_cast<std::size_t>(process.hello.host)].gpus.at(record.device);
-  const auto gpu = std::find(cluster_.gpus.begin(), cluster_.gpus.end(), node);
   join.waiting.push_back({.process = process.index,
                           .thread = record.thread,
                           .rank = static_cast<int>(record.b),
-                          .gpu = static_cast<GpuIndex>(gpu - cluster_.gpus.begin()),
+                          .gpu = gpu_of(process, record.device),
                           .clock_ps = record.clock_ps});
   if (static_cast<int>(join.waiting.size()) < join.ranks) return;
   std::vector<Join::Waiting> all = std::move(join.waiting);

@@ -200,7 +200,8 @@ class Engine {
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
-  const Process* maker_of(std::span<const std::byte> unique_id) const;
+  [[nodiscard]] GpuIndex gpu_of(const Process& process, std::size_t device) const;
+  [[nodiscard]] const Process* maker_of(std::span<const std::byte> unique_id) const;
   void leave_joins(const Process& ended);
   void handle_join(Process& process, const channel::Record& record,
                    std::span<const std::byte> payload);
