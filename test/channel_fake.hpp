@@ -14,8 +14,8 @@
 
 namespace phantora::run {
 
-/// A rank's end of the channel, as adapters/rank/runtime/connection.cpp has it, that writes what it is
-/// told.
+/// A rank's end of the channel, as adapters/rank/runtime/connection.cpp has it, that writes what it
+/// is told.
 class FakeRank {
  public:
   FakeRank(Engine& engine, const std::string& name, int rank)

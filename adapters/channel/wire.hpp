@@ -59,7 +59,8 @@ enum class Op : std::uint16_t {
             ///< is not done
   join_communicator,   ///< a = ranks, b = rank, payload = 128-byte id; reply.value = communicator,
                        ///< or no_communicator
-  split_communicator,  ///< a = parent, b = color, c = key; reply.value = communicator or 0
+  split_communicator,  ///< a = parent, b = color, c = key; reply.value as of
+                       ///< join_communicator
 };
 
 /// One entry of the ring; `payload_bytes` bytes follow it, padded to a multiple of its size.

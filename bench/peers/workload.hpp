@@ -1,7 +1,7 @@
 #pragma once
 
-#include <phantora/network/flow_network.hpp>
 #include <phantora/ids.hpp>
+#include <phantora/network/flow_network.hpp>
 #include <phantora/network/network_view.hpp>
 #include <phantora/units.hpp>
 

@@ -27,7 +27,8 @@ struct HostThread {
   /// Of a thread without a part in time: the instant of what it saw last (a message, a completion
   /// that it asked about, the host function that it runs). Whom it wakes goes on no earlier.
   std::int64_t carried_ps = 0;
-  /// Of a thread that has issued no work yet: the clock of who started it or woke it last, if known.
+  /// Of a thread that has issued no work yet: the clock of who started it or woke it last, if
+  /// known.
   std::optional<std::int64_t> begins_ps{};
   bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
