@@ -18,30 +18,30 @@ namespace phantora::run {
 /// is told.
 class FakeRank {
  public:
-  FakeRank(Engine& engine, const std::string& name, int rank)
+  FakeRank(Engine& engine, const std::string& name, int rank, pid_t pid = getpid())
       : socket_{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
     const channel::Address address{name};
-    const channel::Hello hello{.pid = getpid(), .rank = rank};
+    const channel::Hello hello{.pid = pid, .rank = rank};
     expect(connect(socket_, address.get(), address.length) == 0 &&
            send(socket_, &hello, sizeof hello, 0) == sizeof hello);
     for (int i = 0; i < 2; ++i) engine.step(std::chrono::milliseconds{0});
     channel::Welcome welcome;
     channel::SharedMemories descriptors{};
     expect(channel::receive_welcome(socket_, welcome, descriptors));
-    void* memory =
-        mmap(nullptr, sizeof *shared_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[0], 0);
-    expect(memory != MAP_FAILED);
-    shared_ = static_cast<channel::RankShared*>(memory);
+    map(shared_, descriptors[0]);
+    map(run_, descriptors[2]);
     for (const int descriptor : descriptors) close(descriptor);
   }
   FakeRank(const FakeRank&) = delete;
   FakeRank& operator=(const FakeRank&) = delete;
   ~FakeRank() {
     munmap(shared_, sizeof *shared_);
+    munmap(run_, sizeof *run_);
     close(socket_);
   }
 
   channel::RankShared& shared() { return *shared_; }
+  channel::RunShared& run() { return *run_; }
 
   /// Any bytes, padded as a record is.
   void append(std::span<const std::byte> bytes) {
@@ -54,11 +54,18 @@ class FakeRank {
   void append(const channel::Record& record) { append(std::as_bytes(std::span{&record, 1})); }
 
  private:
+  template <class T>
+  static void map(T*& to, int descriptor) {
+    void* memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    expect(memory != MAP_FAILED);
+    to = static_cast<T*>(memory);
+  }
   static void expect(bool done) {
     if (!done) throw std::runtime_error{"the engine was not reached"};
   }
   int socket_ = -1;
   channel::RankShared* shared_ = nullptr;
+  channel::RunShared* run_ = nullptr;
 };
 
 }  // namespace phantora::run

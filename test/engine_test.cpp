@@ -4,6 +4,7 @@
 
 #include <phantora/kernels/roofline.hpp>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace phantora::run {
 namespace {
@@ -117,6 +120,76 @@ TEST(Engine, CollectivesOfNoKindAreRefused) {
   expect_refused(joined({.count = 4, .op = 10, .type = 7}));
   expect_refused(joined({.count = 4, .type = 7, .peer = 1}));
   expect_refused(joined({.count = ~std::uint64_t{0}, .type = 7}));
+}
+
+/// A process with one thread, which sleeps until something is sent to it and computes from then on.
+class Reader {
+ public:
+  Reader() {
+    if (pipe(ends_) != 0) throw std::runtime_error{"no pipe"};
+    pid_ = fork();
+    if (pid_ != 0) return;
+    char byte = 0;
+    [[maybe_unused]] const ssize_t got = read(ends_[0], &byte, 1);
+    while (true) asm volatile("");
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void wake() { ASSERT_EQ(write(ends_[1], "!", 1), 1); }
+
+ private:
+  int ends_[2] = {-1, -1};
+  pid_t pid_ = -1;
+};
+
+void begin_thread(FakeRank& rank, pid_t tid, channel::ThreadState state, std::int64_t clock_ps) {
+  channel::ThreadSlot& slot = rank.shared().threads.at(rank.shared().thread_count);
+  slot.tid = tid;
+  slot.clock_ps = clock_ps;
+  slot.state = state;
+  ++rank.shared().thread_count;
+}
+
+// Rank 1 waits from 10 us on. While nothing is sent, whoever wakes it does so later than the clock
+// of rank 0 shows: it holds nobody up. Something that rank 0 sends at 20 us wakes it at 20 us, so
+// that nothing later is safe before rank 1 has gone on, wherever rank 0 has come to by then.
+TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
+  constexpr std::int64_t us = 1'000'000;
+  const Cluster cluster = parse_cluster("h200:1x2");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Session session{cluster, gpu, Roofline{gpu}};
+  Engine engine{cluster, session, {.socket_name = name}};
+  Reader busy, waiter;
+  FakeRank first{engine, name, 0, busy.pid()}, second{engine, name, 1, waiter.pid()};
+  busy.wake();
+  begin_thread(first, 0, channel::ThreadState::running, 50 * us);
+  begin_thread(first, busy.pid(), channel::ThreadState::running, 15 * us);
+  begin_thread(second, waiter.pid(), channel::ThreadState::waiting, 10 * us);
+  second.append({.op = Op::create_stream, .stream = 1});
+  // One thread of rank 0 waits for what comes at 50 us.
+  first.append({.op = Op::create_stream, .stream = 1});
+  first.append({.op = Op::record, .clock_ps = 50 * us, .stream = 1, .a = 1});
+  first.append({.op = Op::synchronize, .clock_ps = 50 * us, .a = 1});
+  // Looks at who sleeps are part of it.
+  for (int i = 0; i < 200; ++i) engine.step(std::chrono::milliseconds{1});
+  EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
+
+  waiter.wake();
+  ++first.run().sends;
+  first.shared().threads[1].clock_ps = 20 * us;
+  const std::array<std::byte, 128> id{};
+  first.append(
+      with_payload({.op = Op::join_communicator, .thread = 1, .clock_ps = 20 * us, .a = 2}, id));
+  engine.step(std::chrono::milliseconds{0});
+  EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
 }
 
 }  // namespace

@@ -190,6 +190,9 @@ struct MessageTimes {
 /// What all processes of a run share.
 struct RunShared {
   MessageTimes message_times{};
+  /// How often bytes were sent on connections and pipes: counted when whom they wake is awake, and
+  /// before the sender's clock goes on.
+  std::atomic<std::uint64_t> sends{0};
 };
 
 // --- Socket messages (SOCK_STREAM) ---

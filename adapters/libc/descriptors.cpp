@@ -135,11 +135,14 @@ auto receives(int descriptor, Receive receive) {
 
 template <class Send>
 auto sends(int descriptor, Send send) {
-  if (rank::in_virtual_time()) {
-    // Before the data, which may be read at once.
-    if (const auto to = connection(descriptor); to && to->out != 0) rank::sends_time(to->out);
-  }
-  return send();
+  if (!rank::in_virtual_time()) return send();
+  const auto to = connection(descriptor);
+  if (!to) return send();
+  // Before the data, which may be read at once.
+  if (to->out != 0) rank::sends_time(to->out);
+  const auto result = send();
+  rank::has_sent();
+  return result;
 }
 
 /// @return what `wait` does: a process that has ended, if it is positive.

@@ -145,7 +145,8 @@ class Engine {
     std::set<std::uint64_t> delivered{};
     bool idle = false;  ///< it holds a turn and does not use it
     /// All its threads waited at this instant of their clocks when nobody but ranks could wake
-    /// them: they go on no earlier than those do, and so hold nobody up.
+    /// them: they go on no earlier than those do, and so hold nobody up. Until something is sent:
+    /// they may then go on as early as its sender was, who may be ahead when they do.
     std::optional<Time> waits_for_ranks{};
     /// One of its threads sleeps until this instant of its clock, and since when it does.
     std::int64_t sleeps_until_ps = 0;
@@ -242,6 +243,7 @@ class Engine {
   [[nodiscard]] Time first_to_wake() const;
   [[nodiscard]] bool is_blocked(const Process& process) const;
   [[nodiscard]] std::optional<Time> waiting_at(const Process& process) const;
+  bool forget_who_waits_for_ranks();
   void look_for_stall(bool rests);
   void note_sleep(Process& process) const;
   [[nodiscard]] bool someone_sleeps_long() const;
@@ -270,6 +272,7 @@ class Engine {
   std::map<int, int> processes_of_rank_{};  ///< connected ones
   std::vector<SharedMemory<channel::HostShared>> hosts_{};
   SharedMemory<channel::RunShared> run_{};
+  std::uint64_t sends_at_look_ = 0;  ///< RunShared::sends before the last look at the threads
   std::map<std::vector<std::byte>, Join> joins_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Split> splits_;
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> split_calls_{};

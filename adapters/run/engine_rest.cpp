@@ -84,6 +84,7 @@ void Engine::look_around() {
 /// A thread whose CPU time nobody charges, and that does nothing for long but compute in its own
 /// memory, is taken to wait for another to change that memory.
 Engine::Found Engine::look_at_threads() {
+  sends_at_look_ = run_.memory->sends.load();
   std::map<pid_t, Process*> connected;
   for (Process& process : processes_) {
     if (!process.ended && process.hello.pid != 0) connected[process.hello.pid] = &process;
@@ -177,6 +178,13 @@ std::optional<Time> Engine::waiting_at(const Process& process) const {
     latest = std::max(latest.value_or(Time{}), Time{Duration{slot.clock_ps.load()}});
   }
   return latest;
+}
+
+/// @return whether anybody did.
+bool Engine::forget_who_waits_for_ranks() {
+  bool any = false;
+  for (Process& process : processes_) any |= std::exchange(process.waits_for_ranks, {}).has_value();
+  return any;
 }
 
 void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool asleep) {

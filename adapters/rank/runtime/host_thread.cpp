@@ -457,6 +457,11 @@ void sends_time(std::uint64_t key) noexcept {
   if (entry != nullptr) entry->clock_ps.store(now, std::memory_order_release);
 }
 
+void has_sent() noexcept {
+  Connection* connection = Connection::established();
+  if (connection != nullptr) connection->run().sends.fetch_add(1);
+}
+
 std::uint64_t key_of_process(std::int32_t process) noexcept {
   return std::uint64_t{3} << 56U | static_cast<std::uint32_t>(process);
 }

@@ -116,8 +116,11 @@ void takes_time(const void* object) noexcept;
 /// Whether some thread of this process waits for a lock: only then need an unlock say so. Costs
 /// next to nothing.
 bool someone_waits_for_a_lock() noexcept;
-/// The calling thread sent bytes on the connection or pipe `key`: its time goes with them.
+/// The calling thread is about to send bytes on the connection or pipe `key`: its time goes with
+/// them.
 void sends_time(std::uint64_t key) noexcept;
+/// The calling thread has sent bytes on some connection or pipe.
+void has_sent() noexcept;
 /// The same of the end of a process, for whoever waits for that.
 std::uint64_t key_of_process(std::int32_t process) noexcept;
 /// The calling thread received bytes: it goes on no earlier than who sent them.
