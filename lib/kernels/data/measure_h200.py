@@ -369,11 +369,14 @@ def flush(cases, out):
         out.write(json.dumps(dict(case, kernels=kernels)) + "\n")
 
 
-def main(path, seconds=240.0):
+FAMILIES = (batch_norm, convolution, gemm, reduction, casting, pointwise, rowwise, losses, pooling, optimiser,
+            attention, strided, network_convolution, bias_gemm)
+
+
+def main(path, seconds=240.0, families=FAMILIES):
     torch.backends.cuda.matmul.allow_tf32 = False
     start, done, total = time.time(), 0, 0
-    families = [list(f()) for f in (batch_norm, convolution, gemm, reduction, casting, pointwise, rowwise, losses, pooling, optimiser,
-                                      attention, strided, network_convolution, bias_gemm)]
+    families = [list(f()) for f in families]
     # Each family is spread evenly over the run.
     queue = sorted(((i + draw.random()) / len(f), j, i) for j, f in enumerate(families) for i in range(len(f)))
     cases = [families[j][i] for _, j, i in queue]
