@@ -3,6 +3,7 @@
 #include "network/link_history.hpp"
 #include "network/max_min.hpp"
 #include "network/room.hpp"
+#include "network/table.hpp"
 #include "network/trail.hpp"
 #include "observer_list.hpp"
 
@@ -287,6 +288,7 @@ class FlowNetwork::Impl {
         followed_of_(view_.link_count()),
         diverged_on_(view_.link_count()),
         excess_(view_.link_count()) {
+    histories_.reserve(view_.link_count());
     for (std::uint32_t link = 0; link < view_.link_count(); ++link)
       histories_.emplace_back(solver_.residual(link));
     if (view_.router() && view_.router()->depends_on_load()) selective_ = false;
@@ -434,6 +436,7 @@ class FlowNetwork::Impl {
     catch_up();
     if (to_ps(gvt) <= committed_) return;
     committed_ = to_ps(gvt);
+    if (last_instant_ < committed_) solver_.allow_easing(true);
     moves_.drop_before(committed_, [&](std::uint64_t record) {
       const Moved& move = moves_[record];
       if (move.ends && progress_[move.slot].last == record) release(move.slot);
@@ -561,6 +564,7 @@ class FlowNetwork::Impl {
   void execute(Ps at) {
     if (at <= last_instant_ && !replaying()) begin_replay(at);
     solver_.set_instant(at);
+    solver_.tell_of_all(loads_wanted());
     now_solved_ = at;
     find_due(at);
     bool changes = follow_record(at) || !due_.empty();
@@ -580,7 +584,12 @@ class FlowNetwork::Impl {
       solve(at);
     }
     find_ends(at);
-    for (const std::uint32_t link : solver_.touched_links()) note_state(link, at);
+    const auto touched = solver_.touched_links();
+    for (std::size_t i = 0; i < touched.size(); ++i) {
+      constexpr std::size_t ahead = 8;  // memory is asked for
+      if (i + ahead < touched.size()) __builtin_prefetch(&histories_[touched[i + ahead]], 1);
+      note_state(touched[i], at);
+    }
     const auto settle = [&] {
       solver_.settle();
       last_instant_ = std::max(last_instant_, at);
@@ -854,6 +863,10 @@ class FlowNetwork::Impl {
   /// Begins a replay at `at`, and lists for each link the flows that have left it since by ending.
   void begin_replay(Ps at) {
     replay_end_ = last_instant_;
+    // Until all that may be replayed is committed, no link is eased: that one has changed last at
+    // the latest instant.
+    solver_.allow_easing(false);
+    solver_.count_exactly([&](std::uint32_t link) { solver_.set_stamp(link, last_instant_); });
     for (std::uint64_t i = moves_.first_since(at); i <= moves_.end(); ++i) {
       const Slot slot = moves_[i].slot;
       if (!moves_[i].ends || progress_[slot].last != i || progress_[slot].since <= at) continue;
@@ -1464,6 +1477,10 @@ class FlowNetwork::Impl {
     cut(shifts_, first_shift,
         [&](std::uint64_t record) { return groups_[shifts_[record].link].last == record; });
     find_ends(at - 1);
+    // What a flow is allowed on an eased link is still what it was allowed after `at`.
+    for (const std::uint32_t link : forgotten_)
+      if (solver_.eased(link)) histories_[link].lower(solver_.residual(link));
+    forgotten_.clear();
     solver_.settle();
     last_instant_ = at - 1;
     last_other_ = std::min(last_other_, last_instant_);
@@ -1533,6 +1550,7 @@ class FlowNetwork::Impl {
   }
 
   void forget_from(std::uint32_t link, Ps at) {
+    forgotten_.push_back(link);
     if (solver_.stamp(link) < at) return;
     histories_[link].forget_after(at - 1);
     solver_.set_stamp(link, at - 1);
@@ -1567,6 +1585,13 @@ class FlowNetwork::Impl {
     });
   }
 
+  [[nodiscard]] bool loads_wanted() {
+    bool any = false;
+    if (!observers_.empty())
+      observers_.for_each([&](FlowObserver* observer) { any |= observer->wants_link_loads(); });
+    return any;
+  }
+
   void report(Ps at) {
     const Time time = to_time(at);
     gather_changes();
@@ -1580,6 +1605,7 @@ class FlowNetwork::Impl {
         if (observer && progress_[told.slot].state() == State::finished)
           observer->on_flow_finish(id, time + identities_[told.slot].latency);
       }
+      if (!observer || !observer->wants_link_loads()) return;
       for (const std::uint32_t link : solver_.touched_links()) {
         if (!observer) return;
         observer->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
@@ -1589,9 +1615,9 @@ class FlowNetwork::Impl {
 
   NetworkView view_;
   MaxMin solver_;
-  std::vector<Group> groups_;  ///< of each link
-  EarliestEnd ends_;           ///< of each link's group
-  EarliestEnd cap_ends_;       ///< of each flow that its own cap holds
+  Table<Group> groups_;   ///< of each link
+  EarliestEnd ends_;      ///< of each link's group
+  EarliestEnd cap_ends_;  ///< of each flow that its own cap holds
   std::vector<std::uint32_t> stale_;
   std::vector<Progress> progress_;
   std::vector<Identity> identities_;
@@ -1607,7 +1633,7 @@ class FlowNetwork::Impl {
   Trail<Input> applied_;
   Trail<Rerouted> routes_;
   ObserverList<FlowObserver> observers_;
-  std::vector<LinkHistory> histories_;
+  Table<LinkHistory> histories_;
   bool selective_ = true;
 
   // Of links: what a replay has to do with them.
@@ -1636,7 +1662,8 @@ class FlowNetwork::Impl {
   std::vector<Told> told_;
   std::vector<std::uint32_t> diverged_on_;  ///< of each link, how many flows have diverged
   std::vector<std::uint32_t> affected_;
-  std::vector<std::int64_t> excess_;  ///< of affected links: load that is not allowed for
+  std::vector<std::int64_t> excess_;      ///< of affected links: load that is not allowed for
+  std::vector<std::uint32_t> forgotten_;  ///< links whose histories are being cut back
   Ps now_ = 0;
   Ps committed_ = 0;
   Ps last_instant_ = -1;

@@ -72,6 +72,9 @@ class LinkHistory {
     }
   }
 
+  /// Notes that since the last push() the residual may have been this one.
+  void lower(std::int64_t residual) noexcept { last_.least = std::min(last_.least, residual); }
+
   /// Forgets what was after an instant.
   void forget_after(std::int64_t at) noexcept {
     while (last_.from > at && !older_.empty()) {

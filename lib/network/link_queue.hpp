@@ -1,5 +1,7 @@
 #pragma once
 
+#include "network/table.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +30,13 @@ class LinkQueue {
   /// The least level; not_queued when empty.
   [[nodiscard]] double least() const noexcept { return winner(rounds_.back().data()); }
 
+  void prefetch(std::uint32_t link) const noexcept {
+    __builtin_prefetch(&rounds_.front()[link], 1);
+  }
+
   void set(std::uint32_t link, double level) noexcept {
     std::size_t at = link;
-    for (std::vector<double>& round : rounds_) {
+    for (Table<double>& round : rounds_) {
       const double before = round[at];
       round[at] = level;
       const std::size_t block = at / width;
@@ -78,7 +84,7 @@ class LinkQueue {
     return std::min(std::min(a, b), std::min(c, d));
   }
 
-  std::vector<std::vector<double>> rounds_;
+  std::vector<Table<double>> rounds_;
 };
 
 }  // namespace phantora

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "network/link_queue.hpp"
+#include "network/short_list.hpp"
+#include "network/table.hpp"
 
 #include <phantora/network/network_view.hpp>
 
@@ -64,6 +66,14 @@ struct FillingKey {
 /// bottleneck for each flow. Few flows change their bottleneck at an event; most only follow its
 /// key, and those are not looked at: each link counts how many flows of its group use which other
 /// links, so that a new key costs one step for each of these.
+///
+/// Eased links. A flow over many links (a collective has hundreds) is held by few: the others are
+/// far from saturation whatever the flow does. Such a link is eased: for each of its long flows the
+/// link counts an allowance, of at least that flow's rate, instead of the rate. So its residual is
+/// a lower bound, and as long as that says that the link is open, a rate that moves below its
+/// allowance changes nothing there and is not looked at. A rate that exceeds its allowance takes
+/// more of what is left on that link. Once nothing is left the link is counted exactly before it is
+/// evaluated, so that easing shows in no rate.
 class MaxMin {
  public:
   using Slot = std::uint32_t;
@@ -120,6 +130,21 @@ class MaxMin {
   /// that instant to evaluate: the caller has to restore it, reconsider() it and solve() again.
   /// @return the first such link, if there is one.
   [[nodiscard]] std::optional<std::uint32_t> solve();
+  /// Whether links may be eased, as they are from the beginning. When an eased link has changed
+  /// last is not known: a caller that evaluates links of the past has to count all exactly first.
+  void allow_easing(bool allowed) noexcept { easing_ = allowed; }
+  /// Counts all links exactly. Calls visit(link) for each that was eased.
+  template <class Visit>
+  void count_exactly(Visit visit) {
+    for (std::uint32_t link = 0; eased_count_ > 0; ++link) {
+      if (!links_[link].eased) continue;
+      count_exactly(link);
+      visit(link);
+    }
+  }
+  [[nodiscard]] bool eased(std::uint32_t link) const noexcept { return links_[link].eased; }
+  /// Whether touched_links() are to name eased links too where only rates have changed.
+  void tell_of_all(bool all) noexcept { tell_of_all_ = all; }
   void set_instant(std::int64_t instant) noexcept { instant_ = instant; }
   void set_stamp(std::uint32_t link, std::int64_t stamp) noexcept { links_[link].stamp = stamp; }
   [[nodiscard]] std::int64_t stamp(std::uint32_t link) const noexcept { return links_[link].stamp; }
@@ -176,7 +201,7 @@ class MaxMin {
   /// Calls visit(flow) for each flow that a link stops, after solve().
   template <class Visit>
   void for_each_in_group(std::uint32_t link, Visit visit) const {
-    const std::vector<Entry>& entries = flows_of_[link];
+    const Entry* entries = flows_of_[link].begin();
     for (std::uint32_t i = 0; i < links_[link].own; ++i) visit(entries[i].flow);
   }
   [[nodiscard]] std::vector<LinkUse> uses(Slot flow) const;
@@ -228,7 +253,7 @@ class MaxMin {
   [[nodiscard]] std::int64_t units(std::uint32_t link, double rate, double amount) const noexcept {
     return fixed_load(links_[link].scale, rate, amount);
   }
-  /// Capacity less load, in units of the link.
+  /// Capacity less load, in units of the link; of an eased link a lower bound.
   [[nodiscard]] std::int64_t residual(std::uint32_t link) const noexcept {
     return links_[link].residual;
   }
@@ -243,12 +268,23 @@ class MaxMin {
     std::uint32_t link;
     std::uint32_t position;
   };
-  /// What makes a flow unlike the usual one, which has one share, no cap and a byte per byte.
+  /// A use of a link that is not eased: what a new rate needs to know, in one place.
+  struct ExactUse {
+    std::uint32_t use;
+    std::uint32_t link;
+    double amount;
+  };
+  /// What makes a flow other than the usual one of one share, no cap, a byte per byte.
   struct Terms {
     double shares = 1;
     double cap = std::numeric_limits<double>::infinity();
     double amount = 1;  ///< bytes per byte on every link, unless `amounts`
     std::unique_ptr<double[]> amounts{};
+    // Of a long flow that is present:
+    std::vector<ExactUse> exact{};  ///< uses of links that are not eased
+    std::vector<float>
+        allowances{};           ///< of each use: the rate counted on an eased link, or infinite
+    float least_allowance = 0;  ///< a lower bound of them
     [[nodiscard]] bool capped() const noexcept {
       return cap != std::numeric_limits<double>::infinity();
     }
@@ -276,6 +312,9 @@ class MaxMin {
   };
   static_assert(sizeof(Entry) == 4);
   static constexpr std::uint64_t many_uses = 256;
+  /// A flow is long, and counted by its allowances on eased links, if it uses as many links and
+  /// does not have the usual terms.
+  static constexpr std::uint32_t long_flow = 32;
   /// What an assignment touches of a link, in one cache line.
   struct alignas(64) Link {
     std::int64_t residual = 0;  ///< capacity less the loads of flows that others stop
@@ -285,8 +324,9 @@ class MaxMin {
     std::int64_t stamp = std::numeric_limits<std::int64_t>::min();  ///< see solve()
     std::int32_t margin = 0;  ///< what rounding may add to `residual`
     float others = 0;         ///< an upper bound of the levels of the flows that others stop
-    std::uint32_t own = 0;    ///< how many flows this link stops, or still fill: they come first
-    bool touched = false;
+    std::uint32_t own = 0;    ///< how many flows it stops, or still fill: they come first
+    bool touched : 1 = false;
+    bool eased : 1 = false;
     bool capped = false;            ///< flows with a cap may be on it
     std::uint16_t scale_index = 0;  ///< where `scale` is in scales_
   };
@@ -367,6 +407,16 @@ class MaxMin {
   }
   /// Which of a flow's uses is of this link.
   [[nodiscard]] std::uint32_t use_on(std::uint32_t link, Entry entry) const noexcept;
+  [[nodiscard]] bool is_long(const Flow& flow) const noexcept {
+    return flow.terms != 0 && flow.count >= long_flow;
+  }
+  template <class Visit>
+  void account(Slot flow, bool filling, double from, double to, Visit visit);
+  [[nodiscard]] float allowance_for(std::uint32_t link, double counted, double to,
+                                    double amount) const noexcept;
+  void count_exactly(std::uint32_t link);
+  void ease_touched();
+  void ease(std::uint32_t link);
   Terms& own_terms(Slot flow);
   void clear_terms(Slot flow);
   [[nodiscard]] std::uint32_t take_words(std::uint32_t count);
@@ -392,12 +442,13 @@ class MaxMin {
   void stop_own(std::uint32_t link, FillingKey key);
   void shift(std::uint32_t link, FillingKey key, Then then);
   void refill(std::uint32_t link, double level);
+  class Walk;
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
 
-  std::vector<Link> links_;
-  std::vector<std::vector<Entry>> flows_of_;  ///< of each link
-  std::vector<double> scales_;                ///< the different scales of links
+  Table<Link> links_;
+  Table<ShortList<Entry>> flows_of_;        ///< of each link
+  std::vector<double> scales_;              ///< the different scales of links
   std::vector<std::int64_t> changes_;       ///< shift(): of one flow's load, in units of each scale
   std::vector<double> capacities_;          ///< of each link, bytes per second
   std::vector<Word> words_;                 ///< the first stands for erased flows
@@ -405,8 +456,8 @@ class MaxMin {
   /// Where words are free: those of erased flows, by their number of links.
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_words_;
   std::vector<std::uint32_t> bottlenecks_;  ///< of each flow
-  std::vector<FillingKey> keys_;            ///< of each link
-  std::vector<Group> groups_;               ///< of each link
+  Table<FillingKey> keys_;                  ///< of each link
+  Table<Group> groups_;                     ///< of each link
   std::vector<Slot> free_;
   std::vector<Terms> terms_;  ///< the first is that of all usual flows
   std::vector<std::uint32_t> free_terms_;
@@ -425,6 +476,10 @@ class MaxMin {
   std::vector<Crossing> missing_;
   std::vector<Assigned> assigned_;  ///< of each link
   std::vector<std::uint32_t> assigned_links_;
+  bool easing_ = true;
+  bool tell_of_all_ = false;
+  std::uint32_t long_flows_ = 0;  ///< that are present
+  std::uint32_t eased_count_ = 0;
   std::uint64_t touched_incidences_ = 0;
 };
 
