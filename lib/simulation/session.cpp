@@ -630,6 +630,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     }
   }
 
+  [[nodiscard]] bool wants_link_loads() const override { return false; }
   void on_flow_finish(FlowId flow, Time completion) override {
     finished_flows_.emplace_back(flow, completion);
   }
