@@ -1,10 +1,12 @@
 #include "peers/workload.hpp"
 
 #include <phantora/cluster/cluster.hpp>
+#include <phantora/cluster/topologies.hpp>
 #include <phantora/collectives/communicator.hpp>
 #include <phantora/network/flow_network.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <deque>
@@ -324,6 +326,54 @@ void contention_on_16384(benchmark::State& state) {
   }
 }
 BENCHMARK(contention_on_16384)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+/// 10,000 all_reduces of 16 ranks on 1,024 hosts of 8, one NIC per GPU, at a NIC load of 0.45:
+/// every other one on two whole hosts, the others along one rail; 1 MiB to 1 GiB.
+void all_reduces_on_8192(benchmark::State& state) {
+  constexpr int hosts = 1024, count = 10'000;
+  constexpr double load = 0.45, nic = 50e9;
+  const Cluster cluster = topologies::make_cluster({{.hosts = hosts}}, topologies::RailOptimized{});
+  std::mt19937_64 random{1};
+  std::uniform_real_distribution<double> uniform{0, 1};
+  const auto some_hosts = [&](std::size_t n) {
+    std::vector<std::size_t> chosen;
+    while (chosen.size() < n) {
+      const std::size_t host = random() % hosts;
+      if (std::find(chosen.begin(), chosen.end(), host) == chosen.end()) chosen.push_back(host);
+    }
+    return chosen;
+  };
+  std::vector<CollectivePlan> plans;
+  double busy = 0;  // NICs times seconds
+  for (int i = 0; i < count; ++i) {
+    const Bytes size{static_cast<std::int64_t>(std::exp2(20 + 10 * uniform(random)))};
+    const bool whole = i % 2 == 1;
+    std::vector<NodeId> ranks;
+    if (whole) {
+      for (const std::size_t host : some_hosts(2))
+        ranks.insert(ranks.end(), cluster.hosts[host].gpus.begin(), cluster.hosts[host].gpus.end());
+    } else {
+      const std::size_t rail = random() % 8;
+      for (const std::size_t host : some_hosts(16)) ranks.push_back(cluster.hosts[host].gpus[rail]);
+    }
+    busy += 16 * (whole ? 2.0 / 8 : 1.875) * static_cast<double>(size.count()) / nic;
+    plans.push_back(Communicator{cluster, ranks}.plan(CollectiveOp::all_reduce, size));
+  }
+  const double gap = busy / count / (hosts * 8) / load;
+  double arrival = 0;
+  std::vector<FlowSpec> flows;
+  for (const CollectivePlan& plan : plans) {
+    arrival += -std::log(1 - uniform(random)) * gap;
+    for (FlowSpec flow : plan.flows) {
+      flow.start = Time{duration_from_seconds(arrival)} + plan.latency;
+      flows.push_back(std::move(flow));
+    }
+  }
+  std::stable_sort(flows.begin(), flows.end(),
+                   [](const FlowSpec& a, const FlowSpec& b) { return *a.start < *b.start; });
+  in_order(state, cluster.topology.view(cluster.routing), flows);
+}
+BENCHMARK(all_reduces_on_8192)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void build_16384(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(parse_cluster("h200:2048x8"));
