@@ -1,0 +1,115 @@
+#pragma once
+
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Kernels by their shapes: queries for a KernelCostModel or a Workload, so that nobody has to know
+/// the keys and names by which the models tell them apart.
+///
+///     builtin_cost_model(gpu_model("h200")).estimate(gemm(8192, 8192, 8192))->duration
+///
+/// Shapes are those of row-major tensors. Each query is one that was measured, or that lies among
+/// those that were, if the sizes do. Functions throw ArgumentError for a size that is not positive.
+namespace phantora {
+
+/// Types of elements.
+enum class ElementType : std::uint8_t { bf16, fp16, fp32, fp64, fp8_e4m3, fp8_e5m2 };
+std::string_view to_string(ElementType type) noexcept;
+/// Bytes of one.
+double size_of(ElementType type) noexcept;
+
+struct GemmOptions {
+  ElementType type = ElementType::bf16;        ///< of A and B
+  std::optional<ElementType> output_type{};    ///< of C; nothing: that of A, bf16 for 8 bits
+  std::int64_t batch = 1;                      ///< products of that shape in one call
+  bool a_transposed = false;                   ///< A is stored k x m
+  bool b_transposed = false;                   ///< B is stored n x k
+  bool tf32 = false;                           ///< fp32 on tensor cores where the GPU has them
+};
+/// C = A B for A of m x k, B of k x n and C of m x n elements.
+KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, const GemmOptions& options = {});
+inline KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, ElementType type) {
+  return gemm(m, n, k, GemmOptions{.type = type});
+}
+/// y = x W^T, as a linear layer stores its weights of `out` x `in`: forward, and what its backward
+/// pass computes for x and for W.
+KernelQuery linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out,
+                           ElementType type = ElementType::bf16);
+KernelQuery linear_backward_input(std::int64_t rows, std::int64_t in, std::int64_t out,
+                                  ElementType type = ElementType::bf16);
+KernelQuery linear_backward_weight(std::int64_t rows, std::int64_t in, std::int64_t out,
+                                   ElementType type = ElementType::bf16);
+
+/// Scaled dot product attention.
+struct AttentionShape {
+  std::int64_t batch = 1;
+  std::int64_t heads = 1;
+  std::int64_t key_heads = 0;  ///< of keys and values; 0: as many as `heads`
+  std::int64_t queries = 1;    ///< positions that ask
+  std::int64_t keys = 0;       ///< positions that are asked about; 0: as many as `queries`
+  std::int64_t depth = 64;     ///< elements of a head
+  bool causal = true;
+  ElementType type = ElementType::bf16;  ///< bf16 or fp16
+};
+KernelQuery attention_forward(const AttentionShape& shape);
+KernelQuery attention_backward(const AttentionShape& shape);
+
+/// Over rows of `cols` elements each, as PyTorch's kernels compute them. bf16 or fp32.
+KernelQuery layer_norm_forward(std::int64_t rows, std::int64_t cols,
+                               ElementType type = ElementType::bf16);
+KernelQuery layer_norm_backward(std::int64_t rows, std::int64_t cols,
+                                ElementType type = ElementType::bf16);
+KernelQuery rms_norm_forward(std::int64_t rows, std::int64_t cols,
+                             ElementType type = ElementType::bf16);
+KernelQuery rms_norm_backward(std::int64_t rows, std::int64_t cols,
+                              ElementType type = ElementType::bf16);
+KernelQuery softmax_forward(std::int64_t rows, std::int64_t cols,
+                            ElementType type = ElementType::bf16);
+KernelQuery softmax_backward(std::int64_t rows, std::int64_t cols,
+                             ElementType type = ElementType::bf16);
+
+/// One pass over `elements`: reads them from `inputs` tensors and writes one.
+KernelQuery elementwise(std::int64_t elements, int inputs = 1,
+                        ElementType type = ElementType::bf16);
+/// Rows of `cols` elements that are looked up in a table.
+KernelQuery embedding(std::int64_t rows, std::int64_t cols, ElementType type = ElementType::bf16);
+/// A step of Adam as PyTorch's fused optimizer makes it: parameters, gradients and both moments of
+/// `type`.
+KernelQuery adam(std::int64_t parameters, ElementType type = ElementType::fp32);
+/// A copy within the GPU's memory.
+KernelQuery copy(Bytes size);
+
+/// A kernel that is told by its work. It is taken to fill the GPU.
+struct CustomKernel {
+  std::string name = "custom";
+  double bytes = 0;  ///< read from and written to device memory
+  double flops = 0;
+  Arithmetic arithmetic = Arithmetic::none;  ///< that does the flops; none: fp32
+};
+/// @throws ArgumentError if it tells no work, or the name is that of a library's operation.
+KernelQuery custom(const CustomKernel& kernel);
+
+/// A kernel as a Workload launches it: one that a cost model has to price, or one whose time is
+/// known.
+struct Kernel {
+  KernelQuery query{};
+  /// In place of what a cost model would say, on every GPU.
+  std::optional<CostEstimate> known{};
+
+  Kernel() = default;
+  Kernel(KernelQuery asked)  // NOLINT(google-explicit-constructor): most kernels are but a query
+      : query{std::move(asked)} {}
+  Kernel(KernelQuery asked, CostEstimate answer) : query{std::move(asked)}, known{answer} {}
+};
+/// A kernel that takes `time` when it has its GPU to itself. @throws ArgumentError if that is
+/// negative.
+/// @param limit  what holds it up, and so how it and what runs beside it slow each other.
+Kernel known_time(Duration time, std::string name = "known time",
+                  KernelLimit limit = KernelLimit::memory);
+
+}  // namespace phantora

@@ -1,0 +1,276 @@
+#pragma once
+
+#include <phantora/collectives/operation.hpp>
+#include <phantora/kernels/kernels.hpp>
+#include <phantora/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace phantora {
+
+namespace detail {
+struct WorkloadDocument;
+}
+
+/// A rank of a workload, counted from 0: a host thread with a GPU of its own.
+using Rank = std::uint32_t;
+/// A stream of a rank's GPU, as the rank numbers it. 0 is as good as any other.
+using StreamNumber = std::uint32_t;
+
+/// What every rank of a job does, in the order in which its host issues it. Plain data: it can be
+/// copied, compared, written down and read again, and run on any cluster (Simulation).
+///
+///     Workload step;
+///     for (const Rank rank : {0, 1}) step.launch(rank, gemm(8192, 8192, 8192));
+///     step.all_reduce({0, 1}, 128_MiB);
+///     const Report report = Simulation{parse_cluster("h200:1x2")}.run(step);
+///
+/// Each call appends to the lists of the ranks that it names, which are as many as the largest of
+/// them asks for. Streams are queues: what is issued on one runs in order, what is issued on two
+/// runs side by side unless a record() and a wait() order it. Hosts go on at once, but for host()
+/// and synchronize(). Every rank ends when all its streams have. Kernels, groups and labels are
+/// kept once, however often they are named. The operations of a rank take 24 bytes each.
+///
+/// Functions throw ArgumentError, which names the argument, and then change nothing.
+class Workload {
+ public:
+  Workload() = default;
+
+  /// A point in a stream. record() makes it.
+  struct Event {
+    Rank rank = 0;
+    std::uint32_t number = 0;  ///< among those that the rank records
+    bool operator==(const Event&) const = default;
+  };
+  /// A piece of device memory. allocate() makes it.
+  struct Block {
+    Rank rank = 0;
+    std::uint32_t number = 0;  ///< among those that the rank allocates
+    bool operator==(const Block&) const = default;
+  };
+  /// A kernel of this workload, for those who launch one often. kernel() makes it.
+  struct KernelNumber {
+    std::uint32_t value = 0;
+  };
+
+  // What a rank's list consists of. Numbers are places in the tables below.
+  struct Launch {
+    StreamNumber stream = 0;
+    std::uint32_t kernel = 0;
+  };
+  /// The rank's part of collectives that run as one kernel.
+  struct Collective {
+    StreamNumber stream = 0;
+    std::uint32_t call = 0;
+  };
+  /// The rank's sends and receives that run as one kernel.
+  struct Exchange {
+    StreamNumber stream = 0;
+    std::uint32_t messages = 0;
+  };
+  /// The event whose number is that of such operations before it in the list.
+  struct Record {
+    StreamNumber stream = 0;
+  };
+  struct Wait {
+    StreamNumber stream = 0;
+    Event event{};
+  };
+  struct Synchronize {
+    Event event{};
+  };
+  /// The rank's host works.
+  struct Host {
+    Duration time{};
+  };
+  struct Allocate {
+    Bytes size{};
+    std::uint32_t label = 0;
+  };
+  struct Free {
+    std::uint32_t block = 0;
+  };
+  /// A step ends where the stream's work does that was issued before.
+  struct StepEnd {
+    StreamNumber stream = 0;
+  };
+  using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
+                                 Allocate, Free, StepEnd>;
+
+  /// Collectives of a group of ranks.
+  struct Call {
+    std::uint32_t group = 0;
+    std::vector<GroupedCollective> operations{};
+  };
+  /// Messages between ranks of a group, which they name by their place in it.
+  struct Messages {
+    std::uint32_t group = 0;
+    std::vector<SendRecv> parts{};
+  };
+
+  // --- Work on streams ---
+
+  /// Puts a kernel on a stream. @throws ArgumentError if a known time is negative.
+  Workload& launch(Rank rank, const Kernel& kernel, StreamNumber stream = 0);
+  Workload& launch(Rank rank, KernelNumber kernel, StreamNumber stream = 0);
+  KernelNumber kernel(const Kernel& kernel);
+
+  /// The ranks of `group` run a collective; this one call stands for those of all of them.
+  /// @param group  distinct ranks in the order of the communicator.
+  /// @param total  bytes of the larger buffer of one rank, as Communicator::plan() counts them: the
+  ///   whole tensor for all_gather and reduce_scatter.
+  /// @param root  its place in the group, where the operation has one.
+  Workload& collective(std::span<const Rank> group, CollectiveOp op, Bytes total,
+                       StreamNumber stream = 0, int root = 0);
+  /// The same of rank `rank` alone; each rank of the group has to say so in its turn.
+  Workload& collective(Rank rank, std::span<const Rank> group, CollectiveOp op, Bytes total,
+                       StreamNumber stream = 0, int root = 0);
+  /// The same of several that run as one kernel, as between ncclGroupStart and ncclGroupEnd.
+  Workload& collectives(Rank rank, std::span<const Rank> group,
+                        std::span<const GroupedCollective> operations, StreamNumber stream = 0);
+  Workload& all_reduce(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
+    return collective(group, CollectiveOp::all_reduce, total, stream);
+  }
+  Workload& all_gather(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
+    return collective(group, CollectiveOp::all_gather, total, stream);
+  }
+  Workload& reduce_scatter(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
+    return collective(group, CollectiveOp::reduce_scatter, total, stream);
+  }
+  Workload& all_to_all(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
+    return collective(group, CollectiveOp::all_to_all, total, stream);
+  }
+  // Lists in braces: w.all_reduce({0, 1}, 1_GB).
+  Workload& collective(std::initializer_list<Rank> group, CollectiveOp op, Bytes total,
+                       StreamNumber stream = 0, int root = 0) {
+    return collective(std::span{group.begin(), group.size()}, op, total, stream, root);
+  }
+  Workload& all_reduce(std::initializer_list<Rank> group, Bytes total, StreamNumber stream = 0) {
+    return collective(group, CollectiveOp::all_reduce, total, stream);
+  }
+
+  /// A message to another rank, which has to receive() one of that size. Messages between two
+  /// ranks arrive in the order in which they are sent.
+  Workload& send(Rank rank, Rank to, Bytes size, StreamNumber stream = 0);
+  Workload& receive(Rank rank, Rank from, Bytes size, StreamNumber stream = 0);
+  /// Sends and receives of one rank that run together, as between ncclGroupStart and ncclGroupEnd.
+  /// @param group  of the communicator.
+  /// @param parts  src_rank or dst_rank of each is the rank's place in the group.
+  Workload& exchange(Rank rank, std::span<const Rank> group, std::span<const SendRecv> parts,
+                     StreamNumber stream = 0);
+
+  /// Marks the end of what the stream was given so far.
+  Event record(Rank rank, StreamNumber stream = 0);
+  /// What the stream is given from now on waits for the event, of any rank.
+  Workload& wait(Rank rank, Event event, StreamNumber stream = 0);
+  /// What `after` is given from now on waits for what `before` was given so far: record() and
+  /// wait().
+  Workload& order(Rank rank, StreamNumber before, StreamNumber after);
+
+  // --- Hosts ---
+
+  /// The rank's host works for a while before it goes on issuing.
+  Workload& host(Rank rank, Duration time);
+  /// It blocks until the event has come, or all that the stream, or the rank, was given.
+  Workload& synchronize(Rank rank, Event event);
+  Workload& synchronize(Rank rank, StreamNumber stream);
+  Workload& synchronize(Rank rank);
+
+  // --- Memory ---
+
+  /// The rank holds device memory from now on, in the order of its host.
+  /// @param label  what for, as the report calls it.
+  Block allocate(Rank rank, Bytes size, std::string_view label = {});
+  /// @throws ArgumentError if it has been freed.
+  Workload& free(Block block);
+
+  // --- Steps ---
+
+  /// A step of all ranks ends with what their stream was given so far.
+  Workload& end_step(StreamNumber stream = 0);
+  /// The same of one rank.
+  Workload& end_step(Rank rank, StreamNumber stream);
+
+  // --- What it holds ---
+
+  [[nodiscard]] std::size_t rank_count() const noexcept { return ranks_.size(); }
+  /// Of all ranks together.
+  [[nodiscard]] std::size_t operation_count() const noexcept;
+  [[nodiscard]] std::span<const Operation> operations(Rank rank) const;
+  [[nodiscard]] const std::vector<Kernel>& kernels() const noexcept { return kernels_; }
+  [[nodiscard]] const std::vector<std::vector<Rank>>& groups() const noexcept { return groups_; }
+  [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
+  [[nodiscard]] const std::vector<Messages>& messages() const noexcept { return messages_; }
+  [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }
+  /// An operation in words, as errors and reports call it: "all_reduce of 128.0 MiB by ranks 0, 1".
+  [[nodiscard]] std::string describe(Rank rank, std::size_t operation) const;
+
+  /// Whether all ranks do the same in the same order, however it was told. O(operations).
+  friend bool operator==(const Workload& a, const Workload& b);
+  /// Equal for equal workloads, on every machine. O(operations).
+  [[nodiscard]] std::uint64_t hash() const;
+
+  // --- Written down ---
+
+  /// As JSON, which include/phantora/simulation/README.md describes. A line per operation.
+  [[nodiscard]] std::string to_json() const;
+  /// @param source  what errors call the text, such as its path.
+  /// @throws ConfigError naming source, line, field and what was expected there.
+  static Workload from_json(std::string_view text, std::string_view source = "workload");
+  /// The same in about 4 bytes per operation, equal for equal workloads.
+  [[nodiscard]] std::string to_binary() const;
+  /// @throws ConfigError naming source, byte, field and what was expected there.
+  static Workload from_binary(std::string_view bytes, std::string_view source = "workload");
+  /// From a file of either form.
+  /// @throws ConfigError as the two above, or if it cannot be read.
+  static Workload load(const std::string& path);
+  /// As JSON if the path ends in ".json", else in binary form. @throws Error if it cannot be
+  /// written.
+  void save(const std::string& path) const;
+
+ private:
+  /// A rank's list, and what it has of things that others name by number.
+  struct RankList {
+    std::vector<Operation> operations{};
+    std::uint32_t events = 0;
+    std::vector<bool> blocks{};  ///< whether they are held
+    std::vector<StreamNumber> streams{};
+  };
+  explicit Workload(detail::WorkloadDocument document);
+  RankList& rank_list(Rank rank);
+  Workload& append(Rank rank, StreamNumber stream, Operation operation);
+  std::uint32_t group(std::span<const Rank> group);
+  std::uint32_t call(std::uint32_t group, std::span<const GroupedCollective> operations);
+  static void note(RankList& list, StreamNumber stream);
+  /// Counts what a rank's list, which was read, has up to the operation.
+  void adopt(Rank rank, RankList& list, const Operation& operation) const;
+  // They throw ArgumentError.
+  void expect_event(Event event) const;
+  /// @return the place of the rank in the group.
+  int expect_group(Rank rank, std::uint32_t group) const;
+  static void expect_distinct(const std::vector<Rank>& group);
+  static void expect_messages(Rank rank, int place, std::span<const SendRecv> parts);
+  static void expect_held(Rank rank, const RankList& list, std::uint32_t block);
+
+  std::vector<RankList> ranks_{};
+  std::vector<Kernel> kernels_{};
+  std::vector<std::vector<Rank>> groups_{};
+  std::vector<Call> calls_{};
+  std::vector<Messages> messages_{};
+  std::vector<std::string> labels_{};
+  // By what they are: where the tables have them.
+  std::map<std::string, std::uint32_t, std::less<>> kernel_numbers_{};
+  std::map<std::vector<Rank>, std::uint32_t> group_numbers_{};
+  std::map<std::vector<std::int64_t>, std::uint32_t> call_numbers_{}, message_numbers_{};
+  std::map<std::string, std::uint32_t, std::less<>> label_numbers_{};
+};
+
+}  // namespace phantora

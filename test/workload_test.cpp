@@ -1,0 +1,302 @@
+#include <phantora/error.hpp>
+#include <phantora/simulation/workload.hpp>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Every kind of operation, and every field of a kernel.
+Workload everything() {
+  Workload w;
+  CostEstimate known{.duration = 35us, .stddev = 1us, .source = CostSource::fitted};
+  known.limit = KernelLimit::arithmetic;
+  known.demand = 0.25;
+  known.memory_share = 0.5;
+  KernelQuery launched{.name = "void f<int>(\"x\")\n"};
+  launched.grid = KernelQuery::Dim3{3, 2, 1};
+  launched.block = {128, 1, 1};
+  launched.shared_bytes = 7;
+  launched.bytes = 1e9 / 3;
+  launched.flops = 1e300;
+  launched.arithmetic = Arithmetic::tf32;
+  launched.features["numel"] = 0.1;
+  launched.attributes["type"] = "bf16";
+  const std::vector<Rank> all{2, 0, 1}, two{1, 2};
+  w.launch(0, gemm(128, 256, 512)).launch(1, Kernel{launched, known}, 3).launch(2, launched);
+  w.all_reduce(all, 64_MiB).collective(0, all, CollectiveOp::broadcast, 0_B, 1, 2);
+  const std::vector<GroupedCollective> grouped{{CollectiveOp::reduce, 5_B, 2, -7},
+                                               {CollectiveOp::all_gather, 6_B}};
+  w.collectives(2, all, grouped, 4);
+  w.send(1, 2, 3_KiB).receive(2, 1, 3_KiB, 9);
+  const std::vector<SendRecv> parts{{0, 1, 1_B}, {1, 0, 2_B}, {0, 0, 3_B}};
+  w.exchange(1, two, parts);
+  const Workload::Event event = w.record(0);
+  w.wait(2, event, 5).order(1, 0, 3).host(0, 20us).synchronize(0, event).synchronize(1);
+  const Workload::Block weights = w.allocate(0, 1_GB, "weights");
+  w.allocate(0, 1_B);
+  w.free(weights).end_step(1).end_step(2, 0);
+  return w;
+}
+
+TEST(Workload, NumbersWhatItMakes) {
+  Workload w;
+  EXPECT_EQ(w.record(1), (Workload::Event{1, 0}));
+  EXPECT_EQ(w.record(1, 5), (Workload::Event{1, 1}));
+  EXPECT_EQ(w.record(0), (Workload::Event{0, 0}));
+  EXPECT_EQ(w.allocate(0, 1_B), (Workload::Block{0, 0}));
+  EXPECT_EQ(w.rank_count(), 2U);
+  EXPECT_EQ(w.operation_count(), 4U);
+}
+
+TEST(Workload, KeepsEqualThingsOnce) {
+  Workload w;
+  const std::vector<Rank> pair{0, 1}, turned{1, 0};
+  for (const Rank rank : pair) {
+    w.launch(rank, gemm(8, 8, 8)).launch(rank, gemm(8, 8, 8)).launch(rank, gemm(8, 8, 16));
+    w.allocate(rank, 1_B, "x");
+  }
+  w.all_reduce(pair, 1_MiB).all_reduce(pair, 1_MiB).all_reduce(turned, 1_MiB);
+  EXPECT_EQ(w.kernels().size(), 2U);
+  EXPECT_EQ(w.groups().size(), 2U);  // whose ranks come in another order is another communicator
+  EXPECT_EQ(w.calls().size(), 2U);
+  EXPECT_EQ(w.labels().size(), 1U);
+  EXPECT_EQ(w.operation_count(), 2U * (4 + 3));
+}
+
+TEST(Workload, IsEqualHoweverItWasTold) {
+  const auto told = [](std::vector<Rank> order) {
+    Workload w;
+    const std::vector<Rank> group{0, 1};
+    for (const Rank rank : order) {
+      w.launch(rank, gemm(8 + rank, 8, 8));
+      w.collective(rank, group, CollectiveOp::all_reduce, 1_MiB);
+    }
+    return w;
+  };
+  const Workload a = told({0, 1}), b = told({1, 0});
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(a.hash(), b.hash());
+  EXPECT_EQ(a.to_json(), b.to_json());
+  Workload c = told({0, 1});
+  c.host(1, Duration{1});
+  EXPECT_FALSE(a == c);
+  EXPECT_NE(a.hash(), c.hash());
+  Workload together;
+  together.launch(0, gemm(8, 8, 8)).launch(1, gemm(9, 8, 8)).all_reduce({0, 1}, 1_MiB);
+  EXPECT_EQ(a, together);
+}
+
+TEST(Workload, CopiesAreIndependent) {
+  Workload a = everything();
+  const Workload b = a;
+  EXPECT_EQ(a, b);
+  a.launch(0, gemm(1, 2, 3));
+  EXPECT_FALSE(a == b);
+}
+
+TEST(Workload, ComesBackAsItWasWritten) {
+  const Workload w = everything();
+  EXPECT_EQ(Workload::from_binary(w.to_binary()), w);
+  EXPECT_EQ(Workload::from_json(w.to_json()), w);
+  EXPECT_EQ(Workload::from_json(w.to_json()).to_json(), w.to_json());
+  // And goes on as it would have.
+  Workload read = Workload::from_json(w.to_json()), copy = w;
+  for (Workload* it : {&read, &copy}) it->wait(0, it->record(1)).synchronize(2).allocate(0, 2_B);
+  EXPECT_EQ(read, copy);
+  EXPECT_EQ(Workload::from_binary(Workload{}.to_binary()), Workload{});
+  EXPECT_EQ(Workload::from_json(Workload{}.to_json()), Workload{});
+}
+
+TEST(Workload, IsCompact) {
+  // 100 launches of one kernel: the number of the kernel, that of the kind and that of the stream.
+  Workload w;
+  w.launch(0, gemm(8, 8, 8));
+  const std::size_t one = w.to_binary().size();
+  for (int i = 1; i < 100; ++i) w.launch(0, gemm(8, 8, 8));
+  EXPECT_EQ(w.to_binary().size() - one, 99U * 3);
+  EXPECT_EQ(sizeof(Workload::Operation), 24U);
+}
+
+TEST(Workload, IsSavedAndLoaded) {
+  const Workload w = everything();
+  for (const std::string name : {"workload.json", "workload.rec"}) {
+    const std::string path = testing::TempDir() + name;
+    w.save(path);
+    EXPECT_EQ(Workload::load(path), w);
+  }
+  EXPECT_THROW(w.save("/no/such/folder/x"), Error);
+  EXPECT_THROW((void)Workload::load("/no/such/folder/x"), ConfigError);
+}
+
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Workload, RefusesWhatCannotBe) {
+  using testing::PrintToString;
+  Workload w;
+  w.record(0);
+  const auto block = w.allocate(0, 1_B);
+  w.free(block);
+  const std::vector<Rank> group{0, 1}, twice{0, 1, 0};
+  const auto begins = [](const std::string& text, const std::string& begin) {
+    EXPECT_EQ(text.substr(0, begin.size()), begin);
+  };
+  begins(refusal([&] { w.free(block); }), "block 0 of rank 0 has been freed");
+  begins(refusal([&] { w.free({0, 7}); }), "rank 0 has allocated no block 7");
+  begins(refusal([&] { w.wait(1, {0, 1}); }), "rank 0 has recorded no event 1");
+  begins(refusal([&] { w.synchronize(0, Workload::Event{4, 0}); }),
+         "rank 4 has recorded no event 0");
+  begins(refusal([&] { w.all_reduce(twice, 1_B); }), "a group has each rank once, rank 0 too");
+  begins(refusal([&] { w.all_reduce(std::vector<Rank>{}, 1_B); }), "a group has ranks");
+  begins(refusal([&] { w.all_reduce(group, Bytes{-1}); }), "a collective's size is not negative");
+  begins(refusal([&] { w.collective(group, CollectiveOp::broadcast, 1_B, 0, 2); }),
+         "a group of 2 has no root 2");
+  begins(refusal([&] { w.collective(2, group, CollectiveOp::all_reduce, 1_B); }),
+         "rank 2 is not in the group of ranks 0, 1");
+  begins(refusal([&] { w.send(1, 1, 1_B); }), "rank 1 sends nothing to itself");
+  begins(refusal([&] { w.host(0, Duration{-1}); }), "a host's time is not negative");
+  begins(refusal([&] { w.launch(0, Kernel{{}, CostEstimate{.duration = Duration{-1}}}); }),
+         "a kernel's time is not negative");
+  begins(refusal([&] { w.host(0xffff'ffff, Duration{1}); }), "no rank 4294967295");
+  EXPECT_EQ(w.rank_count(), 1U);
+  EXPECT_EQ(w.operation_count(), 3U);
+}
+
+TEST(Workload, JsonErrorsNameLineAndField) {
+  const std::string good = R"({
+ "phantora_workload": 1,
+ "kernels": [],
+ "groups": [
+  [0, 1]],
+ "calls": [
+  {"group": 0, "operations": [["all_reduce", 1024, 0, 0]]}],
+ "messages": [],
+ "labels": [],
+ "ranks": [
+  [["host", 5],
+   ["collective", 0, 0]],
+  [["collective", 0, 0]]]
+})";
+  EXPECT_EQ(Workload::from_json(good).operation_count(), 3U);
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const auto at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    text.replace(at, from.size(), to);
+    return refusal([&] { (void)Workload::from_json(text, "job.json"); });
+  };
+  EXPECT_EQ(changed("[\"host\", 5]", "[\"host\", -5]"),
+            "job.json: line 11, ranks[0][0][1]: expected a whole number >= 0, got -5");
+  EXPECT_EQ(changed("[\"host\", 5]", "[\"host\"]"),
+            "job.json: line 11, ranks[0][0]: expected a list that goes on with: ps, got [\"host\"]");
+  EXPECT_EQ(changed("[\"host\", 5]", "[\"host\", 5, 6]"),
+            "job.json: line 11, ranks[0][0]: expected 2 entries, got [\"host\",5,6]");
+  EXPECT_EQ(changed("[\"host\", 5]", "[\"hots\", 5]"),
+            "job.json: line 11, ranks[0][0][0]: expected one of launch collective exchange record "
+            "wait synchronize host allocate free end_step, got \"hots\"");
+  EXPECT_EQ(changed("\"collective\", 0, 0]],", "\"collective\", 1, 0]],"),
+            "job.json: line 12, ranks[0][1][1]: expected 0, got 1");
+  EXPECT_EQ(changed("[\"host\", 5]", "[\"wait\", 1, 3, 0]"),
+            "job.json: line 11, ranks[0][0]: rank 1 has recorded no event 3");
+  EXPECT_EQ(changed("[0, 1]", "[0, 0]"),
+            "job.json: line 5, groups[0]: a group has each rank once, rank 0 too");
+  EXPECT_EQ(changed("[0, 1]", "[0, 2]"),
+            "job.json: line 13, ranks[1][0]: rank 1 is not in the group of ranks 0, 2");
+  EXPECT_EQ(changed("\"group\": 0", "\"gruop\": 0"),
+            "job.json: line 7, calls[0]: expected an object with the field group, got "
+            "{\"gruop\":0,\"operations\":[[\"all_reduce\",1024,0,0]]}");
+  EXPECT_EQ(changed("\"labels\"", "\"lables\""),
+            "job.json: line 1: expected an object with the field labels, got "
+            "{\"phantora_workload\":1,\"kernels\":[],\"groups\":[[0,1]],\"calls\":[{\"group\":0,"
+            "\"operat...");
+  EXPECT_EQ(changed("\"messages\": []", "\"messages\": [],\n \"more\": 1"),
+            "job.json: line 9, more: expected no such field; one of phantora_workload kernels "
+            "groups calls messages labels ranks, got 1");
+  EXPECT_EQ(changed("workload\": 1", "workload\": 2"),
+            "job.json: line 2, phantora_workload: expected 1, got 2");
+  EXPECT_EQ(changed("1024", "9223372036854775808").substr(0, 44),
+            "job.json: line 7, calls[0].operations[0][1]:");
+  EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");
+}
+
+TEST(Workload, BinaryErrorsNameByteAndField) {
+  Workload w;
+  w.launch(0, gemm(8, 8, 8)).host(0, Duration{5});
+  std::string bytes = w.to_binary();
+  EXPECT_EQ(refusal([&] { (void)Workload::from_binary(bytes + "x", "job.rec"); }),
+            "job.rec: byte " + std::to_string(bytes.size()) + ": expected the end, got 1 more bytes");
+  bytes[bytes.size() - 4] = 1;  // the launch's kernel
+  EXPECT_EQ(refusal([&] { (void)Workload::from_binary(bytes, "job.rec"); }),
+            "job.rec: byte " + std::to_string(bytes.size() - 4) +
+                ", ranks[0][0].kernel: expected 0, got 1");
+  EXPECT_EQ(refusal([&] { (void)Workload::from_binary("hello", "job.rec"); }),
+            "job.rec: byte 0: expected a workload, got other bytes");
+}
+
+/// What is read is read back as it was written; what is not is refused by an Error.
+template <class Read, class Write>
+void survives(const std::string& text, Read read, Write write) {
+  try {
+    const Workload w = read(text);
+    ASSERT_EQ(read(write(w)), w) << text;
+    ASSERT_EQ(Workload::from_binary(w.to_binary()), w);
+  } catch (const ConfigError& error) {
+    ASSERT_NE(std::string_view{error.what()}.find("workload: "), std::string::npos);
+  }
+}
+
+TEST(Workload, ReadsAnyBytesOrRefusesThem) {
+  const Workload w = everything();
+  const auto json = [](const std::string& text) { return Workload::from_json(text); };
+  const auto binary = [](const std::string& text) { return Workload::from_binary(text); };
+  const auto to_json = [](const Workload& it) { return it.to_json(); };
+  const auto to_binary = [](const Workload& it) { return it.to_binary(); };
+  const std::string text = w.to_json(), bytes = w.to_binary();
+  for (std::size_t cut = 0; cut < text.size() - 2; ++cut)
+    EXPECT_THROW((void)json(text.substr(0, cut)), ConfigError) << cut;
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut)
+    EXPECT_THROW((void)binary(bytes.substr(0, cut)), ConfigError) << cut;
+  std::mt19937_64 random{1};
+  const std::string letters = "0123456789-,[]{}\":. eE\nx\xff";
+  for (int i = 0; i < 20'000; ++i) {
+    std::string changed = i % 2 == 0 ? text : bytes;
+    for (std::uint64_t n = random() % 3 + 1; n > 0; --n) {
+      const std::size_t at = random() % changed.size();
+      const char letter = i % 2 == 0 ? letters[random() % letters.size()]
+                                     : static_cast<char>(random());
+      switch (random() % 3) {
+        case 0:
+          changed[at] = letter;
+          break;
+        case 1:
+          changed.erase(at, random() % 4 + 1);
+          break;
+        default:
+          changed.insert(at, 1, letter);
+      }
+    }
+    if (i % 2 == 0) {
+      survives(changed, json, to_json);
+    } else {
+      survives(changed, binary, to_binary);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phantora
