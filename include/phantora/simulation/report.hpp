@@ -25,7 +25,7 @@ struct KernelTime {
   std::uint64_t kernels = 0;
 };
 
-/// A rank's time: computing + exposed + waiting + idle = end - start.
+/// A rank's time: computing + exposed + waiting + idle is the makespan.
 struct RankReport {
   Time end{};            ///< when its host and all its streams have
   Duration computing{};  ///< kernels or copies ran
