@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace phantora {
@@ -133,6 +135,166 @@ KernelQuery attention(std::string name, const AttentionShape& shape) {
 
 KernelQuery attention_forward(const AttentionShape& shape) { return attention("sdpa_fwd", shape); }
 KernelQuery attention_backward(const AttentionShape& shape) { return attention("sdpa_bwd", shape); }
+
+namespace {
+
+/// How PyTorch 2.11's kernels call a type. Those of other sizes run as these do.
+std::string cpp_type(ElementType type) {
+  return size_of(type) == 2 ? "c10::BFloat16" : "float";
+}
+
+std::uint32_t blocks(std::int64_t work, std::int64_t each) {
+  const std::int64_t count = (work + each - 1) / each;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(count, 0x7fff'ffff));
+}
+
+/// A launch of one of PyTorch's kernels.
+KernelQuery launch(std::string name, KernelQuery::Dim3 grid, KernelQuery::Dim3 block,
+                   std::uint32_t shared_bytes, std::map<std::string, double, std::less<>> features) {
+  return {.name = std::move(name),
+          .grid = grid,
+          .block = block,
+          .shared_bytes = shared_bytes,
+          .features = std::move(features)};
+}
+
+KernelQuery norm_forward(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
+  expect_sizes({{"rows", rows}, {"cols", cols}});
+  const std::string t = cpp_type(type), in = t + " const*";
+  return launch("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<" + t +
+                    ", float, " + (rms ? "true" : "false") + ">(int, float, " + in + ", " + in +
+                    ", " + in + ", float*, float*, " + t + "*)",
+                {blocks(rows, 1), 1, 1}, {32, 4, 1}, 24,
+                {{"rows", real(rows)}, {"cols", real(cols)}});
+}
+
+KernelQuery norm_backward_input(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
+  expect_sizes({{"rows", rows}, {"cols", cols}});
+  const std::string t = cpp_type(type), in = t + " const*";
+  return launch(
+      "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<" + t +
+          ", float, " + (rms ? "true" : "false") + ">(" + in + ", " + in +
+          ", float const*, float const*, " + in + ", " + t + "*, int)",
+      {blocks(rows, 1), 1, 1}, {128, 1, 1}, 16, {{"rows", real(rows)}, {"cols", real(cols)}});
+}
+
+KernelQuery norm_backward_weight(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
+  expect_sizes({{"rows", rows}, {"cols", cols}});
+  const std::string t = cpp_type(type), in = t + " const*";
+  constexpr std::int64_t tile = 256;  // rows of a tile: whole ones alone need no checks
+  return launch("void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<" + t +
+                    ", float, 32u, 32u, 256u, false, " + (rows % tile == 0 ? "true" : "false") +
+                    ", " + (rms ? "true" : "false") + ">(long, long, " + in + ", " + in +
+                    ", float const*, float const*, " + t + "*, " + t + "*)",
+                {blocks(cols, 32), 1, 1}, {32, 32, 1}, 8448,
+                {{"rows", real(rows)}, {"cols", real(cols)}});
+}
+
+}  // namespace
+
+KernelQuery layer_norm_forward(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_forward(rows, cols, type, false);
+}
+KernelQuery layer_norm_backward_input(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_backward_input(rows, cols, type, false);
+}
+KernelQuery layer_norm_backward_weight(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_backward_weight(rows, cols, type, false);
+}
+KernelQuery rms_norm_forward(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_forward(rows, cols, type, true);
+}
+KernelQuery rms_norm_backward_input(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_backward_input(rows, cols, type, true);
+}
+KernelQuery rms_norm_backward_weight(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return norm_backward_weight(rows, cols, type, true);
+}
+
+namespace {
+
+/// A warp takes one row, or two of up to 128, where they have at most 2048 elements; else a block.
+KernelQuery softmax(std::int64_t rows, std::int64_t cols, ElementType type, bool forward) {
+  expect_sizes({{"rows", rows}, {"cols", cols}});
+  const std::string t = cpp_type(type), in = t + " const*";
+  const std::map<std::string, double, std::less<>> features{{"rows", real(rows)},
+                                                            {"cols", real(cols)}};
+  constexpr std::int64_t most_of_warp = 2048, two_rows = 128, warps = 4;
+  if (cols <= most_of_warp) {
+    int power = 0;
+    while ((std::int64_t{1} << power) < cols) ++power;
+    const std::string name = "void (anonymous namespace)::softmax_warp_";
+    const std::string types = "<" + t + ", " + t + ", float, " + std::to_string(power) +
+                              ", false, false>(" + t + "*, " + in;
+    const std::string tail =
+        forward ? ", int, int, int, bool const*, int, bool)" : ", " + in + ", int, int, int, bool const*)";
+    return launch(name + (forward ? "forward" : "backward") + types + tail,
+                  {blocks(rows, cols <= two_rows ? 2 * warps : warps), 1, 1}, {32, warps, 1}, 0,
+                  features);
+  }
+  const std::string width = size_of(type) == 2 ? "8" : "4";
+  const std::string pass = forward ? "Forward" : "Backward";
+  return launch("void at::native::(anonymous namespace)::cunn_SoftMax" + pass + "<" + width + ", " +
+                    t + ", float, " + t + ", at::native::(anonymous namespace)::SoftMax" + pass +
+                    "Epilogue>(" + t + "*, " + in + (forward ? ", int)" : ", " + in + ", long)"),
+                {blocks(rows, 1), 1, 1}, {1024, 1, 1}, 128, features);
+}
+
+}  // namespace
+
+KernelQuery softmax_forward(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return softmax(rows, cols, type, true);
+}
+KernelQuery softmax_backward(std::int64_t rows, std::int64_t cols, ElementType type) {
+  return softmax(rows, cols, type, false);
+}
+
+KernelQuery elementwise(std::int64_t elements, int inputs, ElementType type) {
+  expect_sizes({{"elements", elements}, {"inputs", inputs}});
+  const std::string t = cpp_type(type);
+  const std::string functor =
+      std::string{inputs == 1 ? "at::native::CUDAFunctorOnSelf_add<" : "at::native::CUDAFunctor_add<"} +
+      t + ">";
+  const std::string arrays = "std::array<char*, " + std::to_string(inputs + 1) + "ul>";
+  constexpr std::int64_t per_block = 1024;  // 8 of each of 128 threads
+  return launch("void at::native::vectorized_elementwise_kernel<" +
+                    std::string{size_of(type) == 2 ? "8" : "4"} + ", " + functor + ", " + arrays +
+                    " >(int, " + functor + ", " + arrays + ")",
+                {blocks(elements, per_block), 1, 1}, {128, 1, 1}, 0, {{"numel", real(elements)}});
+}
+
+KernelQuery embedding(std::int64_t rows, std::int64_t cols, ElementType type) {
+  expect_sizes({{"rows", rows}, {"cols", cols}});
+  // A thread copies 16 bytes; a block, of up to 256, a row or a part of it.
+  const double row_bytes = real(cols) * size_of(type);
+  const auto threads = static_cast<std::int64_t>(std::ceil(row_bytes / 16));
+  const auto block = static_cast<std::uint32_t>(std::min<std::int64_t>(256, (threads + 31) / 32 * 32));
+  KernelQuery query = launch(
+      "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, "
+      "long, long, bool)",
+      {blocks(rows, 1), blocks(threads, 256), 1}, {block, 1, 1}, 0, {});
+  query.bytes = real(rows) * (2 * row_bytes + 8);  // and the index of each
+  return query;
+}
+
+KernelQuery adam(std::int64_t parameters, ElementType type) {
+  expect_sizes({{"parameters", parameters}});
+  // A launch has up to 320 chunks. More take many launches, which the memory alone holds up: four
+  // lists are read and three written.
+  constexpr std::int64_t chunk = 65536, most_chunks = 320;
+  if (parameters > chunk * most_chunks)
+    return custom({.name = "adam", .bytes = 7 * size_of(type) * real(parameters)});
+  const std::string metadata =
+      "at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>";
+  const std::string functor = "at::native::(anonymous namespace)::FusedAdamMathFunctor<" +
+                              cpp_type(type) + ", 4, (at::native::ADAM_MODE)1, false>";
+  const std::string rest =
+      "float const*, double, double, double, double, double, bool, float const*, float const*";
+  return launch("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<" + metadata +
+                    ", " + functor + ", " + rest + ">(" + metadata + ", " + functor + ", " + rest +
+                    ")",
+                {blocks(parameters, chunk), 1, 1}, {512, 1, 1}, 0, {{"numel", real(parameters)}});
+}
 
 KernelQuery copy(Bytes size) {
   expect_sizes({{"size", size.count()}});

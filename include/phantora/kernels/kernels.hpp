@@ -59,15 +59,20 @@ struct AttentionShape {
 KernelQuery attention_forward(const AttentionShape& shape);
 KernelQuery attention_backward(const AttentionShape& shape);
 
-/// Over rows of `cols` elements each, as PyTorch's kernels compute them. bf16 or fp32.
+/// Over rows of `cols` elements each, as PyTorch's kernels compute them, of bf16 or fp32. A norm's
+/// backward pass is two kernels, for its input and for its weights.
 KernelQuery layer_norm_forward(std::int64_t rows, std::int64_t cols,
                                ElementType type = ElementType::bf16);
-KernelQuery layer_norm_backward(std::int64_t rows, std::int64_t cols,
-                                ElementType type = ElementType::bf16);
+KernelQuery layer_norm_backward_input(std::int64_t rows, std::int64_t cols,
+                                      ElementType type = ElementType::bf16);
+KernelQuery layer_norm_backward_weight(std::int64_t rows, std::int64_t cols,
+                                       ElementType type = ElementType::bf16);
 KernelQuery rms_norm_forward(std::int64_t rows, std::int64_t cols,
                              ElementType type = ElementType::bf16);
-KernelQuery rms_norm_backward(std::int64_t rows, std::int64_t cols,
-                              ElementType type = ElementType::bf16);
+KernelQuery rms_norm_backward_input(std::int64_t rows, std::int64_t cols,
+                                    ElementType type = ElementType::bf16);
+KernelQuery rms_norm_backward_weight(std::int64_t rows, std::int64_t cols,
+                                     ElementType type = ElementType::bf16);
 KernelQuery softmax_forward(std::int64_t rows, std::int64_t cols,
                             ElementType type = ElementType::bf16);
 KernelQuery softmax_backward(std::int64_t rows, std::int64_t cols,
@@ -79,7 +84,7 @@ KernelQuery elementwise(std::int64_t elements, int inputs = 1,
 /// Rows of `cols` elements that are looked up in a table.
 KernelQuery embedding(std::int64_t rows, std::int64_t cols, ElementType type = ElementType::bf16);
 /// A step of Adam as PyTorch's fused optimizer makes it: parameters, gradients and both moments of
-/// `type`.
+/// `type`. More than 21 million of them, which take many launches, cost what the memory takes.
 KernelQuery adam(std::int64_t parameters, ElementType type = ElementType::fp32);
 /// A copy within the GPU's memory.
 KernelQuery copy(Bytes size);

@@ -1,0 +1,214 @@
+#include <phantora/error.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/kernels/kernels.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+ElementType type_of(const std::string& text) {
+  for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32,
+                                 ElementType::fp64, ElementType::fp8_e4m3, ElementType::fp8_e5m2})
+    if (text == to_string(type)) return type;
+  ADD_FAILURE() << text;
+  return {};
+}
+
+/// How many of the measured queries that `mine` picks are what `made` makes of their sizes.
+template <class Mine, class Made>
+void expect_measured(const std::string& what, double share, Mine mine, Made made) {
+  int all = 0, equal = 0;
+  std::string missed;
+  for (const Measurement& measured : builtin_measurements()) {
+    if (!mine(measured.query)) continue;
+    ++all;
+    if (made(measured.query) == measured.query) {
+      ++equal;
+    } else {
+      missed = measured.query.name;
+    }
+  }
+  EXPECT_GT(all, 0) << what;
+  EXPECT_GE(equal, share * all) << what << ": " << equal << " of " << all << ", not " << missed;
+}
+
+std::int64_t size(const KernelQuery& query, const std::string& feature) {
+  return static_cast<std::int64_t>(query.features.at(feature));
+}
+bool half(const KernelQuery& query) { return query.name.find("BFloat16") != query.name.npos; }
+ElementType element(const KernelQuery& query) {
+  return half(query) ? ElementType::bf16 : ElementType::fp32;
+}
+auto named(const std::string& part) {
+  return [part](const KernelQuery& query) {
+    return query.name.find(part) != query.name.npos && query.features.contains("rows");
+  };
+}
+
+TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
+  expect_measured(
+      "gemm", 0.97,
+      [](const KernelQuery& query) {
+        return query.name == "gemm" && query.attributes.at("epilogue") == "none" &&
+               query.attributes.at("a_type") == query.attributes.at("b_type");
+      },
+      [](const KernelQuery& query) {
+        return gemm(size(query, "n"), size(query, "m"), size(query, "k"),
+                    {.type = type_of(query.attributes.at("a_type")),
+                     .output_type = type_of(query.attributes.at("c_type")),
+                     .batch = size(query, "batch"),
+                     .a_transposed = query.attributes.at("transb") == "T",
+                     .b_transposed = query.attributes.at("transa") == "T",
+                     .tf32 = query.attributes.at("compute") == "tf32"});
+      });
+  for (const std::string name : {"sdpa_fwd", "sdpa_bwd"}) {
+    expect_measured(
+        name, 1.0, [&](const KernelQuery& query) { return query.name == name; },
+        [&](const KernelQuery& query) {
+          const AttentionShape shape{.batch = size(query, "b"),
+                                     .heads = size(query, "h"),
+                                     .key_heads = size(query, "h_kv"),
+                                     .queries = size(query, "s_q"),
+                                     .keys = size(query, "s_kv"),
+                                     .depth = size(query, "d"),
+                                     .causal = query.attributes.at("causal") == "1",
+                                     .type = type_of(query.attributes.at("type"))};
+          return name == "sdpa_fwd" ? attention_forward(shape) : attention_backward(shape);
+        });
+  }
+  const auto rows = [](const KernelQuery& query) { return size(query, "rows"); };
+  const auto cols = [](const KernelQuery& query) { return size(query, "cols"); };
+  const auto rms = [](const KernelQuery& query) {
+    return query.name.find(", true>(") != query.name.npos;
+  };
+  expect_measured("norm forward", 1.0, named("vectorized_layer_norm_kernel"),
+                  [&](const KernelQuery& query) {
+                    return rms(query) ? rms_norm_forward(rows(query), cols(query), element(query))
+                                      : layer_norm_forward(rows(query), cols(query), element(query));
+                  });
+  expect_measured(
+      "norm backward", 1.0, named("layer_norm_grad_input_kernel_vectorized"),
+      [&](const KernelQuery& query) {
+        return rms(query) ? rms_norm_backward_input(rows(query), cols(query), element(query))
+                          : layer_norm_backward_input(rows(query), cols(query), element(query));
+      });
+  expect_measured(
+      "norm weights", 0.75, named("GammaBetaBackward"), [&](const KernelQuery& query) {
+        return rms(query) ? rms_norm_backward_weight(rows(query), cols(query), element(query))
+                          : layer_norm_backward_weight(rows(query), cols(query), element(query));
+      });
+  const auto softmax = [&](bool forward) {
+    return [&, forward](const KernelQuery& query) {
+      return forward ? softmax_forward(rows(query), cols(query), element(query))
+                     : softmax_backward(rows(query), cols(query), element(query));
+    };
+  };
+  const auto plain = [](const std::string& part) {
+    return [part](const KernelQuery& query) {
+      return named(part)(query) && query.name.find(", false, false>") != query.name.npos;
+    };
+  };
+  expect_measured("softmax forward", 1.0, plain("softmax_warp_forward"), softmax(true));
+  expect_measured("softmax backward", 1.0, plain("softmax_warp_backward"), softmax(false));
+  expect_measured(
+      "elementwise", 0.95,
+      [](const KernelQuery& query) {
+        return query.features.contains("numel") &&
+               query.name.find("vectorized_elementwise_kernel<") != query.name.npos &&
+               (query.name.find("CUDAFunctor_add<c10::BFloat16>") != query.name.npos ||
+                query.name.find("CUDAFunctor_add<float>") != query.name.npos);
+      },
+      [](const KernelQuery& query) { return elementwise(size(query, "numel"), 2, element(query)); });
+  expect_measured(
+      "embedding", 0.5,
+      [](const KernelQuery& query) {
+        return query.name.find("vectorized_gather_kernel<16, long>") != query.name.npos;
+      },
+      [](const KernelQuery& query) {
+        const double row = query.bytes / query.grid->x;
+        return embedding(query.grid->x, static_cast<std::int64_t>((row - 8) / 2 / 2));
+      });
+}
+
+TEST(Kernels, ArePricedFromMeasurementsOfTheirKind) {
+  const KernelCostModel h200 = builtin_cost_model(gpu_model("h200"));
+  const std::map<std::string, KernelQuery> queries{
+      {"gemm", gemm(8192, 8192, 8192)},
+      {"linear", linear_backward_weight(4096, 4096, 11008)},
+      {"fp8", gemm(8192, 8192, 8192, ElementType::fp8_e4m3)},
+      {"attention", attention_forward({.batch = 2, .heads = 32, .queries = 4096, .depth = 128})},
+      {"attention back", attention_backward({.batch = 2, .heads = 32, .queries = 4096})},
+      {"layer norm", layer_norm_forward(8192, 5120)},
+      {"rms norm", rms_norm_forward(8192, 8192)},
+      {"rms back", rms_norm_backward_input(8192, 8192)},
+      {"rms weight", rms_norm_backward_weight(8192, 8192)},
+      {"softmax", softmax_forward(8192, 512)},
+      {"wide softmax", softmax_forward(8192, 50257)},
+      {"softmax back", softmax_backward(8192, 50257, ElementType::fp32)},
+      {"add", elementwise(100'000'000, 2)},
+      {"gelu", elementwise(100'000'000)},
+      {"swiglu", elementwise(100'000'000, 3)},
+      {"embedding", embedding(8192, 8192)},
+      {"adam", adam(20'000'000)},
+      {"copy", copy(1_GB)}};
+  for (const auto& [name, query] : queries) {
+    const auto estimate = h200.estimate(query);
+    ASSERT_TRUE(estimate) << name;
+    EXPECT_TRUE(estimate->source == CostSource::fitted || estimate->source == CostSource::measured)
+        << name << ": " << to_string(estimate->source);
+    EXPECT_GT(estimate->stddev, Duration{}) << name;
+  }
+  // What moves bytes does so at 50 to 100 % of 4.8 TB/s.
+  const auto share = [&](const std::string& name, double bytes) {
+    return bytes / 4.8e12 / to_seconds(h200.estimate(queries.at(name))->duration);
+  };
+  for (const auto& [name, bytes] : std::map<std::string, double>{{"add", 6e8},
+                                                                 {"gelu", 4e8},
+                                                                 {"swiglu", 8e8},
+                                                                 {"copy", 2e9},
+                                                                 {"adam", 28 * 20e6},
+                                                                 {"rms norm", 2.68e8}}) {
+    EXPECT_GT(share(name, bytes), 0.5) << name;
+    EXPECT_LT(share(name, bytes), 1.0) << name;
+  }
+}
+
+TEST(Kernels, ManyParametersTakeTheMemorysTime) {
+  const KernelCostModel h200 = builtin_cost_model(gpu_model("h200"));
+  const auto seconds = [&](std::int64_t parameters) {
+    return to_seconds(h200.estimate(adam(parameters))->duration);
+  };
+  EXPECT_NEAR(seconds(1'000'000'000), 28e9 / 4.8e12, 0.15 * 28e9 / 4.8e12);
+  EXPECT_NEAR(seconds(22'000'000) / seconds(20'000'000), 1.1, 0.2);
+}
+
+TEST(Kernels, OfOnesOwn) {
+  EXPECT_EQ(custom({.name = "mine", .bytes = 5, .flops = 6, .arithmetic = Arithmetic::half}),
+            (KernelQuery{.name = "mine", .bytes = 5, .flops = 6, .arithmetic = Arithmetic::half}));
+  EXPECT_THROW((void)custom({.name = "mine"}), ArgumentError);
+  EXPECT_THROW((void)custom({.name = "gemm", .bytes = 5}), ArgumentError);
+  const Kernel block = known_time(35us, "block", KernelLimit::arithmetic);
+  EXPECT_EQ(block.known->duration, 35us);
+  EXPECT_EQ(block.known->limit, KernelLimit::arithmetic);
+  EXPECT_THROW((void)known_time(-1us), ArgumentError);
+}
+
+TEST(Kernels, SizesArePositive) {
+  EXPECT_THROW((void)gemm(0, 1, 1), ArgumentError);
+  EXPECT_THROW((void)gemm(1, 1, -1), ArgumentError);
+  EXPECT_THROW((void)attention_forward({.heads = 0}), ArgumentError);
+  EXPECT_THROW((void)rms_norm_forward(1, 0), ArgumentError);
+  EXPECT_THROW((void)elementwise(1, 0), ArgumentError);
+  EXPECT_THROW((void)adam(0), ArgumentError);
+  EXPECT_THROW((void)copy(0_B), ArgumentError);
+}
+
+}  // namespace
+}  // namespace phantora
