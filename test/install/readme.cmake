@@ -1,0 +1,12 @@
+# README.md shows the example as it is, and what it prints. Wants PROGRAM and ROOT.
+execute_process(COMMAND ${PROGRAM} RESULT_VARIABLE result OUTPUT_VARIABLE output)
+file(READ ${ROOT}/README.md readme)
+file(READ ${ROOT}/examples/tensor_parallel.cpp code)
+string(REGEX REPLACE "^//[^\n]*\n" "" code "${code}")
+string(REGEX REPLACE "([^\n]+)\n" "    \\1\n" output "${output}")
+foreach(part code output)
+  string(FIND "${readme}" "${${part}}" at)
+  if(at EQUAL -1 OR NOT result EQUAL 0)
+    message(FATAL_ERROR "README.md does not have this ${part} of examples/tensor_parallel.cpp:\n${${part}}")
+  endif()
+endforeach()
