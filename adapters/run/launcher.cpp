@@ -165,7 +165,7 @@ class Supervisor {
     }
 
     engine.tell_ranges([&](const NamedRange& range) {
-      observed.on_range(range);
+      observed.on_range(range.process, range.name, range.end);
       if (trace) trace->on_range(range.process, range.thread, range.name, range.start, range.end);
     });
     // Where nobody asks, NVTX stays as cheap as it is without a profiler. A profiler's own library

@@ -1,65 +1,19 @@
 #pragma once
 
 #include "run/engine.hpp"
-#include "run/step_role.hpp"
 
 #include <phantora/simulation/session.hpp>
+#include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/steps.hpp>
 
 #include <map>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 /// What a run says at its end: a table for people, JSON for programs.
 namespace phantora::run {
-
-/// Notes the order of every rank's kernels, from which the steps are found, and their total times.
-class StepObserver final : public SessionObserver {
- public:
-  /// @param marker  what ends a step: a part of a kernel's name, "optimizer", or empty where the
-  ///   order of the work has to tell.
-  explicit StepObserver(std::string marker = {});
-  void on_span(const Span& span) override;
-  /// A range that bears the marker's name ends a step where it ends.
-  void on_range(const NamedRange& range);
-  /// The steps of the GPU: where its program said so; else by its stream with the most that ends
-  /// steps, or else with the most work.
-  [[nodiscard]] Steps steps(GpuIndex gpu) const;
-  /// When the last span of any GPU ended.
-  [[nodiscard]] Time makespan() const noexcept { return makespan_; }
-  /// Kernel time by name, over all GPUs.
-  struct KernelTotal {
-    std::uint64_t count = 0;
-    Duration total{};
-    CostSource source{};
-  };
-  [[nodiscard]] const std::map<std::string, KernelTotal, std::less<>>& kernels() const noexcept {
-    return kernels_;
-  }
-
- private:
-  struct Known {
-    KernelTotal* total = nullptr;
-    StepRole role{};
-  };
-  struct Stream {
-    std::vector<WorkItem> work;
-    ProcessIndex process = 0;
-    Duration busy{};
-    std::size_t ends = 0;  ///< items that end steps
-  };
-  Known know(const Span& span);
-
-  std::string marker_;
-  std::map<GpuIndex, std::map<StreamId, Stream>> streams_{};
-  std::map<ProcessIndex, std::vector<Time>> marks_{};
-  std::map<std::string, KernelTotal, std::less<>> kernels_{};
-  std::unordered_map<std::uint64_t, Known> known_{};  ///< by identity: names are long
-  Time makespan_{};
-};
 
 struct RunFacts {
   std::string cluster;

@@ -33,6 +33,7 @@
 #include <phantora/simulation/report.hpp>
 #include <phantora/simulation/session.hpp>
 #include <phantora/simulation/simulation.hpp>
+#include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/steps.hpp>
 #include <phantora/simulation/trace.hpp>
 #include <phantora/simulation/transformer.hpp>

@@ -1,11 +1,11 @@
-#include "run/step_role.hpp"
+#include "simulation/step_role.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string>
 
-namespace phantora::run {
+namespace phantora::detail {
 namespace {
 
 /// Parts of the names of kernels that update parameters, in small letters: the fused optimizers of
@@ -44,4 +44,4 @@ StepRole step_role(Span::Kind kind, std::string_view name, std::string_view mark
   return aside(kind, name) ? StepRole::aside : StepRole::work;
 }
 
-}  // namespace phantora::run
+}  // namespace phantora::detail

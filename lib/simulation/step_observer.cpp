@@ -1,0 +1,64 @@
+#include "simulation/step_role.hpp"
+
+#include <phantora/simulation/step_observer.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace phantora {
+
+StepObserver::StepObserver(std::string marker) : marker_{std::move(marker)} {}
+
+StepObserver::Known StepObserver::know(const Span& span) {
+  const auto [found, added] = known_.try_emplace(span.identity);
+  if (added) {
+    auto total = kernels_.find(span.name);
+    if (total == kernels_.end())
+      total = kernels_.emplace(std::string{span.name}, KernelTotal{}).first;
+    const bool guess = marker_.empty() || marker_ == "optimizer";
+    found->second = {
+        .total = &total->second,
+        .role = guess ? detail::step_role(span.kind, span.name) : detail::step_role(span.kind, span.name, marker_)};
+  }
+  return found->second;
+}
+
+void StepObserver::on_span(const Span& span) {
+  makespan_ = std::max(makespan_, span.end);
+  if (span.kind == Span::Kind::communication) return;
+  const Known known = know(span);
+  const Duration length = span.end - span.start;
+  Stream& stream = streams_[span.gpu][span.stream];
+  stream.work.push_back(
+      {.identity = span.identity, .start = span.start, .end = span.end, .role = known.role});
+  stream.process = span.process;
+  stream.busy += length;
+  stream.ends += known.role == StepRole::ends_step ? 1 : 0;
+  ++known.total->count;
+  known.total->total += length;
+  known.total->source = span.source;
+}
+
+void StepObserver::on_range(ProcessIndex process, std::string_view name, Time end) {
+  if (!marker_.empty() && name.find(marker_) != name.npos) {
+    marks_[process].push_back(end);
+  }
+}
+
+Steps StepObserver::steps(GpuIndex gpu) const {
+  const auto streams = streams_.find(gpu);
+  if (streams == streams_.end()) return {};
+  const auto chosen = std::max_element(
+      streams->second.begin(), streams->second.end(), [](const auto& a, const auto& b) {
+        return std::pair{a.second.ends, a.second.busy} < std::pair{b.second.ends, b.second.busy};
+      });
+  const auto marks = marks_.find(chosen->second.process);
+  if (marks != marks_.end()) {
+    std::vector<Time> bounds = marks->second;
+    std::sort(bounds.begin(), bounds.end());
+    return cut_steps(chosen->second.work, bounds);
+  }
+  return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
+}
+
+}  // namespace phantora

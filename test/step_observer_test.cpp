@@ -1,0 +1,54 @@
+#include <phantora/simulation/simulation.hpp>
+#include <phantora/simulation/step_observer.hpp>
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// `steps` times: layers of 10 us each, then an update of 5 us.
+Workload steps_of(int layers, int steps, const std::string& update) {
+  Workload w;
+  for (int step = 0; step < steps; ++step) {
+    for (int layer = 0; layer < layers; ++layer) w.launch(0, known_time(10us, "layer"));
+    w.launch(0, known_time(5us, update));
+  }
+  return w;
+}
+
+StepObserver observed(const Workload& w, const std::string& marker = {}) {
+  const DeviceTiming timing{.launch_latency = Duration{}, .kernel_gap = Duration{}};
+  StepObserver observer{marker};
+  const std::vector<SessionObserver*> observers{&observer};
+  (void)Simulation{parse_cluster("h200:1x1"), {.timing = timing}}.run(w, {}, observers);
+  return observer;
+}
+
+TEST(StepObserver, StepsEndWhereParametersAreUpdated) {
+  const StepObserver observer = observed(steps_of(4, 6, "FusedAdam"));
+  EXPECT_EQ(observer.steps(0).median(), 45us);
+  EXPECT_EQ(observer.makespan(), Time{270us});
+  EXPECT_EQ(observer.kernels().at("layer").count, 24U);
+  EXPECT_EQ(observer.kernels().at("layer").total, 240us);
+  EXPECT_EQ(observer.steps(7).count(), 0U);
+}
+
+TEST(StepObserver, OrWhereTheUserSays) {
+  EXPECT_EQ(observed(steps_of(4, 6, "mine"), "mine").steps(0).median(), 45us);
+  EXPECT_EQ(observed(steps_of(4, 6, "mine"), "nothing").steps(0).count(), 0U);
+}
+
+TEST(StepObserver, OrWhereTheProgramDid) {
+  StepObserver observer = observed(steps_of(4, 6, "mine"), "step");
+  for (const auto end : {90us, 180us, 270us}) observer.on_range(1, "a step", Time{end});
+  observer.on_range(1, "other", Time{100us});
+  EXPECT_EQ(observer.steps(0).bounds, (std::vector<Time>{Time{90us}, Time{180us}, Time{270us}}));
+}
+
+}  // namespace
+}  // namespace phantora
