@@ -88,22 +88,21 @@ TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
   const auto rms = [](const KernelQuery& query) {
     return query.name.find(", true>(") != query.name.npos;
   };
-  expect_measured("norm forward", 1.0, named("vectorized_layer_norm_kernel"),
-                  [&](const KernelQuery& query) {
-                    return rms(query) ? rms_norm_forward(rows(query), cols(query), element(query))
-                                      : layer_norm_forward(rows(query), cols(query), element(query));
-                  });
+  expect_measured(
+      "norm forward", 1.0, named("vectorized_layer_norm_kernel"), [&](const KernelQuery& query) {
+        return rms(query) ? rms_norm_forward(rows(query), cols(query), element(query))
+                          : layer_norm_forward(rows(query), cols(query), element(query));
+      });
   expect_measured(
       "norm backward", 1.0, named("layer_norm_grad_input_kernel_vectorized"),
       [&](const KernelQuery& query) {
         return rms(query) ? rms_norm_backward_input(rows(query), cols(query), element(query))
                           : layer_norm_backward_input(rows(query), cols(query), element(query));
       });
-  expect_measured(
-      "norm weights", 0.75, named("GammaBetaBackward"), [&](const KernelQuery& query) {
-        return rms(query) ? rms_norm_backward_weight(rows(query), cols(query), element(query))
-                          : layer_norm_backward_weight(rows(query), cols(query), element(query));
-      });
+  expect_measured("norm weights", 0.75, named("GammaBetaBackward"), [&](const KernelQuery& query) {
+    return rms(query) ? rms_norm_backward_weight(rows(query), cols(query), element(query))
+                      : layer_norm_backward_weight(rows(query), cols(query), element(query));
+  });
   const auto softmax = [&](bool forward) {
     return [&, forward](const KernelQuery& query) {
       return forward ? softmax_forward(rows(query), cols(query), element(query))
@@ -125,7 +124,9 @@ TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
                (query.name.find("CUDAFunctor_add<c10::BFloat16>") != query.name.npos ||
                 query.name.find("CUDAFunctor_add<float>") != query.name.npos);
       },
-      [](const KernelQuery& query) { return elementwise(size(query, "numel"), 2, element(query)); });
+      [](const KernelQuery& query) {
+        return elementwise(size(query, "numel"), 2, element(query));
+      });
   expect_measured(
       "embedding", 0.5,
       [](const KernelQuery& query) {

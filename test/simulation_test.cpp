@@ -224,8 +224,7 @@ TEST(Simulation, PlacementDecidesWhereRanksRun) {
   const std::vector<GpuIndex> near{3, 5}, far{0, 8};
   EXPECT_EQ(simulation.run(w, near).makespan,
             all_reduce_alone(simulation.cluster(), near, 256_MiB));
-  EXPECT_EQ(simulation.run(w, far).makespan,
-            all_reduce_alone(simulation.cluster(), far, 256_MiB));
+  EXPECT_EQ(simulation.run(w, far).makespan, all_reduce_alone(simulation.cluster(), far, 256_MiB));
   EXPECT_GT(simulation.run(w, far).makespan, simulation.run(w, near).makespan);
 }
 
@@ -260,6 +259,45 @@ TEST(Simulation, CostsArePluggable) {
   SimulationOptions told = options;
   told.gpu = gpu_model("h200");
   EXPECT_EQ(Simulation(bare, told).run(w).makespan, 1ms);
+}
+
+TEST(Simulation, SaysWhatASessionDrivenByHandSays) {
+  const Cluster cluster = parse_cluster("h200:1x4");
+  Workload w;
+  const std::vector<Rank> all{0, 1, 2, 3};
+  for (int layer = 0; layer < 5; ++layer) {
+    for (const Rank rank : all) w.launch(rank, gemm(4096, 4096, 4096)).order(rank, 0, 1);
+    w.all_reduce(all, 64_MiB, 1);
+  }
+  const Report report = Simulation{cluster}.run(w);
+  Session session{cluster, builtin_cost_model};
+  const QueryIndex kernel = session.add_query(gemm(4096, 4096, 4096));
+  const CommunicatorId world = session.add_communicator({0, 1, 2, 3});
+  std::uint64_t marker = 0;
+  for (const Rank rank : all) {
+    const StreamId compute{rank}, beside{rank + std::uint64_t{4}};
+    for (const StreamId stream : {compute, beside}) session.add_stream(stream, rank, rank);
+    for (int layer = 0; layer < 5; ++layer) {
+      session.launch(compute, Time{}, kernel);
+      session.record(compute, Time{}, MarkerId{++marker});
+      session.wait(beside, Time{}, MarkerId{marker});
+      session.collective(beside, Time{}, world, static_cast<int>(rank), CollectiveOp::all_reduce,
+                         64_MiB, 0);
+    }
+    session.record(beside, Time{}, MarkerId{++marker});
+    session.synchronize(rank, 0, Time{}, MarkerId{marker});
+  }
+  for (std::size_t left = 4; left > 0;) {
+    for (const Answer& answer : session.advance(std::vector<Time>(4, never))) {
+      EXPECT_EQ(answer.clock, report.ranks[answer.process].end);
+      --left;
+    }
+  }
+  for (const Rank rank : all) {
+    EXPECT_EQ(session.use(rank).exposed, report.ranks[rank].exposed + report.ranks[rank].waiting);
+    EXPECT_EQ(session.use(rank).busy, report.makespan - report.ranks[rank].idle);
+  }
+  expect_whole(report);
 }
 
 TEST(Simulation, ObserversSeeSpans) {
@@ -304,7 +342,8 @@ bool same(const Report& a, const Report& b) {
                a.ranks.size() == b.ranks.size();
   for (std::size_t i = 0; equal && i < a.ranks.size(); ++i)
     equal = a.ranks[i].end == b.ranks[i].end && a.ranks[i].exposed == b.ranks[i].exposed &&
-            a.ranks[i].waiting == b.ranks[i].waiting && a.ranks[i].computing == b.ranks[i].computing;
+            a.ranks[i].waiting == b.ranks[i].waiting &&
+            a.ranks[i].computing == b.ranks[i].computing;
   return equal;
 }
 

@@ -59,7 +59,8 @@ TEST(Transformer, MemoryIsThatOfItsParts) {
   // The first of 4 stages keeps as many micro-batches as there are stages behind it and itself, of
   // which each has 34 bytes per element of the hidden state and layer.
   const Simulation simulation{parse_cluster("h200:1x8")};
-  const Report report = simulation.run(training_steps(small, {.pipeline = 4, .data = 2, .batch = 16}));
+  const Report report =
+      simulation.run(training_steps(small, {.pipeline = 4, .data = 2, .batch = 16}));
   const double layer = 1024.0 * (2 * 1024 + 2 * 512) + 3.0 * 1024 * 4096 + 2 * 1024;
   const auto held = [&](double weights, int micro_batches) {
     return gpu_model("h200").context_memory +

@@ -159,7 +159,9 @@ TEST(Workload, RefusesWhatCannotBe) {
   begins(refusal([&] { w.free(block); }), "block 0 of rank 0 has been freed");
   begins(refusal([&] { w.free({0, 7}); }), "rank 0 has allocated no block 7");
   begins(refusal([&] { w.wait(1, {0, 1}); }), "rank 0 has recorded no event 1");
-  begins(refusal([&] { w.synchronize(0, Workload::Event{4, 0}); }),
+  begins(refusal([&] {
+           w.synchronize(0, Workload::Event{4, 0});
+         }),
          "rank 4 has recorded no event 0");
   begins(refusal([&] { w.all_reduce(twice, 1_B); }), "a group has each rank once, rank 0 too");
   begins(refusal([&] { w.all_reduce(std::vector<Rank>{}, 1_B); }), "a group has ranks");
@@ -170,7 +172,9 @@ TEST(Workload, RefusesWhatCannotBe) {
          "rank 2 is not in the group of ranks 0, 1");
   begins(refusal([&] { w.send(1, 1, 1_B); }), "rank 1 sends nothing to itself");
   begins(refusal([&] { w.host(0, Duration{-1}); }), "a host's time is not negative");
-  begins(refusal([&] { w.launch(0, Kernel{{}, CostEstimate{.duration = Duration{-1}}}); }),
+  begins(refusal([&] {
+           w.launch(0, Kernel{{}, CostEstimate{.duration = Duration{-1}}});
+         }),
          "a kernel's time is not negative");
   begins(refusal([&] { w.host(0xffff'ffff, Duration{1}); }), "no rank 4294967295");
   EXPECT_EQ(w.rank_count(), 1U);
@@ -202,8 +206,9 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   };
   EXPECT_EQ(changed("[\"host\", 5]", "[\"host\", -5]"),
             "job.json: line 11, ranks[0][0][1]: expected a whole number >= 0, got -5");
-  EXPECT_EQ(changed("[\"host\", 5]", "[\"host\"]"),
-            "job.json: line 11, ranks[0][0]: expected a list that goes on with: ps, got [\"host\"]");
+  EXPECT_EQ(
+      changed("[\"host\", 5]", "[\"host\"]"),
+      "job.json: line 11, ranks[0][0]: expected a list that goes on with: ps, got [\"host\"]");
   EXPECT_EQ(changed("[\"host\", 5]", "[\"host\", 5, 6]"),
             "job.json: line 11, ranks[0][0]: expected 2 entries, got [\"host\",5,6]");
   EXPECT_EQ(changed("[\"host\", 5]", "[\"hots\", 5]"),
@@ -234,12 +239,18 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");
 }
 
+TEST(Workload, JsonDoesNotNestWithoutEnd) {
+  EXPECT_EQ(refusal([] { (void)Workload::from_json(std::string(1'000'000, '['), "job.json"); }),
+            "job.json: expected lists and objects that nest up to 16 deep, got more");
+}
+
 TEST(Workload, BinaryErrorsNameByteAndField) {
   Workload w;
   w.launch(0, gemm(8, 8, 8)).host(0, Duration{5});
   std::string bytes = w.to_binary();
-  EXPECT_EQ(refusal([&] { (void)Workload::from_binary(bytes + "x", "job.rec"); }),
-            "job.rec: byte " + std::to_string(bytes.size()) + ": expected the end, got 1 more bytes");
+  EXPECT_EQ(
+      refusal([&] { (void)Workload::from_binary(bytes + "x", "job.rec"); }),
+      "job.rec: byte " + std::to_string(bytes.size()) + ": expected the end, got 1 more bytes");
   bytes[bytes.size() - 4] = 1;  // the launch's kernel
   EXPECT_EQ(refusal([&] { (void)Workload::from_binary(bytes, "job.rec"); }),
             "job.rec: byte " + std::to_string(bytes.size() - 4) +
@@ -277,8 +288,8 @@ TEST(Workload, ReadsAnyBytesOrRefusesThem) {
     std::string changed = i % 2 == 0 ? text : bytes;
     for (std::uint64_t n = random() % 3 + 1; n > 0; --n) {
       const std::size_t at = random() % changed.size();
-      const char letter = i % 2 == 0 ? letters[random() % letters.size()]
-                                     : static_cast<char>(random());
+      const char letter =
+          i % 2 == 0 ? letters[random() % letters.size()] : static_cast<char>(random());
       switch (random() % 3) {
         case 0:
           changed[at] = letter;

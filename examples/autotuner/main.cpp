@@ -27,9 +27,11 @@ int main(int argc, char** argv) {
   for (const Candidate& it : candidates) steps.push_back(training_steps(model, it.way));
   const std::vector<Report> reports = simulation.run_all(steps);
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].report = reports[i];
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair{!a.report.fits(), a.report.step()} < std::pair{!b.report.fits(), b.report.step()};
-  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return std::pair{!a.report.fits(), a.report.step()} <
+                            std::pair{!b.report.fits(), b.report.step()};
+                   });
 
   const double peak = gpu_model(simulation.cluster().gpu_model).half.per_second() * gpus;
   fmt::print("tensor pipeline data       step  MFU %  exposed  waiting    memory\n");
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
     fmt::print("{:6} {:8} {:4} {:8.3f} s {:6.1f} {:6.1f} % {:6.1f} % {:>9}{}\n", way.tensor,
                way.pipeline, way.data, step, 100 * flops_per_sequence(model) * batch / peak / step,
                share(report.exposed()), share(report.waiting()),
-               fmt::format("{:.1GiB}", report.peak_memory()), report.fits() ? "" : ", does not fit");
+               fmt::format("{:.1GiB}", report.peak_memory()),
+               report.fits() ? "" : ", does not fit");
   }
 }

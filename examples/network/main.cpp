@@ -11,16 +11,14 @@ using namespace phantora;
 using namespace std::chrono_literals;
 
 void shift(double oversubscription, Routing routing, bool fails) {
-  Cluster cluster = topologies::make_cluster(
-      {{.hosts = 32, .gpus_per_host = 1}},
-      topologies::LeafSpine{{}, 4, oversubscription}, {.routing = routing});
+  Cluster cluster = topologies::make_cluster({{.hosts = 32, .gpus_per_host = 1}},
+                                             topologies::LeafSpine{{}, 4, oversubscription},
+                                             {.routing = routing});
   FlowNetwork network{cluster.topology.view(cluster.routing)};
   std::vector<FlowId> flows;
   for (std::size_t i = 0; i < 32; ++i)
-    flows.push_back(network.start({.src = cluster.gpus[i],
-                                   .dst = cluster.gpus[(i + 16) % 32],
-                                   .size = 100_MB,
-                                   .key = i}));
+    flows.push_back(network.start(
+        {.src = cluster.gpus[i], .dst = cluster.gpus[(i + 16) % 32], .size = 100_MB, .key = i}));
   const LinkId link = *cluster.topology.find_link("leaf0->spine0");
   if (fails) {  // for two milliseconds
     network.set_capacity(link, Time{1ms}, Bandwidth{0});
@@ -34,7 +32,9 @@ void shift(double oversubscription, Routing routing, bool fails) {
     worst = std::max(worst, time);
   }
   fmt::print("{:>4}:1 {:9}{:12} mean {:.3ms}, worst {:.3ms}\n", oversubscription,
-             routing == Routing::ecmp ? "ecmp" : routing == Routing::spray ? "spray" : "adaptive",
+             routing == Routing::ecmp    ? "ecmp"
+             : routing == Routing::spray ? "spray"
+                                         : "adaptive",
              fails ? ", link fails" : "", sum / 32, worst);
 }
 

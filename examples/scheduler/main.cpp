@@ -1,5 +1,6 @@
 // A queue of training jobs on 16 hosts, four to a leaf switch, with four times less bandwidth above
-// the leaves than below: how much sooner are they done if each is placed on as few leaves as it can?
+// the leaves than below: how much sooner are they done if each is placed on as few leaves as it
+// can?
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/format.hpp>
 #include <phantora/simulation/simulation.hpp>

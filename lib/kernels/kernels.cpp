@@ -15,8 +15,8 @@ namespace {
 
 void expect_sizes(std::initializer_list<std::pair<std::string_view, std::int64_t>> sizes) {
   for (const auto& [name, size] : sizes) {
-    PHANTORA_EXPECTS(size > 0, "a kernel's " + std::string{name} + " is positive, not " +
-                                   std::to_string(size));
+    PHANTORA_EXPECTS(
+        size > 0, "a kernel's " + std::string{name} + " is positive, not " + std::to_string(size));
   }
 }
 
@@ -68,12 +68,12 @@ double size_of(ElementType type) noexcept {
 
 KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, const GemmOptions& options) {
   expect_sizes({{"m", m}, {"n", n}, {"k", k}, {"batch", options.batch}});
-  const ElementType c_type = options.output_type.value_or(
-      size_of(options.type) > 1 ? options.type : ElementType::bf16);
+  const ElementType c_type =
+      options.output_type.value_or(size_of(options.type) > 1 ? options.type : ElementType::bf16);
   // cuBLAS's matrices are column-major: it computes C^T = B^T A^T, and its first operand is our B.
   const std::int64_t lda = options.b_transposed ? k : n;
   const std::int64_t ldb = options.a_transposed ? m : k;
-  const std::string_view compute = options.type == ElementType::fp64 ? "fp64"
+  const std::string_view compute = options.type == ElementType::fp64                   ? "fp64"
                                    : options.tf32 && options.type == ElementType::fp32 ? "tf32"
                                                                                        : "fp32";
   return {.name = "gemm",
@@ -139,9 +139,7 @@ KernelQuery attention_backward(const AttentionShape& shape) { return attention("
 namespace {
 
 /// How PyTorch 2.11's kernels call a type. Those of other sizes run as these do.
-std::string cpp_type(ElementType type) {
-  return size_of(type) == 2 ? "c10::BFloat16" : "float";
-}
+std::string cpp_type(ElementType type) { return size_of(type) == 2 ? "c10::BFloat16" : "float"; }
 
 std::uint32_t blocks(std::int64_t work, std::int64_t each) {
   const std::int64_t count = (work + each - 1) / each;
@@ -150,7 +148,8 @@ std::uint32_t blocks(std::int64_t work, std::int64_t each) {
 
 /// A launch of one of PyTorch's kernels.
 KernelQuery launch(std::string name, KernelQuery::Dim3 grid, KernelQuery::Dim3 block,
-                   std::uint32_t shared_bytes, std::map<std::string, double, std::less<>> features) {
+                   std::uint32_t shared_bytes,
+                   std::map<std::string, double, std::less<>> features) {
   return {.name = std::move(name),
           .grid = grid,
           .block = block,
@@ -171,11 +170,11 @@ KernelQuery norm_forward(std::int64_t rows, std::int64_t cols, ElementType type,
 KernelQuery norm_backward_input(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
   expect_sizes({{"rows", rows}, {"cols", cols}});
   const std::string t = cpp_type(type), in = t + " const*";
-  return launch(
-      "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<" + t +
-          ", float, " + (rms ? "true" : "false") + ">(" + in + ", " + in +
-          ", float const*, float const*, " + in + ", " + t + "*, int)",
-      {blocks(rows, 1), 1, 1}, {128, 1, 1}, 16, {{"rows", real(rows)}, {"cols", real(cols)}});
+  return launch("void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<" +
+                    t + ", float, " + (rms ? "true" : "false") + ">(" + in + ", " + in +
+                    ", float const*, float const*, " + in + ", " + t + "*, int)",
+                {blocks(rows, 1), 1, 1}, {128, 1, 1}, 16,
+                {{"rows", real(rows)}, {"cols", real(cols)}});
 }
 
 KernelQuery norm_backward_weight(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
@@ -226,8 +225,8 @@ KernelQuery softmax(std::int64_t rows, std::int64_t cols, ElementType type, bool
     const std::string name = "void (anonymous namespace)::softmax_warp_";
     const std::string types = "<" + t + ", " + t + ", float, " + std::to_string(power) +
                               ", false, false>(" + t + "*, " + in;
-    const std::string tail =
-        forward ? ", int, int, int, bool const*, int, bool)" : ", " + in + ", int, int, int, bool const*)";
+    const std::string tail = forward ? ", int, int, int, bool const*, int, bool)"
+                                     : ", " + in + ", int, int, int, bool const*)";
     return launch(name + (forward ? "forward" : "backward") + types + tail,
                   {blocks(rows, cols <= two_rows ? 2 * warps : warps), 1, 1}, {32, warps, 1}, 0,
                   features);
@@ -252,9 +251,9 @@ KernelQuery softmax_backward(std::int64_t rows, std::int64_t cols, ElementType t
 KernelQuery elementwise(std::int64_t elements, int inputs, ElementType type) {
   expect_sizes({{"elements", elements}, {"inputs", inputs}});
   const std::string t = cpp_type(type);
-  const std::string functor =
-      std::string{inputs == 1 ? "at::native::CUDAFunctorOnSelf_add<" : "at::native::CUDAFunctor_add<"} +
-      t + ">";
+  const std::string functor = std::string{inputs == 1 ? "at::native::CUDAFunctorOnSelf_add<"
+                                                      : "at::native::CUDAFunctor_add<"} +
+                              t + ">";
   const std::string arrays = "std::array<char*, " + std::to_string(inputs + 1) + "ul>";
   constexpr std::int64_t per_block = 1024;  // 8 of each of 128 threads
   return launch("void at::native::vectorized_elementwise_kernel<" +
@@ -268,7 +267,8 @@ KernelQuery embedding(std::int64_t rows, std::int64_t cols, ElementType type) {
   // A thread copies 16 bytes; a block, of up to 256, a row or a part of it.
   const double row_bytes = real(cols) * size_of(type);
   const auto threads = static_cast<std::int64_t>(std::ceil(row_bytes / 16));
-  const auto block = static_cast<std::uint32_t>(std::min<std::int64_t>(256, (threads + 31) / 32 * 32));
+  const auto block =
+      static_cast<std::uint32_t>(std::min<std::int64_t>(256, (threads + 31) / 32 * 32));
   KernelQuery query = launch(
       "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, "
       "long, long, bool)",

@@ -87,9 +87,7 @@ class Backwards {
   [[nodiscard]] const Workload::Operation& operation(Rank rank, std::size_t i) const {
     return job_.workload->operations(rank)[i];
   }
-  [[nodiscard]] const Interval& time(Rank rank, std::size_t i) const {
-    return job_.times[rank][i];
-  }
+  [[nodiscard]] const Interval& time(Rank rank, std::size_t i) const { return job_.times[rank][i]; }
   /// The instant of an event, and where it is recorded.
   std::pair<Rank, std::size_t> recorded(Workload::Event event) {
     return {event.rank, lists(event.rank).events[event.number]};
@@ -251,8 +249,8 @@ class Backwards {
     } else {
       const auto& messages = job_.workload->messages()[std::get<Workload::Exchange>(it).messages];
       for (const SendRecv& part : messages.parts)
-        name += (name.empty() ? "message of " : ", ") + std::to_string(part.size.count()) +
-                " bytes";
+        name +=
+            (name.empty() ? "message of " : ", ") + std::to_string(part.size.count()) + " bytes";
     }
     add(PathKind::communication, number, name, time).link = link_of_(it);
   }

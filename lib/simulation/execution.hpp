@@ -70,13 +70,13 @@ class Execution final : private SessionObserver {
   };
   struct RankState {
     Time clock{};
-    std::size_t at = 0;  ///< its next operation
-    std::size_t awaited = 0;  ///< calls that it blocks in
+    std::size_t at = 0;                     ///< its next operation
+    std::size_t awaited = 0;                ///< calls that it blocks in
     std::optional<Workload::Event> held{};  ///< it waits for one that nobody has recorded yet
     std::vector<std::pair<StreamNumber, StreamId>> streams{};
-    std::uint64_t first_event = 0;         ///< marker of its event 0
-    std::uint32_t recorded = 0;            ///< events so far
-    std::vector<MarkerId> others{};        ///< its markers that are no events
+    std::uint64_t first_event = 0;   ///< marker of its event 0
+    std::uint32_t recorded = 0;      ///< events so far
+    std::vector<MarkerId> others{};  ///< its markers that are no events
     bool ending = false;
   };
   struct Job {
@@ -84,7 +84,7 @@ class Execution final : private SessionObserver {
     std::size_t number = 0;
     ProcessIndex first_process = 0;
     std::vector<RankState> ranks;
-    std::size_t left = 0;  ///< ranks that have not ended
+    std::size_t left = 0;                                        ///< ranks that have not ended
     std::vector<std::optional<CommunicatorId>> communicators{};  ///< by group
     /// By kind and kernel.
     std::vector<std::vector<std::optional<QueryIndex>>> queries{};
@@ -111,12 +111,12 @@ class Execution final : private SessionObserver {
   Session session_;
   Subscription spans_;
   std::vector<std::unique_ptr<Job>> jobs_{};
-  std::vector<Stream> streams_{};                      ///< by StreamId
-  std::vector<std::pair<Job*, Rank>> processes_{};     ///< by ProcessIndex - 1
-  std::vector<std::pair<Job*, Rank>> ready_{};         ///< ranks that may go on
+  std::vector<Stream> streams_{};                   ///< by StreamId
+  std::vector<std::pair<Job*, Rank>> processes_{};  ///< by ProcessIndex - 1
+  std::vector<std::pair<Job*, Rank>> ready_{};      ///< ranks that may go on
   /// What the session knows of kernels, by the kind of GPU and key_of().
   std::map<std::pair<std::size_t, std::string>, QueryIndex> queries_{};
-  std::vector<Time> bounds_{never};  ///< of processes; 0 is us
+  std::vector<Time> bounds_{never};                 ///< of processes; 0 is us
   std::set<std::pair<Time, std::size_t>> ended_{};  ///< jobs that next() has not returned
   std::size_t running_ = 0;
   std::uint64_t last_marker_ = 0;

@@ -38,8 +38,8 @@ Meetings::Meetings(const Workload& workload) : workload_{workload} {
       const auto [place, fresh] = places.try_emplace({number, rank});
       if (fresh) {
         expect_ranks(number, rank, i);
-        place->second = static_cast<std::size_t>(std::find(group.begin(), group.end(), rank) -
-                                                 group.begin());
+        place->second =
+            static_cast<std::size_t>(std::find(group.begin(), group.end(), rank) - group.begin());
         calls_[number].resize(group.size());
       }
       std::vector<std::uint32_t>& mine = calls_[number][place->second];

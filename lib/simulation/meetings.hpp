@@ -19,8 +19,8 @@ struct Party {
   std::uint32_t operation = 0;
 };
 
-/// Matches the ranks' calls: the n-th calls of a group's ranks are one collective, the n-th send and
-/// receive between two ranks of a group one message.
+/// Matches the ranks' calls: the n-th calls of a group's ranks are one collective, the n-th send
+/// and receive between two ranks of a group one message.
 class Meetings {
  public:
   /// @throws ConfigError if a group has ranks that the workload lacks, or what has to be the same

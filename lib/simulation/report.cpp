@@ -84,8 +84,9 @@ Intervals merged(Intervals intervals) {
 }
 
 Duration length(const Intervals& merged) {
-  return std::accumulate(merged.begin(), merged.end(), Duration{},
-                         [](Duration sum, const Interval& it) { return sum + (it.end - it.start); });
+  return std::accumulate(
+      merged.begin(), merged.end(), Duration{},
+      [](Duration sum, const Interval& it) { return sum + (it.end - it.start); });
 }
 
 /// How long either is.

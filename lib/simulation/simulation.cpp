@@ -32,8 +32,9 @@ class Simulation::Impl {
         view_{cluster_.topology.view()} {
     if (options_.gpu || cluster_.hosts.empty()) {
       if (!options_.gpu)
-        throw ConfigError{"cluster " + cluster_.name +
-                          " has no hosts that say what its GPUs are: SimulationOptions::gpu has to"};
+        throw ConfigError{
+            "cluster " + cluster_.name +
+            " has no hosts that say what its GPUs are: SimulationOptions::gpu has to"};
       add_kind(*options_.gpu);
       kinds_.assign(cluster_.gpus.size(), 0);
     } else {
@@ -79,8 +80,7 @@ class Simulation::Impl {
         const auto* launch = std::get_if<Workload::Launch>(&operations[i]);
         if (launch == nullptr || prices[launch->kernel]) continue;
         try {
-          prices[launch->kernel] =
-              price(workload->kernels()[launch->kernel], job.kinds[rank]);
+          prices[launch->kernel] = price(workload->kernels()[launch->kernel], job.kinds[rank]);
         } catch (const CostError& error) {
           throw CostError{named(*workload, rank, i) + ": " + error.what()};
         }
@@ -164,8 +164,8 @@ class Simulation::Impl {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const GpuIndex gpu = gpus[rank];
       if (gpu >= cluster_.gpus.size())
-        throw ConfigError{"rank " + std::to_string(rank) + " on GPU " + std::to_string(gpu) +
-                          ": " + cluster_.name + " has " + std::to_string(cluster_.gpus.size())};
+        throw ConfigError{"rank " + std::to_string(rank) + " on GPU " + std::to_string(gpu) + ": " +
+                          cluster_.name + " has " + std::to_string(cluster_.gpus.size())};
       if (taken[gpu])
         throw ConfigError{"rank " + std::to_string(rank) + " on GPU " + std::to_string(gpu) +
                           ": another rank has it"};
@@ -192,16 +192,15 @@ class Simulation::Impl {
   /// those that `sender` sends, or all.
   template <class Add>
   void add_loads(const JobRecord& job, const Workload::Operation& operation,
-                 std::optional<Rank> sender,
-                 std::map<std::uint32_t, Communicator>& communicators, Add add) const {
+                 std::optional<Rank> sender, std::map<std::uint32_t, Communicator>& communicators,
+                 Add add) const {
     const auto plans = [&](std::uint32_t group) -> const Communicator& {
       const auto found = communicators.find(group);
       if (found != communicators.end()) return found->second;
       std::vector<NodeId> nodes;
       for (const Rank rank : job.workload->groups()[group])
         nodes.push_back(cluster_.gpus[job.gpus[rank]]);
-      return communicators
-          .emplace(group, Communicator{cluster_, std::move(nodes), options_.nccl})
+      return communicators.emplace(group, Communicator{cluster_, std::move(nodes), options_.nccl})
           .first->second;
     };
     CollectivePlan plan;
@@ -228,8 +227,7 @@ class Simulation::Impl {
   }
 
   [[nodiscard]] Duration time_on(LinkId link, double bytes) const {
-    return duration_from_seconds(
-        bytes / view_.capacities()[link.value].bytes_per_second());
+    return duration_from_seconds(bytes / view_.capacities()[link.value].bytes_per_second());
   }
 
   Cluster cluster_;

@@ -16,9 +16,9 @@ StepObserver::Known StepObserver::know(const Span& span) {
     if (total == kernels_.end())
       total = kernels_.emplace(std::string{span.name}, KernelTotal{}).first;
     const bool guess = marker_.empty() || marker_ == "optimizer";
-    found->second = {
-        .total = &total->second,
-        .role = guess ? detail::step_role(span.kind, span.name) : detail::step_role(span.kind, span.name, marker_)};
+    found->second = {.total = &total->second,
+                     .role = guess ? detail::step_role(span.kind, span.name)
+                                   : detail::step_role(span.kind, span.name, marker_)};
   }
   return found->second;
 }

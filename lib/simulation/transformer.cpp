@@ -91,14 +91,15 @@ class Steps {
     // Rotary embeddings pass over queries and keys, the gate over the MLP's two halves.
     const KernelQuery rotary = elementwise(t * (heads + keys) * depth, 2);
     norm_ = kernels({rms_norm_forward(mine, h)});
-    attention_ = kernels({linear_forward(t, h, qkv), rotary, attention_forward(attention),
-                          linear_forward(t, q, h)});
+    attention_ = kernels(
+        {linear_forward(t, h, qkv), rotary, attention_forward(attention), linear_forward(t, q, h)});
     mlp_ = kernels({linear_forward(t, h, 2 * f), elementwise(t * f, 2), linear_forward(t, f, h)});
     residual_ = kernels({elementwise(mine * h, 2)});
     norm_back_ = kernels({rms_norm_backward_input(mine, h), rms_norm_backward_weight(mine, h)});
-    attention_back_ = kernels({linear_backward_input(t, q, h), linear_backward_weight(t, q, h),
-                               attention_backward(attention), rotary,
-                               linear_backward_input(t, h, qkv), linear_backward_weight(t, h, qkv)});
+    attention_back_ =
+        kernels({linear_backward_input(t, q, h), linear_backward_weight(t, q, h),
+                 attention_backward(attention), rotary, linear_backward_input(t, h, qkv),
+                 linear_backward_weight(t, h, qkv)});
     mlp_back_ = kernels({linear_backward_input(t, f, h), linear_backward_weight(t, f, h),
                          elementwise(t * f, 4), linear_backward_input(t, h, 2 * f),
                          linear_backward_weight(t, h, 2 * f)});
@@ -170,10 +171,10 @@ class Steps {
     } else {
       receive(it, it.before, from_before);
     }
-    it.activations.push_back(w_.allocate(it.rank,
-                                         bytes(activation_bytes * static_cast<double>(tokens_) *
-                                               shape_.hidden * layers / p_.tensor),
-                                         "activations"));
+    it.activations.push_back(w_.allocate(
+        it.rank,
+        bytes(activation_bytes * static_cast<double>(tokens_) * shape_.hidden * layers / p_.tensor),
+        "activations"));
     for (int layer = 0; layer < layers; ++layer) {
       half_layer(it, norm_, attention_, residual_);
       half_layer(it, norm_, mlp_, residual_);

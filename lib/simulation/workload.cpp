@@ -116,9 +116,9 @@ std::uint32_t Workload::call(std::uint32_t group, std::span<const GroupedCollect
   const int ranks = static_cast<int>(groups_[group].size());
   for (const GroupedCollective& operation : operations) {
     PHANTORA_EXPECTS(operation.total >= Bytes{}, "a collective's size is not negative");
-    PHANTORA_EXPECTS(operation.root >= 0 && operation.root < ranks,
-                     "a group of " + std::to_string(ranks) + " has no root " +
-                         std::to_string(operation.root));
+    PHANTORA_EXPECTS(
+        operation.root >= 0 && operation.root < ranks,
+        "a group of " + std::to_string(ranks) + " has no root " + std::to_string(operation.root));
   }
   return interned(key(group, operations), calls_, call_numbers_, [&] {
     return Call{group, {operations.begin(), operations.end()}};
@@ -158,9 +158,8 @@ Workload& Workload::exchange(Rank rank, std::span<const Rank> group,
     PHANTORA_EXPECTS(part.size >= Bytes{}, "a message's size is not negative");
   }
   const auto make = [&] { return Messages{number, {parts.begin(), parts.end()}}; };
-  return append(
-      rank, stream,
-      Exchange{stream, interned(key(number, parts), messages_, message_numbers_, make)});
+  return append(rank, stream,
+                Exchange{stream, interned(key(number, parts), messages_, message_numbers_, make)});
 }
 
 Workload& Workload::send(Rank rank, Rank to, Bytes size, StreamNumber stream) {
@@ -358,8 +357,8 @@ std::string Workload::describe(Rank rank, std::size_t operation) const {
       const Call& call = workload.calls_[it.call];
       std::string words;
       for (const GroupedCollective& one : call.operations)
-        words += (words.empty() ? "" : ", ") + std::string{to_string(one.op)} + " of " +
-                 text(one.total);
+        words +=
+            (words.empty() ? "" : ", ") + std::string{to_string(one.op)} + " of " + text(one.total);
       return words + " by " + listed(workload.groups_[call.group]);
     }
     std::string operator()(const Exchange& it) const {

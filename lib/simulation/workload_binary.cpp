@@ -174,8 +174,7 @@ class BinaryReader {
   }
   std::string_view take(std::string_view field, std::size_t count) {
     const std::size_t left = bytes_.size() - at_;
-    if (count > left)
-      fail(at_, field, std::to_string(count) + " more bytes", std::to_string(left));
+    if (count > left) fail(at_, field, std::to_string(count) + " more bytes", std::to_string(left));
     const std::string_view part = bytes_.substr(at_, count);
     at_ += count;
     return part;

@@ -103,7 +103,9 @@ template <class A>
 void transfer(A& a, std::string_view field, KernelQuery::Dim3& dim) {
   a.list(
       field, 3, 3, 3, [](std::size_t) {},
-      [&](std::size_t i) { integer(a, {}, i == 0 ? dim.x : i == 1 ? dim.y : dim.z, 0, any_number); });
+      [&](std::size_t i) {
+        integer(a, {}, i == 0 ? dim.x : i == 1 ? dim.y : dim.z, 0, any_number);
+      });
 }
 template <class A, class T, class Each>
 void list(A& a, std::string_view field, std::vector<T>& entries, std::size_t least, Each each) {

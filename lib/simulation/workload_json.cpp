@@ -191,7 +191,14 @@ class JsonReader {
  public:
   JsonReader(std::string_view text, std::string_view source) : text_{text}, source_{source} {
     try {
-      json_ = Json::parse(text);
+      // What is written here nests 6 deep; what prints a value in an error recurses.
+      constexpr int deepest = 16;
+      json_ = Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
+        if (depth > deepest)
+          throw ConfigError{std::string{source_} + ": expected lists and objects that nest up to " +
+                            std::to_string(deepest) + " deep, got more"};
+        return true;
+      });
     } catch (const Json::exception& error) {
       // [json.exception.parse_error.101] parse error at line 1, column 2: ...
       const std::string_view what = error.what();
@@ -299,9 +306,9 @@ class JsonReader {
   /// A list or an object that is being read.
   struct Level {
     const Json* json = nullptr;
-    std::size_t next = 0;                    ///< entry of a list
-    std::string field{};                     ///< that was read last, of an object
-    std::vector<std::string_view> known{};   ///< fields that the object may have
+    std::size_t next = 0;                   ///< entry of a list
+    std::string field{};                    ///< that was read last, of an object
+    std::vector<std::string_view> known{};  ///< fields that the object may have
   };
   /// The next entry of a list, or a field of an object.
   const Json& get(std::string_view field) {

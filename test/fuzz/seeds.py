@@ -143,6 +143,14 @@ collective = lambda rank, op, kind: struct.pack("<QQQBBBBid", 1 << 20 | rank, 7,
 work = lambda rank, op, kind: b"".join(bytes([rank]) + one for one in (
     record("create_stream", stream=1), record("define_query", payload=query.encode()), record("launch", stream=1),
     record("collective", stream=1, payload=collective(rank, op, kind)), record("operand", a=7, payload=bytes(range(16))), record("record", stream=1, a=9), record("synchronize", a=9)))
+write("workload", ["""{"phantora_workload": 1, "kernels": [{"name": "gemm", "block": [1, 1, 1],
+ "shared_bytes": 0, "bytes": 0.0, "flops": 0.0, "arithmetic": "none", "features": {"m": 8.0},
+ "attributes": {}, "known": {"ps": 5, "stddev_ps": 1, "source": "fitted"}}], "groups": [[0, 1]],
+ "calls": [{"group": 0, "operations": [["all_reduce", 1024, 0, 0]]}],
+ "messages": [{"group": 0, "parts": [[0, 1, 8]]}], "labels": ["x"],
+ "ranks": [[["launch", 0, 0], ["collective", 0, 0], ["exchange", 0, 1], ["record", 0], ["host", 5]],
+ [["collective", 0, 0], ["exchange", 0, 1], ["wait", 0, 0, 0], ["synchronize", 0, 0],
+ ["allocate", 8, 0], ["free", 0], ["end_step", 0]]]}""", b"PHANTORA-WORKLOAD\n\x01\0\0\0\0\0\0"])
 write("channel", [thread(0) + thread(1) + join(0) + join(1) + work(0, op, kind) + work(1, op, kind)
                   for op in range(8) for kind in (2, 7)] +
       [b"".join(bytes([0]) + record(op, stream=1, a=1, b=1, c=1, payload=b"name" * 4) for op in operations)])

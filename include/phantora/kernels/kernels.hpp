@@ -24,12 +24,12 @@ std::string_view to_string(ElementType type) noexcept;
 double size_of(ElementType type) noexcept;
 
 struct GemmOptions {
-  ElementType type = ElementType::bf16;        ///< of A and B
-  std::optional<ElementType> output_type{};    ///< of C; nothing: that of A, bf16 for 8 bits
-  std::int64_t batch = 1;                      ///< products of that shape in one call
-  bool a_transposed = false;                   ///< A is stored k x m
-  bool b_transposed = false;                   ///< B is stored n x k
-  bool tf32 = false;                           ///< fp32 on tensor cores where the GPU has them
+  ElementType type = ElementType::bf16;      ///< of A and B
+  std::optional<ElementType> output_type{};  ///< of C; nothing: that of A, bf16 for 8 bits
+  std::int64_t batch = 1;                    ///< products of that shape in one call
+  bool a_transposed = false;                 ///< A is stored k x m
+  bool b_transposed = false;                 ///< B is stored n x k
+  bool tf32 = false;                         ///< fp32 on tensor cores where the GPU has them
 };
 /// C = A B for A of m x k, B of k x n and C of m x n elements.
 KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, const GemmOptions& options = {});

@@ -30,12 +30,12 @@ struct RankReport {
   Time end{};            ///< when its host and all its streams have
   Duration computing{};  ///< kernels or copies ran
   Duration exposed{};    ///< none did, and a communication moved data
-  Duration waiting{};    ///< neither, and a communication waited for other ranks: pipelines' bubbles
-  Duration idle{};       ///< nothing was on the GPU
+  Duration waiting{};  ///< neither, and a communication waited for other ranks: pipelines' bubbles
+  Duration idle{};     ///< nothing was on the GPU
   Duration communicating{};  ///< a communication moved data, whatever else ran
   KernelTime kernels{};
-  Bytes peak_memory{};       ///< of what the workload allocates, with what a process has before that
-  Bytes memory{};            ///< of the GPU
+  Bytes peak_memory{};  ///< of what the workload allocates, with what a process has before that
+  Bytes memory{};       ///< of the GPU
   [[nodiscard]] bool fits() const noexcept { return peak_memory <= memory; }
 };
 
@@ -54,7 +54,8 @@ struct PathPart {
   PathKind kind{};
   std::string name{};  ///< of the kernel; of a communication: what, how large, by how many
   std::uint64_t count = 0;
-  /// How much they are of the time: the job would be shorter by no more than that if they were free.
+  /// How much they are of the time: the job would be shorter by no more than that if they were
+  /// free.
   Duration time{};
   /// The link that would hold a communication if it were alone.
   std::optional<LinkId> link{};

@@ -27,10 +27,10 @@ double flops_per_sequence(const TransformerShape& shape);
 /// How a step is divided. Ranks of a tensor group are neighbours, then those of a data group, then
 /// the stages: rank = (stage * data + replica) * tensor + part.
 struct Parallelism {
-  int tensor = 1;    ///< parts of each layer, with sequence parallelism between them
-  int pipeline = 1;  ///< stages, one forward and one backward in turn (1F1B)
-  int data = 1;      ///< replicas, which share the optimizer's state (ZeRO-1)
-  int batch = 1;     ///< sequences of a step, of all replicas together
+  int tensor = 1;       ///< parts of each layer, with sequence parallelism between them
+  int pipeline = 1;     ///< stages, one forward and one backward in turn (1F1B)
+  int data = 1;         ///< replicas, which share the optimizer's state (ZeRO-1)
+  int batch = 1;        ///< sequences of a step, of all replicas together
   int micro_batch = 1;  ///< sequences of a replica that go through the stages at a time
   [[nodiscard]] int ranks() const noexcept { return tensor * pipeline * data; }
 };
