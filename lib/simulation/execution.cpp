@@ -208,7 +208,7 @@ void Execution::issue(Job& job, Rank rank, const Workload::Operation& operation)
     time = {state.clock, state.clock + host->time};
     state.clock += host->time;
   } else if (const auto* step = std::get_if<W::StepEnd>(&operation)) {
-    state.others.emplace_back(++last_marker_);
+    state.others.push_back(MarkerId{++last_marker_});
     session_.record(stream(job, rank, step->stream), state.clock, state.others.back());
   }
 }

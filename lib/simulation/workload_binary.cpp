@@ -143,7 +143,7 @@ class BinaryReader {
     const std::size_t from = at_;
     const std::uint64_t present = get(field);
     if (present > 1) fail(from, field, "0 or 1", std::to_string(present));
-    if (present == 1) each(value.emplace());
+    if (present == 1) each(*(value = T{}));
   }
   template <class Each>
   void object(std::string_view, Each each) {

@@ -260,7 +260,7 @@ class JsonReader {
   template <class T, class Each>
   void optional(std::string_view field, std::optional<T>& value, Each each) {
     levels_.back().known.push_back(field);
-    if (levels_.back().json->contains(std::string{field})) each(value.emplace());
+    if (levels_.back().json->contains(std::string{field})) each(*(value = T{}));
   }
   template <class Each>
   void object(std::string_view field, Each each) {
