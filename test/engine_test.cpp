@@ -4,8 +4,10 @@
 
 #include <phantora/kernels/roofline.hpp>
 
+#include <array>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -190,6 +192,50 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
       with_payload({.op = Op::join_communicator, .thread = 1, .clock_ps = 20 * us, .a = 2}, id));
   engine.step(std::chrono::milliseconds{0});
   EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
+}
+
+TEST(Engine, RanksThatDisagreeOnACollectiveAreNamed) {
+  const Cluster cluster = parse_cluster("h200:1x2");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  const auto said = [&](const channel::CollectiveRecord& one,
+                        const channel::CollectiveRecord& other) -> std::string {
+    Session session{cluster, gpu, Roofline{gpu}};
+    Engine engine{cluster, session, {.socket_name = name, .runnable = 2}};
+    std::deque<FakeRank> ranks;
+    // Those that join in the other order are other ranks of the communicator.
+    for (const int rank : {0, 1}) ranks.emplace_back(engine, name, rank);
+    const std::array<std::byte, 128> id{};
+    for (const std::uint64_t rank : {0U, 1U}) {
+      ranks[rank].append(with_payload({.op = Op::join_communicator,
+                                       .device = static_cast<std::uint16_t>(rank),
+                                       .a = 2,
+                                       .b = 1 - rank},
+                                      id));
+    }
+    engine.step(std::chrono::milliseconds{0});
+    for (const std::uint64_t rank : {0U, 1U}) {
+      channel::CollectiveRecord call = rank == 0 ? one : other;
+      call.communicator = (std::uint64_t{1} << 20U) | (1 - rank);
+      ranks[rank].append({.op = Op::create_stream, .device = static_cast<std::uint16_t>(rank)});
+      ranks[rank].append(with_payload({.op = Op::collective}, std::as_bytes(std::span{&call, 1})));
+    }
+    try {
+      engine.step(std::chrono::milliseconds{0});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(said({.count = 4, .type = 7}, {.count = 5, .type = 7}),
+            "the ranks of a communicator do not agree on its collective number 1: rank 1 calls "
+            "all_reduce of 20 bytes (root 0), rank 0 calls all_reduce of 16 bytes (root 0). All "
+            "ranks must call the same operations in the same order.");
+  EXPECT_EQ(said({.count = 4, .type = 7}, {.count = 4, .type = 2}),
+            "the ranks of a communicator do not agree on its collective number 1: rank 1 calls "
+            "all_reduce of 16 bytes (root 0, type 2), rank 0 calls all_reduce of 16 bytes (root 0, "
+            "type 7). All ranks must call the same operations in the same order.");
+  EXPECT_EQ(said({.count = 4, .type = 7}, {.count = 4, .type = 7}), "");
 }
 
 }  // namespace

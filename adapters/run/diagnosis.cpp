@@ -75,6 +75,13 @@ std::string call_in_words(Op op) {
   }
 }
 
+/// Whether no call of one is of another type than that of the other.
+bool same_types(const Disagreement& found) {
+  return std::equal(found.lower.calls.begin(), found.lower.calls.end(), found.higher.calls.begin(),
+                    found.higher.calls.end(),
+                    [](const auto& a, const auto& b) { return a.type == b.type; });
+}
+
 }  // namespace
 
 std::string Engine::name_of(ProcessIndex process) const {
@@ -184,24 +191,19 @@ std::string Engine::open_operations() const {
   const auto missing_rank = [&](ProcessIndex missing) {
     return "; " + name_of(missing) + " has not called it and " + doing(processes_[missing]);
   };
-  for (const CommunicatorEntry& communicator : communicators_) {
-    const auto members = [&](const std::vector<int>& ranks) {
-      std::vector<ProcessIndex> processes;
-      for (const int rank : ranks) {
-        processes.push_back(communicator.members[static_cast<std::size_t>(rank)].process);
-      }
-      return processes;
-    };
-    std::vector<ProcessIndex> all;
-    for (const Member& member : communicator.members) all.push_back(member.process);
-    const std::vector<OpenCalls::Open> open = communicator.calls.all();
-    for (std::size_t i = 0; i < std::min(shown, open.size()); ++i) {
-      text += "\n  " + open[i].what + " on the communicator of " + names_of(all) + ": " +
-              names_of(members(open[i].waiting)) +
-              (open[i].waiting.size() == 1 ? " waits" : " wait") + " since " +
-              seconds(open[i].since);
-      for (const ProcessIndex missing : members(open[i].missing)) text += missing_rank(missing);
-    }
+  std::map<CommunicatorId, std::size_t> told;
+  for (const OpenCall& open : session_.open_calls()) {
+    if (told[open.communicator]++ >= shown) continue;
+    const std::vector<Member>& members = entry_of(open.communicator).members;
+    std::vector<ProcessIndex> all, waiting;
+    for (const Member& member : members) all.push_back(member.process);
+    for (const int rank : open.waiting)
+      waiting.push_back(members[static_cast<std::size_t>(rank)].process);
+    text += "\n  " + open.what + " on the communicator of " + names_of(all) + ": " +
+            names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " since " +
+            seconds(open.since);
+    for (const int rank : open.missing)
+      text += missing_rank(members[static_cast<std::size_t>(rank)].process);
   }
   // The session's incomplete collectives are told above, with the names of their ranks.
   for (const std::string& line : session_.obstacles()) text += "\n  " + line;
@@ -236,6 +238,27 @@ std::string Engine::open_operations() const {
     }
   }
   return text;
+}
+
+/// The same as the library says it, by the names that the ranks have in the run.
+std::string Engine::in_words(const Disagreement& found,
+                             const CommunicatorEntry& communicator) const {
+  const auto said = [&](const Disagreement::Side& side) {
+    const Member& member = communicator.members[static_cast<std::size_t>(side.rank)];
+    std::string text = name_of(member.process) + " calls";
+    const char* separator = " ";
+    for (const GroupedCollective& call : side.calls) {
+      text += fmt::format("{}{} of {} bytes (root {}", separator, to_string(call.op),
+                          call.total.count(), call.root);
+      separator = ", ";
+      text += same_types(found) ? ")" : fmt::format(", type {})", call.type);
+    }
+    return text;
+  };
+  return fmt::format(
+      "the ranks of a communicator do not agree on its collective number {}: {}, {}. All ranks "
+      "must call the same operations in the same order.",
+      found.number, said(found.lower), said(found.higher));
 }
 
 void Engine::tell_that_nothing_moves() {

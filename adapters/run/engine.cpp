@@ -471,20 +471,6 @@ void Engine::handle_collective(Process& process, const Record& record,
     const Bytes one{static_cast<std::int64_t>(
         call.count * channel::size_of(static_cast<channel::DataType>(call.type)))};
     const Bytes total = collective ? total_bytes(*collective, one, ranks) : one;
-    if (message) {
-      communicator.calls.message(sends ? rank : call.peer, sends ? call.peer : rank, sends,
-                                 {.name = sends ? "send" : "recv", .size = total, .at = clock});
-    } else {
-      communicator.calls.collective(
-          rank,
-          {.name = std::string{to_string(*collective)},
-           .size = total,
-           .root = call.peer,
-           .at = clock},
-          [&](int member) {
-            return name_of(communicator.members[static_cast<std::size_t>(member)].process);
-          });
-    }
     if (call.ticket != 0) {
       const auto key = std::tuple{handle >> 20U, rank, message ? static_cast<int>(op) : -1,
                                   message ? call.peer : -1};
@@ -518,7 +504,11 @@ void Engine::handle_collective(Process& process, const Record& record,
   };
   const Time issued = std::max(clock, session_.last_issued(stream));
   if (!group.empty()) {
-    session_.collective(stream, issued, communicator.id, rank, group, number(collective_tag));
+    try {
+      session_.collective(stream, issued, communicator.id, rank, group, number(collective_tag));
+    } catch (const Disagreement& found) {
+      throw Error{in_words(found, communicator)};
+    }
   }
   if (!messages.empty()) {
     session_.send_recv(stream, issued, communicator.id, rank, messages, number(message_tag));
@@ -528,10 +518,13 @@ void Engine::handle_collective(Process& process, const Record& record,
 std::uint64_t Engine::add_communicator(std::vector<Member> members) {
   std::vector<GpuIndex> gpus;
   for (const Member& member : members) gpus.push_back(member.gpu);
-  OpenCalls calls{members.size()};
-  communicators_.push_back(
-      {session_.add_communicator(std::move(gpus)), std::move(members), std::move(calls)});
+  communicators_.push_back({session_.add_communicator(std::move(gpus)), std::move(members)});
   return communicators_.size() - 1;
+}
+
+const Engine::CommunicatorEntry& Engine::entry_of(CommunicatorId communicator) const {
+  return *std::find_if(communicators_.begin(), communicators_.end(),
+                       [&](const CommunicatorEntry& entry) { return entry.id == communicator; });
 }
 
 /// The process that made a unique id, if ncclGetUniqueId did.

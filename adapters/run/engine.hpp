@@ -1,7 +1,6 @@
 #pragma once
 
 #include "channel/wire.hpp"
-#include "run/open_calls.hpp"
 #include "run/process_tree.hpp"
 #include "run/shared_memory.hpp"
 #include "run/small_data.hpp"
@@ -182,7 +181,6 @@ class Engine {
   struct CommunicatorEntry {
     CommunicatorId id{};
     std::vector<Member> members;
-    OpenCalls calls;
     std::size_t left = 0;  ///< members that have destroyed theirs
   };
   /// A rank none of whose processes is connected.
@@ -208,6 +206,7 @@ class Engine {
                    std::span<const std::byte> payload);
   void handle_split(Process& process, const channel::Record& record);
   std::uint64_t add_communicator(std::vector<Member> members);
+  [[nodiscard]] const CommunicatorEntry& entry_of(CommunicatorId communicator) const;
 
   [[nodiscard]] Time bound(const Process& process) const;
   [[nodiscard]] bool only_helps(const Process& process) const;
@@ -257,6 +256,8 @@ class Engine {
   [[nodiscard]] std::string doing(const Process& process, std::uint32_t slot) const;
   [[nodiscard]] std::string what_ranks_do() const;
   [[nodiscard]] std::string open_operations() const;
+  [[nodiscard]] std::string in_words(const Disagreement& found,
+                                     const CommunicatorEntry& communicator) const;
   void tell_that_nothing_moves();
   [[noreturn]] void diagnose_stall() const;
 

@@ -298,22 +298,19 @@ bool Engine::someone_waits_outside() const {
 
 /// Whether a blocked process waits for a call that an ended process can no longer make.
 bool Engine::waits_for_the_dead() const {
-  for (const CommunicatorEntry& communicator : communicators_) {
+  for (const OpenCall& open : session_.open_calls()) {
+    const std::vector<Member>& members = entry_of(open.communicator).members;
     const auto member = [&](int rank) -> const Process& {
-      return processes_[communicator.members[static_cast<std::size_t>(rank)].process];
+      return processes_[members[static_cast<std::size_t>(rank)].process];
     };
-    for (const OpenCalls::Open& open : communicator.calls.all()) {
-      const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(), [&](int rank) {
-        // A parent hears of it too, and ends or restarts them.
-        return member(rank).ended && !with_parent_.contains(member(rank).hello.rank);
-      });
-      if (!hopeless) continue;
-      for (const int rank : open.waiting) {
-        const Process& waiting = member(rank);
-        if (!waiting.ended && is_blocked(waiting) && Clock::now() - waiting.heard > 1s) {
-          return true;
-        }
-      }
+    const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(), [&](int rank) {
+      // A parent hears of it too, and ends or restarts them.
+      return member(rank).ended && !with_parent_.contains(member(rank).hello.rank);
+    });
+    if (!hopeless) continue;
+    for (const int rank : open.waiting) {
+      const Process& waiting = member(rank);
+      if (!waiting.ended && is_blocked(waiting) && Clock::now() - waiting.heard > 1s) return true;
     }
   }
   return false;

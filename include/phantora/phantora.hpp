@@ -30,6 +30,7 @@
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/rendezvous.hpp>
 #include <phantora/simulation/report.hpp>
 #include <phantora/simulation/session.hpp>
 #include <phantora/simulation/simulation.hpp>

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <queue>
@@ -27,27 +26,22 @@ using detail::StreamQueue;
 
 /// One rank's presence in a collective or in a group of sends and receives.
 struct Part {
-  std::uint64_t operation = 0;  ///< collective instance
+  Rendezvous::Place place{};
   StreamQueue* stream = nullptr;
-  int rank = 0;
   std::uint64_t tag = 0;
   Time reached = never;
 };
 
-/// A collective, or one message of a send/recv group, from the first rank that reaches it.
+/// A collective, or one message of a send/recv group, from the first rank that calls it.
 struct Operation {
-  std::uint64_t id = 0;
+  std::uint64_t id = 0;   ///< of its meeting
   std::size_t ranks = 0;  ///< of its communicator
   /// The same in every run, whichever rank's call arrives first: it chooses routes and breaks ties.
   std::uint64_t key = 0;
   std::string name;
   std::vector<std::uint64_t> parts{};  ///< those that exist so far
-  std::size_t expected = 0;            ///< how many there will be
-  std::size_t reached = 0;
-  Time last_reached{};
-  std::uint64_t identity = 0;  ///< equal for equal work
+  std::uint64_t identity = 0;          ///< equal for equal work
   CollectivePlan plan{};
-  std::vector<GroupedCollective> group{};     ///< of a collective: those of one kernel
   std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
   std::uint64_t started = 0;                  ///< its place among those that have; 0: not yet
   std::vector<GpuIndex> gpus{};               ///< of its ranks, once it has started
@@ -73,7 +67,7 @@ struct Group {
   StreamQueue* stream = nullptr;
   std::uint64_t tag = 0;
   Time reached = never;
-  std::vector<std::uint64_t> messages{};
+  std::vector<Rendezvous::Place> messages{};
   int send_channels = 0, receive_channels = 0;
   std::size_t unfinished = 0;
 };
@@ -91,15 +85,7 @@ struct MarkerState {
 struct CommunicatorState {
   std::vector<GpuIndex> gpus;
   Communicator communicator;
-  std::uint64_t key = 0;                        ///< of its GPUs, and of how many it has had before
-  std::vector<std::uint64_t> joined;            ///< per rank: collectives called so far
-  std::map<std::uint64_t, std::uint64_t> open;  ///< call number -> operation
-  /// (src, dst) -> messages whose other side has not called yet, oldest first.
-  struct Channel {
-    std::deque<std::uint64_t> sends, receives;
-    std::uint64_t messages = 0;
-  };
-  std::map<std::pair<int, int>, Channel> channels;
+  std::uint64_t key = 0;  ///< of its GPUs, and of how many it has had before
 };
 
 struct Request {
@@ -126,38 +112,6 @@ std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
   return key ^ (key >> 31);
-}
-
-/// Whether two ranks' calls can be the same operation.
-bool agree(const GroupedCollective& a, const GroupedCollective& b) {
-  const auto one_of = [&](std::initializer_list<CollectiveOp> ops) {
-    return std::find(ops.begin(), ops.end(), a.op) != ops.end();
-  };
-  const bool rooted = one_of(
-      {CollectiveOp::broadcast, CollectiveOp::reduce, CollectiveOp::gather, CollectiveOp::scatter});
-  const bool reduces =
-      one_of({CollectiveOp::all_reduce, CollectiveOp::reduce_scatter, CollectiveOp::reduce});
-  return a.op == b.op && a.total == b.total && (!rooted || a.root == b.root) &&
-         (!reduces || a.type == b.type);
-}
-
-std::string text_of(std::span<const GroupedCollective> group) {
-  std::string text;
-  for (const GroupedCollective& call : group) {
-    if (!text.empty()) text += ", ";
-    text += std::string{to_string(call.op)} + " of " + std::to_string(call.total.count()) +
-            " bytes (root " + std::to_string(call.root) + ", type " + std::to_string(call.type) +
-            ")";
-  }
-  return text;
-}
-
-/// What kernels of the group are called.
-std::string name_of(std::span<const GroupedCollective> group) {
-  const CollectiveOp first = group.front().op;
-  for (const GroupedCollective& it : group)
-    if (it.op != first) return "collectives";
-  return std::string{to_string(first)};
 }
 
 /// A GPU model of the cluster, and what kernels cost on it.
@@ -280,20 +234,19 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
       PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
       nodes.push_back(cluster_.gpus[gpu]);
     }
-    const std::size_t ranks = gpus.size();
     Communicator plans{cluster_, std::move(nodes), nccl_};
     std::uint64_t key = generations_[gpus]++;
     for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
     const CommunicatorId id{next_communicator_++};
-    communicators_.emplace(
-        id, CommunicatorState{
-                std::move(gpus), std::move(plans), key, std::vector<std::uint64_t>(ranks), {}, {}});
+    rendezvous_.add_communicator(id, gpus.size());
+    communicators_.emplace(id, CommunicatorState{std::move(gpus), std::move(plans), key});
     return id;
   }
 
   void drop_communicator(CommunicatorId id) {
     (void)communicator_of(id);
     communicators_.erase(id);
+    rendezvous_.drop_communicator(id);
   }
 
   void collective(StreamId id, Time issued, CommunicatorId communicator, int rank,
@@ -301,28 +254,25 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     PHANTORA_EXPECTS(!group.empty(), "a group has operations");
     CommunicatorState& state = communicator_of(communicator);
     expect_rank(state, rank, stream_at(id, issued));
-    const std::uint64_t call = state.joined[static_cast<std::size_t>(rank)];
-    auto open = state.open.find(call);
-    if (open == state.open.end()) {
-      CollectivePlan plan = state.communicator.plan(group);
-      Operation& operation = new_operation(state, name_of(group));
-      operation.key = mixed(state.key, call);
-      operation.expected = state.gpus.size();
-      operation.group.assign(group.begin(), group.end());
+    std::optional<CollectivePlan> plan;
+    if (rendezvous_.is_first(communicator, rank)) plan = state.communicator.plan(group);
+    const Rendezvous::Called called = rendezvous_.collective(communicator, rank, group, issued);
+    Operation& operation = operations_[called.place.meeting];
+    if (plan) {
+      operation.id = called.place.meeting;
+      operation.ranks = state.gpus.size();
+      operation.name = name_of(group);
+      operation.key = mixed(state.key, called.number);
       operation.identity = state.key;
       for (const GroupedCollective& it : group)
         operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
                                     static_cast<std::uint64_t>(it.total.count()));
-      operation.plan = std::move(plan);
-      open = state.open.emplace(call, operation.id).first;
+      operation.plan = *std::move(plan);
     }
-    Operation& operation = operations_.at(open->second);
-    if (!std::equal(group.begin(), group.end(), operation.group.begin(), operation.group.end(),
-                    agree))
-      throw_disagreement(operation, call, rank, group);
-    ++state.joined[static_cast<std::size_t>(rank)];
-    if (operation.parts.size() + 1 == operation.expected) state.open.erase(open);
-    append_part(id, issued, operation, rank, tag);
+    const std::uint64_t part = ++last_part_;
+    parts_[part] = {.place = called.place, .stream = &stream(id), .tag = tag};
+    operation.parts.push_back(part);
+    append(id, {StreamOp::Kind::collective, issued, part});
   }
 
   void send_recv(StreamId id, Time issued, CommunicatorId communicator, int rank,
@@ -344,26 +294,20 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
     mine.tag = tag;
     const auto all = std::make_shared<const RankMessages>(rank, group);
     for (const SendRecv& message : group) {
-      CommunicatorState::Channel& channel = state.channels[{message.src_rank, message.dst_rank}];
       for (const bool sends : {true, false}) {
         if ((sends ? message.src_rank : message.dst_rank) != rank) continue;
-        auto& theirs = sends ? channel.receives : channel.sends;
-        auto& ours = sends ? channel.sends : channel.receives;
-        std::uint64_t operation_id = 0;
-        if (theirs.empty()) {
-          Operation& operation = new_operation(state, "send_recv");
+        const Rendezvous::Called called = rendezvous_.message(communicator, message, sends, issued);
+        Operation& operation = operations_[called.place.meeting];
+        if (called.first) {
+          operation.id = called.place.meeting;
+          operation.ranks = state.gpus.size();
+          operation.name = "send_recv";
           operation.key =
               mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
                           static_cast<std::uint64_t>(message.dst_rank)),
-                    channel.messages++);
-          operation.expected = 2;
+                    called.number);
           operation.first = all;
-          operation_id = operation.id;
-          ours.push_back(operation_id);
         } else {
-          operation_id = theirs.front();
-          theirs.pop_front();
-          Operation& operation = operations_.at(operation_id);
           if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
             const RankMessages &sender = sends ? *all : *operation.first,
                                &receiver = sends ? *operation.first : *all;
@@ -371,8 +315,8 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
           }
           operation.first.reset();
         }
-        operations_.at(operation_id).parts.push_back(group_id);
-        mine.messages.push_back(operation_id);
+        operation.parts.push_back(group_id);
+        mine.messages.push_back(called.place);
         (sends ? mine.send_channels : mine.receive_channels) +=
             state.communicator.channels(message);
       }
@@ -466,6 +410,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
     return std::exchange(due_host_functions_, {});
   }
+  [[nodiscard]] std::vector<OpenCall> open_calls() const { return rendezvous_.open_calls(); }
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
   [[nodiscard]] std::vector<std::string> obstacles() const;
 
@@ -530,39 +475,6 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
                                                        std::to_string(queue.device->index()));
   }
 
-  [[noreturn]] void throw_disagreement(const Operation& operation, std::uint64_t call, int rank,
-                                       std::span<const GroupedCollective> group) const {
-    const auto said = [](int who, std::span<const GroupedCollective> what) {
-      return "rank " + std::to_string(who) + " calls " + text_of(what);
-    };
-    const int other = parts_.at(operation.parts.front()).rank;
-    std::string first = said(other, operation.group), second = said(rank, group);
-    if (rank < other) std::swap(first, second);  // whichever was heard first
-    throw Error{"the ranks of a communicator of " + std::to_string(operation.ranks) +
-                " do not agree on its collective number " + std::to_string(call + 1) + ": " +
-                first + "; " + second};
-  }
-
-  Operation& new_operation(const CommunicatorState& communicator, std::string name) {
-    const std::uint64_t id = ++last_operation_;
-    Operation& operation = operations_[id];
-    operation.id = id;
-    operation.ranks = communicator.gpus.size();
-    operation.name = std::move(name);
-    return operation;
-  }
-
-  void append_part(StreamId id, Time issued, Operation& operation, int rank, std::uint64_t tag) {
-    const std::uint64_t part_id = ++last_part_;
-    Part& part = parts_[part_id];
-    part.operation = operation.id;
-    part.stream = &stream(id);
-    part.rank = rank;
-    part.tag = tag;
-    operation.parts.push_back(part_id);
-    append(id, {StreamOp::Kind::collective, issued, part_id});
-  }
-
   // --- What devices tell ---
 
   const PricedKernel& kernel(std::uint64_t kernel) override { return kernels_.at(kernel); }
@@ -595,7 +507,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   int collective_sms(std::uint64_t part) override {
     const auto group = groups_.find(part);
-    if (group == groups_.end()) return operations_.at(parts_.at(part).operation).plan.channels;
+    if (group == groups_.end()) return operations_.at(parts_.at(part).place.meeting).plan.channels;
     // One kernel runs all messages; a channel serves one in each direction.
     return std::min(most_message_channels,
                     std::max(group->second.send_channels, group->second.receive_channels));
@@ -670,20 +582,18 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         finish_group(id, at);
         return;
       }
-      for (const std::uint64_t message : std::vector{group->second.messages}) {
-        operation_reached(operations_.at(message), at);
-      }
+      for (const Rendezvous::Place message : std::vector{group->second.messages})
+        place_reached(message, at);
       return;
     }
     Part& part = parts_.at(id);
     part.reached = at;
-    operation_reached(operations_.at(part.operation), at);
+    place_reached(part.place, at);
   }
 
-  void operation_reached(Operation& operation, Time at) {
-    ++operation.reached;
-    operation.last_reached = std::max(operation.last_reached, at);
-    if (operation.reached == operation.expected) start(operation, operation.last_reached);
+  void place_reached(Rendezvous::Place place, Time at) {
+    if (const auto last = rendezvous_.reached(place, at))
+      start(operations_.at(place.meeting), *last);
   }
 
   void start(Operation& operation, Time at) {
@@ -905,10 +815,11 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   std::unordered_map<CommunicatorId, CommunicatorState> communicators_{};
   std::uint64_t next_communicator_ = 0;
   std::map<std::vector<GpuIndex>, std::uint64_t> generations_{};
-  std::unordered_map<std::uint64_t, Operation> operations_{};
+  Rendezvous rendezvous_{};
+  std::unordered_map<std::uint64_t, Operation> operations_{};  ///< by meeting
   std::unordered_map<std::uint64_t, Part> parts_{};
   std::unordered_map<std::uint64_t, Group> groups_{};
-  std::uint64_t last_operation_ = 0, last_part_ = 0;
+  std::uint64_t last_part_ = 0;
   std::uint64_t started_ = 0;                         ///< operations so far
   NextEvents device_events_{};                        ///< by GPU
   std::vector<double> slowdowns_{};                   ///< of collectives, by GPU
@@ -962,35 +873,7 @@ std::vector<std::string> Session::Impl::obstacles() const {
 
 std::vector<std::string> Session::Impl::incomplete_collectives() const {
   std::vector<std::string> lines = obstacles();
-  std::map<std::uint64_t, const Operation*> ordered;
-  for (const auto& [id, operation] : operations_) {
-    if (operation.started == 0 && operation.reached > 0) ordered.emplace(id, &operation);
-  }
-  for (const auto& [id, operation] : ordered) {
-    std::vector<bool> here(operation->ranks, false);
-    Time since = never;
-    for (const std::uint64_t part_id : operation->parts) {
-      const auto part = parts_.find(part_id);
-      if (part == parts_.end() || part->second.reached == never) continue;
-      here.at(static_cast<std::size_t>(part->second.rank)) = true;
-      since = std::min(since, part->second.reached);
-    }
-    std::string waiting, missing;
-    for (std::size_t rank = 0; rank < here.size(); ++rank) {
-      std::string& list = here[rank] ? waiting : missing;
-      if (!list.empty()) list += ", ";
-      list += std::to_string(rank);
-    }
-    std::string line =
-        operation->name + " on a communicator of " + std::to_string(operation->ranks) + " ranks";
-    if (!operation->group.empty() && since != never) {
-      line += ": ranks " + waiting + " wait since " +
-              std::to_string(to_seconds(since.time_since_epoch())) + " s, missing: " + missing;
-    } else {
-      line += ": one side has called, the other has not";
-    }
-    lines.push_back(std::move(line));
-  }
+  for (std::string& line : rendezvous_.incomplete()) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -1068,6 +951,7 @@ std::uint64_t Session::late_operations() const { return impl_->late_operations()
 Time Session::now() const noexcept { return impl_->now(); }
 Time Session::awaited() const { return impl_->awaited(); }
 const GpuUse& Session::use(GpuIndex gpu) const { return impl_->use(gpu); }
+std::vector<OpenCall> Session::open_calls() const { return impl_->open_calls(); }
 std::vector<std::string> Session::incomplete_collectives() const {
   return impl_->incomplete_collectives();
 }

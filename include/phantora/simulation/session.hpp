@@ -7,6 +7,7 @@
 #include <phantora/kernels/kernel_cost_model.hpp>
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/rendezvous.hpp>
 #include <phantora/subscription.hpp>
 #include <phantora/units.hpp>
 
@@ -97,7 +98,8 @@ class Session {
   /// One rank's part of the communicator's next collectives, which all ranks group alike.
   /// @param stream  of the rank's GPU.
   /// @param tag  what finished_collectives() will call it; 0: nothing.
-  /// @throws Error if another rank groups other operations, or ones of another size, root or type.
+  /// @throws Disagreement if another rank groups other operations, or ones of another size, root or
+  ///   type.
   void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
                   std::span<const GroupedCollective> group, std::uint64_t tag = 0);
   /// The same of a single one.
@@ -140,6 +142,9 @@ class Session {
   /// The instant up to which everything is simulated.
   [[nodiscard]] Time now() const noexcept;
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
+  /// Collectives and messages that some ranks have called and others have not, by communicator,
+  /// oldest first.
+  [[nodiscard]] std::vector<OpenCall> open_calls() const;
   /// Collectives that some ranks have reached and others have not: one line each, naming the
   /// communicator, the operation, who waits since when and who is missing. And the obstacles().
   [[nodiscard]] std::vector<std::string> incomplete_collectives() const;
