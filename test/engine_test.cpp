@@ -194,6 +194,17 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
 }
 
+// As where a program has not chosen a device: its ranks are all on the first.
+TEST(Engine, RanksOfOneGpuCannotShareACommunicator) {
+  EXPECT_EQ(refusal([](FakeRank& rank) {
+              const std::array<std::byte, 128> id{};
+              for (const std::uint64_t one : {0U, 1U})
+                rank.append(with_payload({.op = Op::join_communicator, .a = 2, .b = one}, id));
+            }),
+            "ranks 0 and 1 of a communicator of 2 are both on GPU 0: NCCL takes one rank of each "
+            "GPU. Has every process chosen its device?");
+}
+
 TEST(Engine, RanksThatDisagreeOnACollectiveAreNamed) {
   const Cluster cluster = parse_cluster("h200:1x2");
   const GpuModel gpu = gpu_model("h200");

@@ -194,58 +194,43 @@ std::string Engine::open_operations() const {
   std::map<CommunicatorId, std::size_t> told;
   for (const OpenCall& open : session_.open_calls()) {
     if (told[open.communicator]++ >= shown) continue;
-    const std::vector<Member>& members = entry_of(open.communicator).members;
     std::vector<ProcessIndex> all, waiting;
-    for (const Member& member : members) all.push_back(member.process);
-    for (const int rank : open.waiting)
-      waiting.push_back(members[static_cast<std::size_t>(rank)].process);
+    for (const auto& member : communicators_.members(open.communicator))
+      all.push_back(member.process);
+    for (const int rank : open.waiting) waiting.push_back(process_of(open.communicator, rank));
     text += "\n  " + open.what + " on the communicator of " + names_of(all) + ": " +
             names_of(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " since " +
             seconds(open.since);
-    for (const int rank : open.missing)
-      text += missing_rank(members[static_cast<std::size_t>(rank)].process);
+    for (const int rank : open.missing) text += missing_rank(process_of(open.communicator, rank));
   }
   // The session's incomplete collectives are told above, with the names of their ranks.
   for (const std::string& line : session_.obstacles()) text += "\n  " + line;
-  const auto callers = [&](const auto& waiting) {
-    std::vector<ProcessIndex> processes;
-    for (const auto& one : waiting) processes.push_back(one.process);
-    return names_of(processes) + (processes.size() == 1 ? " waits" : " wait");
-  };
-  for (const auto& [id, join] : joins_) {
-    text += "\n  ncclCommInitRank of " + std::to_string(join.ranks) +
-            " ranks: " + callers(join.waiting) + "; nobody has called it as rank";
-    const char* separator = " ";
-    for (int rank = 0; rank < join.ranks; ++rank) {
-      if (std::any_of(join.waiting.begin(), join.waiting.end(),
-                      [&](const Join::Waiting& one) { return one.rank == rank; })) {
-        continue;
-      }
-      text += separator + std::to_string(rank);
-      separator = ", ";
+  for (const Communicators::Pending& call : communicators_.pending()) {
+    std::set<int> called;
+    std::vector<ProcessIndex> callers;
+    for (const auto& one : call.waiting) {
+      called.insert(one.rank);
+      callers.push_back(one.caller.process);
     }
-  }
-  for (const auto& [call, split] : splits_) {
-    text += "\n  ncclCommSplit: " + callers(split.waiting);
-    const std::vector<Member>& members = communicators_.at(call.first).members;
-    for (std::size_t rank = 0; rank < members.size(); ++rank) {
-      if (std::any_of(split.waiting.begin(), split.waiting.end(), [&](const Split::Waiting& one) {
-            return one.rank == static_cast<int>(rank);
-          })) {
-        continue;
-      }
-      text += missing_rank(members[rank].process);
+    text += call.splits ? "\n  ncclCommSplit: "
+                        : fmt::format("\n  ncclCommInitRank of {} ranks: ", call.ranks);
+    text += names_of(callers) + (callers.size() == 1 ? " waits" : " wait");
+    if (!call.splits) text += "; nobody has called it as rank";
+    const char* separator = " ";
+    for (int rank = 0; rank < call.ranks; ++rank) {
+      if (called.contains(rank)) continue;
+      text += call.splits ? missing_rank(process_of(*call.splits, rank))
+                          : separator + std::to_string(rank);
+      separator = ", ";
     }
   }
   return text;
 }
 
 /// The same as the library says it, by the names that the ranks have in the run.
-std::string Engine::in_words(const Disagreement& found,
-                             const CommunicatorEntry& communicator) const {
+std::string Engine::in_words(const Disagreement& found, CommunicatorId communicator) const {
   const auto said = [&](const Disagreement::Side& side) {
-    const Member& member = communicator.members[static_cast<std::size_t>(side.rank)];
-    std::string text = name_of(member.process) + " calls";
+    std::string text = name_of(process_of(communicator, side.rank)) + " calls";
     const char* separator = " ";
     for (const GroupedCollective& call : side.calls) {
       text += fmt::format("{}{} of {} bytes (root {}", separator, to_string(call.op),

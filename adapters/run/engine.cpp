@@ -63,14 +63,26 @@ void expect_valid(const channel::CollectiveRecord& call, int rank, int ranks) {
 
 /// Handles that ranks hold: which communicator, and who they are in it.
 constexpr std::uint64_t max_ranks = std::uint64_t{1} << 20U;
-std::uint64_t handle_of(std::uint64_t communicator, std::size_t rank) {
-  return ((communicator + 1) << 20U) | rank;
+struct Seat {
+  CommunicatorId communicator{};
+  int rank = 0;
+};
+std::uint64_t handle_of(const Seat& seat) {
+  return ((seat.communicator.value + 1) << 20U) | static_cast<std::uint64_t>(seat.rank);
+}
+Seat seat_of(std::uint64_t handle) {
+  return {CommunicatorId{(handle >> 20U) - 1}, static_cast<int>(handle & (max_ranks - 1))};
 }
 
 }  // namespace
 
 Engine::Engine(const Cluster& cluster, Session& session, EngineOptions options)
-    : cluster_{cluster}, session_{session}, options_{std::move(options)} {
+    : cluster_{cluster},
+      session_{session},
+      options_{std::move(options)},
+      communicators_{[&session](std::vector<GpuIndex> gpus) {
+        return session.add_communicator(std::move(gpus));
+      }} {
   listener_ = UniqueFd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const channel::Address address{options_.socket_name};
   if (bind(listener_.get(), address.get(), address.length) != 0 ||
@@ -249,7 +261,7 @@ void Engine::disconnect(Process& process) {
   forget_who_waits_for_ranks();  // its parent may have waited for its end
   if (process.welcomed) --processes_of_rank_[process.hello.rank];
   process.threads.clear();
-  leave_joins(process);
+  admit(communicators_.end_process(process.index));
   if (process.shared != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
     for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
@@ -390,9 +402,8 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       }
       return;
     case Op::leave_communicator: {
-      CommunicatorEntry& communicator = communicators_.at((record.a >> 20U) - 1);
-      if (++communicator.left == communicator.members.size())
-        session_.drop_communicator(communicator.id);
+      const CommunicatorId communicator = seat_of(record.a).communicator;
+      if (communicators_.leave(communicator)) session_.drop_communicator(communicator);
       return;
     }
     case Op::counter:
@@ -454,10 +465,8 @@ void Engine::handle_collective(Process& process, const Record& record,
   PHANTORA_EXPECTS(!calls.empty(), "a group has operations");
   std::memcpy(calls.data(), payload.data(), calls.size() * sizeof(channel::CollectiveRecord));
 
-  const std::uint64_t handle = calls.front().communicator;
-  CommunicatorEntry& communicator = communicators_.at((handle >> 20U) - 1);
-  const int rank = static_cast<int>(handle & 0xfffffU);
-  const int ranks = static_cast<int>(communicator.members.size());
+  const auto [communicator, rank] = seat_of(calls.front().communicator);
+  const int ranks = static_cast<int>(communicators_.members(communicator).size());
   std::vector<SendRecv> messages;
   Tagged message_tag{.process = process.index, .tickets = {}};
   Tagged collective_tag{.process = process.index, .tickets = {}};
@@ -472,11 +481,11 @@ void Engine::handle_collective(Process& process, const Record& record,
         call.count * channel::size_of(static_cast<channel::DataType>(call.type)))};
     const Bytes total = collective ? total_bytes(*collective, one, ranks) : one;
     if (call.ticket != 0) {
-      const auto key = std::tuple{handle >> 20U, rank, message ? static_cast<int>(op) : -1,
+      const auto key = std::tuple{communicator, rank, message ? static_cast<int>(op) : -1,
                                   message ? call.peer : -1};
       small_data_.call({.process = process.index,
                         .ticket = call.ticket,
-                        .communicator = handle >> 20U,
+                        .communicator = communicator.value,
                         .rank = rank,
                         .ranks = ranks,
                         .op = op,
@@ -505,129 +514,55 @@ void Engine::handle_collective(Process& process, const Record& record,
   const Time issued = std::max(clock, session_.last_issued(stream));
   if (!group.empty()) {
     try {
-      session_.collective(stream, issued, communicator.id, rank, group, number(collective_tag));
+      session_.collective(stream, issued, communicator, rank, group, number(collective_tag));
     } catch (const Disagreement& found) {
       throw Error{in_words(found, communicator)};
     }
   }
   if (!messages.empty()) {
-    session_.send_recv(stream, issued, communicator.id, rank, messages, number(message_tag));
+    session_.send_recv(stream, issued, communicator, rank, messages, number(message_tag));
   }
-}
-
-std::uint64_t Engine::add_communicator(std::vector<Member> members) {
-  std::vector<GpuIndex> gpus;
-  for (const Member& member : members) gpus.push_back(member.gpu);
-  communicators_.push_back({session_.add_communicator(std::move(gpus)), std::move(members)});
-  return communicators_.size() - 1;
-}
-
-const Engine::CommunicatorEntry& Engine::entry_of(CommunicatorId communicator) const {
-  return *std::find_if(communicators_.begin(), communicators_.end(),
-                       [&](const CommunicatorEntry& entry) { return entry.id == communicator; });
 }
 
 /// The process that made a unique id, if ncclGetUniqueId did.
-const Engine::Process* Engine::maker_of(std::span<const std::byte> unique_id) const {
+std::optional<ProcessIndex> Engine::maker_of(std::span<const std::byte> unique_id) const {
   channel::UniqueId id{.magic = 0};
   if (unique_id.size() >= sizeof id) std::memcpy(&id, unique_id.data(), sizeof id);
-  const bool known = id.magic == channel::UniqueId::known_magic && id.process < processes_.size();
-  return known ? &processes_[id.process] : nullptr;
-}
-
-/// A process has ended: nobody waits for a communicator through it any more, nor with it.
-void Engine::leave_joins(const Process& ended) {
-  for (auto entry = joins_.begin(); entry != joins_.end();) {
-    std::vector<Join::Waiting>& waiting = entry->second.waiting;
-    std::erase_if(waiting, [&](const auto& one) { return one.process == ended.index; });
-    if (maker_of(entry->first) == &ended) {
-      for (const Join::Waiting& one : waiting) {
-        hold(processes_[one.process], one.thread,
-             {.clock_ps = one.clock_ps, .value = channel::no_communicator});
-      }
-      waiting.clear();
-    }
-    entry = waiting.empty() ? joins_.erase(entry) : std::next(entry);
-  }
+  if (id.magic != channel::UniqueId::known_magic || id.process >= processes_.size()) return {};
+  return static_cast<ProcessIndex>(id.process);
 }
 
 void Engine::handle_join(Process& process, const Record& record,
                          std::span<const std::byte> payload) {
   PHANTORA_EXPECTS(record.a <= max_ranks && record.b < record.a, "a rank of its communicator");
-  std::vector<std::byte> id{payload.begin(), payload.end()};
-  if (const Process* maker = maker_of(id); maker != nullptr && maker->ended) {
-    hold(process, record.thread, {.clock_ps = record.clock_ps, .value = channel::no_communicator});
-    return;
-  }
-  Join& join = joins_[id];
-  join.ranks = static_cast<int>(record.a);
-  join.waiting.push_back({.process = process.index,
-                          .thread = record.thread,
-                          .rank = static_cast<int>(record.b),
-                          .gpu = gpu_of(process, record.device),
-                          .clock_ps = record.clock_ps});
-  if (static_cast<int>(join.waiting.size()) < join.ranks) return;
-  std::vector<Join::Waiting> all = std::move(join.waiting);
-  joins_.erase(id);
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  std::vector<Member> members;
-  std::int64_t latest = 0;
-  for (const Join::Waiting& one : all) {
-    members.push_back({one.process, one.gpu});
-    latest = std::max(latest, one.clock_ps);
-  }
-  const std::uint64_t communicator = add_communicator(std::move(members));
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    hold(processes_[all[r].process], all[r].thread,
-         {.clock_ps = latest, .value = static_cast<std::int64_t>(handle_of(communicator, r))});
-  }
+  const GpuIndex gpu = gpu_of(process, record.device);
+  admit(communicators_.join({payload.begin(), payload.end()}, maker_of(payload),
+                            static_cast<int>(record.a), static_cast<int>(record.b), gpu,
+                            {process.index, record.thread, time_of(record.clock_ps)}));
 }
 
 void Engine::handle_split(Process& process, const Record& record) {
-  const std::uint64_t parent = (record.a >> 20U) - 1;
-  const int rank = static_cast<int>(record.a & 0xfffffU);
-  const std::vector<Member> parents = communicators_.at(parent).members;
-  PHANTORA_EXPECTS(static_cast<std::size_t>(rank) < parents.size(), "a rank of the communicator");
-  const auto call = std::pair{parent, split_calls_[{parent, rank}]++};
-  Split& split = splits_[call];
-  split.waiting.push_back({.process = process.index,
-                           .thread = record.thread,
-                           .rank = rank,
-                           .color = static_cast<std::int64_t>(record.b),
-                           .key = static_cast<std::int64_t>(record.c),
-                           .clock_ps = record.clock_ps});
-  if (split.waiting.size() < parents.size()) return;
-  std::vector<Split::Waiting> all = std::move(split.waiting);
-  splits_.erase(call);
-  std::int64_t latest = 0;
-  for (const Split::Waiting& one : all) latest = std::max(latest, one.clock_ps);
-  // ncclCommSplit: members of a colour in the order of their keys, then of their old ranks.
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.color, a.key, a.rank) < std::tie(b.color, b.key, b.rank);
-  });
-  for (auto first = all.begin(); first != all.end();) {
-    const auto last =
-        std::find_if(first, all.end(), [&](const auto& one) { return one.color != first->color; });
-    std::uint64_t communicator = 0;
-    if (first->color >= 0) {
-      std::vector<Member> members;
-      for (auto one = first; one != last; ++one) {
-        members.push_back(parents[static_cast<std::size_t>(one->rank)]);
-      }
-      communicator = add_communicator(std::move(members));
+  const auto [parent, rank] = seat_of(record.a);
+  admit(communicators_.split(parent, rank, static_cast<std::int64_t>(record.b),
+                             static_cast<std::int64_t>(record.c),
+                             {process.index, record.thread, time_of(record.clock_ps)}));
+}
+
+void Engine::admit(const std::vector<Communicators::Admitted>& callers) {
+  for (const Communicators::Admitted& one : callers) {
+    Reply answer{.clock_ps = ps_of(one.caller.clock),
+                 .value = channel::no_communicator,
+                 .ranks = one.ranks,
+                 .rank = one.rank};
+    if (one.communicator) {
+      answer.value = static_cast<std::int64_t>(handle_of({*one.communicator, one.rank}));
     }
-    for (auto one = first; one != last; ++one) {
-      const auto rank_now = static_cast<std::size_t>(one - first);
-      Reply answer{.clock_ps = latest};
-      if (one->color >= 0) {
-        answer.value = static_cast<std::int64_t>(handle_of(communicator, rank_now));
-        answer.ranks = static_cast<std::int32_t>(last - first);
-        answer.rank = static_cast<std::int32_t>(rank_now);
-      }
-      hold(processes_[one->process], one->thread, answer);
-    }
-    first = last;
+    hold(processes_[one.caller.process], one.caller.thread, answer);
   }
+}
+
+ProcessIndex Engine::process_of(CommunicatorId communicator, int rank) const {
+  return communicators_.members(communicator).at(static_cast<std::size_t>(rank)).process;
 }
 
 // --- Time ---

@@ -8,6 +8,7 @@
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/session.hpp>
 
 #include <algorithm>
@@ -151,38 +152,6 @@ class Engine {
     std::int64_t sleeps_until_ps = 0;
     std::chrono::steady_clock::time_point asleep_since{};
   };
-  /// ncclCommInitRank under one id, while ranks are missing.
-  struct Join {
-    struct Waiting {
-      ProcessIndex process = 0;
-      std::uint32_t thread = 0;
-      int rank = 0;
-      GpuIndex gpu = 0;
-      std::int64_t clock_ps = 0;
-    };
-    int ranks = 0;
-    std::vector<Waiting> waiting{};
-  };
-  /// ncclCommSplit, likewise.
-  struct Split {
-    struct Waiting {
-      ProcessIndex process = 0;
-      std::uint32_t thread = 0;
-      int rank = 0;
-      std::int64_t color = 0, key = 0;
-      std::int64_t clock_ps = 0;
-    };
-    std::vector<Waiting> waiting{};
-  };
-  struct Member {
-    ProcessIndex process = 0;
-    GpuIndex gpu = 0;
-  };
-  struct CommunicatorEntry {
-    CommunicatorId id{};
-    std::vector<Member> members;
-    std::size_t left = 0;  ///< members that have destroyed theirs
-  };
   /// A rank none of whose processes is connected.
   struct Expected {
     pid_t pid = 0;
@@ -200,13 +169,12 @@ class Engine {
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
   [[nodiscard]] GpuIndex gpu_of(const Process& process, std::size_t device) const;
-  [[nodiscard]] const Process* maker_of(std::span<const std::byte> unique_id) const;
-  void leave_joins(const Process& ended);
+  [[nodiscard]] std::optional<ProcessIndex> maker_of(std::span<const std::byte> unique_id) const;
   void handle_join(Process& process, const channel::Record& record,
                    std::span<const std::byte> payload);
   void handle_split(Process& process, const channel::Record& record);
-  std::uint64_t add_communicator(std::vector<Member> members);
-  [[nodiscard]] const CommunicatorEntry& entry_of(CommunicatorId communicator) const;
+  void admit(const std::vector<Communicators::Admitted>& callers);
+  [[nodiscard]] ProcessIndex process_of(CommunicatorId communicator, int rank) const;
 
   [[nodiscard]] Time bound(const Process& process) const;
   [[nodiscard]] bool only_helps(const Process& process) const;
@@ -256,8 +224,7 @@ class Engine {
   [[nodiscard]] std::string doing(const Process& process, std::uint32_t slot) const;
   [[nodiscard]] std::string what_ranks_do() const;
   [[nodiscard]] std::string open_operations() const;
-  [[nodiscard]] std::string in_words(const Disagreement& found,
-                                     const CommunicatorEntry& communicator) const;
+  [[nodiscard]] std::string in_words(const Disagreement& found, CommunicatorId communicator) const;
   void tell_that_nothing_moves();
   [[noreturn]] void diagnose_stall() const;
 
@@ -274,13 +241,10 @@ class Engine {
   std::vector<SharedMemory<channel::HostShared>> hosts_{};
   SharedMemory<channel::RunShared> run_{};
   std::uint64_t sends_at_look_ = 0;  ///< RunShared::sends before the last look at the threads
-  std::map<std::vector<std::byte>, Join> joins_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Split> splits_;
-  std::map<std::pair<std::uint64_t, int>, std::uint64_t> split_calls_{};
-  std::vector<CommunicatorEntry> communicators_{};
+  Communicators communicators_;
   SmallData small_data_{};
   /// Per communicator, rank, send or recv, and peer: operations with data so far.
-  std::map<std::tuple<std::uint64_t, int, int, int>, std::uint64_t> small_calls_{};
+  std::map<std::tuple<CommunicatorId, int, int, int>, std::uint64_t> small_calls_{};
   struct Tagged {
     ProcessIndex process = 0;
     std::vector<std::uint64_t> tickets;

@@ -299,9 +299,8 @@ bool Engine::someone_waits_outside() const {
 /// Whether a blocked process waits for a call that an ended process can no longer make.
 bool Engine::waits_for_the_dead() const {
   for (const OpenCall& open : session_.open_calls()) {
-    const std::vector<Member>& members = entry_of(open.communicator).members;
     const auto member = [&](int rank) -> const Process& {
-      return processes_[members[static_cast<std::size_t>(rank)].process];
+      return processes_[process_of(open.communicator, rank)];
     };
     const bool hopeless = std::any_of(open.missing.begin(), open.missing.end(), [&](int rank) {
       // A parent hears of it too, and ends or restarts them.

@@ -27,6 +27,7 @@
 #include <phantora/network/flow_network.hpp>
 #include <phantora/network/network_view.hpp>
 #include <phantora/quantity.hpp>
+#include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/observer.hpp>
