@@ -577,25 +577,23 @@ bool Engine::only_helps(const Process& process) const {
 Time Engine::bound(const Process& process) const {
   if (process.ended || only_helps(process)) return never;
   if (!process.welcomed) return Time{};
-  Time running = never, waiting = Time{}, wakes = never;
-  bool any_running = false, any_waiting = false, any_blocked = false;
+  HostProcess threads;
   const auto slots = slots_of(*process.shared);
   for (std::uint32_t i = 0; i < slots.size(); ++i) {
     const channel::ThreadSlot& slot = slots[i];
     if (const auto known = process.threads.find(i); known != process.threads.end()) {
       if (known->second.held) {
-        any_running = true;
-        running = std::min(running, time_of(known->second.held->clock_ps));
+        threads.runs(time_of(known->second.held->clock_ps));
         continue;
       }
       if (known->second.blocked) {
-        any_blocked = true;
+        threads.is_blocked();
         continue;
       }
     }
     const ThreadState state = slot.state.load(std::memory_order_acquire);
     Time clock = time_of(slot.clock_ps.load(std::memory_order_acquire));
-    bool waits = state == ThreadState::waiting;
+    bool waits = false;
     const auto seen = process.observed.find(i);
     if (state == ThreadState::running && seen != process.observed.end() &&
         seen->second.clock_ps == ps_of(clock)) {
@@ -603,20 +601,17 @@ Time Engine::bound(const Process& process) const {
       waits = seen->second.asleep;
       clock += Duration{seen->second.charged_ps};
     }
-    if (waits) {
-      any_waiting = true;
-      waiting = std::max(waiting, clock);
-      if (state == ThreadState::waiting) wakes = std::min(wakes, time_of(slot.wakes_at_ps.load()));
+    if (state == ThreadState::waiting) {
+      threads.waits(clock, time_of(slot.wakes_at_ps.load()));
+    } else if (waits) {
+      threads.waits(clock);
     } else if (state == ThreadState::running || state == ThreadState::sleeping) {
-      any_running = true;
-      running = std::min(running, clock);
+      threads.runs(clock);
     }
   }
-  if (any_running) return running;
-  if (any_blocked) return never;
-  if (any_waiting && process.waits_for_ranks == waiting) return wakes;
-  // Only something that we cannot see wakes them; they go on no earlier than the latest of them.
-  if (any_waiting) return waiting;
+  const bool ranks_wake =
+      process.waits_for_ranks && process.waits_for_ranks == threads.waiting_at();
+  if (const auto known = threads.bound(ranks_wake)) return *known;
   // The threads that used a GPU have ended, and the main thread has made no call since.
   return latest_clock(*process.shared);
 }

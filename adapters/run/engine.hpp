@@ -9,6 +9,7 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
 #include <phantora/simulation/communicators.hpp>
+#include <phantora/simulation/host_process.hpp>
 #include <phantora/simulation/session.hpp>
 
 #include <algorithm>

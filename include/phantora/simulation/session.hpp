@@ -125,8 +125,8 @@ class Session {
 
   /// Simulates as far as is safe and returns the calls that may return.
   ///
-  /// @param bounds  per process, the least clock of its running threads; `never` if none runs.
-  ///   Nothing will be issued before its process's bound.
+  /// @param bounds  per process, the least clock of its running threads; `never` if none runs
+  ///   (HostProcess). Nothing will be issued before its process's bound.
   std::vector<Answer> advance(std::span<const Time> bounds);
   /// The least bound with which advance() would do more: what the caller has to wait for. `never`
   /// if nothing is under way.
