@@ -3,6 +3,8 @@
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/standing.hpp"
 
+#include <phantora/simulation/host_process.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -155,18 +157,19 @@ channel::MessageTimes::Entry* message_time(std::uint64_t key, bool make) {
   return &replaced;
 }
 
-/// The bound that the engine uses for this rank now: what running threads allow; when all wait, the
-/// latest of their clocks. With issuers().mutex held.
+/// The bound that the engine uses for this rank now. With issuers().mutex held.
 std::int64_t bound_ps(const Issuers& all) {
-  std::int64_t running = channel::no_time;
-  std::int64_t latest = 0;
+  HostProcess process;
   for (const HostThread* thread : all.threads) {
     if (thread->slot == nullptr) continue;
-    const std::int64_t clock = thread->slot->clock_ps.load(std::memory_order_relaxed);
-    if (thread->waits_for == nullptr) running = std::min(running, clock);
-    latest = std::max(latest, clock);
+    const Time clock{Duration{thread->slot->clock_ps.load(std::memory_order_relaxed)}};
+    if (thread->waits_for == nullptr) {
+      process.runs(clock);
+    } else {
+      process.waits(clock);
+    }
   }
-  return running != channel::no_time ? running : latest;
+  return process.bound().value_or(Time{}).time_since_epoch().count();
 }
 
 }  // namespace
