@@ -734,61 +734,55 @@ void Engine::hold(Process& process, std::uint32_t thread, Reply answer) {
   process.threads[thread].held = answer;
 }
 
-int Engine::running() const {
-  // Who goes on for so long without a call may spin until another rank has come: that one gets a
-  // turn too. Other ranks come to their next call within some milliseconds.
-  constexpr std::chrono::milliseconds long_without_a_call{250};
-  const auto now = Clock::now();
-  int count = 0;
+std::vector<Contender> Engine::contenders() const {
+  std::vector<Contender> all;
   for (const Process& process : processes_) {
-    if (process.ended || !process.welcomed || process.idle) continue;
-    if (now - std::max(process.heard, process.turn) > long_without_a_call) continue;
-    bool runs = false;
+    if (process.ended) continue;
+    Contender& contender = all.emplace_back(Contender{.process = process.index});
+    auto& next = contender.next;
+    if (!process.welcomed && process.hello.pid != 0) next = {0, channel::no_thread};
+    if (!process.undelivered.empty()) continue;
+    for (const auto& [thread, state] : process.threads) {
+      if (state.held && (!next || state.held->clock_ps < next->clock_ps)) {
+        next = {state.held->clock_ps, thread};
+      }
+    }
+  }
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.next.has_value(); })) {
+    return {};
+  }
+  const auto now = Clock::now();
+  for (Contender& contender : all) {
+    const Process& process = processes_[contender.process];
+    if (!process.welcomed) continue;
     const auto slots = slots_of(*process.shared);
+    TurnUse use{.has_threads = !slots.empty(),
+                .idle = process.idle,
+                .silent_for = now - std::max(process.heard, process.turn)};
     for (std::uint32_t i = 0; i < slots.size(); ++i) {
       const auto known = process.threads.find(i);
       const bool blocked =
           known != process.threads.end() && (known->second.blocked || known->second.held);
       const ThreadState state = slots[i].state.load(std::memory_order_acquire);
-      runs = runs || (!blocked && state == ThreadState::running);
+      use.thread_runs = use.thread_runs || (!blocked && state == ThreadState::running);
     }
-    // Before its first call that issues work, it runs.
-    count += runs || slots.empty() ? 1 : 0;
+    contender.uses_turn = uses_turn(use);
   }
-  return count;
+  return all;
 }
 
-/// Lets as many go on as may run, least clock first. A process that runs anyway pays nothing for
-/// another of its threads.
+/// Lets as many go on as may run.
 void Engine::release_held() {
-  while (true) {
-    Process* next = nullptr;
-    std::uint32_t thread = 0;
-    std::int64_t least = channel::no_time;
-    for (Process& process : processes_) {
-      if (process.ended) continue;
-      if (!process.welcomed && process.hello.pid != 0 && least > 0) {
-        next = &process;
-        least = 0;
-        thread = channel::no_thread;
-      }
-      if (!process.undelivered.empty()) continue;
-      for (const auto& [index, state] : process.threads) {
-        if (state.held && state.held->clock_ps < least) {
-          next = &process;
-          thread = index;
-          least = state.held->clock_ps;
-        }
-      }
-    }
-    if (next == nullptr || running() >= options_.runnable) return;
-    next->idle = false;
-    next->turn = Clock::now();
+  while (const auto next = next_turn(contenders(), options_.runnable)) {
+    Process& process = processes_[next->process];
+    process.idle = false;
+    process.turn = Clock::now();
+    const std::uint32_t thread = next->next->thread;
     if (thread == channel::no_thread) {
-      greet(*next);
+      greet(process);
     } else {
-      const Reply answer = *next->threads[thread].held;
-      reply(*next, thread, answer);
+      const Reply answer = *process.threads[thread].held;
+      reply(process, thread, answer);
     }
   }
 }

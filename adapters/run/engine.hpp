@@ -4,6 +4,7 @@
 #include "run/process_tree.hpp"
 #include "run/shared_memory.hpp"
 #include "run/small_data.hpp"
+#include "run/turns.hpp"
 #include "run/unique_fd.hpp"
 
 #include <phantora/cluster/cluster.hpp>
@@ -191,7 +192,7 @@ class Engine {
   void reply(Process& process, std::uint32_t thread, const channel::Reply& reply);
   void deliver(const Delivered& delivered);
   void send(Process& process, const channel::Delivery& delivery, std::span<const std::byte> data);
-  [[nodiscard]] int running() const;
+  [[nodiscard]] std::vector<Contender> contenders() const;
   [[nodiscard]] bool stands_in(const Process& process) const;
   [[nodiscard]] Time latest(const Process& process) const;
   [[nodiscard]] bool someone_waits() const;
