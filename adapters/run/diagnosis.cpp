@@ -98,7 +98,7 @@ std::string Engine::names_of(const std::vector<ProcessIndex>& processes) const {
 
 /// What one thread with a part in time does.
 std::string Engine::doing(const Process& process, std::uint32_t index) const {
-  const channel::ThreadSlot& slot = process.shared->threads[index];
+  const channel::ThreadSlot& slot = process.link.shared()->threads[index];
   if (const auto known = process.threads.find(index); known != process.threads.end()) {
     if (known->second.held && process.undelivered.empty()) {
       return "may go on, and waits for its turn to run";
@@ -130,13 +130,13 @@ std::string Engine::doing(const Process& process, std::uint32_t index) const {
 /// What a process does, by its threads that have a part in time.
 std::string Engine::doing(const Process& process) const {
   if (process.ended) return "has ended";
-  if (process.shared == nullptr) return "waits for its turn to run";
+  if (process.link.shared() == nullptr) return "waits for its turn to run";
   constexpr std::size_t shown = 4;
   std::string text;
   std::size_t others = 0;
-  const auto count = static_cast<std::uint32_t>(slots_of(*process.shared).size());
+  const auto count = static_cast<std::uint32_t>(slots_of(*process.link.shared()).size());
   for (std::uint32_t i = 0; i < count; ++i) {
-    const channel::ThreadSlot& slot = process.shared->threads[i];
+    const channel::ThreadSlot& slot = process.link.shared()->threads[i];
     const ThreadState state = slot.state.load();
     const bool polls = state == ThreadState::background && process.threads.contains(i);
     if (state == ThreadState::unused || (state == ThreadState::background && !polls)) continue;

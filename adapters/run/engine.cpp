@@ -8,15 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
-#include <linux/futex.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -35,10 +32,6 @@ std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 std::uint64_t global(ProcessIndex process, std::uint64_t id) {
   PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
   return (static_cast<std::uint64_t>(process) << 40U) | id;
-}
-
-void wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 /// Where the clock stands of that thread of a process that has come furthest, ended or not.
@@ -141,8 +134,8 @@ std::uint64_t Engine::peak_memory(GpuIndex gpu) const {
 void Engine::step(std::chrono::milliseconds patience) {
   // A delivery larger than a socket's buffer goes in parts, as the rank reads it.
   for (Process& process : processes_) {
-    flush(process);
-    if (!process.outgoing.empty() && !process.ended) patience = std::chrono::milliseconds{1};
+    process.link.flush();
+    if (process.link.has_outgoing()) patience = std::chrono::milliseconds{1};
   }
   patience = std::min(patience, std::max(until_next_look(), std::chrono::milliseconds{1}));
   std::array<epoll_event, 64> events{};
@@ -152,7 +145,7 @@ void Engine::step(std::chrono::milliseconds patience) {
     const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
     if (descriptor == listener_.get()) accept_process();
     for (Process& process : processes_) {
-      if (process.socket == descriptor && !process.ended) receive(process);
+      if (process.link.descriptor() == descriptor) receive(process);
     }
   }
   progress();
@@ -163,44 +156,36 @@ void Engine::accept_process() {
   while (true) {
     const int socket = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) return;
-    Process& process = processes_.emplace_back();
-    process.index = static_cast<ProcessIndex>(processes_.size() - 1);
-    process.socket = socket;
+    processes_.push_back({.index = static_cast<ProcessIndex>(processes_.size()),
+                          .link = RankLink{UniqueFd{socket}}});
     watch(socket);
   }
 }
 
 void Engine::receive(Process& process) {
-  if (process.hello.pid == 0) {
-    channel::Hello hello{};
-    const ssize_t got = recv(process.socket, &hello, sizeof hello, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got != static_cast<ssize_t>(sizeof hello) || hello.layout_version != channel::version ||
-        hello.host < 0 || static_cast<std::size_t>(hello.host) >= cluster_.hosts.size()) {
+  if (process.hello.pid != 0) {
+    const bool open = process.link.receive_bells();
+    if (open) {
+      process.link.flush();
+    } else {
+      drain(process);
       disconnect(process);
-      return;
     }
-    process.hello = hello;
-    if (hello.rank < 0) process.hello.rank = free_rank(process.index);
-    last_progress_ = Clock::now();
-    return;  // it is greeted when its turn comes
-  }
-  std::array<char, 4096> bells{};
-  while (true) {
-    const ssize_t got = recv(process.socket, bells.data(), bells.size(), 0);
-    if (got > 0) continue;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    drain(process);
-    disconnect(process);
     return;
   }
-  flush(process);
+  const auto hello = process.link.receive_hello();
+  const bool known_host =
+      hello && hello->host >= 0 && static_cast<std::size_t>(hello->host) < cluster_.hosts.size();
+  if (!known_host) {
+    if (hello || process.link.descriptor() < 0) disconnect(process);
+    return;
+  }
+  process.hello = *hello;  // it is greeted when its turn comes
+  if (hello->rank < 0) process.hello.rank = free_rank(process.index);
+  last_progress_ = Clock::now();
 }
 
 bool Engine::greet(Process& process) {
-  auto [descriptor, memory] = make_shared_memory<channel::RankShared>("phantora-rank");
-  process.shared = std::move(memory);
   channel::Welcome welcome{.process = static_cast<std::int32_t>(process.index)};
   if (const auto known = expected_.find(process.hello.rank); known != expected_.end()) {
     welcome.start_ps = ps_of(known->second.bound);
@@ -211,10 +196,9 @@ bool Engine::greet(Process& process) {
   } else {
     welcome.start_ps = ps_of(session_.now());  // nobody has waited for it
   }
-  const bool sent = channel::send_welcome(
-      process.socket, welcome,
-      {descriptor.get(), hosts_[static_cast<std::size_t>(process.hello.host)].descriptor.get(),
-       run_.descriptor.get()});
+  const bool sent = process.link.welcome(
+      welcome, hosts_[static_cast<std::size_t>(process.hello.host)].descriptor.get(),
+      run_.descriptor.get());
   process.welcomed = true;
   process.turn = Clock::now();
   ++processes_of_rank_[process.hello.rank];
@@ -255,90 +239,44 @@ int Engine::free_rank(ProcessIndex index) const {
 }
 
 void Engine::disconnect(Process& process) {
-  if (process.socket >= 0) close(process.socket);
-  process.socket = -1;
   process.ended = true;
   forget_who_waits_for_ranks();  // its parent may have waited for its end
   if (process.welcomed) --processes_of_rank_[process.hello.rank];
   process.threads.clear();
   admit(communicators_.end_process(process.index));
-  if (process.shared != nullptr) {
+  if (process.link.shared() != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
     for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
-      hosts_[host].memory->gpus[gpu].used -= process.shared->held[gpu].exchange(0);
+      hosts_[host].memory->gpus[gpu].used -= process.link.shared()->held[gpu].exchange(0);
     }
     // Started through a script, the rank may run another program after this one.
     const auto rank = started_.find(process.hello.rank);
     if (rank != started_.end() && rank->second != process.hello.pid) {
-      expected_[rank->first] = {.pid = rank->second, .bound = latest_clock(*process.shared)};
+      expected_[rank->first] = {.pid = rank->second, .bound = latest_clock(*process.link.shared())};
     }
   }
-  process.shared.reset();
+  process.link.close();
   last_progress_ = Clock::now();
-}
-
-void Engine::send(Process& process, const channel::Delivery& delivery,
-                  std::span<const std::byte> data) {
-  if (process.ended) return;
-  const auto head = std::as_bytes(std::span{&delivery, 1});
-  process.outgoing.insert(process.outgoing.end(), head.begin(), head.end());
-  process.outgoing.insert(process.outgoing.end(), data.begin(), data.end());
-  ++process.deliveries;
-  flush(process);
-}
-
-void Engine::flush(Process& process) {
-  while (!process.outgoing.empty() && !process.ended) {
-    const ssize_t sent = ::send(process.socket, process.outgoing.data(), process.outgoing.size(),
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // full, or gone: the socket tells
-    process.outgoing.erase(process.outgoing.begin(), process.outgoing.begin() + sent);
-  }
 }
 
 // --- Records ---
 
 void Engine::drain(Process& process) {
-  if (process.shared == nullptr) return;
-  channel::RankShared& shared = *process.shared;
-  const std::uint64_t written = shared.written.load(std::memory_order_acquire);
-  std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
-  if (at == written) return;
-  if (written - at > channel::ring_bytes) throw_overwritten(process, "the ring's end");
+  if (!process.link.has_records()) return;
   process.heard = Clock::now();
   process.idle = false;
   process.waits_for_ranks.reset();
-  std::vector<std::byte> payload;
-  const auto take = [&](std::uint64_t position, std::span<std::byte> into) {
-    const std::uint64_t offset = position % channel::ring_bytes;
-    const std::size_t first = std::min<std::size_t>(into.size(), channel::ring_bytes - offset);
-    const auto rest =
-        std::copy_n(shared.ring.begin() + static_cast<std::ptrdiff_t>(offset), first, into.begin());
-    std::copy_n(shared.ring.begin(), into.size() - first, rest);
-  };
-  while (at != written) {
-    Record record{};
-    take(at, std::as_writable_bytes(std::span{&record, 1}));
-    const std::uint64_t length =
-        sizeof record + (record.payload_bytes + sizeof record - 1) / sizeof record * sizeof record;
-    if (length > written - at) throw_overwritten(process, "a record's length");
-    payload.resize(record.payload_bytes);
-    take(at + sizeof record, payload);
-    at += length;
-    // A watchdog's looks are no progress.
-    if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = process.heard;
-    try {
+  try {
+    process.link.take([&](const Record& record, std::span<const std::byte> payload) {
+      // A watchdog's looks are no progress.
+      if (record.op != Op::query && record.op != Op::drop_marker) last_progress_ = process.heard;
       handle(process, record, payload);
-    } catch (const ArgumentError& broken) {
-      throw_overwritten(process, broken.what());
-    } catch (const std::logic_error& broken) {
-      throw_overwritten(process, broken.what());
-    }
-    shared.consumed.store(at, std::memory_order_release);
+    });
+  } catch (const ArgumentError& broken) {
+    throw_overwritten(process, broken.what());
+  } catch (const std::logic_error& broken) {
+    throw_overwritten(process, broken.what());
   }
-  shared.space_sequence.fetch_add(1, std::memory_order_release);
-  wake(shared.space_sequence);
 }
 
 void Engine::throw_overwritten(const Process& process, const std::string& found) const {
@@ -424,7 +362,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       session_.synchronize(process.index, record.thread, clock, marker);
       return;
     case Op::query: {
-      const auto& slot = process.shared->threads.at(record.thread);
+      const auto& slot = process.link.shared()->threads.at(record.thread);
       if (slot.state.load() == ThreadState::background && !stands_in(process)) {
         // Nobody waits for what it does: it may look, and costs nobody anything.
         const auto completed = session_.completion(marker);
@@ -578,7 +516,7 @@ Time Engine::bound(const Process& process) const {
   if (process.ended || only_helps(process)) return never;
   if (!process.welcomed) return Time{};
   HostProcess threads;
-  const auto slots = slots_of(*process.shared);
+  const auto slots = slots_of(*process.link.shared());
   for (std::uint32_t i = 0; i < slots.size(); ++i) {
     const channel::ThreadSlot& slot = slots[i];
     if (const auto known = process.threads.find(i); known != process.threads.end()) {
@@ -613,14 +551,14 @@ Time Engine::bound(const Process& process) const {
       process.waits_for_ranks && process.waits_for_ranks == threads.waiting_at();
   if (const auto known = threads.bound(ranks_wake)) return *known;
   // The threads that used a GPU have ended, and the main thread has made no call since.
-  return latest_clock(*process.shared);
+  return latest_clock(*process.link.shared());
 }
 
 /// The latest clock of the process's threads, with what they have computed since they last called.
 Time Engine::latest(const Process& process) const {
   Time latest{};
   for (const auto& [index, seen] : process.observed) {
-    if (seen.clock_ps == process.shared->threads[index].clock_ps.load()) {
+    if (seen.clock_ps == process.link.shared()->threads[index].clock_ps.load()) {
       latest = std::max(latest, time_of(seen.clock_ps + seen.charged_ps));
     }
   }
@@ -630,7 +568,7 @@ Time Engine::latest(const Process& process) const {
 /// Whether all threads of the process that have a part in time wait: then a background thread that
 /// asks about its GPU may be what they wait for, and its asking takes their time.
 bool Engine::stands_in(const Process& process) const {
-  const auto slots = slots_of(*process.shared);
+  const auto slots = slots_of(*process.link.shared());
   for (std::uint32_t i = 0; i < slots.size(); ++i) {
     const channel::ThreadSlot& slot = slots[i];
     const ThreadState state = slot.state.load(std::memory_order_acquire);
@@ -682,10 +620,10 @@ void Engine::progress() {
     const Time awaited = session_.awaited();
     bool again = false;
     for (Process& process : processes_) {
-      if (process.shared == nullptr) continue;
-      process.shared->doorbell_at.store(awaited == never ? channel::no_time : ps_of(awaited));
-      const bool written = process.shared->written.load() != process.shared->consumed.load();
-      again = again || written || bound(process) != bounds[process.index];
+      if (process.link.shared() == nullptr) continue;
+      process.link.shared()->doorbell_at.store(awaited == never ? channel::no_time
+                                                                : ps_of(awaited));
+      again = again || process.link.has_records() || bound(process) != bounds[process.index];
     }
     if (!again) return;
   }
@@ -703,7 +641,7 @@ void Engine::give(const Answer& answer) {
   Process& process = processes_[answer.process];
   Reply reply_to{.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0};
   if (!process.ended &&
-      process.shared->threads.at(answer.thread).state.load() == ThreadState::background) {
+      process.link.shared()->threads.at(answer.thread).state.load() == ThreadState::background) {
     reply_to.counts = true;
     reply(process, answer.thread, reply_to);  // it uses no turn
   } else {
@@ -713,12 +651,11 @@ void Engine::give(const Answer& answer) {
 
 void Engine::send_host_functions() {
   for (const auto& [ticket, at] : session_.due_host_functions()) {
-    send(processes_[ticket >> 40U],
-         {.kind = channel::Delivery::Kind::run_host_function,
-          .bytes = 0,
-          .ticket = ticket & ((std::uint64_t{1} << 40U) - 1),
-          .clock_ps = ps_of(at)},
-         {});
+    processes_[ticket >> 40U].link.send({.kind = channel::Delivery::Kind::run_host_function,
+                                         .bytes = 0,
+                                         .ticket = ticket & ((std::uint64_t{1} << 40U) - 1),
+                                         .clock_ps = ps_of(at)},
+                                        {});
     note_movement();
   }
 }
@@ -755,7 +692,7 @@ std::vector<Contender> Engine::contenders() const {
   for (Contender& contender : all) {
     const Process& process = processes_[contender.process];
     if (!process.welcomed) continue;
-    const auto slots = slots_of(*process.shared);
+    const auto slots = slots_of(*process.link.shared());
     TurnUse use{.has_threads = !slots.empty(),
                 .idle = process.idle,
                 .silent_for = now - std::max(process.heard, process.turn)};
@@ -789,24 +726,15 @@ void Engine::release_held() {
 
 void Engine::reply(Process& process, std::uint32_t thread, const Reply& answer) {
   process.threads.erase(thread);
-  if (process.ended) return;
-  channel::ThreadSlot& slot = process.shared->threads.at(thread);
-  slot.reply = answer;
-  slot.reply.deliveries = process.deliveries;
-  if (slot.state.load() != ThreadState::background) {
-    slot.clock_ps.store(std::max(slot.clock_ps.load(), answer.clock_ps));
-  }
-  slot.reply_sequence.fetch_add(1, std::memory_order_release);
-  wake(slot.reply_sequence);
+  process.link.reply(thread, answer);
 }
 
 void Engine::deliver(const Delivered& delivered) {
   Process& process = processes_[delivered.process];
-  send(process,
-       {.kind = channel::Delivery::Kind::result,
-        .bytes = static_cast<std::uint32_t>(delivered.bytes.size()),
-        .ticket = delivered.ticket},
-       delivered.bytes);
+  process.link.send({.kind = channel::Delivery::Kind::result,
+                     .bytes = static_cast<std::uint32_t>(delivered.bytes.size()),
+                     .ticket = delivered.ticket},
+                    delivered.bytes);
   if (process.undelivered.erase(delivered.ticket) == 0) process.delivered.insert(delivered.ticket);
 }
 

@@ -2,6 +2,7 @@
 
 #include "channel/wire.hpp"
 #include "run/process_tree.hpp"
+#include "run/rank_link.hpp"
 #include "run/shared_memory.hpp"
 #include "run/small_data.hpp"
 #include "run/turns.hpp"
@@ -67,12 +68,6 @@ class StallError : public Error {
   using Error::Error;
 };
 
-/// Slots of a process's threads. It writes their number, and may have overwritten that.
-inline std::span<const channel::ThreadSlot> slots_of(const channel::RankShared& shared) {
-  const std::size_t count = shared.thread_count.load(std::memory_order_acquire);
-  return std::span{shared.threads}.first(std::min(count, shared.threads.size()));
-}
-
 class Engine {
  public:
   /// @throws Error if the socket cannot be made.
@@ -129,19 +124,16 @@ class Engine {
   };
   struct Process {
     ProcessIndex index = 0;
-    int socket = -1;
-    channel::Hello hello{};
+    RankLink link;
+    channel::Hello hello{};  ///< its pid is 0 until it has come
     bool welcomed = false;
     bool ended = false;
     bool issued = false;  ///< work for a GPU, or has joined a communicator
-    Mapped<channel::RankShared> shared{};
     std::map<std::uint32_t, Thread> threads{};
     std::map<std::uint32_t, Observed> observed{};
     std::vector<QueryIndex> queries{};
-    std::uint64_t deliveries = 0;
     std::chrono::steady_clock::time_point heard{};  ///< when it last appended a record
     std::chrono::steady_clock::time_point turn{};   ///< when it was last let go on
-    std::vector<std::byte> outgoing{};
     /// Small collectives that are over in simulated time and whose data has not come together.
     std::set<std::uint64_t> undelivered{};
     std::set<std::uint64_t> delivered{};
@@ -164,7 +156,6 @@ class Engine {
   bool greet(Process& process);
   [[nodiscard]] int free_rank(ProcessIndex index) const;
   void receive(Process& process);
-  void flush(Process& process);
   void disconnect(Process& process);
   void drain(Process& process);
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
@@ -191,7 +182,6 @@ class Engine {
   void release_held();
   void reply(Process& process, std::uint32_t thread, const channel::Reply& reply);
   void deliver(const Delivered& delivered);
-  void send(Process& process, const channel::Delivery& delivery, std::span<const std::byte> data);
   [[nodiscard]] std::vector<Contender> contenders() const;
   [[nodiscard]] bool stands_in(const Process& process) const;
   [[nodiscard]] Time latest(const Process& process) const;

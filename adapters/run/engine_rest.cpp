@@ -95,9 +95,9 @@ Engine::Found Engine::look_at_threads() {
     const auto found = connected.find(pid);
     Process* process = found == connected.end() ? nullptr : found->second;
     std::map<pid_t, std::uint32_t> slots;
-    if (process != nullptr && process->shared != nullptr) {
+    if (process != nullptr && process->link.shared() != nullptr) {
       std::uint32_t index = 0;
-      for (const channel::ThreadSlot& slot : slots_of(*process->shared)) {
+      for (const channel::ThreadSlot& slot : slots_of(*process->link.shared())) {
         if (slot.state.load() != ThreadState::unused) slots[slot.tid] = index;
         ++index;
       }
@@ -118,13 +118,13 @@ Engine::Found Engine::look_at_threads() {
       bool excused = false;  // it wakes without a cause
       const auto slot = slots.find(tid);
       if (slot != slots.end()) {
-        charged = process->shared->threads[slot->second].charged_scale.load() > 0;
-        const ThreadState state = process->shared->threads[slot->second].state.load();
+        charged = process->link.shared()->threads[slot->second].charged_scale.load() > 0;
+        const ThreadState state = process->link.shared()->threads[slot->second].state.load();
         excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
                   state == ThreadState::background || process->threads.contains(slot->second);
       }
-      if (process != nullptr && process->shared != nullptr) {
-        const auto& pollers = process->shared->pollers;
+      if (process != nullptr && process->link.shared() != nullptr) {
+        const auto& pollers = process->link.shared()->pollers;
         excused = excused || std::any_of(pollers.begin(), pollers.end(), [&](const auto& poller) {
                     return poller.load(std::memory_order_relaxed) == tid;
                   });
@@ -138,8 +138,9 @@ Engine::Found Engine::look_at_threads() {
       }
       if (watched.spins) continue;
       if (!look->asleep()) asleep = false;
-      const bool has_clock = slot != slots.end() && process->shared->threads[slot->second].state !=
-                                                        ThreadState::background;
+      const bool has_clock =
+          slot != slots.end() &&
+          process->link.shared()->threads[slot->second].state != ThreadState::background;
       if (!has_clock && (!look->asleep() || (ran && !excused))) helpers_calm = false;
       if (!excused && (ran || !look->asleep())) process_quiet = false;
     }
@@ -166,9 +167,10 @@ bool Engine::is_blocked(const Process& process) const {
 
 /// Where the clocks of a process stand all of whose threads wait and sleep.
 std::optional<Time> Engine::waiting_at(const Process& process) const {
-  if (process.ended || process.shared == nullptr || !process.threads.empty()) return std::nullopt;
+  if (process.ended || process.link.shared() == nullptr || !process.threads.empty())
+    return std::nullopt;
   std::optional<Time> latest;
-  for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
+  for (const channel::ThreadSlot& slot : slots_of(*process.link.shared())) {
     const ThreadState state = slot.state.load();
     if (state == ThreadState::unused || state == ThreadState::background) continue;
     const auto look = looks_.find(slot.tid);
@@ -188,7 +190,7 @@ bool Engine::forget_who_waits_for_ranks() {
 }
 
 void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& look, bool asleep) {
-  const channel::ThreadSlot& slot = process.shared->threads[index];
+  const channel::ThreadSlot& slot = process.link.shared()->threads[index];
   const std::int64_t clock = slot.clock_ps.load(std::memory_order_acquire);
   const auto [found, first] = process.observed.try_emplace(index);
   Observed& seen = found->second;
@@ -208,8 +210,8 @@ void Engine::observe(Process& process, std::uint32_t index, const ThreadLook& lo
 Time Engine::first_to_wake() const {
   Time first = never;
   for (const Process& process : processes_) {
-    if (process.ended || process.shared == nullptr) continue;
-    for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
+    if (process.ended || process.link.shared() == nullptr) continue;
+    for (const channel::ThreadSlot& slot : slots_of(*process.link.shared())) {
       const ThreadState state = slot.state.load();
       if (state == ThreadState::sleeping) first = std::min(first, Time{Duration{slot.clock_ps}});
       if (state == ThreadState::waiting) first = std::min(first, Time{Duration{slot.wakes_at_ps}});
@@ -262,8 +264,8 @@ void Engine::look_for_stall(bool rests) {
 }
 
 void Engine::note_sleep(Process& process) const {
-  if (process.shared == nullptr) return;
-  for (const channel::ThreadSlot& slot : slots_of(*process.shared)) {
+  if (process.link.shared() == nullptr) return;
+  for (const channel::ThreadSlot& slot : slots_of(*process.link.shared())) {
     if (slot.state.load() != ThreadState::sleeping) continue;
     if (slot.clock_ps.load() != std::exchange(process.sleeps_until_ps, slot.clock_ps.load())) {
       process.asleep_since = Clock::now();
@@ -286,8 +288,8 @@ bool Engine::someone_sleeps_long() const {
 /// outside of the run.
 bool Engine::someone_waits_outside() const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
-    if (process.ended || process.shared == nullptr || only_helps(process)) return false;
-    const auto slots = slots_of(*process.shared);
+    if (process.ended || process.link.shared() == nullptr || only_helps(process)) return false;
+    const auto slots = slots_of(*process.link.shared());
     return std::any_of(slots.begin(), slots.end(), [](const channel::ThreadSlot& slot) {
       const channel::Wait wait = slot.wait.load();
       return slot.state.load() == ThreadState::waiting &&
