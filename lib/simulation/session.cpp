@@ -1,6 +1,7 @@
 #include "observer_list.hpp"
 #include "simulation/device.hpp"
 #include "simulation/next_events.hpp"
+#include "simulation/price_list.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/network/flow_network.hpp>
@@ -114,44 +115,14 @@ std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
   return key ^ (key >> 31);
 }
 
-/// A GPU model of the cluster, and what kernels cost on it.
-struct Model {
-  GpuModel gpu;
-  KernelCostModel costs;
-};
-
-std::vector<Model> models_of(const Cluster& cluster, const GpuCosts& costs) {
-  if (cluster.hosts.empty())
-    throw ConfigError{"cluster " + cluster.name +
-                      " has no hosts that say what its GPUs are: give the session a GpuModel"};
-  std::vector<Model> models;
-  for (const Host& host : cluster.hosts) {
-    if (std::none_of(models.begin(), models.end(),
-                     [&](const Model& known) { return known.gpu.key == host.gpu_model; })) {
-      const GpuModel gpu = gpu_model(host.gpu_model);
-      models.push_back({gpu, costs(gpu)});
-    }
-  }
-  return models;
-}
-
-std::vector<Model> only_model(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs) {
-  for (const Host& host : cluster.hosts) {
-    if (host.gpu_model != gpu.key)
-      throw ConfigError{"the GPUs of " + host.name + " in cluster " + cluster.name + " are " +
-                        host.gpu_model + ", and the session is given a model of " + gpu.key +
-                        " alone; a mixed cluster takes costs by GPU model"};
-  }
-  return {{gpu, std::move(costs)}};
-}
-
 }  // namespace
 
 class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
  public:
-  Impl(const Cluster& cluster, std::vector<Model> models, DeviceTiming timing, NcclVariables nccl)
+  Impl(const Cluster& cluster, std::vector<detail::PricedModel> models, DeviceTiming timing,
+       NcclVariables nccl)
       : cluster_{cluster},
-        models_{std::move(models)},
+        prices_{cluster_, std::move(models)},
         timing_{timing},
         nccl_{std::move(nccl)},
         view_{cluster_.topology.view()},
@@ -161,8 +132,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
         moving_on_(cluster_.gpus.size()) {
     schedule_failures(cluster_, network_);
     for (GpuIndex i = 0; i < cluster_.gpus.size(); ++i) {
-      model_of_gpu_.push_back(place_of_model(cluster_.gpus[i]));
-      devices_.emplace_back(i, models_[model_of_gpu_[i]].gpu.sm_count, timing_, *this);
+      devices_.emplace_back(i, prices_.model(i).sm_count, timing_, *this);
     }
   }
 
@@ -170,21 +140,11 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   QueryIndex add_query(const KernelQuery& query, GpuIndex gpu) {
     PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
-    const auto index = static_cast<QueryIndex>(kernel_of_query_.size() / models_.size());
-    const std::size_t model = model_of_gpu_[gpu];
-    const std::uint64_t kernel = price(query, model, index);
-    kernel_of_query_.resize(kernel_of_query_.size() + models_.size(), unpriced);
-    kernel_of_query_[index * models_.size() + model] = kernel;
-    if (models_.size() > 1) queries_.push_back(query);
-    return index;
+    return prices_.add(query, gpu);
   }
 
   void launch(StreamId id, Time issued, QueryIndex query) {
-    PHANTORA_EXPECTS(query < kernel_of_query_.size() / models_.size(),
-                     "no query " + std::to_string(query));
-    const std::size_t model = model_of_gpu_[stream(id).device->index()];
-    std::uint64_t& kernel = kernel_of_query_[query * models_.size() + model];
-    if (kernel == unpriced) kernel = price(queries_[query], model, query);
+    const std::uint64_t kernel = prices_.kernel_on(stream(id).device->index(), query);
     append(id, {StreamOp::Kind::kernel, issued, kernel});
   }
 
@@ -415,37 +375,6 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   [[nodiscard]] std::vector<std::string> obstacles() const;
 
  private:
-  /// Where models_ has the GPU's.
-  [[nodiscard]] std::size_t place_of_model(NodeId gpu) const {
-    if (models_.size() == 1) return 0;
-    const auto found = std::find_if(models_.begin(), models_.end(), [&](const Model& model) {
-      return model.gpu.key == cluster_.host_of(gpu).gpu_model;
-    });
-    return static_cast<std::size_t>(found - models_.begin());
-  }
-
-  /// @return where kernels_ has it.
-  std::uint64_t price(const KernelQuery& query, std::size_t model, QueryIndex index) {
-    const auto& [gpu, costs] = models_[model];
-    const auto estimate = costs.estimate(query);
-    if (!estimate)
-      throw CostError{"no cost model answers for kernel " + query.name + " on " + gpu.name};
-    const double demand = estimate->demand.value_or(1.0);
-    const double memory_share = estimate->memory_share.value_or(0.0);
-    if (!(demand > 0.0 && demand <= 1.0) || !(memory_share >= 0.0 && memory_share <= 1.0))
-      throw CostError{"the cost model's estimate of kernel " + query.name +
-                      ": expected a demand in (0, 1] and a memory_share in [0, 1], got " +
-                      std::to_string(demand) + " and " + std::to_string(memory_share)};
-    kernels_.push_back({.name = query.name,
-                        .duration = std::max(estimate->duration, Duration{1}),
-                        .source = estimate->source,
-                        .limit = estimate->limit.value_or(KernelLimit::memory),
-                        .demand = demand,
-                        .memory_share = memory_share,
-                        .identity = index});
-    return kernels_.size() - 1;
-  }
-
   [[nodiscard]] StreamQueue& stream(StreamId id) const {
     const auto found = streams_.find(id);
     PHANTORA_EXPECTS(found != streams_.end(), "no stream " + std::to_string(id.value));
@@ -477,7 +406,7 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
 
   // --- What devices tell ---
 
-  const PricedKernel& kernel(std::uint64_t kernel) override { return kernels_.at(kernel); }
+  const PricedKernel& kernel(std::uint64_t kernel) override { return prices_.kernel(kernel); }
 
   void marker_completed(MarkerId marker, Time at) override {
     MarkerState& state = markers_[marker];
@@ -795,19 +724,13 @@ class Session::Impl final : public detail::DeviceEvents, private FlowObserver {
   }
 
   Cluster cluster_;
-  std::vector<Model> models_;
-  std::vector<std::size_t> model_of_gpu_{};
+  detail::PriceList prices_;
   DeviceTiming timing_;
   NcclVariables nccl_;
   NetworkView view_;
   FlowNetwork network_;
   Subscription network_events_;
   std::deque<Device> devices_{};
-  std::deque<PricedKernel> kernels_{};
-  std::vector<KernelQuery> queries_{};  ///< where several models may have to price them
-  static constexpr std::uint64_t unpriced = ~std::uint64_t{0};
-  /// For each query, by model: where kernels_ has it, or unpriced.
-  std::vector<std::uint64_t> kernel_of_query_{};
   std::unordered_map<StreamId, StreamQueue*> streams_{};
   std::unordered_map<MarkerId, MarkerState> markers_{};
   std::unordered_map<std::uint64_t, StreamQueue*> host_functions_{};
@@ -879,11 +802,12 @@ std::vector<std::string> Session::Impl::incomplete_collectives() const {
 
 Session::Session(const Cluster& cluster, const GpuCosts& costs, DeviceTiming timing,
                  NcclVariables nccl)
-    : impl_{std::make_unique<Impl>(cluster, models_of(cluster, costs), timing, std::move(nccl))} {}
+    : impl_{std::make_unique<Impl>(cluster, detail::models_of(cluster, costs), timing,
+                                   std::move(nccl))} {}
 Session::Session(const Cluster& cluster, const GpuModel& gpu, KernelCostModel costs,
                  DeviceTiming timing, NcclVariables nccl)
-    : impl_{std::make_unique<Impl>(cluster, only_model(cluster, gpu, std::move(costs)), timing,
-                                   std::move(nccl))} {}
+    : impl_{std::make_unique<Impl>(cluster, detail::only_model(cluster, gpu, std::move(costs)),
+                                   timing, std::move(nccl))} {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
