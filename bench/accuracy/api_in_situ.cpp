@@ -1,7 +1,8 @@
 // Host time of CUDA, cuBLAS, cuDNN and NCCL calls while a real program trains on a real GPU:
 //
 //   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters
-//     bench/accuracy/api_in_situ.cpp adapters/rank/runtime/host_speed.cpp -o api_in_situ.so
+//     bench/accuracy/api_in_situ.cpp adapters/rank/runtime/{host_speed,cpu_clock}.cpp -o
+//     api_in_situ.so
 //   API_IN_SITU=out LD_PRELOAD=./api_in_situ.so python3 test/programs/train.py --model gpt2
 //   --parallel none
 //
@@ -12,6 +13,7 @@
 // reference_work() there, cold, by which hosts of different speed are compared (api_cost.py). Calls
 // within calls are not counted.
 
+#include "rank/runtime/cpu_clock.hpp"
 #include "rank/runtime/host_speed.hpp"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "rank/runtime/host_speed.hpp"
 
+#include "rank/runtime/cpu_clock.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -7,8 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-
-#include <time.h>
 
 namespace phantora::rank {
 namespace {
@@ -58,27 +58,6 @@ constexpr std::array<Step, sizeof...(N)> steps_of(std::index_sequence<N...>) {
 constexpr auto steps = steps_of(std::make_index_sequence<32>{});
 
 }  // namespace
-
-std::chrono::nanoseconds thread_cpu_time() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds{t.tv_sec} + std::chrono::nanoseconds{t.tv_nsec};
-}
-
-std::chrono::nanoseconds reading_cost() noexcept {
-  static const std::chrono::nanoseconds measured = [] {
-    // The median, since the thread may lose its core between two.
-    std::array<std::chrono::nanoseconds, 101> between{};
-    for (std::chrono::nanoseconds& each : between) {
-      const std::chrono::nanoseconds first = thread_cpu_time();
-      each = thread_cpu_time() - first;
-    }
-    auto* const middle = between.begin() + between.size() / 2;
-    std::nth_element(between.begin(), middle, between.end());
-    return *middle;
-  }();
-  return measured;
-}
 
 unsigned reference_work() noexcept {
   static Table* const table = new Table;  // outlives every thread

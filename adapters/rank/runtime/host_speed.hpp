@@ -2,13 +2,8 @@
 
 #include <chrono>
 
-/// CPU time of the calling thread, and what it is worth on the host whose GPUs are simulated.
+/// What CPU time of the calling thread is worth on the host whose GPUs are simulated.
 namespace phantora::rank {
-
-std::chrono::nanoseconds thread_cpu_time() noexcept;
-
-/// CPU time between two readings of thread_cpu_time() with nothing between them.
-std::chrono::nanoseconds reading_cost() noexcept;
 
 /// Work of a fixed amount and of the kind that a framework does between two GPU calls: looks up
 /// names, calls through pointers, counts references, allocates. Tens of microseconds.

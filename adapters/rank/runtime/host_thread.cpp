@@ -1,6 +1,7 @@
 #include "rank/runtime/host_thread.hpp"
 
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/cpu_clock.hpp"
 #include "rank/runtime/standing.hpp"
 
 #include <phantora/simulation/host_process.hpp>
