@@ -141,21 +141,11 @@ void append(const Stream& stream, Item item) {
   drain(all);
 }
 
-bool idle() { return !any_held.load(std::memory_order_acquire); }
+bool idle() noexcept { return !any_held.load(std::memory_order_acquire); }
 
 }  // namespace
 
-void enqueue(const Stream& stream, Operation operation) {
-  if (idle()) {
-    Queues& all = queues();
-    const std::scoped_lock lock{all.mutex};
-    if (all.held.empty()) {
-      operation();
-      return;
-    }
-  }
-  append(stream, std::move(operation));
-}
+void hold_back(const Stream& stream, Operation operation) { append(stream, std::move(operation)); }
 
 void record(const Stream& stream, Marker marker) {
   if (idle()) return;
@@ -194,6 +184,6 @@ bool pending(const Stream& stream) {
   return found != all.held.end() && !found->second.items.empty();
 }
 
-bool pending() { return !idle(); }
+bool pending() noexcept { return !idle(); }
 
 }  // namespace phantora::rank::data

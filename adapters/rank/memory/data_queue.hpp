@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 /// Executes operations on small data in stream order.
@@ -19,8 +20,21 @@ namespace phantora::rank::data {
 
 using Operation = std::function<void()>;
 
+/// Whether any operation is being held back in `stream` (or on any).
+bool pending(const Stream& stream);
+bool pending() noexcept;
+/// Puts `operation` behind what is held back.
+void hold_back(const Stream& stream, Operation operation);
+
 /// Runs `operation` when everything before it in `stream` has run.
-void enqueue(const Stream& stream, Operation operation);
+template <class F>
+void enqueue(const Stream& stream, F&& operation) {
+  if (pending()) {
+    hold_back(stream, Operation{std::forward<F>(operation)});
+  } else {
+    operation();
+  }
+}
 
 /// Mirrors of timeline's record() and wait(); called by them.
 void record(const Stream& stream, Marker marker);
@@ -37,9 +51,5 @@ void collective(const Stream& stream, Ticket ticket, Operation send,
 
 /// The engine sent the result of `ticket`. Runs what it was holding back.
 void deliver(Ticket ticket, std::span<const std::byte> result);
-
-/// Whether any operation is being held back in `stream` (or on any).
-bool pending(const Stream& stream);
-bool pending();
 
 }  // namespace phantora::rank::data

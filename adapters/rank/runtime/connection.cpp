@@ -1,6 +1,7 @@
 #include "rank/runtime/connection.hpp"
 
 #include "channel/handshake.hpp"
+#include "rank/runtime/spin_lock.hpp"
 #include "rank/runtime/standing.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace phantora::rank {
 namespace {
 
 std::atomic<Connection*> the_connection{nullptr};
-std::mutex append_mutex;
+SpinLock appending;
 // Deliveries handled so far; a futex, so that waiting for it does not touch hooked functions.
 std::atomic<std::uint32_t> handled{0};
 
@@ -174,14 +175,17 @@ void Connection::append(channel::Record record, std::span<const std::byte> paylo
   record.payload_bytes = static_cast<std::uint32_t>(payload.size());
   if (needed > channel::ring_bytes / 2) give_up("a message to the engine is too large");
 
-  const std::lock_guard lock{append_mutex};
-  const std::uint64_t at = shared_->written.load(std::memory_order_relaxed);
+  std::unique_lock lock{appending};
+  std::uint64_t at = 0;
   while (true) {
     const std::uint32_t sequence = shared_->space_sequence.load(std::memory_order_acquire);
     const std::uint64_t consumed = shared_->consumed.load(std::memory_order_acquire);
+    at = shared_->written.load(std::memory_order_relaxed);
     if (at + needed - consumed <= channel::ring_bytes) break;
+    lock.unlock();
     ring();
     futex_wait(shared_->space_sequence, sequence);
+    lock.lock();
   }
   const auto put = [&](std::uint64_t position, std::span<const std::byte> bytes) {
     const std::uint64_t offset = position % channel::ring_bytes;
@@ -192,6 +196,7 @@ void Connection::append(channel::Record record, std::span<const std::byte> paylo
   put(at, std::as_bytes(std::span{&record, 1}));
   if (!payload.empty()) put(at + unit, payload);
   shared_->written.store(at + needed, std::memory_order_release);
+  lock.unlock();
   // A bell at each half of the ring keeps it from filling while nobody blocks.
   constexpr std::uint64_t half = channel::ring_bytes / 2;
   if (at / half != (at + needed) / half) ring();

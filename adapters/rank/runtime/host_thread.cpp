@@ -2,6 +2,7 @@
 
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/cpu_clock.hpp"
+#include "rank/runtime/spin_lock.hpp"
 #include "rank/runtime/standing.hpp"
 
 #include <phantora/simulation/host_process.hpp>
@@ -52,18 +53,6 @@ Facts read_facts() {
   }
   return facts;
 }
-
-/// For the account of waits itself: a mutex would be accounted for.
-class SpinLock {
- public:
-  void lock() noexcept {
-    while (taken_.test_and_set(std::memory_order_acquire)) syscall(SYS_sched_yield);
-  }
-  void unlock() noexcept { taken_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag taken_{};
-};
 
 // The issuing threads, so that sleepers can be found and the latest clock be read. Few.
 struct Issuers {
