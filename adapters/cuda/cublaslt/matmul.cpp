@@ -29,7 +29,7 @@ T contents(const Opaque* descriptor) {
 }
 
 /// As kernel queries name it.
-std::string epilogue_name(std::uint32_t epilogue) {
+const char* epilogue_name(std::uint32_t epilogue) {
   switch (epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
       return "none";

@@ -4,7 +4,6 @@
 #include "rank/runtime/timeline.hpp"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace phantora::library {
@@ -32,7 +31,7 @@ struct Gemm {
   cudaDataType scale_type = CUDA_R_32F;  ///< of alpha and beta
   bool scalars_on_device = false;
   const char* compute = "fp32";  ///< "fp32", "tf32", "fp16", "fp64", "int32"
-  std::string epilogue = "none";
+  const char* epilogue = "none";
   const void* bias = nullptr;  ///< m elements of `bias_type`, added to each column
   cudaDataType bias_type = CUDA_R_32F;
   /// Whether no operand is scaled and `epilogue` is "none" or "bias": only then is it executed.

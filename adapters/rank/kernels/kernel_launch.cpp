@@ -8,17 +8,17 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/spin_lock.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -26,14 +26,36 @@ namespace phantora::rank {
 
 namespace {
 
-/// Identity of a query among those of one kernel.
-struct QueryKey {
-  KernelQuery::Dim3 grid, block;
-  std::size_t shared_bytes = 0;
+/// A query among those of one kernel, and what tells it from them: of features only the values,
+/// whose names are the same for all.
+struct KnownQuery {
+  LaunchShape shape;
   double bytes = 0, flops = 0;
-  std::vector<double> features;
-  auto operator<=>(const QueryKey&) const = default;
+  std::vector<Feature> features;
+  QueryId id{};
+
+  [[nodiscard]] bool describes(const LaunchShape& other, const Effect& effect) const {
+    const auto same_value = [](const Feature& a, const Feature& b) { return a.second == b.second; };
+    return shape == other && bytes == effect.bytes && flops == effect.flops &&
+           std::ranges::equal(features, effect.features, same_value);
+  }
 };
+std::uint64_t hash_of(const LaunchShape& shape, const Effect& effect) {
+  std::uint64_t hash = 0;  // FNV-1a by words, whose high bits are mixed in
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * 0x100000001b3ULL;
+    hash ^= hash >> 32U;
+  };
+  for (const KernelQuery::Dim3& size : {shape.grid, shape.block}) {
+    mix(size.x);
+    mix(std::uint64_t{size.y} << 32U | size.z);
+  }
+  mix(shape.shared_bytes);
+  mix(std::bit_cast<std::uint64_t>(effect.bytes));
+  mix(std::bit_cast<std::uint64_t>(effect.flops));
+  for (const Feature& feature : effect.features) mix(std::bit_cast<std::uint64_t>(feature.second));
+  return hash;
+}
 
 constexpr Reader readers[] = {
     read_elementwise,   read_reduction, read_multi_tensor,  read_range,
@@ -78,8 +100,8 @@ struct KernelReading {
   std::vector<ParameterKind> parameter_kinds;
   KernelResources kernel_resources;
   std::unique_ptr<Meaning> meaning;
-  mutable std::mutex mutex;
-  mutable std::map<QueryKey, QueryId> queries;
+  mutable SpinLock queries_lock;
+  mutable std::unordered_multimap<std::uint64_t, KnownQuery> queries;  ///< by hash
   /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
   mutable std::once_flag counted;
   mutable std::string counter;
@@ -208,12 +230,13 @@ const KernelReading& reading_of(const Kernel& kernel) {
 }
 
 QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const Effect& effect) {
-  QueryKey key{shape.grid, shape.block, shape.shared_bytes, effect.bytes, effect.flops, {}};
-  key.features.reserve(effect.features.size());
-  for (const auto& [name, value] : effect.features) key.features.push_back(value);
-  const std::scoped_lock lock{reading.mutex};
-  if (const auto found = reading.queries.find(key); found != reading.queries.end()) {
-    return found->second;
+  const std::uint64_t hash = hash_of(shape, effect);
+  {
+    const std::lock_guard lock{reading.queries_lock};
+    const auto [begin, end] = reading.queries.equal_range(hash);
+    for (auto query = begin; query != end; ++query) {
+      if (query->second.describes(shape, effect)) return query->second.id;
+    }
   }
   KernelQuery query;
   query.name = reading.name;
@@ -228,7 +251,8 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
     if (value > 0) query.features.emplace(name, value);
   }
   const QueryId id = intern(query);
-  reading.queries.emplace(std::move(key), id);
+  const std::lock_guard lock{reading.queries_lock};
+  reading.queries.emplace(hash, KnownQuery{shape, effect.bytes, effect.flops, effect.features, id});
   return id;
 }
 

@@ -59,6 +59,7 @@ const KernelResources& resources(const Kernel& kernel);
 struct LaunchShape {
   KernelQuery::Dim3 grid{}, block{};
   std::size_t shared_bytes = 0;
+  bool operator==(const LaunchShape&) const = default;
 };
 
 /// A kernel launch: describes it to the engine (name, shape, bytes that it moves, as far as its
