@@ -6,6 +6,8 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/reached_markers.hpp"
+#include "rank/runtime/spin_lock.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,12 +26,14 @@ using channel::Op;
 using channel::Record;
 
 std::atomic<Marker> last_marker{0};
+ReachedMarkers reached;
 
 struct StreamEntry : Stream {
   std::atomic<bool> destroyed{false};
   /// Operations appended so far, and how many of them a blocking call has seen complete.
   std::atomic<std::uint64_t> appended{0};
   std::atomic<std::uint64_t> settled{0};
+  SpinLock marking;  ///< its markers' numbers grow along the stream
   /// Of streams that synchronise with the legacy stream: operations of either that the other
   /// already waits for.
   std::uint64_t joined_by_legacy = 0;
@@ -93,8 +97,13 @@ StreamEntry& new_stream(int device, unsigned flags, int priority, bool legacy) {
 }
 
 Marker append_marker(StreamEntry& stream) {
-  const Marker marker = ++last_marker;
-  append({.op = Op::record, .stream = stream.id, .a = marker});
+  const Marker marker = [&] {
+    const std::lock_guard lock{stream.marking};
+    const Marker next = ++last_marker;
+    append({.op = Op::record, .stream = stream.id, .a = next});
+    reached.recorded(stream.id, next);
+    return next;
+  }();
   data::record(stream, marker);
   return marker;
 }
@@ -217,10 +226,18 @@ void wait(Stream& stream, Marker marker) {
 
 // --- Blocking calls and queries ---
 
+namespace {
+/// Whether the calling thread can tell that `marker` is complete at its clock.
+bool known_complete(Marker marker) {
+  HostThread& thread = this_thread();
+  return thread.issues && reached.knows(marker, thread.clock.now().time_since_epoch().count());
+}
+}  // namespace
+
 void synchronize(Marker marker) {
-  if (marker == 0) return;
+  if (marker == 0 || known_complete(marker)) return;
   issuing_thread();
-  ask({.op = Op::synchronize, .a = marker});
+  reached.reached(marker, ask({.op = Op::synchronize, .a = marker}).clock_ps);
 }
 
 void synchronize(Stream& stream) {
@@ -230,7 +247,7 @@ void synchronize(Stream& stream) {
   if (entry.settled.load() >= appended) return;
   issuing_thread();
   const Marker marker = append_marker(entry);
-  ask({.op = Op::synchronize, .a = marker});
+  synchronize(marker);
   append({.op = Op::drop_marker, .a = marker});
   std::uint64_t settled = entry.settled.load();
   while (settled < appended && !entry.settled.compare_exchange_weak(settled, appended)) {
@@ -250,10 +267,11 @@ void synchronize_device(int device) {
 }
 
 bool done(Marker marker) {
-  if (marker == 0) return true;
+  if (marker == 0 || known_complete(marker)) return true;
   HostThread& thread = this_thread();
   const channel::Reply reply = ask({.op = Op::query, .a = marker});
   const bool is_done = reply.value != 0;
+  if (is_done && thread.issues) reached.reached(marker, reply.clock_ps);
   // Polling must end in every mode, whoever polls: each "not ready" takes at least a microsecond.
   constexpr Duration least = std::chrono::microseconds{1};
   if (!is_done && !thread.issues && reply.counts) thread.carried_ps += least.count();
