@@ -2,7 +2,7 @@
 // under `phantora run` on one GPU; bench/README.md has the commands. The clocks are read by system
 // calls, since those of the C library show virtual time.
 //
-// usage: interception_bench [RESULTS.json]
+// usage: interception_bench [RESULTS.json [NAME]]    NAME: only calls whose names begin so
 
 #include <algorithm>
 #include <cmath>
@@ -42,10 +42,12 @@ struct Result {
   double cpu_ns = 0, wall_ns = 0;
 };
 std::vector<Result> results;
+std::string only;
 
 /// Times `calls` calls of `f`; the least of five rounds, since the machine does other things too.
 template <class F>
 void time_of(const char* name, long calls, F f) {
+  if (!std::string{name}.starts_with(only)) return;
   Result best{name, INFINITY, INFINITY};
   for (int round = 0; round < 5; ++round) {
     f();
@@ -87,7 +89,7 @@ void time_launches(cudaStream_t stream, void* memory) {
     cuLaunchKernel(fill, 16384, 1, 1, 256, 1, 1, 0, stream, parameters, nullptr);
   };
   time_of("launch", 200'000, launch);
-  time_of("launch, cudaStreamSynchronize", 4'000, [&] {
+  time_of("cudaStreamSynchronize after a launch", 4'000, [&] {
     launch();
     cudaStreamSynchronize(stream);
   });
@@ -165,6 +167,7 @@ void time_questions(cudaStream_t stream) {
 
 /// Virtual time that passes while the program computes, beside the CPU time that it takes.
 void compare_charged_time() {
+  if (!only.empty()) return;
   const auto virtual_ns = [] {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -184,6 +187,7 @@ void compare_charged_time() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2) only = argv[2];
   cudaStream_t stream{};
   MUST(cudaStreamCreate(&stream));
   void* memory = nullptr;
