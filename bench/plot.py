@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Draws how the network's cost grows, from network_bench's output, as SVG beside this script.
+"""Draws benchmarks' output as SVG beside this script: how the network's cost grows, from network_bench's, and what
+intercepted calls cost, from interception_bench's with measured host time and without.
 
 usage: bench/plot.py network.json
+       bench/plot.py measured.json off.json
 """
 
 import json
@@ -76,9 +78,64 @@ def plot(title, x_name, y_name, lines):
     return "\n".join(svg + ["</svg>", ""])
 
 
+def bars(title, rows):
+    """Horizontal bars on a log axis, some per row; `rows` maps a row's name to its bars by series."""
+    left, right, bar, gap = 250, 30, 10, 8
+    series = list(next(iter(rows.values())))
+    row_height = bar * len(series) + gap
+    width, height = left + 300 + right, TOP + row_height * len(rows) + BOTTOM
+    values = [value for row in rows.values() for value in row.values()]
+    low, high = min(values) / 1.5, max(values) * 1.2
+
+    def x_at(value):
+        return left + (width - left - right) * math.log(value / low) / math.log(high / low)
+
+    svg = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="10" y="20" font-size="13">{title}</text>',
+    ]
+    for i, (name, colour) in enumerate(zip(series, COLOURS)):
+        svg.append(f'<text x="{left + 160 * i}" y="20" fill="{colour}">{name}</text>')
+    bottom = height - BOTTOM
+    for x in ticks(low, high):
+        svg.append(
+            f'<path d="M{x_at(x):.1f} {TOP}V{bottom}" stroke="#ddd"/>'
+            f'<text x="{x_at(x):.1f}" y="{bottom + 15}" text-anchor="middle">{label(x)}</text>'
+        )
+    for r, (name, row) in enumerate(rows.items()):
+        y = TOP + r * row_height + gap / 2
+        svg.append(
+            f'<text x="{left - 6}" y="{y + row_height / 2}" text-anchor="end">{name}</text>'
+        )
+        svg += [
+            f'<rect x="{left}" y="{y + bar * i:.1f}" width="{x_at(row[s]) - left:.1f}" '
+            f'height="{bar - 1}" fill="{colour}"/>'
+            for i, (s, colour) in enumerate(zip(series, COLOURS))
+        ]
+    return "\n".join(svg + ["</svg>", ""])
+
+
+def plot_interception(folder, measured, off):
+    of_calls = {"measured host time": measured, "--host-time off": off}
+    rows = {
+        call: {series: costs[call]["cpu_ns"] for series, costs in of_calls.items()}
+        for call in measured
+    }
+    (folder / "interception.svg").write_text(bars("ns of CPU per call", rows))
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
+    folder = pathlib.Path(__file__).parent / "plots"
+    folder.mkdir(exist_ok=True)
+    if len(sys.argv) == 3:
+        plot_interception(
+            folder, *(json.loads(pathlib.Path(path).read_text()) for path in sys.argv[1:])
+        )
+        return
     runs = json.loads(pathlib.Path(sys.argv[1]).read_text())["benchmarks"]
 
     def line(prefix, x, y="us/event"):
@@ -108,8 +165,6 @@ def main():
         "late": ("Cost of late flows", "lateness, us", "us per flow",
                  {"TREE open, 0.6": line("late", "lateness/us", "us/flow")}),
     }
-    folder = pathlib.Path(__file__).parent / "plots"
-    folder.mkdir(exist_ok=True)
     for name, (title, x_name, y_name, lines) in plots.items():
         (folder / f"{name}.svg").write_text(plot(title, x_name, y_name, lines))
 

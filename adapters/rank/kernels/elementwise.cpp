@@ -103,6 +103,7 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
                  std::span<const std::byte> state) {
   Effect effect;
   bool small = true;
+  effect.operands.reserve(loop.operands);
   for (std::size_t o = 0; o < loop.operands; ++o) {
     const std::size_t extent = loop.numel == 0 ? 0 : loop.extent(o);
     effect.operands.push_back({loop.data[o], extent, o != 0, o == 0, loop.types[o]});
