@@ -2,6 +2,7 @@
 
 #include "rank/memory/data_queue.hpp"
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/legacy_order.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
@@ -19,6 +20,10 @@ namespace {
 std::vector<KernelQuery>& interned() {
   static std::vector<KernelQuery> queries;
   return queries;
+}
+LegacyOrder& legacy_order() {
+  static LegacyOrder order;
+  return order;
 }
 }  // namespace
 }  // namespace fakes
@@ -43,16 +48,34 @@ void warn_once(const char*, const std::string& message) {
 
 Stream& legacy_stream(int device) {
   static std::map<int, Stream> streams;
-  auto& stream = streams[device];
+  const auto [found, made] = streams.try_emplace(device);
+  Stream& stream = found->second;
+  if (!made) return stream;
   stream.id = 1 + static_cast<std::uint64_t>(device);
   stream.device = device;
   stream.legacy = true;
+  fakes::legacy_order().add(stream);
   return stream;
 }
 Stream& create_stream(int device, unsigned flags, int priority) {
   static std::deque<Stream> streams;
-  streams.push_back({100 + streams.size(), device, flags, priority});
-  return streams.back();
+  const std::uint64_t id = 100 + streams.size();
+  Stream& stream = streams.emplace_back();
+  stream.id = id;
+  stream.device = device;
+  stream.flags = flags;
+  stream.priority = priority;
+  fakes::legacy_order().add(stream);
+  return stream;
+}
+void order_with_legacy(Stream& stream) {
+  static Marker marker = Marker{1} << 40U;
+  LegacyOrder& order = fakes::legacy_order();
+  for (const LegacyOrder::Join& join : order.before(stream)) {
+    data::record(*join.earlier, ++marker);
+    data::wait(*join.later, marker);
+    order.joined(join);
+  }
 }
 QueryId intern(const KernelQuery& query) {
   fakes::interned().push_back(query);

@@ -1,5 +1,7 @@
 #include "rank/memory/data_queue.hpp"
 
+#include "rank/runtime/legacy_order.hpp"
+
 #include <phantora/error.hpp>
 
 #include <atomic>
@@ -31,9 +33,6 @@ struct Exchange {
 using Item = std::variant<Operation, Passing, Waiting, Exchange>;
 
 struct Queue {
-  int device = 0;
-  bool legacy = false;
-  bool blocking = false;  // synchronises with the legacy stream
   std::deque<Item> items;
 };
 
@@ -45,7 +44,6 @@ struct Queues {
   std::map<std::uint64_t, Queue> held;  // by stream id; operations may add streams while we iterate
   std::unordered_set<Marker> unreached;  // recorded, but held back
   std::unordered_map<Ticket, std::vector<std::byte>> results;
-  Marker next_own = Marker{1} << 63;  // for the legacy stream's implicit waits
   bool draining = false;
 };
 
@@ -106,46 +104,26 @@ void drain(Queues& all) {
   any_held.store(!all.held.empty(), std::memory_order_release);
 }
 
-Queue& queue_of(Queues& all, const Stream& stream) {
-  const auto [found, made] = all.held.try_emplace(stream.id);
-  if (made) {
-    found->second.device = stream.device;
-    found->second.legacy = stream.legacy;
-    found->second.blocking = stream.flags == 0;
-  }
-  return found->second;
-}
-
-/// Work in the legacy stream starts after what the device's blocking streams hold, and theirs after
-/// what it holds (CUDA programming guide, "implicit synchronization").
-void join_legacy(Queues& all, const Stream& stream) {
-  const bool legacy = stream.legacy;
-  if (stream.flags != 0 && !legacy) return;
-  std::vector<Marker> ends;
-  for (auto& [id, other] : all.held) {
-    if (id == stream.id || other.device != stream.device || other.items.empty()) continue;
-    if (legacy ? !other.blocking : !other.legacy) continue;
-    const Marker end = all.next_own++;
-    all.unreached.insert(end);
-    other.items.emplace_back(Passing{end});
-    ends.push_back(end);
-  }
-  for (const Marker end : ends) queue_of(all, stream).items.emplace_back(Waiting{end});
-}
-
 void append(const Stream& stream, Item item) {
   Queues& all = queues();
   const std::scoped_lock lock{all.mutex};
-  join_legacy(all, stream);
-  queue_of(all, stream).items.push_back(std::move(item));
+  all.held[stream.id].items.push_back(std::move(item));
   drain(all);
+}
+
+void append_operation(Stream& stream, Item item) {
+  order_with_legacy(stream);
+  LegacyOrder::operation(stream);
+  append(stream, std::move(item));
 }
 
 bool idle() noexcept { return !any_held.load(std::memory_order_acquire); }
 
 }  // namespace
 
-void hold_back(const Stream& stream, Operation operation) { append(stream, std::move(operation)); }
+void hold_back(Stream& stream, Operation operation) {
+  append_operation(stream, std::move(operation));
+}
 
 void record(const Stream& stream, Marker marker) {
   if (idle()) return;
@@ -162,9 +140,9 @@ void wait(const Stream& stream, Marker marker) {
   if (all.unreached.contains(marker)) append(stream, Waiting{marker});
 }
 
-void collective(const Stream& stream, Ticket ticket, Operation send,
+void collective(Stream& stream, Ticket ticket, Operation send,
                 std::function<void(std::span<const std::byte>)> receive) {
-  append(stream, Exchange{ticket, std::move(send), std::move(receive)});
+  append_operation(stream, Exchange{ticket, std::move(send), std::move(receive)});
 }
 
 void deliver(Ticket ticket, std::span<const std::byte> result) {
@@ -174,11 +152,11 @@ void deliver(Ticket ticket, std::span<const std::byte> result) {
   drain(all);
 }
 
-bool pending(const Stream& stream) {
+bool pending(Stream& stream) {
   if (idle()) return false;
+  order_with_legacy(stream);
   Queues& all = queues();
   const std::scoped_lock lock{all.mutex};
-  join_legacy(all, stream);
   drain(all);
   const auto found = all.held.find(stream.id);
   return found != all.held.end() && !found->second.items.empty();

@@ -20,15 +20,15 @@ namespace phantora::rank::data {
 
 using Operation = std::function<void()>;
 
-/// Whether any operation is being held back in `stream` (or on any).
-bool pending(const Stream& stream);
+/// Whether an operation on `stream` would be held back now, or one is on any stream.
+bool pending(Stream& stream);
 bool pending() noexcept;
 /// Puts `operation` behind what is held back.
-void hold_back(const Stream& stream, Operation operation);
+void hold_back(Stream& stream, Operation operation);
 
 /// Runs `operation` when everything before it in `stream` has run.
 template <class F>
-void enqueue(const Stream& stream, F&& operation) {
+void enqueue(Stream& stream, F&& operation) {
   if (pending()) {
     hold_back(stream, Operation{std::forward<F>(operation)});
   } else {
@@ -46,7 +46,7 @@ void wait(const Stream& stream, Marker marker);
 /// on one stream need one ticket between them: a second ticket's send runs after the first's
 /// result.
 using Ticket = std::uint64_t;
-void collective(const Stream& stream, Ticket ticket, Operation send,
+void collective(Stream& stream, Ticket ticket, Operation send,
                 std::function<void(std::span<const std::byte>)> receive);
 
 /// The engine sent the result of `ticket`. Runs what it was holding back.

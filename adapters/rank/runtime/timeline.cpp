@@ -5,6 +5,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/legacy_order.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/reached_markers.hpp"
 #include "rank/runtime/spin_lock.hpp"
@@ -29,15 +30,10 @@ std::atomic<Marker> last_marker{0};
 ReachedMarkers reached;
 
 struct StreamEntry : Stream {
-  std::atomic<bool> destroyed{false};
   /// Operations appended so far, and how many of them a blocking call has seen complete.
   std::atomic<std::uint64_t> appended{0};
   std::atomic<std::uint64_t> settled{0};
   SpinLock marking;  ///< its markers' numbers grow along the stream
-  /// Of streams that synchronise with the legacy stream: operations of either that the other
-  /// already waits for.
-  std::uint64_t joined_by_legacy = 0;
-  std::uint64_t legacy_joined = 0;
 };
 
 struct Streams {
@@ -45,7 +41,7 @@ struct Streams {
   std::deque<StreamEntry> all;
   std::map<int, StreamEntry*> legacy;
   std::map<std::pair<int, unsigned long>, StreamEntry*> per_thread;
-  std::atomic<int> blocking{0};  ///< streams that synchronise with the legacy stream
+  LegacyOrder legacy_order;
 };
 Streams& streams() {
   static auto* all = new Streams;
@@ -93,6 +89,7 @@ StreamEntry& new_stream(int device, unsigned flags, int priority, bool legacy) {
   append({.op = Op::create_stream,
           .device = static_cast<std::uint16_t>(physical_device(device)),
           .stream = stream.id});
+  known.legacy_order.add(stream);
   return stream;
 }
 
@@ -113,41 +110,11 @@ void append_wait(StreamEntry& stream, Marker marker) {
   data::wait(stream, marker);
 }
 
-void join(StreamEntry& earlier, StreamEntry& later) {
-  const Marker marker = append_marker(earlier);
-  append_wait(later, marker);
-  append({.op = Op::drop_marker, .a = marker});
-}
-
-/// The legacy stream waits for all blocking streams of its device and they for it (CUDA
-/// programming guide, "default stream"). Streams made with cudaStreamNonBlocking take no part.
-void order_with_legacy(StreamEntry& stream) {
-  Streams& known = streams();
-  if (known.blocking.load(std::memory_order_relaxed) == 0 || stream.flags != 0) return;
-  const std::lock_guard lock{known.mutex};
-  const auto found = known.legacy.find(stream.device);
-  if (found == known.legacy.end()) return;
-  StreamEntry& legacy = *found->second;
-  if (!stream.legacy) {
-    if (stream.legacy_joined == legacy.appended) return;
-    stream.legacy_joined = legacy.appended;
-    join(legacy, stream);
-    return;
-  }
-  for (StreamEntry& other : known.all) {
-    if (other.legacy || other.flags != 0 || other.device != stream.device || other.destroyed ||
-        other.joined_by_legacy == other.appended) {
-      continue;
-    }
-    other.joined_by_legacy = other.appended;
-    join(other, legacy);
-  }
-}
-
 /// To be called before each operation on `stream`.
 StreamEntry& touched(Stream& stream) {
   StreamEntry& entry = entry_of(stream);
   order_with_legacy(entry);
+  LegacyOrder::operation(entry);
   entry.appended.fetch_add(1, std::memory_order_relaxed);
   return entry;
 }
@@ -170,7 +137,6 @@ Stream& per_thread_stream(int device) {
   StreamEntry*& stream = known.per_thread[{device, static_cast<unsigned long>(pthread_self())}];
   if (stream == nullptr) {
     stream = &new_stream(device, 0, 0, false);
-    ++known.blocking;
   }
   return *stream;
 }
@@ -178,14 +144,19 @@ Stream& per_thread_stream(int device) {
 Stream& create_stream(int device, unsigned flags, int priority) {
   Streams& known = streams();
   const std::lock_guard lock{known.mutex};
-  if (flags == 0) ++known.blocking;
   return new_stream(device, flags, priority, false);
 }
 
-void destroy_stream(Stream& stream) {
-  StreamEntry& entry = entry_of(stream);
-  entry.destroyed = true;
-  if (entry.flags == 0) --streams().blocking;
+void destroy_stream(Stream& stream) { streams().legacy_order.remove(stream); }
+
+void order_with_legacy(Stream& stream) {
+  LegacyOrder& order = streams().legacy_order;
+  for (const LegacyOrder::Join& join : order.before(stream)) {
+    const Marker marker = append_marker(entry_of(*join.earlier));
+    append_wait(entry_of(*join.later), marker);
+    append({.op = Op::drop_marker, .a = marker});
+    order.joined(join);
+  }
 }
 
 // --- Asynchronous calls ---

@@ -22,6 +22,11 @@ struct Stream {
   unsigned flags = 0;  ///< as in cudaStreamCreateWithFlags; 0 = blocking (synchronises with legacy)
   int priority = 0;
   bool legacy = false;  ///< the legacy default stream of its device
+  // Of streams that synchronise with the legacy stream, or are it (legacy_order.hpp):
+  std::atomic<std::uint64_t> operations{0};
+  std::uint64_t joined_by_legacy = 0;  ///< so many of these the legacy stream waits for
+  std::uint64_t legacy_joined = 0;     ///< for so many of the legacy stream's this one waits
+  bool destroyed = false;
 };
 
 /// An instant in a stream: what one record call or one synchronisation point refers to. 0 = none.
@@ -40,6 +45,9 @@ Stream& legacy_stream(int device);
 Stream& per_thread_stream(int device);
 Stream& create_stream(int device, unsigned flags, int priority);
 void destroy_stream(Stream& stream);
+/// What has to come before the next operation on `stream` by the rule of the legacy stream is
+/// appended to time and data.
+void order_with_legacy(Stream& stream);
 
 /// Appends a kernel, a library operation or a copy ("memcpy_*", "memset"). Never blocks.
 void launch(Stream& stream, const KernelQuery& query);
