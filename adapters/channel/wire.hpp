@@ -24,10 +24,6 @@ inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
 inline constexpr const char* host_variable = "PHANTORA_HOST";
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
-/// "measured", "off" or "fixed:NS", and the scale of measured time.
-inline constexpr const char* host_time_variable = "PHANTORA_HOST_TIME";
-inline constexpr const char* host_scale_variable = "PHANTORA_HOST_SCALE";
-
 /// What the host reads of unknown device memory: "0", "1" or "normal".
 inline constexpr const char* unknown_variable = "PHANTORA_UNKNOWN";
 

@@ -210,13 +210,13 @@ class Supervisor {
     if (trace) trace->close();
     RunFacts facts{.cluster = options_.cluster,
                    .command = options_.command,
-                   .host_time = options_.host_time,
-                   .host_scale = options_.host_scale,
+                   .host_time = to_string(options_.host_time),
+                   .host_scale = options_.host_time.scale,
                    .sync = options_.sync,
                    .step_marker = options_.step_marker,
                    .status = status,
                    .cut_short = cut_short_};
-    if (options_.host_time == "measured") facts.wall_seconds = wall;
+    if (options_.host_time.kind == channel::HostTime::measured) facts.wall_seconds = wall;
     const Report report{facts, cluster_, session, engine, observed};
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "channel/host_time.hpp"
+
 #include <phantora/error.hpp>
 
 #include <optional>
@@ -15,10 +17,8 @@ struct LaunchOptions {
   std::string trace{};
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
-  std::string host_time = "measured";
-  /// Simulated per measured host time; nothing: as fast as an H200's host
-  /// (rank/runtime/host_speed.hpp).
-  std::optional<double> host_scale{};
+  /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).
+  channel::HostTimePolicy host_time{};
   /// What the host reads where nothing was computed: "0", "1" or "normal".
   std::string unknown = "0";
   std::string sync = "conservative";

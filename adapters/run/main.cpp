@@ -29,15 +29,20 @@ int main(int argc, char** argv) {
                   "\"optimizer\"");
   run->add_flag("--label-output", options.label_output,
                 "say before each printed line which rank printed it");
-  run->add_option("--host-time", options.host_time, "measured, fixed:NS or off")
-      ->check([](const std::string& text) {
-        const bool known =
-            text == "measured" || text == "off" ||
-            (text.starts_with("fixed:") && text.size() > 6 && text.size() <= 6 + 12 &&
-             text.find_first_not_of("0123456789", 6) == std::string::npos);
-        return known ? "" : "expected measured, fixed:NS (of up to 12 digits) or off, not " + text;
-      });
-  run->add_option("--host-scale", options.host_scale,
+  run->add_option_function<std::string>(
+      "--host-time",
+      [&](const std::string& text) {
+        auto policy = phantora::channel::parse_host_time(text);
+        if (!policy) {
+          throw CLI::ValidationError{
+              "--host-time",
+              "expected measured, fixed:NS (of up to 12 digits) or off, not " + text};
+        }
+        policy->scale = options.host_time.scale;
+        options.host_time = *policy;
+      },
+      "measured, fixed:NS or off");
+  run->add_option("--host-scale", options.host_time.scale,
                   "simulated per measured host time (default: by this machine's speed beside an "
                   "H200's host, measured as it runs)")
       ->check(CLI::NonNegativeNumber)

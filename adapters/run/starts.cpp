@@ -92,7 +92,7 @@ std::int64_t now_ns(clockid_t clock) {
 /// What the clocks show at virtual time zero. Where runs must repeat exactly, so does this: the
 /// start of 2026, so that differences of readings round alike.
 std::string epoch(const LaunchOptions& options) {
-  if (options.host_time != "measured") return "1767225600000000000:0";
+  if (options.host_time.kind != channel::HostTime::measured) return "1767225600000000000:0";
   return fmt::format("{}:{}", now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC));
 }
 
@@ -114,14 +114,12 @@ std::map<std::string, std::string> common_environment(const LaunchOptions& optio
       {"LD_LIBRARY_PATH", library_path(hooks, true)},
       {"TRITON_LIBCUDA_PATH", hooks.string()},
       {channel::socket_variable, socket_name},
-      {channel::host_time_variable, options.host_time},
-      {channel::host_scale_variable,
-       options.host_scale ? fmt::format("{}", *options.host_scale) : "auto"},
       {channel::epoch_variable, epoch(options)},
       {channel::unknown_variable, options.unknown},
       {channel::host_names_variable,
        joined(cluster.hosts, [](const Host& host) { return host.name; })},
   };
+  common.merge(channel::environment_of(options.host_time));
   // As torchrun does: ranks must not each start a thread per core.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
   return common;

@@ -30,22 +30,9 @@ struct Facts {
   Epoch epoch;
 };
 
-HostTimePolicy parse_policy(const char* text, const char* scale) {
-  HostTimePolicy policy;
-  const std::string kind = text != nullptr ? text : "measured";
-  if (kind == "off") policy.kind = HostTime::off;
-  if (kind.starts_with("fixed:")) {
-    policy.kind = HostTime::fixed;
-    policy.per_call = std::chrono::nanoseconds{std::strtoll(kind.c_str() + 6, nullptr, 10)};
-  }
-  if (scale != nullptr && std::string{scale} != "auto") policy.scale = std::strtod(scale, nullptr);
-  return policy;
-}
-
 Facts read_facts() {
   Facts facts;
-  facts.policy = parse_policy(std::getenv(channel::host_time_variable),
-                              std::getenv(channel::host_scale_variable));
+  facts.policy = channel::host_time_of_environment();
   if (const char* text = std::getenv(channel::epoch_variable)) {
     char* rest = nullptr;
     facts.epoch.realtime_ns = std::strtoll(text, &rest, 10);

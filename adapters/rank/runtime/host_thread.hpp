@@ -1,5 +1,6 @@
 #pragma once
 
+#include "channel/host_time.hpp"
 #include "channel/wire.hpp"
 #include "rank/runtime/host_speed.hpp"
 
@@ -66,12 +67,8 @@ Time read_clock(ProgramClock clock) noexcept;
 void shows_once(Time deadline) noexcept;
 
 /// What the launcher chose.
-enum class HostTime : std::uint8_t { measured, fixed, off };
-struct HostTimePolicy {
-  HostTime kind = HostTime::measured;
-  Duration per_call{};            ///< of `fixed`
-  std::optional<double> scale{};  ///< of `measured`; nothing: by HostSpeed
-};
+using channel::HostTime;
+using channel::HostTimePolicy;
 const HostTimePolicy& host_time_policy() noexcept;
 
 /// Instants of the real clocks that correspond to virtual time zero, in nanoseconds.

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What the host's work costs in virtual time, as the launcher chose and the ranks are told.
+namespace phantora::channel {
+
+enum class HostTime : std::uint8_t { measured, fixed, off };
+
+struct HostTimePolicy {
+  HostTime kind = HostTime::measured;
+  Duration per_call{};            ///< of `fixed`
+  std::optional<double> scale{};  ///< of `measured`; nothing: by the machine's speed as it runs
+  bool operator==(const HostTimePolicy&) const = default;
+};
+
+/// The kinds as `--host-time` takes them: "measured", "off" or "fixed:NS", NS of up to 12 digits.
+/// nullopt for anything else.
+std::optional<HostTimePolicy> parse_host_time(std::string_view text);
+/// What parse_host_time() would read; without the scale.
+std::string to_string(const HostTimePolicy& policy);
+
+/// The environment variables that tell a rank of it, and what a rank reads there: measured where
+/// nothing is said.
+std::map<std::string, std::string> environment_of(const HostTimePolicy& policy);
+HostTimePolicy host_time_of_environment();
+
+}  // namespace phantora::channel
