@@ -13,6 +13,7 @@ struct cudnnRNNStruct {
   cudnnRNNBiasMode_t bias{};
   cudnnDataType_t type{};
   int directions = 1, input = 0, hidden = 0, projection = 0, layers = 1;
+  cudnnMathType_t math{};
 
   /// Gates, each with one matrix for the input and one for the state.
   [[nodiscard]] int gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
@@ -86,7 +87,12 @@ KernelQuery describe(const char* name, const Rnn& rnn, const cudnnRNNDataStruct&
   query.features = {{"steps", x.steps},     {"batch", x.batch},     {"input", rnn.input},
                     {"hidden", rnn.hidden}, {"layers", rnn.layers}, {"directions", rnn.directions},
                     {"gates", rnn.gates()}};
-  query.attributes = {{"type", name_of(rnn.type)}};
+  // FMA alone forbids the tensor cores to a network in fp32.
+  const bool tf32 = rnn.type == CUDNN_DATA_FLOAT && rnn.math != CUDNN_FMA_MATH;
+  query.attributes = {{"type", name_of(rnn.type)},
+                      {"compute", rnn.type == CUDNN_DATA_DOUBLE ? "fp64"
+                                  : tf32                        ? "tf32"
+                                                                : "fp32"}};
   query.flops = 2 * weights * rows;
   // The recurrent weights are read again in each step, as far as they do not stay in the SMs.
   const auto element = static_cast<double>(size_of(rnn.type));
@@ -125,12 +131,12 @@ PHANTORA_EXPORT cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescript
 PHANTORA_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
     cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t, cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
     cudnnDirectionMode_t direction, cudnnRNNInputMode_t, cudnnDataType_t type, cudnnDataType_t,
-    cudnnMathType_t, std::int32_t input, std::int32_t hidden, std::int32_t projection,
+    cudnnMathType_t math, std::int32_t input, std::int32_t hidden, std::int32_t projection,
     std::int32_t layers, cudnnDropoutDescriptor_t, std::uint32_t) {
   if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (input < 1 || hidden < 1 || layers < 1) return CUDNN_STATUS_BAD_PARAM;
-  *descriptor = {mode,  bias,   type,       direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
-                 input, hidden, projection, layers};
+  *descriptor = {mode,       bias,   type, direction == CUDNN_BIDIRECTIONAL ? 2 : 1, input, hidden,
+                 projection, layers, math};
   return CUDNN_STATUS_SUCCESS;
 }
 
