@@ -36,9 +36,16 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"gemm bf16 unaligned", {.mean = 0.145, .median = 0.11}},
                  {"gemm fp32", {.mean = 0.13, .median = 0.10}},
                  {"gemm tf32", {.mean = 0.14, .median = 0.115}},
-                 {"attention", {.mean = 0.094, .median = 0.056}},
-                 {"convolution", {.mean = 0.23, .median = 0.15}},
-                 {"batch norm", {.mean = 0.19, .median = 0.12}},
+                 // 7.8 % until masks, odd heads, fp32 and cross attention came to the data: that
+                 // much more is what a mask takes, which no launch tells.
+                 {"attention", {.mean = 0.12, .median = 0.065}},
+                 // 19 % until networks that are no ResNets came to it, whose own are at 33 %.
+                 {"convolution", {.mean = 0.265, .median = 0.16}},
+                 {"convolution dilated", {.mean = 0.31, .median = 0.19}},
+                 {"convolution depthwise", {.mean = 0.42, .median = 0.25}},
+                 {"convolution grouped", {.mean = 1.53, .median = 0.62}},
+                 {"recurrent network", {.mean = 0.37, .median = 0.22}},
+                 {"batch norm", {.mean = 0.20, .median = 0.125}},
                  {"elementwise", {.mean = 0.105, .median = 0.048}},
                  {"reduction, normalisation, other", {.mean = 0.17, .median = 0.09}},
                  {"multi-tensor", {.mean = 0.31, .median = 0.145}}});
@@ -57,12 +64,12 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.736, 0.0005);
-  EXPECT_NEAR(random.two, 0.932, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.124, 0.0005);
+  EXPECT_NEAR(random.one, 0.732, 0.0005);
+  EXPECT_NEAR(random.two, 0.925, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.140, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.770, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.943, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.768, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.936, 0.0005);
 }
 
 // None of these was measured on the GPU that the model was fitted to.
@@ -71,12 +78,12 @@ TEST(KernelAccuracy, AnH100sKernelsLieWithinTheirErrorBars) {
   ASSERT_EQ(rows.size(), 2140U);
   const auto predictions = predict(rows, builtin_cost_model(gpu_model("h100")));
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.103, 0.0005);
+  EXPECT_NEAR(error.mean, 0.104, 0.0005);
   EXPECT_NEAR(error.median, 0.052, 0.0005);
   const Coverage coverage = coverage_of(predictions);
-  EXPECT_NEAR(coverage.one, 0.749, 0.0005);
+  EXPECT_NEAR(coverage.one, 0.751, 0.0005);
   EXPECT_NEAR(coverage.two, 0.959, 0.0005);
-  EXPECT_NEAR(coverage.median_bar, 0.105, 0.0005);
+  EXPECT_NEAR(coverage.median_bar, 0.1065, 0.0005);
 }
 
 /// Measured and predicted seconds of a step's kernels.

@@ -49,6 +49,9 @@ KernelQuery random_query(std::mt19937& random) {
       "batch_norm_fwd_train",
       "batch_norm_bwd",
       "batch_norm_fwd_infer",
+      "rnn_fwd",
+      "rnn_bwd_data",
+      "rnn_bwd_weights",
       "memcpy_h2d_pinned",
       "memcpy_d2h_pageable",
       "memcpy_d2d",
@@ -188,6 +191,61 @@ TEST(KernelWork, FlashAttentionIsDecodedFromGridAndName) {
   // 2 products of 2 * b * h * s * s * d, half of them masked.
   EXPECT_EQ(describe(told).flops, 2 * 2.0 * 4 * 12 * 1024 * 1024 * 64 / 2);
   EXPECT_EQ(describe(bare).flops, describe(told).flops);
+}
+
+TEST(KernelWork, AFilterForEachChannelIsBoundByMemory) {
+  KernelQuery query{.name = "conv_fwd",
+                    .features = {{"n", 4},
+                                 {"c", 64},
+                                 {"h", 8},
+                                 {"w", 8},
+                                 {"k", 64},
+                                 {"r", 7},
+                                 {"s", 7},
+                                 {"pad_h", 3},
+                                 {"pad_w", 3},
+                                 {"groups", 64}},
+                    .attributes = {{"type", "bf16"}, {"layout", "nhwc"}}};
+  const KernelWork work = describe(query);
+  EXPECT_EQ(work.group, "conv_fwd/depthwise");
+  EXPECT_EQ(work.limit, KernelLimit::memory);
+  EXPECT_EQ(work.arithmetic, Arithmetic::fp32);  // no tensor core sums over one channel
+  EXPECT_DOUBLE_EQ(work.m, 0.0);
+  EXPECT_DOUBLE_EQ(work.flops, 2.0 * 4 * 64 * 8 * 8 * 49);
+  EXPECT_DOUBLE_EQ(work.bytes, (2.0 * 4 * 64 * 8 * 8 + 64 * 49) * 2);
+  // Groups of several channels are products, but not compared with those of all channels.
+  query.features["groups"] = 8;
+  EXPECT_EQ(describe(query).group, "conv_fwd/half/grouped");
+  query.features["groups"] = 1;
+  EXPECT_EQ(describe(query).group, "conv_fwd/half");
+}
+
+TEST(KernelWork, ARecurrentNetworkGoesStepByStep) {
+  KernelQuery query{.name = "rnn_fwd",
+                    .features = {{"steps", 256},
+                                 {"batch", 32},
+                                 {"input", 1024},
+                                 {"hidden", 1024},
+                                 {"layers", 4},
+                                 {"directions", 1},
+                                 {"gates", 4}},
+                    .attributes = {{"type", "bf16"}}};
+  const KernelWork work = describe(query);
+  EXPECT_EQ(work.group, "rnn_fwd/half");
+  EXPECT_DOUBLE_EQ(work.repeats, 256 * 4);
+  EXPECT_DOUBLE_EQ(work.m, 4096.0);
+  EXPECT_DOUBLE_EQ(work.n, 32.0);
+  EXPECT_DOUBLE_EQ(work.k, 1024.0);
+  // The weights' gradients need no state of a step before: a product over all steps for each layer.
+  query.name = "rnn_bwd_weights";
+  EXPECT_DOUBLE_EQ(describe(query).repeats, 4.0);
+  EXPECT_DOUBLE_EQ(describe(query).k, 256.0 * 32);
+  // cuDNN keeps few weights in the SMs, in any type but bf16.
+  query.name = "rnn_fwd";
+  query.features["hidden"] = 64;
+  EXPECT_EQ(describe(query).group, "rnn_fwd/half");
+  query.attributes["type"] = "fp16";
+  EXPECT_EQ(describe(query).group, "rnn_fwd/persistent");
 }
 
 TEST(MeasuredTable, AnswersWhatWasMeasuredAndNothingElse) {
@@ -455,9 +513,10 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal({.name = "gelu", .features = {{"Numel", 1e6}}, .attributes = {}}),
             "kernel 'gelu': expected one of the operations gemm, conv_fwd, conv_bwd_data, "
             "conv_bwd_filter, sdpa_fwd, sdpa_bwd, batch_norm_fwd_train, batch_norm_bwd, "
-            "batch_norm_fwd_infer, memcpy_h2d_pinned, memcpy_h2d_pageable, memcpy_d2h_pinned, "
-            "memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, memset, or a kernel that tells its grid, "
-            "bytes, flops, numel, or rows and cols; got the features Numel");
+            "batch_norm_fwd_infer, rnn_fwd, rnn_bwd_data, rnn_bwd_weights, memcpy_h2d_pinned, "
+            "memcpy_h2d_pageable, memcpy_d2h_pinned, memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, "
+            "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "
+            "the features Numel");
   EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
             "kernel 'k': feature 'Numel': expected one of numel, rows, cols, arrays, b, h, h_kv, "
             "s_q, s_kv, d, d_v, got 5");

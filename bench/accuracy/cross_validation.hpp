@@ -62,7 +62,18 @@ inline std::string family_of(const KernelQuery& query) {
     std::string name = type->second == "fp32" ? compute->second : type->second;
     return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
   }
-  if (group.starts_with("conv_")) return "convolution";
+  if (group.starts_with("conv_depthwise2d")) return "convolution depthwise, PyTorch's";
+  if (group.starts_with("conv_")) {
+    const auto is_one = [&](const char* key) {
+      const auto found = query.features.find(key);
+      return found == query.features.end() || found->second <= 1.0;
+    };
+    return group.ends_with("depthwise") ? "convolution depthwise"
+           : !is_one("groups")          ? "convolution grouped"
+           : !is_one("dilation_w")      ? "convolution dilated"
+                                        : "convolution";
+  }
+  if (group.starts_with("rnn_")) return "recurrent network";
   if (group.starts_with("batch_norm_")) return "batch norm";
   if (group.starts_with("sdpa_") || group.starts_with("flash_") || group.starts_with("fmha_")) {
     return "attention";

@@ -41,6 +41,10 @@ Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
 
 std::string label(Arithmetic arithmetic) { return '/' + std::string{to_string(arithmetic)}; }
 
+/// Round trips to memory that take as long as a kernel that waits for the one before it: some 2 us
+/// and the gap between them.
+constexpr double launch_round_trips = 6.0;
+
 /// A coordinate along which efficiency changes over factors of e^`scale`.
 float log_coordinate(double value, double scale) {
   return static_cast<float>(std::log(std::max(value, 1.0)) / scale);
@@ -83,6 +87,34 @@ KernelWork gemm(const KernelQuery& query) {
   return work;
 }
 
+/// A filter for each channel: no product of matrices, but sums on the plain units over what streams
+/// past them. cuDNN has kernels for the usual filters and strides alone, others take 20 times as
+/// long, so that little can be learnt across them.
+KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
+  const auto type = attribute(query, "type", "bf16");
+  const double channels = feature(query, "c", 1.0);
+  const double taps = feature(query, "r", 1.0) * feature(query, "s", 1.0);
+  const double stride = feature(query, "stride_h", 1.0) * feature(query, "stride_w", 1.0);
+  KernelWork work;
+  work.arithmetic = type == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
+  work.flops = 2.0 * outputs * taps;
+  work.bytes = (inputs + outputs + feature(query, "k", 1.0) * taps) * type_bytes(type);
+  work.group = query.name;
+  // Beyond 7 x 7 there is none for each size: 0.5 to 1.5 TFLOP/s, where the others reach 5 to 14.
+  if (taps > 49.0) work.flops *= 10.0;
+  work.group += "/depthwise";
+  work.family = attribute(query, "layout", "nchw");
+  work.coordinates = {log_coordinate(outputs, 2.0),
+                      log_coordinate(channels, 2.0),
+                      log_coordinate(taps, 0.5),
+                      log_coordinate(stride, 0.7),
+                      log_coordinate(type_bytes(type), 0.5),
+                      type == "fp16" ? 0.7F : 0.0F,
+                      log_coordinate(feature(query, "n", 1.0), 2.0),
+                      log_coordinate(feature(query, "dilation_w", 1.0), 1.0)};
+  return work;
+}
+
 /// Convolutions are products over the implicit im2col matrix.
 KernelWork convolution(const KernelQuery& query) {
   const auto type = attribute(query, "type", "bf16");
@@ -109,6 +141,9 @@ KernelWork convolution(const KernelQuery& query) {
   };
   const double p = extent(h, "pad_h", "dilation_h", r, stride_h);
   const double q = extent(w, "pad_w", "dilation_w", s, stride_w);
+  if (groups > 1.0 && feature(query, "c", 1.0) <= groups) {
+    return depthwise(query, images * feature(query, "c", 1.0) * h * w, images * out * p * q);
+  }
   const double filter = in / groups * r * s;
   work.batch = groups;
   if (query.name == "conv_bwd_filter") {
@@ -131,20 +166,101 @@ KernelWork convolution(const KernelQuery& query) {
   const bool nchw = attribute(query, "layout", "nchw") == "nchw";
   // The tensor-core kernels want channels last; cuDNN converts what is not by kernels of their own.
   // A 1x1 filter is a plain product in either layout, if the planes are aligned.
+  const bool pointwise = r * s <= 1.0;
   const bool plain =
-      r * s <= 1.0 && stride_h * stride_w <= 1.0 && std::fmod(h * w * size, 16.0) == 0.0;
-  if (nchw && !plain) work.converted_bytes = 2.0 * (input + output) * size;
+      pointwise && stride_h * stride_w <= 1.0 && std::fmod(h * w * size, 16.0) == 0.0;
+  const double width = std::max(feature(query, "c", 1.0), out) / groups;
+  // Groups whose width is a power of two share tiles; others are padded first.
+  const bool padded = groups > 1.0 && std::exp2(std::round(std::log2(width))) != width;
+  if ((nchw && !plain) || padded) work.converted_bytes = 2.0 * (input + output) * size;
   work.group = query.name;
   work.group += label(work.arithmetic);
   work.family = nchw ? "nchw" : "nhwc";
+  const double dilation = feature(query, "dilation_h", 1.0) * feature(query, "dilation_w", 1.0);
+  if (groups > 1.0) {
+    work.group += "/grouped";
+    if (pointwise) {
+      // One group after the other, each by some three kernels.
+      work.batch = 1.0;
+      work.repeats = groups;
+      work.bytes /= groups;
+      work.round_trips = 3.0 * launch_round_trips;
+    }
+    work.coordinates = {log_coordinate(images * p * q, 2.0),
+                        log_coordinate(width, 1.0),
+                        log_coordinate(groups, 1.0),
+                        pointwise ? 1.0F : 0.0F,
+                        padded ? 1.0F : 0.0F,
+                        log_coordinate(r * s, 1.5),
+                        log_coordinate(stride_h * stride_w, 1.5),
+                        log_coordinate(dilation, 1.5)};
+    return work;
+  }
   work.coordinates = {log_coordinate(images * p * q, 2.0),
-                      log_coordinate(in / groups, 2.0),
-                      log_coordinate(out / groups, 2.0),
+                      log_coordinate(in, 2.0),
+                      log_coordinate(out, 2.0),
                       log_coordinate(r * s, 1.5),
                       log_coordinate(stride_h * stride_w, 2.0),
                       nchw ? 0.3F : 0.0F,
-                      log_coordinate(groups, 1.0),
+                      log_coordinate(dilation, 1.5),
                       work.converted_bytes > 0.0 ? 0.5F : 0.0F};
+  return work;
+}
+
+/// cuDNN keeps the weights of a layer of up to as many units in the SMs, but not in bf16: all 38
+/// such networks of up to 136 units in the sweeps, and few of the larger ones.
+constexpr double persistent_hidden = 136.0;
+
+/// cuDNN's recurrent networks: the inputs' products at once, the states' one step after the other.
+/// The gradients of the weights are products over all steps.
+KernelWork recurrent(const KernelQuery& query) {
+  const auto type = attribute(query, "type", "fp32");
+  const double steps = feature(query, "steps", 1.0);
+  const double rows = feature(query, "batch", 1.0);
+  const double input = feature(query, "input", 1.0);
+  const double hidden = feature(query, "hidden", 1.0);
+  const double layers = feature(query, "layers", 1.0);
+  const double directions = feature(query, "directions", 1.0);
+  const double gates = feature(query, "gates", 1.0) * hidden;
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
+  work.batch = 1.0;
+  const double inputs = input + (layers - 1.0) * directions * hidden;  // of all layers
+  if (query.name == "rnn_bwd_weights") {
+    work.m = gates;
+    work.n = hidden + inputs / layers;
+    work.k = rows * steps;
+    work.repeats = layers * directions;
+    // The two products, and the sums of the biases' gradients.
+    work.round_trips = 4.0 * launch_round_trips;
+    work.bytes = (work.k * (work.m + work.n) + work.m * work.n) * type_bytes(type);
+  } else if (type != "bf16" && hidden <= persistent_hidden) {
+    // One kernel takes all steps of a layer, with the weights in its registers.
+    work.batch = 0.0;
+    work.round_trips = 1.5 * steps * layers * directions;
+    work.flops = 2.0 * rows * steps * gates * (inputs + layers * hidden) * directions;
+    work.bytes = rows * steps * (inputs + gates * layers) * directions * type_bytes(type);
+  } else {
+    const bool forward = query.name == "rnn_fwd";
+    work.m = forward ? gates : hidden;
+    work.n = rows;
+    work.k = forward ? hidden : gates;
+    work.repeats = steps * layers * directions;
+    // The product, and the kernel that applies the gates.
+    work.round_trips = 2.0 * launch_round_trips;
+    work.flops = 2.0 * rows * steps * gates * inputs * directions;
+    work.bytes = (work.m * work.k + rows * (work.m + work.k)) * type_bytes(type);
+  }
+  const bool persistent = work.batch == 0.0;
+  if (persistent) work.arithmetic = type == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
+  work.group = query.name;
+  work.group += persistent ? "/persistent" : label(work.arithmetic);
+  work.family = type;
+  work.coordinates = {log_coordinate(hidden, 1.0), log_coordinate(rows, 2.0),
+                      log_coordinate(steps, 2.0),  log_coordinate(gates / hidden, 2.0),
+                      log_coordinate(layers, 1.5), log_coordinate(directions, 1.5),
+                      log_coordinate(inputs, 4.0), 0.0F};
   return work;
 }
 
@@ -170,8 +286,7 @@ Attention attention_shape(const KernelQuery& query) {
 }
 
 /// `products`: matrix products of s_q x s_kv x d, 2 in the forward direction and 5 backward.
-KernelWork attention(const KernelQuery& query, const Attention& shape, double products) {
-  const auto type = attribute(query, "type", "bf16");
+KernelWork attention(std::string_view type, const Attention& shape, double products) {
   KernelWork work;
   work.limit = KernelLimit::arithmetic;
   work.arithmetic = arithmetic_of(type, "fp32");
@@ -196,7 +311,8 @@ KernelWork attention(const KernelQuery& query, const Attention& shape, double pr
 }
 
 KernelWork library_attention(const KernelQuery& query) {
-  KernelWork work = attention(query, attention_shape(query), query.name == "sdpa_bwd" ? 5.0 : 2.0);
+  KernelWork work = attention(attribute(query, "type", "bf16"), attention_shape(query),
+                              query.name == "sdpa_bwd" ? 5.0 : 2.0);
   work.group = query.name;
   work.group += label(work.arithmetic);
   return work;
@@ -242,7 +358,10 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   }
   const bool backward = signature.base.find("bwd") != std::string_view::npos ||
                         signature.base.starts_with("fmha_cutlassB");
-  KernelWork work = attention(query, shape, backward ? 5.0 : 2.0);
+  // fmha_cutlassF_f32_...; FlashAttention has 16 bits alone. A launch tells its type by no
+  // attribute.
+  const bool wide = signature.base.find("_f32_") != std::string_view::npos;
+  KernelWork work = attention(wide ? "fp32" : "bf16", shape, backward ? 5.0 : 2.0);
   const bool conversion = signature.base.find("dot_do_o") != std::string_view::npos ||
                           signature.base.find("convert") != std::string_view::npos ||
                           signature.base.find("combine") != std::string_view::npos;
@@ -254,6 +373,15 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   }
   work.group = signature.base;
   work.family = signature.identity;
+  if (cutlass) {
+    // fmha_cutlassF_bf16_aligned_64x64_rf_sm80: few were measured of each tile, but tiles are
+    // alike, and so are the types of 16 bits.
+    const auto kind = signature.base.find('_', std::string_view{"fmha_"}.size());
+    const auto tile = signature.base.find('_', kind + 1);
+    work.group = signature.base.substr(0, kind);
+    work.group += label(work.arithmetic);
+    if (tile != std::string_view::npos) work.family = signature.base.substr(tile);
+  }
   return work;
 }
 
@@ -494,8 +622,6 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   }
   work.flops = query.flops;
   work.arithmetic = query.arithmetic;
-  // cuDNN's recurrent networks, which are told by their work: products of a step's size.
-  if (!query.grid && signature.base.starts_with("rnn_")) work.limit = KernelLimit::arithmetic;
   work.blocks = blocks;
   work.group = signature.base;
   // What launches took depends on their blocks, which are not known here.
@@ -537,6 +663,7 @@ KernelWork describe(const KernelQuery& query) {
   if (query.grid || !detail::library_operation(name)) return device_kernel(query);
   if (name == "gemm") return gemm(query);
   if (name.starts_with("conv_")) return convolution(query);
+  if (name.starts_with("rnn_")) return recurrent(query);
   if (name.starts_with("sdpa_")) return library_attention(query);
   if (name.starts_with("batch_norm_")) return batch_norm(query);
   return transfer(query);

@@ -60,6 +60,15 @@ constexpr std::array<AttributeKey, 2> sdpa_attributes{{{"type", types}, {"causal
 constexpr std::array<FeatureKey, 4> batch_norm_features{{{"n", true}, {"c", true}, {"h"}, {"w"}}};
 constexpr std::array<AttributeKey, 2> batch_norm_attributes{{{"type", types}, {"layout", layouts}}};
 
+constexpr std::array<FeatureKey, 7> rnn_features{{{"steps", true},
+                                                  {"batch", true},
+                                                  {"input", true},
+                                                  {"hidden", true},
+                                                  {"layers"},
+                                                  {"directions"},
+                                                  {"gates"}}};
+constexpr std::array<AttributeKey, 2> rnn_attributes{{{"type", types}, {"compute", computes}}};
+
 // The size may be told as the query's bytes instead.
 constexpr std::array<FeatureKey, 1> transfer_features{{{"bytes"}}};
 
@@ -72,6 +81,9 @@ constexpr LibraryOperation attention(std::string_view name) {
 constexpr LibraryOperation batch_norm(std::string_view name) {
   return {name, batch_norm_features, batch_norm_attributes};
 }
+constexpr LibraryOperation recurrent(std::string_view name) {
+  return {name, rnn_features, rnn_attributes, "type"};
+}
 constexpr LibraryOperation transfer(std::string_view name) { return {name, transfer_features, {}}; }
 
 constexpr std::array operations{LibraryOperation{"gemm", gemm_features, gemm_attributes, "a_type"},
@@ -83,6 +95,9 @@ constexpr std::array operations{LibraryOperation{"gemm", gemm_features, gemm_att
                                 batch_norm("batch_norm_fwd_train"),
                                 batch_norm("batch_norm_bwd"),
                                 batch_norm("batch_norm_fwd_infer"),
+                                recurrent("rnn_fwd"),
+                                recurrent("rnn_bwd_data"),
+                                recurrent("rnn_bwd_weights"),
                                 transfer("memcpy_h2d_pinned"),
                                 transfer("memcpy_h2d_pageable"),
                                 transfer("memcpy_d2h_pinned"),

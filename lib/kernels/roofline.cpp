@@ -168,7 +168,10 @@ double Roofline::seconds(const KernelWork& work) const {
                   work.converted_bytes /
                       (gpu_.memory_bandwidth.bytes_per_second() * conversion_efficiency)
             : 0.0;
-    return floor_seconds + product_seconds(work) + conversion;
+    const double step = product_seconds(work) + work.round_trips * round_trip_seconds;
+    const double beside =
+        work.flops / (peak_rate(gpu_, work.arithmetic).per_second() * attained(work.arithmetic));
+    return floor_seconds + work.repeats * step + beside + conversion;
   }
   const double memory = transfer_seconds(work);
   if (work.tiles > 0.0) {

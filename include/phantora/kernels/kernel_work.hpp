@@ -13,8 +13,9 @@ enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink 
 
 /// The work that a launch asks for, independent of the GPU that does it.
 ///
-/// A kernel is a matrix product (m, n, k, batch > 0), or arithmetic cut into tiles (flops and tiles
-/// > 0), or moves bytes only. All of them move bytes.
+/// A kernel is a matrix product (m, n, k, batch > 0), which may be done again and again and have
+/// other arithmetic beside it (repeats, flops), or arithmetic cut into tiles (flops and tiles > 0),
+/// or moves bytes only. All of them move bytes.
 struct KernelWork {
   static constexpr std::size_t dimensions = 8;
 
@@ -29,6 +30,7 @@ struct KernelWork {
   KernelLimit limit = KernelLimit::memory;
   Arithmetic arithmetic = Arithmetic::none;
   double m = 0, n = 0, k = 0, batch = 0;
+  double repeats = 1;       ///< of the product and its round trips, each waiting for the one before
   double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
   double flops = 0;
   double tiles = 0;

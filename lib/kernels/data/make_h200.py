@@ -3,8 +3,8 @@
 
 Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
 
-The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz beside this file, which
-measure_h200.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
+The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz and sweep4.jsonl.gz beside
+this file, which measure_h200.py and measure_architectures.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -19,9 +19,9 @@ import re
 import sys
 from statistics import median
 
-SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp8": 1}
-TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp8": "fp8_e4m3"}
-COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp8": "fp32"}
+SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1}
+TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp64": "fp64", "fp8": "fp8_e4m3"}
+COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp64": "fp64", "fp8": "fp32"}
 COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Pageable": "memcpy_h2d_pageable",
           "DtoH (Device -> Pinned": "memcpy_d2h_pinned", "DtoH (Device -> Pageable": "memcpy_d2h_pageable"}
 
@@ -69,7 +69,7 @@ def gemm(row):
         # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
         names = " ".join(k["name"] for k in row["kernels"])
         compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
-    features = dict(m=m, n=n, k=k, batch=row.get("batch", 1), lda=lda, ldb=ldb, ldc=ldc,
+    features = dict(m=m, n=n, k=k, batch=row.get("batch") or 1, lda=lda, ldb=ldb, ldc=ldc,
                     a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
                     c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
     attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
@@ -83,9 +83,14 @@ def is_torch(kernel):
 
 
 def attention(row):
-    shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"], s_kv=row["seq"],
-                 d=row["head_dim"], d_v=row["head_dim"])
-    attributes = dict(type="bf16", causal=str(int(row["causal"])))
+    if row.get("backend") == "math":
+        # Products and a softmax of their own, whose operands' strides the sweep does not tell.
+        softmax = dict(rows=row["batch"] * row["heads"] * row["seq"], cols=row["keys"])
+        return [launch(k, softmax) if re.search("softmax|SoftMax", k["name"]) else pointwise(k, row)
+                for k in row["kernels"] if is_torch(k)]
+    shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"],
+                 s_kv=row.get("keys", row["seq"]), d=row["head_dim"], d_v=row["head_dim"])
+    attributes = dict(type=row.get("dtype", "bf16"), causal=str(int(row["causal"])))
     mine = [k for k in row["kernels"] if not is_torch(k)]
     rows = [launch(k, shape, attributes) if re.search("flash|fmha", k["name"]) else pointwise(k, row)
             for k in row["kernels"] if is_torch(k)]
@@ -122,6 +127,52 @@ def convolution(row):
     rows = [call(name, total(part), features=shape, attributes=attributes)
             for name, part in (("conv_fwd", kernels[:fill]), ("conv_bwd_data", data), ("conv_bwd_filter", weight))]
     return rows + [pointwise(k, row) for k in kernels[fill:] if is_torch(k)]
+
+
+def convolution_part(row):
+    """One direction of a convolution of any number of dimensions, in the terms of cuDNN's call."""
+    r, stride, pad, dilation, size = (row[key] for key in ("k", "stride", "padding", "dilation", "size"))
+    image, c, k, part = size, row["cin"], row["cout"], row["part"]
+    if row["transposed"]:
+        # cuDNN is called for the convolution of which this is the backward direction.
+        extra = stride - 1 if r > stride else 0
+        image = [(length - 1) * stride - 2 * pad + dilation * (r - 1) + 1 + extra for length in size]
+        c, k = k, c
+        part = {"fwd": "bwd_data", "bwd_data": "fwd"}.get(part, part)
+    # A third dimension goes into the batch, and into the filter's height; a missing one is 1.
+    depth = [(length + 2 * pad - dilation * (r - 1) - 1) // stride + 1 for length in image[:-2]]
+    flat = len(size) == 1
+    h, w = ([1] + image)[-2:] if flat else image[-2:]
+    shape = dict(n=row["batch"] * math.prod(depth), c=c, h=h, w=w, k=k, r=1 if flat else r ** (len(size) - 1), s=r,
+                 stride_h=1 if flat else stride, stride_w=stride, pad_h=0 if flat else pad, pad_w=pad,
+                 dilation_h=1 if flat else dilation, dilation_w=dilation, groups=row["groups"])
+    attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
+                      layout="nhwc" if row["channels_last"] and c > 1 else "nchw")
+    mine = [k for k in row["kernels"] if not is_torch(k)]
+    rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    return rows + ([call("conv_" + part, total(mine), features=shape, attributes=attributes)] if mine else [])
+
+
+def recurrent(row):
+    """cuDNN's passes, which PyTorch's own kernels separate: its copies and fills before each."""
+    kernels = row["kernels"]
+    mine = [i for i, k in enumerate(kernels) if not is_torch(k) and not k["name"].startswith("Memcpy")]
+    passes = []
+    for i in range(mine[0], mine[-1] + 1):
+        if is_torch(kernels[i]):
+            continue
+        if i == mine[0] or is_torch(kernels[i - 1]):
+            passes.append([])
+        passes[-1].append(kernels[i])
+    shape = dict(steps=row["seq"], batch=row["batch"], input=row["inputs"], hidden=row["hidden"], layers=row["layers"],
+                 directions=1 + row["bidirectional"], gates={"LSTM": 4, "GRU": 3, "RNN": 1}[row["kind"]])
+    attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]])
+    parts = [("rnn_fwd", passes[0])]
+    if len(passes) > 1:
+        # With two directions, PyTorch's fills run beside the gradients of the data, and part them.
+        parts += [("rnn_bwd_data", sum(passes[1:-1], [])), ("rnn_bwd_weights", passes[-1])]
+    rows = [call(name, total(part), features=shape, attributes=attributes) for name, part in parts]
+    return rows + [pointwise(k, row) for k in kernels if is_torch(k)]
 
 
 def per_block(kernel):
@@ -199,17 +250,34 @@ def optimiser(row):
     return [launch(k, dict(numel=elements)) if whole(k) else pointwise(k, row) for k in row["kernels"]]
 
 
+# Operations of which the sweep does not tell what the interception reads off the launches of their own kernels,
+# nor does the grid: of them we take the elementwise ones.
+LAUNCHES_ALONE = ("embedding_bag", "index_select", "gather", "scatter_add", "index_put", "topk", "sort", "cumsum", "argmax",
+                  "one_hot", "nonzero", "index_add", "masked_fill", "masked_select", "group_norm_fwd_bwd", "grouped_mm",
+                  "image_nearest", "image_bilinear", "image_bicubic", "image_pad", "image_pixel_shuffle", "image_unfold",
+                  "image_adaptive", "image_roll", "image_flip")
+
+
 def rows_of(row):
     if row["op"] in ("mm", "bmm", "linear_bias", "scaled_mm"):
         return gemm(row)
     if row["op"].startswith("sdpa"):
         return attention(row)
+    if "part" in row:
+        return convolution_part(row)
     if row["op"].startswith("conv2d"):
         return convolution(row)
+    if row["op"].startswith("rnn_"):
+        return recurrent(row)
     if row["op"].startswith("batch_norm"):
         return batch_norm(row)
+    if row["op"].startswith("instance_norm"):
+        # A batch norm of one image, in which every image's channels are channels.
+        return batch_norm(row | dict(batch=1, cin=row["batch"] * row["cin"], channels_last=False))
     if row["op"] == "optimiser":
         return optimiser(row)
+    if row["op"] in LAUNCHES_ALONE:
+        return [pointwise(k, dict(op=row["op"])) for k in row["kernels"] if per_block(k) or k["grid"] is None]
     return [pointwise(k, row) for k in row["kernels"]]
 
 
@@ -254,13 +322,16 @@ class Spread:
     def squares(us):
         return sum((u / mean(us) - 1) ** 2 for u in us)
 
+    # The profiler counts in 32 ns.
+    tick = 0.032
+
     def of_another(self, name, us):
         """Standard deviation of a further measurement from the mean of these, in microseconds."""
         variances = {k: squares / freedom for (m, k), (squares, freedom) in self.pools.items()
                      if freedom and m == magnitude(mean(us))}
         pooled = variances.get(kind(name), median(variances.values()))
         variance = (self.squares(us) + self.prior * pooled) / (len(us) - 1 + self.prior)
-        return mean(us) * math.sqrt(variance * (1 + 1 / len(us)))
+        return max(mean(us) * math.sqrt(variance * (1 + 1 / len(us))), self.tick / math.sqrt(12))
 
 
 def coverage(samples, spread):
