@@ -29,7 +29,7 @@ constexpr double noise_variance = 0.003;
 /// Variance of a group's mean: wide, so that the data alone determine it.
 constexpr double mean_variance = 1.0;
 /// How the neighbours' deviations from each other's predictions count, beside one deviation that is
-/// a half of what the covariance says. Of every fifth kernel held out, 74 % then lie within one
+/// a half of what the covariance says. Of every fifth kernel held out, 73 % then lie within one
 /// standard deviation and 93 % within two; any share from 0.3 to 1 changes that by less than 2 %.
 constexpr double prior_deviation = 0.5;
 /// Standard deviation of a normal distribution over its mean absolute deviation.
