@@ -71,7 +71,7 @@ class Fields {
                                                 const std::vector<std::string>& known = {}) {
     const toml::node* node = find(key);
     if (!node) return std::nullopt;
-    const auto value = node->value_exact<std::string>();
+    auto value = node->value_exact<std::string>();
     if (!value || (!known.empty() && std::find(known.begin(), known.end(), *value) == known.end()))
       throw wrong(*node, key, known.empty() ? "text" : "one of " + join(known));
     return value;

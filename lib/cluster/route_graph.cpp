@@ -34,7 +34,7 @@ RouteGraph::RouteGraph(const Graph& graph) {
 
   forwards_.resize(nodes);
   for (std::size_t v = 0; v < nodes; ++v)
-    forwards_[v] = graph[v].kind != NodeKind::gpu && graph[v].kind != NodeKind::memory;
+    forwards_[v] = graph[v].kind != NodeKind::gpu && graph[v].kind != NodeKind::memory ? 1 : 0;
 
   switch_index_.assign(nodes, 0);
   for (std::uint32_t v = 0; v < nodes; ++v) {

@@ -90,7 +90,7 @@ struct Site {
   Duration latency;
   Bandwidth link;  ///< between switches
 
-  NodeId add_switch(const std::string& name) const {
+  [[nodiscard]] NodeId add_switch(const std::string& name) const {
     require_room(builder);
     return builder.add_switch(name);
   }

@@ -299,7 +299,7 @@ double NcclTuning::time_us(TunedOp op, Algorithm algorithm, Protocol protocol,
           tree_correction[static_cast<std::size_t>(protocol)][static_cast<std::size_t>(log)];
   }
   if (algorithm == Algorithm::ring && protocol == Protocol::simple && shape_.nodes > 1 &&
-      op == TunedOp::all_reduce && bytes / (channels_ * shape_.ranks) >= 64)
+      op == TunedOp::all_reduce && bytes / (std::int64_t{channels_} * shape_.ranks) >= 64)
     latency *= shape_.compute_capability >= 80 ? 1.4 : 1.9;
   return latency + static_cast<double>(bytes) / (1000 * bandwidth);
 }

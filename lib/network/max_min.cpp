@@ -309,7 +309,8 @@ void MaxMin::leave_group(Slot slot) {
     const std::uint32_t link = uses_of(slot)[i].use.link;
     if (link == bottleneck) continue;
     while (crossings[at].link < link) ++at;
-    any_empty |= --crossings[at].flows == 0;
+    // NOLINTNEXTLINE(*-narrowing-conversions): it looks at the promotion of a bit field.
+    if (--crossings[at].flows == 0) any_empty = true;
   }
   if (!any_empty) return;
   std::erase_if(crossings, [](const Crossing& crossing) { return crossing.flows == 0; });
@@ -761,8 +762,8 @@ std::optional<std::uint32_t> MaxMin::solve() {
 bool MaxMin::comes_later(std::uint32_t index, FillingKey key) {
   // Among equals the shallower comes first, and a link that stops no flow so far comes after those
   // that may keep theirs: a few units in the last place say so to the queue.
-  const double place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
-                                             (links_[index].own == 0 ? 1 : 0));
+  const auto place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
+                                           (links_[index].own == 0 ? 1 : 0));
   if (queue_.least() >= place) return false;
   // The queued links may change the flows of this one.
   links_[index].floor = place;

@@ -28,7 +28,7 @@ class Backwards {
     add(PathKind::queueing, none, {}, at_ - job_.start);
   }
 
-  std::vector<PathPart> parts() const {
+  [[nodiscard]] std::vector<PathPart> parts() const {
     // Alike ones of several groups, or kernels of one name, add up.
     std::map<std::pair<PathKind, std::string>, PathPart> by_name;
     for (const auto& [_, part] : parts_) {
@@ -93,7 +93,7 @@ class Backwards {
     return {event.rank, lists(event.rank).events[event.number]};
   }
   /// The host's clock behind an operation.
-  Time clock(Rank rank, std::size_t by_host) const {
+  [[nodiscard]] Time clock(Rank rank, std::size_t by_host) const {
     return by_host == none ? job_.start : time(rank, by_host).end;
   }
 

@@ -83,8 +83,7 @@ std::optional<std::size_t> Execution::next(Time until) {
 
 void Execution::forget(std::size_t number) {
   Job& job = *jobs_[number];
-  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
-    RankState& state = job.ranks[rank];
+  for (RankState& state : job.ranks) {
     for (const auto& [_, id] : state.streams) {
       session_.drop_stream(id);
       streams_[id.value] = {};

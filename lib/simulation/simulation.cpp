@@ -249,7 +249,7 @@ Report Simulation::run(const Workload& workload, std::span<const GpuIndex> gpus,
                        std::span<SessionObserver* const> observers) const {
   // It lives as long as this call.
   const std::shared_ptr<const Workload> borrowed{std::shared_ptr<const Workload>{}, &workload};
-  Execution execution{[&](KernelCostModel costs) { return impl_->session(costs); }};
+  Execution execution{[&](const KernelCostModel& costs) { return impl_->session(costs); }};
   std::vector<Subscription> subscriptions;
   for (SessionObserver* observer : observers)
     subscriptions.push_back(execution.subscribe(*observer));
@@ -295,7 +295,7 @@ class Jobs::Impl {
  public:
   explicit Impl(std::shared_ptr<const Simulation::Impl> simulation)
       : simulation_{std::move(simulation)},
-        execution_{[&](KernelCostModel costs) { return simulation_->session(costs); }},
+        execution_{[&](const KernelCostModel& costs) { return simulation_->session(costs); }},
         taken_(simulation_->cluster().gpus.size()) {}
 
   JobId add(const Workload& workload, std::span<const GpuIndex> gpus, std::optional<Time> start) {
@@ -345,7 +345,7 @@ class Jobs::Impl {
   std::vector<std::optional<Report>> reports_{};
 };
 
-Jobs::Jobs(Simulation simulation) : impl_{std::make_unique<Impl>(simulation.impl_)} {}
+Jobs::Jobs(const Simulation& simulation) : impl_{std::make_unique<Impl>(simulation.impl_)} {}
 Jobs::Jobs(Jobs&&) noexcept = default;
 Jobs& Jobs::operator=(Jobs&&) noexcept = default;
 Jobs::~Jobs() = default;

@@ -111,7 +111,7 @@ class Steps {
                           linear_backward_weight(t, h, words), rms_norm_backward_input(mine, h)});
   }
 
-  Place at(int stage, int replica, int part) const {
+  [[nodiscard]] Place at(int stage, int replica, int part) const {
     const auto rank = [&](int s, int r, int t) {
       return static_cast<Rank>((s * p_.data + r) * p_.tensor + t);
     };

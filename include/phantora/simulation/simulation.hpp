@@ -89,7 +89,7 @@ using JobId = Id<struct JobTag>;
 /// Not thread-safe; distinct instances are independent.
 class Jobs {
  public:
-  explicit Jobs(Simulation simulation);
+  explicit Jobs(const Simulation& simulation);
   Jobs(Jobs&&) noexcept;
   Jobs& operator=(Jobs&&) noexcept;
   ~Jobs();
