@@ -194,6 +194,38 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
 }
 
+// Linux wakes the thread that reads a socket when the other end has emptied the socket of what was
+// sent the other way: each doorbell wakes the receiver of its process. That nobody else runs is
+// seen all the same, so that rank 1, which waits from 10 us on, holds nobody up; a receiver that
+// has something to handle may do anything.
+TEST(Engine, DoorbellsDoNotLookLikeActivity) {
+  constexpr std::int64_t us = 1'000'000;
+  const Cluster cluster = parse_cluster("h200:1x3");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  for (const bool handled_all : {true, false}) {
+    Session session{cluster, gpu, Roofline{gpu}};
+    Engine engine{cluster, session, {.socket_name = name, .runnable = 3}};
+    Reader busy, waiter, receiver;
+    FakeRank first{engine, name, 0, busy.pid()}, second{engine, name, 1, waiter.pid()},
+        third{engine, name, 2, receiver.pid()};
+    busy.wake();
+    receiver.wake();  // runs, and has no part in time
+    third.shared().receiver = receiver.pid();
+    third.shared().handled = handled_all ? 0 : 1;
+    begin_thread(first, 0, channel::ThreadState::running, 50 * us);
+    begin_thread(first, busy.pid(), channel::ThreadState::running, 20 * us);
+    begin_thread(second, waiter.pid(), channel::ThreadState::waiting, 10 * us);
+    begin_thread(third, 0, channel::ThreadState::waiting, 60 * us);
+    // Looks are taken while somebody waits for what is not safe yet.
+    first.append({.op = Op::create_stream, .stream = 1});
+    first.append({.op = Op::record, .clock_ps = 50 * us, .stream = 1, .a = 1});
+    first.append({.op = Op::synchronize, .clock_ps = 50 * us, .a = 1});
+    for (int i = 0; i < 200; ++i) engine.step(std::chrono::milliseconds{1});
+    EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{handled_all ? 20 : 10});
+  }
+}
+
 // As where a program has not chosen a device: its ranks are all on the first.
 TEST(Engine, RanksOfOneGpuCannotShareACommunicator) {
   EXPECT_EQ(refusal([](FakeRank& rank) {

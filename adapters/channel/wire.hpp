@@ -157,6 +157,9 @@ struct RankShared {
   /// Thread ids of libraries' own threads that wake now and then by a timer, look, and sleep again
   /// (watchdogs, event loops): that they woke does not mean that anything happened. 0 = free.
   std::array<std::atomic<std::int32_t>, max_pollers> pollers{};
+  /// Id of the hooks' own thread, which handles what the engine sends; 0 = not begun.
+  std::atomic<std::int32_t> receiver{0};
+  std::atomic<std::uint32_t> handled{0};  ///< futex: incremented by each delivery that was handled
   /// Bytes that this process holds of each GPU of its host: given back when it is gone.
   std::array<std::atomic<std::uint64_t>, max_gpus_per_host> held{};
   alignas(64) std::array<std::byte, ring_bytes> ring{};

@@ -109,6 +109,10 @@ Engine::Found Engine::look_at_threads() {
       Watched& watched = looks[tid];
       watched = {.look = *look, .computed_from = *look};
       const auto before = looks_.find(tid);
+      if (process != nullptr && process->link.shared() != nullptr &&
+          process->link.shared()->receiver.load() == tid && process->link.receiver_waits()) {
+        continue;
+      }
       const bool ran = before == looks_.end() || before->second.look.runs != look->runs;
       if (before != looks_.end() && !before->second.look.asleep() && !look->asleep() &&
           only_computed(before->second.computed_from, *look)) {

@@ -85,6 +85,10 @@ void RankLink::flush() {
   }
 }
 
+bool RankLink::receiver_waits() const noexcept {
+  return shared_ != nullptr && shared_->handled.load() == static_cast<std::uint32_t>(deliveries_);
+}
+
 bool RankLink::has_records() const noexcept {
   // After a store of doorbell_at, in the one order of all: a process that writes either is seen
   // here, or sees that it has to ring.

@@ -46,6 +46,9 @@ class RankLink {
   void send(const channel::Delivery& delivery, std::span<const std::byte> data);
   void flush();
   [[nodiscard]] bool has_outgoing() const noexcept { return !outgoing_.empty() && is_open(); }
+  /// Whether the process's receiver has handled all that was sent, and waits for more. Linux wakes
+  /// that thread for nothing whenever the doorbells have been read off the socket.
+  [[nodiscard]] bool receiver_waits() const noexcept;
 
   [[nodiscard]] bool has_records() const noexcept;
   /// Hands over, in order, what the process had appended when this was called.

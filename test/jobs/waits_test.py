@@ -137,6 +137,55 @@ class RanksThatWaitForRanks(JobTest):
             self.assertIn("received True", job.out)
             self.assertEqual(self.report()["forced_answers"], 0)
 
+    def test_beside_watchdogs(self):
+        """Threads of rank 0 ask again and again for a collective that rank 1 has not come to, as
+        NCCL's watchdogs do: that the engine hears of it does not mean that something happens."""
+        job = self.run_python("""
+            import ctypes, gpu, os, socket, threading, time
+            gpu.set_device()
+            buffer = gpu.allocate(1 << 20)
+            everyone = gpu.Communicator()
+            address = ("127.0.0.1", int(os.environ["MASTER_PORT"]))
+            def event_of(stream):
+                event = ctypes.c_void_p()
+                gpu.cuda("cudaEventCreate", ctypes.byref(event))
+                gpu.cuda("cudaEventRecord", event, stream)
+                return event
+            if gpu.rank == 0:
+                server = socket.create_server(address)
+                everyone.all_reduce(buffer, 1 << 10)
+                reduced = event_of(None)
+                def watch():
+                    while gpu.cudart.cudaEventQuery(reduced) != 0:
+                        time.sleep(0.001)
+                watchdogs = [threading.Thread(target=watch) for _ in range(4)]
+                for watchdog in watchdogs:
+                    watchdog.start()
+                peer, _ = server.accept()
+                time.sleep(0.5)  # its clock is ahead of rank 1's from here on
+                other = ctypes.c_void_p()
+                gpu.cuda("cudaStreamCreateWithFlags", ctypes.byref(other), 1)
+                gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(1 << 20), other)
+                gpu.cuda("cudaStreamSynchronize", other)
+                peer.sendall(b"!")
+                gpu.synchronize()
+                for watchdog in watchdogs:
+                    watchdog.join()
+            else:
+                while True:
+                    try:
+                        peer = socket.create_connection(address)
+                        break
+                    except ConnectionRefusedError:
+                        time.sleep(0.01)
+                peer.recv(1)
+                everyone.all_reduce(buffer, 1 << 10)
+            gpu.synchronize()
+            print("reduced", flush=True)
+            """, options=["--report", "report.json"], timeout=60)
+        self.assertEqual(job.out.count("reduced"), 2)
+        self.assertEqual(self.report()["forced_answers"], 0)
+
 
 class Outside(JobTest):
     """A rank waits for something outside of the run, and another for that rank: no stall."""

@@ -26,8 +26,6 @@ namespace {
 
 std::atomic<Connection*> the_connection{nullptr};
 SpinLock appending;
-// Deliveries handled so far; a futex, so that waiting for it does not touch hooked functions.
-std::atomic<std::uint32_t> handled{0};
 
 // The raw system call: the libc hooks must not see our own waiting.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
@@ -218,6 +216,7 @@ channel::Reply Connection::request(HostThread& thread, channel::Record record,
     futex_wait(slot.reply_sequence, sequence);
   }
   const channel::Reply reply = slot.reply;
+  std::atomic<std::uint32_t>& handled = shared().handled;
   while (true) {
     const std::uint32_t done = handled.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(done - static_cast<std::uint32_t>(reply.deliveries)) >= 0) break;
@@ -231,14 +230,15 @@ void Connection::serve_deliveries() {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   pthread_setname_np(pthread_self(), "phantora");
+  shared().receiver = static_cast<std::int32_t>(syscall(SYS_gettid));
   std::vector<std::byte> data;
   channel::Delivery delivery{};
   while (read_fully(socket_, std::as_writable_bytes(std::span{&delivery, 1}))) {
     data.resize(delivery.bytes);
     if (!read_fully(socket_, data)) break;
     handle_delivery(delivery, data);
-    handled.fetch_add(1, std::memory_order_release);
-    futex_wake(handled);
+    shared().handled.fetch_add(1, std::memory_order_release);
+    futex_wake(shared().handled);
   }
   // The engine ended or died: it has said why, and nothing here can go on.
   std::_Exit(70);
