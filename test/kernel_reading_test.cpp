@@ -53,15 +53,18 @@ TEST(KernelName, SignaturesAreTakenApart) {
 
 // Any program may have kernels of these names, with no arguments or others.
 TEST(KernelEffect, NamesWeKnowWithoutTheirArgumentsAreUnknownKernels) {
-  for (const char* name : {"softmax_warp_backward", "lpnorm_cleanup", "lpmax_cleanup", "GatherTopK",
-                           "sbtopk::gatherTopK", "nll_loss_backward_reduce_cuda_kernel_1d",
-                           "indexSelectSmallIndex", "max_pool_forward_nchw",
-                           "upsample_nearest2d_out_frame", "tensor_kernel_scan_innermost_dim"}) {
+  for (const char* name :
+       {"softmax_warp_backward", "lpnorm_cleanup", "lpmax_cleanup", "GatherTopK",
+        "sbtopk::gatherTopK", "nll_loss_backward_reduce_cuda_kernel_1d", "indexSelectSmallIndex",
+        "max_pool_forward_nchw", "upsample_nearest2d_out_frame", "tensor_kernel_scan_innermost_dim",
+        "batch_norm_collect_statistics_channels_last_kernel", "conv_depthwise2d_forward_kernel"}) {
     const Signature parts = signature(std::string_view{name});
     EXPECT_EQ(read_rowwise(parts, {}), nullptr) << name;
     EXPECT_EQ(read_multi_tensor(parts, {}), nullptr) << name;
     EXPECT_EQ(read_indexing(parts, {}), nullptr) << name;
     EXPECT_EQ(read_pooling(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_depthwise(parts, {}), nullptr) << name;
+    EXPECT_EQ(read_batch_norm(parts, {}), nullptr) << name;
     EXPECT_EQ(read_lookup(parts, {}), nullptr) << name;
     EXPECT_EQ(read_sort(parts, {}), nullptr) << name;
     EXPECT_EQ(read_scan(parts, {}), nullptr) << name;
@@ -376,6 +379,108 @@ TEST(KernelEffect, AddsAndKnowsItsTraffic) {
   EXPECT_EQ(result, 0x40e0);  // 1 + 2 * 3 = 7
   // The fifth element's operands are unknown, so it is, and nothing behind it was touched.
   EXPECT_FALSE(known(memory + 8, 2));
+  deallocate(memory);
+}
+
+/// The effect of one block's launch; nothing where the kernel is not read.
+std::optional<Effect> effect_of(const Meaning* meaning, const Launched& launch) {
+  if (meaning == nullptr) return std::nullopt;
+  return meaning->effect({launch.pointers.data(), launch.sizes, {{1, 1, 1}, {128, 1, 1}, 0}});
+}
+
+/// A PackedTensorAccessor32<T, 4>.
+struct Accessor {
+  std::byte* data;
+  std::array<std::int32_t, 4> sizes, strides{};
+};
+
+// 6 rows of 8 channels in bfloat16.
+TEST(KernelEffect, BatchNormOfInnermostChannels) {
+  const std::string collects =
+      "void at::native::batch_norm_collect_statistics_channels_last_kernel<at::native::Var, "
+      "c10::BFloat16, float, 4>(c10::BFloat16 const*, float*, float*, float volatile*, int*, int, "
+      "int, float)";
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  fill(memory, 1, 4096);
+  const Signature collecting = signature(collects);
+  Launched launch;
+  for (int i = 0; i < 5; ++i) launch.add(memory + 512 * i);
+  launch.add(6);
+  launch.add(8);
+  launch.add(1e-5f);
+  const auto statistics = effect_of(read_batch_norm(collecting, {}).get(), launch);
+  ASSERT_TRUE(statistics);
+  EXPECT_EQ(statistics->bytes, 6 * 8 * 2.0);
+  apply(*statistics);
+  EXPECT_TRUE(known(memory, 512));                  // the input
+  EXPECT_FALSE(known(memory + 512, 1));             // the means
+  EXPECT_TRUE(known(memory + 512 + 32, 512 - 32));  // and nothing behind them
+  EXPECT_FALSE(known(memory + 1024 + 31, 1));
+
+  const std::string transforms =
+      "void at::native::batch_norm_transform_input_channels_last_kernel<c10::BFloat16, float, "
+      "float, 4>(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, float "
+      "const*, float const*, c10::BFloat16*, int, int, bool)";
+  const Signature transforming = signature(transforms);
+  for (const bool adds : {false, true}) {
+    Launched other;
+    other.add(memory);
+    other.add(adds ? memory + 512 : nullptr);
+    for (int i = 2; i < 7; ++i) other.add(memory + 512 * i);
+    other.add(6);
+    other.add(8);
+    other.add(false);
+    const auto effect = effect_of(read_batch_norm(transforming, {}).get(), other);
+    ASSERT_TRUE(effect);
+    EXPECT_EQ(effect->bytes, (adds ? 3 : 2) * 6 * 8 * 2.0);
+  }
+  deallocate(memory);
+}
+
+// Two images of 3 channels, 8x8, filtered by 5x5 to 8x8, in bfloat16.
+TEST(KernelEffect, DepthwiseConvolutions) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  const Accessor images{memory, {2, 3, 8, 8}}, others{memory + 1024, {2, 3, 8, 8}},
+      filters{memory + 2048, {3, 1, 5, 5}};
+  const double bytes = 2.0 * (384 + 384 + 75);
+  for (const std::string name :
+       {"conv_depthwise2d_forward_kernel_generic<c10::BFloat16, int>",
+        "conv_depthwise2d_backward_kernel<0, 1, c10::BFloat16, int>",
+        "conv_depthwise2d_grad_weight_kernel<c10::BFloat16, unsigned int>"}) {
+    const std::string text = "void at::native::(anonymous namespace)::" + name + "(int)";
+    const Signature parts = signature(text);
+    Launched launch;
+    for (const Accessor& one : {images, others, filters}) launch.add(one);
+    const auto effect = effect_of(read_depthwise(parts, {}).get(), launch);
+    ASSERT_TRUE(effect) << name;
+    EXPECT_EQ(effect->bytes, bytes);
+    EXPECT_EQ(effect->flops, 2.0 * 384 * 25);
+    const bool of_weight = name.find("grad_weight") != std::string::npos;
+    fill(memory, 1, 4096);
+    apply(*effect);
+    EXPECT_EQ(known(memory + 1024, 768), of_weight);
+    EXPECT_EQ(known(memory + 2048, 150), !of_weight);
+    launch.sizes[2] = 56;
+    EXPECT_FALSE(effect_of(read_depthwise(parts, {}).get(), launch));
+  }
+  deallocate(memory);
+}
+
+// 2 images of 4 channels, 6x6, pooled to 3x3, in float.
+TEST(KernelEffect, MaximumPoolingOfInnermostChannels) {
+  const std::string name =
+      "void at::native::(anonymous namespace)::max_pool_forward_nhwc<float, int>(float const*, "
+      "int, int, int, int, int, int, float*, long*)";
+  const Signature parts = signature(name);
+  auto* memory = static_cast<std::byte*>(allocate(0, 8192));
+  Launched launch;
+  launch.add(memory);
+  for (const int number : {2, 4, 6, 6, 3, 3}) launch.add(number);
+  launch.add(memory + 4096);
+  launch.add(memory + 6144);
+  const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 2 * 4 * (36 * 4.0 + 9 * 4.0 + 9 * 8.0));
   deallocate(memory);
 }
 

@@ -16,6 +16,7 @@ set(sources
   kernels/complex_function.cpp
   kernels/concatenation.cpp
   kernels/contrast.cpp
+  kernels/depthwise.cpp
   kernels/device_code.cpp
   kernels/element_type.cpp
   kernels/elementwise.cpp

@@ -156,6 +156,7 @@ std::unique_ptr<Meaning> read_random(const Signature& signature, const KernelRes
 std::unique_ptr<Meaning> read_scan(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_sort(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_attention(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelResources&);

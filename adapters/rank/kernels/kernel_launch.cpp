@@ -63,6 +63,7 @@ constexpr Reader readers[] = {
     read_sort,          read_random,    read_batch_norm,    read_rowwise,
     read_attention,     read_lookup,    read_embedding,     read_pooling,
     read_block_top_k,   read_jiterated, read_packed_copies, read_symmetric_memory,
+    read_depthwise,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is

@@ -41,8 +41,8 @@ std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view na
   if (element == 0) return nullptr;
   const bool maximum = name.starts_with("max_pool");
   const bool backward = name.find("backward") != std::string_view::npos;
-  const bool nchw_maximum = name == "max_pool_forward_nchw" || name == "max_pool_backward_nchw";
-  if (maximum && !nchw_maximum) return nullptr;
+  const bool channels_last = name.ends_with("_nhwc");
+  if (maximum && !channels_last && !name.ends_with("_nchw")) return nullptr;
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     const auto number = [&](std::size_t p) {
       return a.bytes(p).size() == 8 ? a.get<std::size_t>(p) : std::size_t{a.get<std::uint32_t>(p)};
@@ -53,6 +53,18 @@ std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view na
       // (gradient, indices, batch, channels, height, width, ..., gradient of the input)
       count = number(2) * number(3) * number(4) * number(5);
       effect.operands = {{a.pointer(a.sizes.size() - 1), count * element, false, true}};
+    } else if (maximum && channels_last) {
+      // (input, batch, channels, height, width, pooled height, pooled width, ..., output, indices)
+      const std::size_t planes = number(1) * number(2);
+      count = planes * number(5) * number(6);
+      effect.operands = {{a.pointer(0), planes * number(3) * number(4) * element, true, false},
+                         {a.pointer(a.sizes.size() - 2), count * element, false, true},
+                         {a.pointer(a.sizes.size() - 1), count * 8, false, true}};
+      for (const Operand& operand : effect.operands) {
+        effect.bytes += static_cast<double>(operand.extent);
+      }
+      effect.features.emplace_back("numel", static_cast<double>(count));
+      return effect;
     } else if (maximum) {
       // (count, input, ..., output, indices)
       count = number(0);

@@ -1,0 +1,58 @@
+#include "rank/kernels/kernel_effect.hpp"
+
+#include <string_view>
+
+/// PyTorch's own depthwise convolutions (DepthwiseConv2d.cu), which it takes where cuDNN is not
+/// known to be faster, as for filters of 5x5. Not executed.
+namespace phantora::rank {
+
+namespace {
+
+/// Elements of the 4-dimensional PackedTensorAccessor32 at `parameter`: a pointer, four sizes, four
+/// strides. 0 if it is none.
+std::size_t elements(const Arguments& a, std::size_t parameter) {
+  if (a.bytes(parameter).size() != 40) return 0;
+  std::size_t count = 1;
+  for (std::size_t i = 0; i < 4; ++i) count *= a.get<std::uint32_t>(parameter, 8 + 4 * i);
+  return count;
+}
+
+}  // namespace
+
+std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const KernelResources&) {
+  const TemplateName& kernel = signature.kernel;
+  const std::string_view name = unqualified(kernel.name);
+  if (!name.starts_with("conv_depthwise2d_") || kernel.arguments.empty()) return nullptr;
+  const bool forward = name.starts_with("conv_depthwise2d_forward_kernel");
+  const bool of_input = name == "conv_depthwise2d_backward_kernel";
+  const bool of_weight = name == "conv_depthwise2d_grad_weight_kernel";
+  if (!forward && !of_input && !of_weight) return nullptr;
+  // (input, output, weight, ...), (output's gradient, input's, weight, ...) or (output's gradient,
+  // input, weight's gradient, ...). The type follows the numbers that a template has, if it does.
+  std::optional<ElementType> type;
+  for (const auto& argument : kernel.arguments) {
+    if (!type) type = element_type_named(argument);
+  }
+  if (!type) return nullptr;
+  const std::size_t written = of_weight ? 2 : 1;
+  const std::size_t output = forward ? 1 : 0;
+  return meaning([=, element = size_of(*type)](const Arguments& a) -> std::optional<Effect> {
+    const std::size_t weights = elements(a, 2);
+    if (weights == 0) return std::nullopt;
+    Effect effect;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t size = elements(a, i) * element;
+      effect.operands.push_back({a.pointer(i), size, i != written, i == written});
+      effect.bytes += static_cast<double>(size);
+    }
+    // Each output is a sum over a filter: the weight is [channels, 1, height, width].
+    const auto filter =
+        static_cast<double>(a.get<std::uint32_t>(2, 16) * a.get<std::uint32_t>(2, 20));
+    effect.flops = 2 * static_cast<double>(elements(a, output)) * filter;
+    effect.features.emplace_back("numel",
+                                 static_cast<double>(elements(a, of_weight ? 0 : written)));
+    return effect;
+  });
+}
+
+}  // namespace phantora::rank
