@@ -1,0 +1,482 @@
+#!/usr/bin/env python3
+"""Training steps of thirty architectures that no model was fitted to: one JSON line for each.
+
+Plain PyTorch, torchvision and Transformers on one GPU; nothing here knows of a simulator.
+
+Usage: zoo.py [--only TEXT] [--steps N] [--kernels FILE]
+
+--kernels also profiles two steps of each, and writes one JSON line per kernel, grid and block: launches
+and their time in us.
+"""
+import argparse
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+DEVICE = torch.device("cuda")
+ARCHITECTURES = {}
+
+
+def architecture(function):
+    """`function` makes a model and what computes a loss with it: nothing is on the GPU before."""
+    ARCHITECTURES[function.__name__] = function
+    return function
+
+
+def ids(batch, length, words=30000):
+    return torch.randint(0, words, (batch, length), device=DEVICE)
+
+
+def noise(*shape):
+    return torch.randn(*shape, device=DEVICE)
+
+
+# --- Images ---
+
+def classifier(name, batch, size=224, channels_last=True, **more):
+    import torchvision
+    model = getattr(torchvision.models, name)(**more).to(DEVICE)
+    images = noise(batch, 3, size, size)
+    if channels_last:
+        model, images = (x.to(memory_format=torch.channels_last) for x in (model, images))
+    labels = torch.randint(0, 1000, (batch,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(images), labels)
+
+
+@architecture
+def vit_b_16():
+    return classifier("vit_b_16", 48, channels_last=False)
+
+
+@architecture
+def swin_t():
+    return classifier("swin_t", 48, channels_last=False)
+
+
+@architecture
+def efficientnet_b0():
+    return classifier("efficientnet_b0", 96)
+
+
+@architecture
+def mobilenet_v3():
+    return classifier("mobilenet_v3_large", 96)
+
+
+@architecture
+def regnet_y_3_2gf():
+    return classifier("regnet_y_3_2gf", 48)
+
+
+@architecture
+def densenet121():
+    return classifier("densenet121", 40, channels_last=False)
+
+
+@architecture
+def convnext_tiny():
+    return classifier("convnext_tiny", 48)
+
+
+@architecture
+def resnext50():
+    return classifier("resnext50_32x4d", 40)
+
+
+@architecture
+def wide_resnet50_tf32():
+    """In float32 with TF32, without autocast."""
+    model, loss = classifier("wide_resnet50_2", 40, channels_last=False)
+
+    def in_tf32():
+        with torch.autocast("cuda", enabled=False):
+            return loss()
+    return model, in_tf32
+
+
+@architecture
+def deeplab():
+    import torchvision
+    model = torchvision.models.segmentation.deeplabv3_resnet50(
+        weights=None, weights_backbone=None).to(DEVICE)
+    images = noise(6, 3, 320, 320)
+    labels = torch.randint(0, 21, (6, 320, 320), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(images)["out"], labels)
+
+
+@architecture
+def video_resnet():
+    import torchvision
+    model = torchvision.models.video.r3d_18(weights=None).to(DEVICE)
+    clips, labels = noise(6, 3, 16, 112, 112), torch.randint(0, 400, (6,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(clips), labels)
+
+
+@architecture
+def generator():
+    """Transposed convolutions, as in DCGAN."""
+    def up(cin, cout):
+        return [nn.ConvTranspose2d(cin, cout, 4, 2, 1, bias=False), nn.BatchNorm2d(cout), nn.ReLU()]
+    model = nn.Sequential(nn.ConvTranspose2d(128, 1024, 4), nn.BatchNorm2d(1024), nn.ReLU(),
+                          *up(1024, 512), *up(512, 256), *up(256, 128), *up(128, 64),
+                          nn.ConvTranspose2d(64, 3, 4, 2, 1), nn.Tanh()).to(DEVICE)
+    seeds = noise(192, 128, 1, 1)
+    return model, lambda: model(seeds).square().mean()
+
+
+@architecture
+def diffusion_unet():
+    class Block(nn.Module):
+        def __init__(self, cin, cout):
+            super().__init__()
+            self.first = nn.Sequential(nn.GroupNorm(16, cin), nn.SiLU(), nn.Conv2d(cin, cout, 3, padding=1))
+            self.second = nn.Sequential(nn.GroupNorm(16, cout), nn.SiLU(), nn.Conv2d(cout, cout, 3, padding=1))
+            self.skip = nn.Conv2d(cin, cout, 1)
+
+        def forward(self, x):
+            return self.second(self.first(x)) + self.skip(x)
+
+    class Unet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(4, 192, 3, padding=1), nn.Conv2d(192, 4, 3, padding=1)
+            self.down = nn.ModuleList([Block(192, 384), Block(384, 768)])
+            self.attention = nn.MultiheadAttention(768, 8, batch_first=True)
+            self.up = nn.ModuleList([Block(768 + 384, 384), Block(384 + 192, 192)])
+
+        def forward(self, x):
+            first = self.stem(x)
+            second = self.down[0](F.avg_pool2d(first, 2))
+            x = self.down[1](F.avg_pool2d(second, 2))
+            tokens = x.flatten(2).transpose(1, 2)
+            x = x + self.attention(tokens, tokens, tokens, need_weights=False)[0].transpose(1, 2).reshape(x.shape)
+            x = self.up[0](torch.cat([F.interpolate(x, scale_factor=2.0), second], 1))
+            return self.head(self.up[1](torch.cat([F.interpolate(x, scale_factor=2.0), first], 1)))
+    model, images = Unet().to(DEVICE), noise(12, 4, 64, 64)
+    return model, lambda: F.mse_loss(model(images), images)
+
+
+# --- Text ---
+
+@architecture
+def t5():
+    from transformers import T5Config, T5ForConditionalGeneration
+    model = T5ForConditionalGeneration(T5Config(
+        d_model=768, d_ff=2048, num_layers=8, num_heads=12, d_kv=64, vocab_size=32128,
+        feed_forward_proj="gated-gelu", decoder_start_token_id=0)).to(DEVICE)
+    source, target = ids(8, 384), ids(8, 128)
+    return model, lambda: model(input_ids=source, labels=target).loss
+
+
+@architecture
+def distilbert():
+    from transformers import DistilBertConfig, DistilBertForMaskedLM
+    model = DistilBertForMaskedLM(DistilBertConfig()).to(DEVICE)
+    text = ids(48, 160)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def qwen2():
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    model = Qwen2ForCausalLM(Qwen2Config(
+        hidden_size=896, intermediate_size=4864, num_hidden_layers=12, num_attention_heads=14,
+        num_key_value_heads=2, vocab_size=64000)).to(DEVICE)
+    text = ids(3, 1536)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def gemma2():
+    """Sliding windows, capped logits, large heads."""
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+    model = Gemma2ForCausalLM(Gemma2Config(
+        hidden_size=1152, intermediate_size=4608, num_hidden_layers=8, num_attention_heads=8,
+        num_key_value_heads=4, head_dim=144, vocab_size=48000, sliding_window=512)).to(DEVICE)
+    text = ids(4, 1024)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def transformer_encoder():
+    """Post-norm, with dropout and a mask of padding."""
+    layer = nn.TransformerEncoderLayer(640, 10, 2560, dropout=0.1, batch_first=True)
+    model = nn.Sequential(nn.Embedding(20000, 640), nn.TransformerEncoder(layer, 8), nn.Linear(640, 200)).to(DEVICE)
+    text, labels = ids(24, 320, 20000), torch.randint(0, 200, (24,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(text).mean(1), labels)
+
+
+@architecture
+def lora():
+    """A frozen bf16 base with low-rank adapters."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    class Adapter(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.down, self.up = base, nn.Linear(base.in_features, 16, bias=False), nn.Linear(
+                16, base.out_features, bias=False)
+
+        def forward(self, x):
+            return self.base(x) + self.up(self.down(x)) * 2.0
+    model = LlamaForCausalLM(LlamaConfig(
+        hidden_size=1280, intermediate_size=3584, num_hidden_layers=10, num_attention_heads=20,
+        num_key_value_heads=4, vocab_size=32000)).to(DEVICE, torch.bfloat16).requires_grad_(False)
+    for block in model.model.layers:
+        for name in ("q_proj", "v_proj"):
+            setattr(block.self_attn, name, Adapter(getattr(block.self_attn, name)).to(DEVICE))
+    text = ids(4, 768)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def gru():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.cells, self.out = nn.Embedding(12000, 640), nn.GRU(
+                640, 896, 3, batch_first=True, dropout=0.2), nn.Linear(896, 12000)
+
+        def forward(self, text):
+            return self.out(self.cells(self.words(text))[0])
+    model, text = Model().to(DEVICE), ids(48, 192, 12000)
+    return model, lambda: F.cross_entropy(model(text).flatten(0, 1), text.flatten())
+
+
+# --- Experts, states, graphs, speech, tables ---
+
+class Experts(nn.Module):
+    """The best two of eight, chosen by a router, whose tokens are gathered one expert at a time."""
+
+    def __init__(self, width=768, inner=2048, count=8):
+        super().__init__()
+        self.router = nn.Linear(width, count, bias=False)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(width, inner), nn.SiLU(), nn.Linear(inner, width))
+                                     for _ in range(count))
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        weights, chosen = self.router(flat).softmax(-1, dtype=torch.float32).topk(2)
+        out = torch.zeros_like(flat)
+        for index, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == index)
+            out.index_add_(0, token, (expert(flat[token]) * weights[token, place, None]).to(out.dtype))
+        return out.view_as(x)
+
+
+@architecture
+def experts_by_loops():
+    model = nn.Sequential(nn.Embedding(16000, 768), Experts(), nn.LayerNorm(768), Experts(), nn.LayerNorm(768),
+                          nn.Linear(768, 16000)).to(DEVICE)
+    text = ids(8, 512, 16000)
+    return model, lambda: F.cross_entropy(model(text).flatten(0, 1).float(), text.flatten())
+
+
+@architecture
+def experts_by_sorting():
+    """Tokens sorted by expert and cut to a capacity: sizes that no value decides."""
+    class Sorted(nn.Module):
+        def __init__(self, width=768, inner=2048, count=8):
+            super().__init__()
+            self.count, self.router = count, nn.Linear(width, count, bias=False)
+            self.first = nn.Parameter(torch.randn(count, width, inner) * 0.02)
+            self.second = nn.Parameter(torch.randn(count, inner, width) * 0.02)
+
+        def forward(self, x):
+            flat = x.flatten(0, 1)
+            weight, chosen = self.router(flat).softmax(-1).max(-1)
+            order = chosen.argsort()
+            rows = flat[order].view(self.count, -1, flat.shape[1])
+            rows = torch.bmm(F.gelu(torch.bmm(rows, self.first)), self.second)
+            out = torch.empty_like(flat).scatter(0, order[:, None].expand_as(flat),
+                                                 rows.flatten(0, 1).to(flat.dtype))
+            return (out * weight[:, None]).view_as(x).to(x.dtype)
+    model = nn.Sequential(nn.Embedding(16000, 768), Sorted(), nn.LayerNorm(768), Sorted(), nn.LayerNorm(768),
+                          nn.Linear(768, 16000)).to(DEVICE)
+    text = ids(8, 512, 16000)
+    return model, lambda: F.cross_entropy(model(text).flatten(0, 1).float(), text.flatten())
+
+
+@architecture
+def state_space():
+    """Gated depthwise convolutions and a scan by sums, as in linear state-space models."""
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm, self.into = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+            self.mix, self.out = nn.Conv1d(width, width, 4, padding=3, groups=width), nn.Linear(width, width)
+
+        def forward(self, x):
+            value, gate, decay = self.into(self.norm(x)).chunk(3, -1)
+            value = F.silu(self.mix(value.transpose(1, 2))[..., :x.shape[1]]).transpose(1, 2)
+            logs = F.logsigmoid(decay.float()).cumsum(1)
+            state = torch.exp(logs) * (value * torch.exp(-logs).clamp(max=1e4)).cumsum(1)
+            return x + self.out((state * F.silu(gate)).to(x.dtype))
+    model = nn.Sequential(nn.Embedding(16000, 768), *(Block(768) for _ in range(8)), nn.Linear(768, 16000)).to(DEVICE)
+    text = ids(6, 768, 16000)
+    return model, lambda: F.cross_entropy(model(text).flatten(0, 1).float(), text.flatten())
+
+
+@architecture
+def graph_network():
+    nodes, edges, width = 40000, 400000, 192
+    source, target = (torch.randint(0, nodes, (edges,), device=DEVICE) for _ in range(2))
+    layers = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(4)).to(DEVICE)
+    features, labels = noise(nodes, width), torch.randint(0, width, (nodes,), device=DEVICE)
+
+    def loss():
+        x = features
+        for layer in layers:
+            gathered = torch.zeros_like(x).index_add_(0, target, x[source])
+            x = F.relu(layer(torch.cat([x, gathered], 1))).float()
+        return F.cross_entropy(x, labels)
+    return layers, loss
+
+
+@architecture
+def wav2vec2():
+    from transformers import Wav2Vec2Config, Wav2Vec2Model
+    model = Wav2Vec2Model(Wav2Vec2Config(num_hidden_layers=8, mask_time_prob=0.0, layerdrop=0.0)).to(DEVICE)
+    sound = noise(6, 64000)
+    return model, lambda: model(input_values=sound).last_hidden_state.square().mean()
+
+
+@architecture
+def conformer():
+    import torchaudio
+    model = torchaudio.models.Conformer(384, 6, 1536, 8, 31).to(DEVICE)
+    sound, lengths = noise(12, 500, 384), torch.full((12,), 500, device=DEVICE)
+    return model, lambda: model(sound, lengths)[0].square().mean()
+
+
+@architecture
+def recommender():
+    """Wide and deep: one large embedding bag and a tall stack."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bags = nn.ModuleList(nn.EmbeddingBag(100000, 64, mode="mean") for _ in range(20))
+            self.deep = nn.Sequential(nn.Linear(20 * 64, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.ReLU(),
+                                      nn.Linear(512, 1))
+
+        def forward(self, which):
+            return self.deep(torch.cat([bag(which[:, i]) for i, bag in enumerate(self.bags)], 1))
+    model = Model().to(DEVICE)
+    which, labels = torch.randint(0, 100000, (4096, 20, 6), device=DEVICE), torch.rand(4096, 1, device=DEVICE)
+    return model, lambda: F.binary_cross_entropy_with_logits(model(which), labels)
+
+
+@architecture
+def radiance_field():
+    """A tall stack of small layers over many points."""
+    layers = [nn.Linear(63, 256), nn.ReLU()]
+    for _ in range(7):
+        layers += [nn.Linear(256, 256), nn.ReLU()]
+    model, points = nn.Sequential(*layers, nn.Linear(256, 4)).to(DEVICE), noise(393216, 63)
+    return model, lambda: model(points).square().mean()
+
+
+@architecture
+def half_precision():
+    """float16 with a scaler of gradients."""
+    model, loss = classifier("resnet34", 80, channels_last=True)
+    return model, loss, torch.float16
+
+
+@architecture
+def compiled_blocks():
+    """torch.compile over transformer blocks."""
+    layer = nn.TransformerEncoderLayer(1024, 16, 4096, dropout=0.0, batch_first=True, norm_first=True)
+    model = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).to(DEVICE)
+    compiled, x = torch.compile(model), noise(8, 512, 1024)
+    return model, lambda: compiled(x).square().mean()
+
+
+def profile(name, step, out):
+    """Appends what the GPU runs in two steps to `out`."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        step()
+        step()
+        torch.cuda.synchronize()
+    with tempfile.NamedTemporaryFile(suffix=".json") as trace:
+        profiler.export_chrome_trace(trace.name)
+        events = json.load(open(trace.name))["traceEvents"]
+    found = {}
+    for event in events:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            about = event["args"]
+            key = (event["name"], *(tuple(about.get(part, ())) for part in ("grid", "block")))
+            found.setdefault(key, []).append(event["dur"])
+    for (kernel, grid, block), times in found.items():
+        out.write(json.dumps(dict(model=name, kernel=kernel, grid=grid, block=block, count=len(times),
+                                  total_us=sum(times))) + "\n")
+    out.flush()
+
+
+def measure(name, warmup, steps, kernels=None):
+    torch.manual_seed(0)
+    torch.cuda.reset_peak_memory_stats()
+    model, loss, *dtype = ARCHITECTURES[name]()
+    dtype = dtype[0] if dtype else torch.bfloat16
+    scaler = torch.amp.GradScaler(enabled=dtype == torch.float16)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+    model.train()
+    times, cpu = [], []
+
+    def step():
+        with torch.autocast("cuda", dtype=dtype):
+            value = loss()
+        scaler.scale(value).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+    for number in range(warmup + steps):
+        torch.cuda.synchronize()
+        began, cpu_began = time.perf_counter(), time.process_time()
+        step()
+        used = time.process_time() - cpu_began
+        torch.cuda.synchronize()
+        if number >= warmup:
+            times.append(time.perf_counter() - began)
+            cpu.append(used)
+    peak = torch.cuda.max_memory_allocated()
+    if kernels:
+        profile(name, step, kernels)
+    return dict(model=name, median_s=statistics.median(times), min_s=min(times), max_s=max(times),
+                cpu_s=statistics.median(cpu), peak_alloc=peak,
+                torch=torch.__version__, gpu=torch.cuda.get_device_name())
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--only", default="", help="architectures whose name contains this")
+    arguments.add_argument("--steps", type=int, default=12)
+    arguments.add_argument("--warmup", type=int, default=4)
+    arguments.add_argument("--kernels", type=argparse.FileType("a"), help="profile, and append to this file")
+    options = arguments.parse_args()
+    failed = []
+    for name in ARCHITECTURES:
+        if options.only not in name:
+            continue
+        try:
+            print(json.dumps(measure(name, options.warmup, options.steps, options.kernels)), flush=True)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        gc.collect()
+        torch.cuda.empty_cache()
+    sys.exit(f"failed: {' '.join(failed)}" if failed else 0)
+
+
+main()
