@@ -64,11 +64,11 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.732, 0.0005);
-  EXPECT_NEAR(random.two, 0.925, 0.0005);
+  EXPECT_NEAR(random.one, 0.731, 0.0005);
+  EXPECT_NEAR(random.two, 0.926, 0.0005);
   EXPECT_NEAR(random.median_bar, 0.140, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.768, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.766, 0.0005);
   EXPECT_NEAR(neighbourhood.two, 0.936, 0.0005);
 }
 

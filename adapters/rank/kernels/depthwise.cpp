@@ -46,11 +46,9 @@ std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const Kernel
       effect.bytes += static_cast<double>(size);
     }
     // Each output is a sum over a filter: the weight is [channels, 1, height, width].
-    const auto filter =
-        static_cast<double>(a.get<std::uint32_t>(2, 16) * a.get<std::uint32_t>(2, 20));
-    effect.flops = 2 * static_cast<double>(elements(a, output)) * filter;
-    effect.features.emplace_back("numel",
-                                 static_cast<double>(elements(a, of_weight ? 0 : written)));
+    effect.features = {
+        {"numel", static_cast<double>(elements(a, output))},
+        {"cols", static_cast<double>(a.get<std::uint32_t>(2, 16) * a.get<std::uint32_t>(2, 20))}};
     return effect;
   });
 }

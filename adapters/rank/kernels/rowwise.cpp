@@ -138,13 +138,16 @@ std::unique_ptr<Meaning> softmax_backward(const TemplateName& kernel, bool warp)
   });
 }
 
-/// Layer normalisation and its gradients. `layout` names the parameters: n = columns, m = rows,
-/// x = a matrix, r = a value per row in the accumulator's type, c = a value per column, . = other;
-/// capitals are written. A row per block where m is not given.
+/// Layer and group normalisation and their gradients. `layout` names the parameters: n = columns,
+/// m = rows, x = a matrix, r = a value per row in the accumulator's type, s = one in the matrix's,
+/// c = a value per column, . = other; capitals are written. A row per block where m is not given.
 std::unique_ptr<Meaning> layer_norm(const TemplateName& kernel, std::string_view layout) {
-  if (kernel.arguments.size() < 2) return nullptr;
   const auto type = element_type_named(kernel.arguments[0]);
-  const auto accumulator = element_type_named(kernel.arguments[1]);
+  // Where it is not named it is that of all types but float64.
+  const auto accumulator = kernel.arguments.size() > 1
+                               ? element_type_named(kernel.arguments[1])
+                               : std::optional{type == ElementType::float64 ? ElementType::float64
+                                                                            : ElementType::float32};
   if (!type || !accumulator) return nullptr;
   return meaning([=, size = size_of(*type),
                   wide = size_of(*accumulator)](const Arguments& a) -> std::optional<Effect> {
@@ -171,6 +174,9 @@ std::unique_ptr<Meaning> layer_norm(const TemplateName& kernel, std::string_view
           break;
         case 'R':
           roles.write(p, rows * wide);
+          break;
+        case 'S':
+          roles.write(p, rows * size);
           break;
         case 'c':
           roles.read(p, columns * size);
@@ -284,17 +290,26 @@ std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelRe
   if (name == "softmax_warp_backward") return softmax_backward(kernel, true);
   if (name.starts_with("cunn_SoftMaxBackward")) return softmax_backward(kernel, false);
   // The types' order differs from the layouts' below in RMS norm only, whose mean is null.
-  constexpr std::pair<std::string_view, std::string_view> layouts[] = {
+  struct Known {
+    std::string_view name, layout;
+    std::size_t arguments = 0;  ///< of the template, where that tells kernels of one name apart
+  };
+  constexpr Known layouts[] = {
       {"vectorized_layer_norm_kernel", "n.xccRRX"},
       {"LayerNormForwardCUDAKernel", "nxrrccX"},
-      {"RowwiseMomentsCUDAKernel", "n.xRR"},
+      {"RowwiseMomentsCUDAKernel", "n.xRR", 3},
+      {"RowwiseMomentsCUDAKernel", "n.xSS", 1},    // of group norm
+      {"RowwiseMomentsCUDAKernel", "n.xSSRR", 2},  // of group norm, in newer versions
+      {"ComputeInternalGradientsCUDAKernel", "nxxRR"},
       {"layer_norm_grad_input_kernel", "xxrrcXn"},
       {"layer_norm_grad_input_kernel_vectorized", "xxrrcXn"},
       {"GammaBetaBackwardCUDAKernelTemplate", "mnxxrrCC"},
       {"GammaBetaBackwardSimpleCUDAKernel", "mnxxrrCC"},
   };
-  for (const auto& [known, layout] : layouts) {
-    if (name == known) return layer_norm(kernel, layout);
+  for (const Known& known : layouts) {
+    if (name != known.name) continue;
+    if (known.arguments != 0 && kernel.arguments.size() != known.arguments) continue;
+    return layer_norm(kernel, known.layout);
   }
   if (name == "nll_loss_forward_reduce_cuda_kernel_2d") return nll_loss(kernel, true);
   if (name == "nll_loss_forward_reduce_cuda_kernel_1d") return nll_loss(kernel, false);

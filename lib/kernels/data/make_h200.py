@@ -149,8 +149,27 @@ def convolution_part(row):
     attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
                       layout="nhwc" if row["channels_last"] and c > 1 else "nchw")
     mine = [k for k in row["kernels"] if not is_torch(k)]
-    rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    own = lambda kernel: "::conv_depthwise2d_" in kernel["name"]
+    rows = [depthwise(k, shape, row) if own(k) else pointwise(k, row) for k in row["kernels"] if is_torch(k)]
     return rows + ([call("conv_" + part, total(mine), features=shape, attributes=attributes)] if mine else [])
+
+
+def depthwise(kernel, shape, row):
+    """PyTorch's own: the input, the output and the filter are read or written once."""
+    length = lambda size, pad, dilation, r, stride: (size + 2 * pad - dilation * (r - 1) - 1) // stride + 1
+    outputs = shape["n"] * shape["k"] * math.prod(
+        length(shape[side], shape["pad_" + side], shape["dilation_" + side], shape[taps], shape["stride_" + side])
+        for side, taps in (("h", "r"), ("w", "s")))
+    taps = shape["r"] * shape["s"]
+    elements = shape["n"] * shape["c"] * shape["h"] * shape["w"] + outputs + shape["k"] * taps
+    return launch(kernel, dict(numel=outputs, cols=taps), bytes=elements * SIZE[row["dtype"]])
+
+
+def normalised_groups(kernel, row):
+    """A block has a row: a group of the channels of an image, or a channel."""
+    rows = kernel["grid"][0]
+    elements = row["batch"] * row["cin"] * row["hw"] ** 2
+    return launch(kernel, dict(rows=rows, cols=elements // rows))
 
 
 def recurrent(row):
@@ -252,8 +271,8 @@ def optimiser(row):
 
 # Operations of which the sweep does not tell what the interception reads off the launches of their own kernels,
 # nor does the grid: of them we take the elementwise ones.
-LAUNCHES_ALONE = ("embedding_bag", "index_select", "gather", "scatter_add", "index_put", "topk", "sort", "cumsum", "argmax",
-                  "one_hot", "nonzero", "index_add", "masked_fill", "masked_select", "group_norm_fwd_bwd", "grouped_mm",
+LAUNCHES_ALONE = ("embedding_bag", "index_select", "gather", "scatter_add", "index_put", "topk", "sort", "argmax",
+                  "one_hot", "nonzero", "index_add", "masked_fill", "masked_select", "grouped_mm",
                   "image_nearest", "image_bilinear", "image_bicubic", "image_pad", "image_pixel_shuffle", "image_unfold",
                   "image_adaptive", "image_roll", "image_flip")
 
@@ -276,6 +295,14 @@ def rows_of(row):
         return batch_norm(row | dict(batch=1, cin=row["batch"] * row["cin"], channels_last=False))
     if row["op"] == "optimiser":
         return optimiser(row)
+    if row["op"] == "group_norm_fwd_bwd":
+        read = lambda kernel: re.search("::(RowwiseMoments|ComputeInternalGradients)CUDAKernel<", kernel["name"])
+        return [normalised_groups(k, row) if read(k) else pointwise(k, dict(op=row["op"])) for k in row["kernels"]
+                if read(k) or per_block(k) or k["grid"] is None]
+    if row["op"] == "cumsum":
+        # The sums go down the columns: a row of ours is a column of theirs.
+        return [launch(k, dict(rows=row["cols"], cols=row["rows"])) for k in row["kernels"]
+                if "tensor_kernel_scan_outer_dim" in k["name"]]
     if row["op"] in LAUNCHES_ALONE:
         return [pointwise(k, dict(op=row["op"])) for k in row["kernels"] if per_block(k) or k["grid"] is None]
     return [pointwise(k, row) for k in row["kernels"]]
