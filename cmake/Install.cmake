@@ -2,7 +2,13 @@
 include(CMakePackageConfigHelpers)
 
 set(PHANTORA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/phantora)
-foreach(component core graph phantora format)
+set(components core graph phantora format)
+set(packages phantora-core phantora)
+if(PHANTORA_BINDINGS)
+  list(APPEND components c)
+  list(APPEND packages phantora-c)
+endif()
+foreach(component IN LISTS components)
   set(target phantora_${component})
   if(component STREQUAL phantora)
     set(target phantora)
@@ -26,7 +32,7 @@ install(FILES ${PROJECT_BINARY_DIR}/phantora-config.cmake
 # Paths from where the .pc file lies, so that these move with the tree too.
 file(RELATIVE_PATH PHANTORA_PREFIX_FROM_PC
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-foreach(package phantora-core phantora)
+foreach(package IN LISTS packages)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in
     ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc

@@ -1,5 +1,5 @@
 # Installs the library, moves it elsewhere, and builds and runs a consumer against it with CUDA and
-# Python hidden, and Boost and fmt unless they are the consumer's own. Wants CONSUMER (core, phantora, graph or format),
+# Python hidden, and Boost and fmt unless they are the consumer's own. Wants CONSUMER (core, phantora, graph, format or c),
 # BUILD (our build), ROOT (our source tree), and WORK (a scratch folder).
 function(run)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=CUDA_HOME --unset=CUDA_PATH --unset=CUDACXX
@@ -68,14 +68,19 @@ endif()
 
 # The same program by way of pkg-config.
 find_program(pkg_config pkg-config)
-if(pkg_config AND CONSUMER MATCHES "core|phantora")
+if(pkg_config AND CONSUMER MATCHES "^(core|phantora|c)$")
   file(GLOB pc_dir ${WORK}/moved/lib*/pkgconfig ${WORK}/moved/lib/*/pkgconfig)
-  set(name phantora)
-  if(CONSUMER STREQUAL core)
-    set(name phantora-core)
+  set(name phantora-${CONSUMER})
+  set(compile c++ -std=c++20 ${source}/main.cpp)
+  if(CONSUMER STREQUAL phantora)
+    set(name phantora)
+  elseif(CONSUMER STREQUAL c)
+    file(GLOB shared ${WORK}/moved/lib*/libphantora_c.so ${WORK}/moved/lib/*/libphantora_c.so)
+    cmake_path(GET shared PARENT_PATH shared)
+    set(compile cc -std=c11 ${source}/main.c -Wl,-rpath,${shared})
   endif()
   run(PKG_CONFIG_PATH=${pc_dir} ${pkg_config} --cflags --libs ${name})
   separate_arguments(flags UNIX_COMMAND "${output}")
-  run(c++ -std=c++20 ${source}/main.cpp -o ${WORK}/by_pkg_config ${flags})
+  run(${compile} -o ${WORK}/by_pkg_config ${flags})
   run(${WORK}/by_pkg_config)
 endif()

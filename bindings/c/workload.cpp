@@ -1,0 +1,160 @@
+#include "c/handles.hpp"
+
+#include <phantora/simulation/transformer.hpp>
+
+using namespace phantora;
+using namespace phantora::bindings;
+
+namespace {
+
+Workload& of(phantora_workload* workload) { return expect(workload, "workload").workload; }
+const Workload& of(const phantora_workload* workload) {
+  return expect(workload, "workload").workload;
+}
+CollectiveOp operation(phantora_collective op) { return enumerator<CollectiveOp>(op, 8, "op"); }
+Workload::Event ours(phantora_event event) { return {event.rank, event.number}; }
+
+/// A field of which zero means the default.
+void set(int& field, int value) {
+  if (value != 0) field = value;
+}
+
+}  // namespace
+
+phantora_status phantora_workload_create(phantora_workload** out) {
+  return call([&] { create(out, Workload{}); });
+}
+void phantora_workload_destroy(phantora_workload** workload) { destroy(workload); }
+
+phantora_status phantora_workload_launch(phantora_workload* workload, uint32_t rank,
+                                         const phantora_kernel* kernel, uint32_t stream) {
+  return call([&] { of(workload).launch(rank, expect(kernel, "kernel").kernel, stream); });
+}
+phantora_status phantora_workload_collective(phantora_workload* workload, const uint32_t* group,
+                                             size_t group_size, phantora_collective op,
+                                             int64_t total, uint32_t stream, int root) {
+  return call([&] {
+    of(workload).collective(list(group, group_size, "group"), operation(op), Bytes{total}, stream,
+                            root);
+  });
+}
+phantora_status phantora_workload_collective_of(phantora_workload* workload, uint32_t rank,
+                                                const uint32_t* group, size_t group_size,
+                                                phantora_collective op, int64_t total,
+                                                uint32_t stream, int root) {
+  return call([&] {
+    of(workload).collective(rank, list(group, group_size, "group"), operation(op), Bytes{total},
+                            stream, root);
+  });
+}
+phantora_status phantora_workload_send(phantora_workload* workload, uint32_t rank, uint32_t to,
+                                       int64_t bytes, uint32_t stream) {
+  return call([&] { of(workload).send(rank, to, Bytes{bytes}, stream); });
+}
+phantora_status phantora_workload_receive(phantora_workload* workload, uint32_t rank, uint32_t from,
+                                          int64_t bytes, uint32_t stream) {
+  return call([&] { of(workload).receive(rank, from, Bytes{bytes}, stream); });
+}
+phantora_status phantora_workload_record(phantora_workload* workload, uint32_t rank,
+                                         uint32_t stream, phantora_event* out) {
+  return call([&] {
+    expect(out, "out");
+    const Workload::Event event = of(workload).record(rank, stream);
+    *out = {event.rank, event.number};
+  });
+}
+phantora_status phantora_workload_wait(phantora_workload* workload, uint32_t rank,
+                                       phantora_event event, uint32_t stream) {
+  return call([&] { of(workload).wait(rank, ours(event), stream); });
+}
+phantora_status phantora_workload_host(phantora_workload* workload, uint32_t rank, int64_t time) {
+  return call([&] { of(workload).host(rank, Duration{time}); });
+}
+phantora_status phantora_workload_synchronize(phantora_workload* workload, uint32_t rank) {
+  return call([&] { of(workload).synchronize(rank); });
+}
+phantora_status phantora_workload_synchronize_event(phantora_workload* workload, uint32_t rank,
+                                                    phantora_event event) {
+  return call([&] { of(workload).synchronize(rank, ours(event)); });
+}
+phantora_status phantora_workload_allocate(phantora_workload* workload, uint32_t rank,
+                                           int64_t bytes, const char* label, phantora_block* out) {
+  return call([&] {
+    expect(out, "out");
+    const Workload::Block block =
+        of(workload).allocate(rank, Bytes{bytes}, label == nullptr ? "" : label);
+    *out = {block.rank, block.number};
+  });
+}
+phantora_status phantora_workload_free(phantora_workload* workload, phantora_block block) {
+  return call([&] { of(workload).free({block.rank, block.number}); });
+}
+phantora_status phantora_workload_end_step(phantora_workload* workload, uint32_t stream) {
+  return call([&] { of(workload).end_step(stream); });
+}
+
+size_t phantora_workload_rank_count(const phantora_workload* workload) {
+  return workload == nullptr ? 0 : workload->workload.rank_count();
+}
+size_t phantora_workload_operation_count(const phantora_workload* workload) {
+  return workload == nullptr ? 0 : workload->workload.operation_count();
+}
+phantora_status phantora_workload_hash(const phantora_workload* workload, uint64_t* out) {
+  return call([&] { expect(out, "out") = of(workload).hash(); });
+}
+phantora_status phantora_workload_to_json(const phantora_workload* workload, char** out) {
+  return call([&] {
+    expect(out, "out");
+    *out = copy_of(of(workload).to_json());
+  });
+}
+phantora_status phantora_workload_to_binary(const phantora_workload* workload, char** out,
+                                            size_t* size) {
+  return call([&] {
+    expect(out, "out");
+    expect(size, "size");
+    const std::string bytes = of(workload).to_binary();
+    *out = copy_of(bytes);
+    *size = bytes.size();
+  });
+}
+phantora_status phantora_workload_from_json(const char* text, phantora_workload** out) {
+  return call([&] { create(out, Workload::from_json(&expect(text, "text"))); });
+}
+phantora_status phantora_workload_from_binary(const char* bytes, size_t size,
+                                              phantora_workload** out) {
+  return call([&] {
+    const std::span<const char> given = list(bytes, size, "bytes");
+    create(out, Workload::from_binary({given.data(), given.size()}));
+  });
+}
+phantora_status phantora_workload_load(const char* path, phantora_workload** out) {
+  return call([&] { create(out, Workload::load(&expect(path, "path"))); });
+}
+phantora_status phantora_workload_save(const phantora_workload* workload, const char* path) {
+  return call([&] { of(workload).save(&expect(path, "path")); });
+}
+
+phantora_status phantora_workload_training_steps(const phantora_transformer* shape,
+                                                 const phantora_parallelism* parallelism, int steps,
+                                                 phantora_workload** out) {
+  return call([&] {
+    const phantora_transformer given = read(shape, "shape");
+    TransformerShape transformer;
+    set(transformer.layers, given.layers);
+    set(transformer.hidden, given.hidden);
+    set(transformer.heads, given.heads);
+    set(transformer.key_heads, given.key_heads);
+    set(transformer.mlp, given.mlp);
+    set(transformer.vocabulary, given.vocabulary);
+    set(transformer.sequence, given.sequence);
+    const phantora_parallelism division = read(parallelism, "parallelism");
+    Parallelism way;
+    set(way.tensor, division.tensor);
+    set(way.pipeline, division.pipeline);
+    set(way.data, division.data);
+    set(way.batch, division.batch);
+    set(way.micro_batch, division.micro_batch);
+    create(out, training_steps(transformer, way, steps));
+  });
+}
