@@ -39,5 +39,6 @@ function(phantora_stand_in name soname)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
   target_link_libraries(${target} PRIVATE phantora_driver phantora_rank phantora_cuda_headers phantora_options)
   set_property(GLOBAL APPEND PROPERTY PHANTORA_STAND_INS ${target})
-  install(TARGETS ${target} LIBRARY DESTINATION ${PHANTORA_HOOK_INSTALL_DIR}${arg_FOLDER})
+  install(TARGETS ${target} LIBRARY DESTINATION ${PHANTORA_HOOK_INSTALL_DIR}${arg_FOLDER}
+    COMPONENT phantora_program)
 endfunction()

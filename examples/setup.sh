@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/build/venv
 
-packages=(g++ cmake ninja-build pkg-config python3 python3-venv ca-certificates
+packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv ca-certificates
   libboost-graph-dev libeigen3-dev libfmt-dev libgtest-dev libbenchmark-dev
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libzstd-dev)
 
@@ -30,8 +30,10 @@ install_packages() {
 make_venv() {
   local directory=$1 wanted=$2
   cmp -s "$wanted" "$directory/requirements.installed" && return 0
-  say "making the Python environment ${directory#"$root/"} (the torch wheel is 0.5 GB)"
-  mkdir -p "$root/build"
+  local size=""
+  ! grep -q '^torch==' "$wanted" || size=" (the torch wheel is 0.5 GB)"
+  say "making the Python environment ${directory#"$root/"}$size"
+  mkdir -p "$(dirname "$directory")"
   [ -x "$directory/bin/python" ] || /usr/bin/python3 -m venv "$directory"
   if ! "$directory/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"; then
     echo "cannot install $wanted into ${directory#"$root/"}: is the package index reachable? PIP_INDEX_URL names another one" >&2

@@ -45,5 +45,10 @@ set(sources
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
 add_library(phantora_small_data OBJECT ${sources})
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
-target_link_libraries(phantora_small_data PUBLIC phantora::phantora PkgConfig::zstd
+set(zstd PkgConfig::zstd)
+if(PHANTORA_STATIC_DEPENDENCIES)
+  find_library(PHANTORA_ZSTD libzstd.a HINTS ${zstd_LIBRARY_DIRS} REQUIRED)
+  set(zstd ${PHANTORA_ZSTD} -Wl,--exclude-libs,libzstd.a)  # a program's own may be another
+endif()
+target_link_libraries(phantora_small_data PUBLIC phantora::phantora ${zstd}
                       PRIVATE phantora_options)

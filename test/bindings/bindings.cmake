@@ -11,3 +11,32 @@ add_test(NAME bindings.c_exports COMMAND Python3::Interpreter
 add_test(NAME bindings.c_readme COMMAND Python3::Interpreter
   ${CMAKE_CURRENT_SOURCE_DIR}/bindings/readme.py ${PROJECT_SOURCE_DIR}/bindings/c/README.md c
   sh -c "${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -I${PROJECT_SOURCE_DIR}/bindings/c {} -o main $<TARGET_FILE:phantora_c> && LD_LIBRARY_PATH=$<TARGET_FILE_DIR:phantora_c> ./main")
+
+# The Python package as it is installed, which is what its wheel holds.
+if(PHANTORA_PYTHON AND PHANTORA_ADAPTERS)
+  set(package ${PROJECT_BINARY_DIR}/python)
+  set(install ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${package}/phantora --component)
+  add_test(NAME bindings.python_program COMMAND ${install} phantora_program)
+  add_test(NAME bindings.python_package COMMAND ${install} phantora_python)
+  set_tests_properties(bindings.python_program bindings.python_package PROPERTIES
+    FIXTURES_SETUP python_package)
+  # phantora_python_test(NAME COMMAND...) runs a command with the package.
+  function(phantora_python_test name)
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "PYTHONPATH=${package};MYPYPATH=${package}"
+      FIXTURES_REQUIRED python_package TIMEOUT 300)
+  endfunction()
+  phantora_python_test(bindings.python ${Python_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python_test.py)
+  phantora_python_test(bindings.python_readme ${Python_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/bindings/readme.py ${PROJECT_SOURCE_DIR}/bindings/python/README.md python
+    ${Python_EXECUTABLE} {})
+  # What a type checker sees of the package, in programs that use much of it.
+  phantora_python_test(bindings.python_types ${Python_EXECUTABLE} -m mypy --strict
+    --follow-imports=silent --cache-dir=${PROJECT_BINARY_DIR}/mypy ${PROJECT_SOURCE_DIR}/examples/python)
+  foreach(example autotuner what_if)
+    phantora_python_test(example.python_${example} ${CMAKE_COMMAND} -DPYTHON=${Python_EXECUTABLE}
+      -DPROGRAM=${PROJECT_SOURCE_DIR}/examples/python/${example}
+      -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
+  endforeach()
+endif()

@@ -1,0 +1,7 @@
+# PROGRAM.py prints what PROGRAM.txt says. Wants PYTHON too.
+execute_process(COMMAND ${PYTHON} ${PROGRAM}.py
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+file(READ ${PROGRAM}.txt expected)
+if(NOT result EQUAL 0 OR NOT output STREQUAL expected)
+  message(FATAL_ERROR "expected\n${expected}got\n${output}${error}")
+endif()
