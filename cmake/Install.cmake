@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(PHANTORA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/phantora)
 set(components core graph phantora format)
 set(packages phantora-core phantora)
-if(PHANTORA_BINDINGS)
+if(PHANTORA_C)
   list(APPEND components c)
   list(APPEND packages phantora-c)
 endif()
@@ -21,6 +21,10 @@ foreach(component IN LISTS components)
   install(EXPORT phantora-${component}-targets NAMESPACE phantora::
     DESTINATION ${PHANTORA_PACKAGE_DIR} COMPONENT phantora_dev)
 endforeach()
+if(PHANTORA_ADAPTERS)
+  install(EXPORT phantora-adapters-targets NAMESPACE phantora::
+    DESTINATION ${PHANTORA_PACKAGE_DIR} COMPONENT phantora_dev)
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/phantora-config.cmake.in
   ${PROJECT_BINARY_DIR}/phantora-config.cmake INSTALL_DESTINATION ${PHANTORA_PACKAGE_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/phantora-config-version.cmake

@@ -1,5 +1,5 @@
 # Installs the library, moves it elsewhere, and builds and runs a consumer against it with CUDA and
-# Python hidden, and Boost and fmt unless they are the consumer's own. Wants CONSUMER (core, phantora, graph, format or c),
+# Python hidden, and Boost and fmt unless they are the consumer's own. Wants CONSUMER (core, phantora, graph, format, c or adapters),
 # BUILD (our build), ROOT (our source tree), and WORK (a scratch folder).
 function(run)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=CUDA_HOME --unset=CUDA_PATH --unset=CUDACXX
@@ -15,6 +15,9 @@ set(source ${ROOT}/test/install/${CONSUMER})
 set(program ${WORK}/build/${CONSUMER}_consumer)
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --component phantora_dev --prefix ${WORK}/installed)
+if(CONSUMER STREQUAL adapters)
+  run(${CMAKE_COMMAND} --install ${BUILD} --component phantora_program --prefix ${WORK}/installed)
+endif()
 file(RENAME ${WORK}/installed ${WORK}/moved)
 set(foreign CUDA CUDAToolkit NCCL Python Python2 Python3 PythonInterp PythonLibs pybind11)
 if(NOT CONSUMER STREQUAL graph)
@@ -33,6 +36,10 @@ run(${CMAKE_COMMAND} -S ${source} -B ${WORK}/build -G Ninja
   ${hidden})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${program})
+
+if(CONSUMER STREQUAL adapters)
+  return()  # it is no program of ours
+endif()
 
 # Nothing of CUDA or Python is needed to load it, nor named in what was installed.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program}

@@ -11,13 +11,13 @@ namespace phantora::python {
 namespace {
 
 NodeId gpu(const Cluster& cluster, std::uint32_t index) {
-  PHANTORA_EXPECTS(index < cluster.gpus.size(), cluster.name + " has no GPU " +
-                                                    std::to_string(index));
+  PHANTORA_EXPECTS(index < cluster.gpus.size(),
+                   cluster.name + " has no GPU " + std::to_string(index));
   return cluster.gpus[index];
 }
 const Host& host(const Cluster& cluster, std::uint32_t index) {
-  PHANTORA_EXPECTS(index < cluster.hosts.size(), cluster.name + " has no host " +
-                                                     std::to_string(index));
+  PHANTORA_EXPECTS(index < cluster.hosts.size(),
+                   cluster.name + " has no host " + std::to_string(index));
   return cluster.hosts[index];
 }
 
@@ -108,8 +108,9 @@ gpu_memory: of every GPU, in place of what the cluster says: bytes, or text as i
             return names;
           },
           "Their names.")
-      .def("links", &links, nb::sig("def links(self) -> dict[str, typing.Any]"),
-           R"(All links, which are directed, as columns of equal length: lists of str "name", "source",
+      .def(
+          "links", &links, nb::sig("def links(self) -> dict[str, typing.Any]"),
+          R"(All links, which are directed, as columns of equal length: lists of str "name", "source",
 "target"; float64 arrays "bandwidth" in bytes per second and "latency" in seconds.)")
       .def(
           "route",

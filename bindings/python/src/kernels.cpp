@@ -75,10 +75,12 @@ void define_kernels(nb::module_& m) {
         return "<Cost " + std::to_string(to_python(it.duration) * 1e6) + " us, " +
                std::string{to_string(it.source)} + ">";
       });
-  nb::class_<Kernel>(m, "Kernel", "A kernel by its shape; the functions of phantora.kernels make it.")
+  nb::class_<Kernel>(m, "Kernel",
+                     "A kernel by its shape; the functions of phantora.kernels make it.")
       .def_prop_ro("name", [](const Kernel& it) { return it.query.name; })
       .def_prop_ro(
-          "features", [](const Kernel& it) {
+          "features",
+          [](const Kernel& it) {
             nb::dict features;
             for (const auto& [key, value] : it.query.features) features[key.c_str()] = value;
             return features;
@@ -101,7 +103,8 @@ void define_kernels(nb::module_& m) {
         std::vector<double> times;
         {
           const nb::gil_scoped_release release;
-          for (const Kernel& kernel : kernels) times.push_back(to_python(cost(kernel, gpu).duration));
+          for (const Kernel& kernel : kernels)
+            times.push_back(to_python(cost(kernel, gpu).duration));
         }
         return array(std::move(times));
       },
@@ -142,10 +145,11 @@ stored [n, k]. tf32: fp32 on tensor cores.)");
     m.def(name, make, "queries"_a, "heads"_a, "depth"_a, nb::kw_only(), "batch"_a = 1,
           "key_heads"_a = 0, "keys"_a = 0, "causal"_a = true, "dtype"_a = "bf16", doc);
   };
-  define_attention("attention_forward",
-                   R"(Scaled dot product attention of q[batch, heads, queries, depth] and k, v[batch, key_heads,
+  define_attention(
+      "attention_forward",
+      R"(Scaled dot product attention of q[batch, heads, queries, depth] and k, v[batch, key_heads,
 keys, depth]. key_heads, keys: 0 for as many as heads, queries. dtype: "bf16" or "fp16".)",
-                   &attention<attention_forward>);
+      &attention<attention_forward>);
   define_attention("attention_backward", "Backward pass of attention_forward.",
                    &attention<attention_backward>);
 
@@ -194,8 +198,7 @@ keys, depth]. key_heads, keys: 0 for as many as heads, queries. dtype: "bf16" or
                        .flops = flops,
                        .arithmetic = arithmetic(units)});
       },
-      "name"_a = "custom", nb::kw_only(), "bytes"_a = 0.0, "flops"_a = 0.0,
-      "arithmetic"_a = "none",
+      "name"_a = "custom", nb::kw_only(), "bytes"_a = 0.0, "flops"_a = 0.0, "arithmetic"_a = "none",
       R"(A kernel told by its work, which fills the GPU: bytes of device memory and FLOP.
 
 arithmetic: what does them: "none" (fp32), "fp8", "half", "tf32", "fp32" or "fp64".)");

@@ -31,8 +31,7 @@ class Flows {
   }
   void set_capacity(std::string_view link, double at, double bandwidth) {
     const auto found = cluster_.topology.find_link(link);
-    PHANTORA_EXPECTS(found.has_value(),
-                     cluster_.name + " has no link " + std::string{link});
+    PHANTORA_EXPECTS(found.has_value(), cluster_.name + " has no link " + std::string{link});
     network_.set_capacity(*found, Time{to_duration(at)}, Bandwidth{bandwidth});
   }
   void run() { network_.advance_to(never); }
@@ -54,13 +53,15 @@ class Flows {
 }  // namespace
 
 void define_network(nb::module_& m) {
-  nb::class_<Flows>(m, "FlowNetwork", R"(Flows between GPUs that share a cluster's links, max-min fair.
+  nb::class_<Flows>(m, "FlowNetwork",
+                    R"(Flows between GPUs that share a cluster's links, max-min fair.
 
 A flow that starts before what run() has simulated changes the past: the results are as if it had
 been told before.)")
       .def(nb::init<const Cluster&>(), "cluster"_a)
-      .def("start", &Flows::start, "source"_a, "target"_a, "size"_a, "at"_a = 0.0, "key"_a = 0,
-           R"(Tells of a flow from GPU to GPU; gives its number. at: seconds. key: what chooses among
+      .def(
+          "start", &Flows::start, "source"_a, "target"_a, "size"_a, "at"_a = 0.0, "key"_a = 0,
+          R"(Tells of a flow from GPU to GPU; gives its number. at: seconds. key: what chooses among
 equally short routes.)")
       .def("set_capacity", &Flows::set_capacity, "link"_a, "at"_a, "bandwidth"_a,
            "A link of that name has `bandwidth` bytes per second from `at` on; 0: it is down.")

@@ -1,5 +1,5 @@
-#include "results.hpp"
 #include "json/simulate.hpp"
+#include "results.hpp"
 #include "values.hpp"
 
 #include <phantora/simulation/report.hpp>
@@ -87,7 +87,8 @@ void define_report(nb::module_& m) {
   const auto time = [](auto get) {
     return [get](const Result& it) { return to_python(get(it.report)); };
   };
-  nb::class_<Result>(m, "Report", R"(What a simulation says of a workload. Times are seconds, memory is bytes.
+  nb::class_<Result>(m, "Report",
+                     R"(What a simulation says of a workload. Times are seconds, memory is bytes.
 
 computing + exposed + waiting + idle is the makespan: kernels ran; none did, and a communication
 moved data; neither, and a communication waited for other ranks; nothing was on the GPU.)")
@@ -112,15 +113,16 @@ moved data; neither, and a communication waited for other ranks; nothing was on 
                    "Mean over the ranks.")
       .def_prop_ro("waiting", time([](const Report& it) { return it.waiting(); }),
                    "Mean over the ranks.")
-      .def_prop_ro("idle", time([](const Report& it) { return it.idle(); }),
-                   "Mean over the ranks.")
+      .def_prop_ro("idle", time([](const Report& it) { return it.idle(); }), "Mean over the ranks.")
       .def_prop_ro("peak_memory", time([](const Report& it) { return it.peak_memory(); }),
                    "Bytes of the rank that has most.")
       .def_prop_ro(
           "fits", [](const Result& it) { return it.report.fits(); },
           "Whether each rank's memory does.")
-      .def_prop_ro("ranks", &ranks, nb::sig("def ranks(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
-                   R"(A column for each figure, of shape [ranks]: "gpu", "end", "computing", "exposed", "waiting",
+      .def_prop_ro(
+          "ranks", &ranks,
+          nb::sig("def ranks(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+          R"(A column for each figure, of shape [ranks]: "gpu", "end", "computing", "exposed", "waiting",
 "idle", "communicating", "kernel_time" in seconds, "kernels", "peak_memory" and "memory" in bytes.)")
       .def_prop_ro("kernel_time", &kernel_time,
                    nb::sig("def kernel_time(self) -> dict[str, float]"),

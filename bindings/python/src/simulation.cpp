@@ -1,14 +1,14 @@
-#include "results.hpp"
 #include "json/simulate.hpp"
+#include "results.hpp"
 #include "values.hpp"
 
 #include <phantora/error.hpp>
 
-#include <nanobind/stl/map.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
+
+#include <nanobind/stl/map.h>
 
 namespace phantora::python {
 namespace {
@@ -83,7 +83,9 @@ struct JobQueue {
 };
 
 void define_jobs(nb::module_& m) {
-  nb::class_<JobQueue>(m, "Jobs", R"(Jobs that come one after the other and share a cluster: its fabric, and its GPUs in turn.
+  nb::class_<JobQueue>(
+      m, "Jobs",
+      R"(Jobs that come one after the other and share a cluster: its fabric, and its GPUs in turn.
 
     jobs = Jobs(simulation)
     jobs.add(workload, jobs.free_gpus()[:32])
@@ -117,22 +119,26 @@ before `now`; None: now.)")
           },
           "until"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
           "Goes on until a job ends, or until an instant; gives the job's number, or None.")
-      .def_prop_ro("now", [](const JobQueue& queue) { return to_python(queue.jobs.now()); },
-                   "Seconds from the start.")
+      .def_prop_ro(
+          "now", [](const JobQueue& queue) { return to_python(queue.jobs.now()); },
+          "Seconds from the start.")
       .def(
           "report",
           [](const JobQueue& queue, std::uint32_t job) {
             return Result{queue.jobs.report(JobId{job}), queue.simulation};
           },
           "job"_a, "What a job did that has ended.")
-      .def("free_gpus", [](const JobQueue& queue) { return array(queue.jobs.free_gpus()); },
-           "GPUs that no job has: uint32[gpus].");
+      .def(
+          "free_gpus", [](const JobQueue& queue) { return array(queue.jobs.free_gpus()); },
+          "GPUs that no job has: uint32[gpus].");
 }
 
 }  // namespace
 
 void define_simulation(nb::module_& m) {
-  nb::class_<Simulation>(m, "Simulation", R"(Runs workloads on a cluster, in virtual time. Equal workloads have equal reports, to the bit.
+  nb::class_<Simulation>(
+      m, "Simulation",
+      R"(Runs workloads on a cluster, in virtual time. Equal workloads have equal reports, to the bit.
 
 cluster: a Cluster, or its spec as in "h100:16x8".
 nccl: NCCL's variables, {"NCCL_ALGO": "Ring"}.
@@ -171,10 +177,11 @@ cannot run here, Error if its ranks wait for one another for ever.)")
           },
           "workloads"_a, "threads"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
           "Runs each workload alone, several at a time. threads: 0 for as many as processors.")
-      .def("link_loads", &link_loads, "workload"_a, "gpus"_a = Gpus{},
-           nb::sig("def link_loads(self, workload: Workload, gpus: collections.abc.Sequence[int] = "
-                   "[]) -> dict[str, typing.Any]"),
-           R"(What each link carries of a workload, most loaded for its bandwidth first, as columns: list
+      .def(
+          "link_loads", &link_loads, "workload"_a, "gpus"_a = Gpus{},
+          nb::sig("def link_loads(self, workload: Workload, gpus: collections.abc.Sequence[int] = "
+                  "[]) -> dict[str, typing.Any]"),
+          R"(What each link carries of a workload, most loaded for its bandwidth first, as columns: list
 "link" of names, int64 array "bytes", float64 array "time" that its bandwidth takes for them.)")
       .def("__repr__", [](const Simulation& simulation) {
         return "<Simulation of " + simulation.cluster().name + ">";

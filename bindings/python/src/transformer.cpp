@@ -50,8 +50,8 @@ void define_transformer(nb::module_& m) {
                                     .batch = batch,
                                     .micro_batch = micro_batch};
           },
-          nb::kw_only(), "tensor"_a = way.tensor, "pipeline"_a = way.pipeline,
-          "data"_a = way.data, "batch"_a = way.batch, "micro_batch"_a = way.micro_batch,
+          nb::kw_only(), "tensor"_a = way.tensor, "pipeline"_a = way.pipeline, "data"_a = way.data,
+          "batch"_a = way.batch, "micro_batch"_a = way.micro_batch,
           R"(tensor: parts of each layer. pipeline: stages (1F1B). data: replicas, with ZeRO-1.
 batch: sequences of a step, of all replicas together. micro_batch: sequences of a replica that go
 through the stages at a time.)")

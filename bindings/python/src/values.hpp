@@ -2,6 +2,11 @@
 
 #include <phantora/units.hpp>
 
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -9,11 +14,6 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
-
-#include <cstdint>
-#include <string>
-#include <variant>
-#include <vector>
 
 /// How quantities look in Python: seconds and bytes per second are float, bytes are int.
 namespace phantora::python {
@@ -29,8 +29,9 @@ Bytes to_bytes(const Size& size);
 /// To the nearest picosecond. @throws ArgumentError if it is negative, not finite or too long.
 Duration to_duration(double seconds);
 
-inline double to_python(Duration time) { return to_seconds(time); }
-inline double to_python(Time time) { return to_seconds(time.time_since_epoch()); }
+/// The nearest double, so that 5 us print as 5e-06: a product with 1e-12 is not always.
+inline double to_python(Duration time) { return static_cast<double>(time.count()) / 1e12; }
+inline double to_python(Time time) { return to_python(time.time_since_epoch()); }
 inline std::int64_t to_python(Bytes size) { return size.count(); }
 
 /// A numpy array of its own memory.

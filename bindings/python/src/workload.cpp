@@ -3,11 +3,11 @@
 #include <phantora/error.hpp>
 #include <phantora/simulation/workload.hpp>
 
-#include <nanobind/operators.h>
-#include <nanobind/stl/filesystem.h>
-
 #include <array>
 #include <filesystem>
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/filesystem.h>
 
 namespace phantora::python {
 namespace {
@@ -19,8 +19,8 @@ constexpr auto itself = nb::rv_policy::none;
 CollectiveOp operation(std::string_view name) {
   using enum CollectiveOp;
   std::string names;
-  for (const CollectiveOp op : {all_reduce, all_gather, reduce_scatter, broadcast, reduce,
-                                all_to_all, gather, scatter}) {
+  for (const CollectiveOp op :
+       {all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, scatter}) {
     if (to_string(op) == name) return op;
     names += (names.empty() ? "" : ", ") + std::string{to_string(op)};
   }
@@ -73,7 +73,8 @@ void define_operations(nb::class_<Workload>& workload) {
             return job;
           },
           "rank"_a, "kernels"_a, "stream"_a = 0, itself,
-          "Puts kernels on a stream, one after the other. kernels: uint32[launches], their numbers.")
+          "Puts kernels on a stream, one after the other. kernels: uint32[launches], their "
+          "numbers.")
       .def(
           "collective",
           [](Workload& job, const Group& group, std::string_view op, const Size& total,
@@ -126,8 +127,9 @@ reduce_scatter. root: its place in the group, where the operation has one.)")
           },
           "rank"_a, "time"_a, itself, "The rank's host works for `time` seconds.")
       .def(
-          "synchronize", [](Workload& job, Rank rank) -> Workload& { return job.synchronize(rank); },
-          "rank"_a, itself, "The rank's host waits for all that the rank was given.")
+          "synchronize",
+          [](Workload& job, Rank rank) -> Workload& { return job.synchronize(rank); }, "rank"_a,
+          itself, "The rank's host waits for all that the rank was given.")
       .def(
           "synchronize",
           [](Workload& job, Rank rank, Workload::Event event) -> Workload& {
@@ -156,15 +158,15 @@ void define_workload(nb::module_& m) {
   nb::class_<Workload::Block>(m, "Block", "Device memory; Workload.allocate() makes it.")
       .def_ro("rank", &Workload::Block::rank);
 
-  nb::class_<Workload> workload{m, "Workload", R"(What every rank of a job does, in the order in which its host issues it.
+  nb::class_<Workload> workload{
+      m, "Workload", R"(What every rank of a job does, in the order in which its host issues it.
 
 Plain data: it can be copied, compared, pickled, written down, and run on any cluster. Ranks are
 counted from 0. Streams are queues of a rank: what is issued on one runs in order. Sizes are bytes,
 or text as in "128MiB". Methods that append give the workload back.)"};
   workload.def(nb::init<>());
   define_operations(workload);
-  workload
-      .def_prop_ro("rank_count", &Workload::rank_count)
+  workload.def_prop_ro("rank_count", &Workload::rank_count)
       .def_prop_ro(
           "groups", [](const Workload& job) { return job.groups(); },
           "The groups of ranks that collectives name.")
@@ -172,9 +174,9 @@ or text as in "128MiB". Methods that append give the workload back.)"};
       .def(
           "describe",
           [](const Workload& job, Rank rank, std::size_t number) {
-            PHANTORA_EXPECTS(number < job.operations(rank).size(),
-                             "rank " + std::to_string(rank) + " has no operation " +
-                                 std::to_string(number));
+            PHANTORA_EXPECTS(
+                number < job.operations(rank).size(),
+                "rank " + std::to_string(rank) + " has no operation " + std::to_string(number));
             return job.describe(rank, number);
           },
           "rank"_a, "operation"_a, "An operation of a rank in words.")
@@ -194,8 +196,7 @@ or text as in "128MiB". Methods that append give the workload back.)"};
           [](const Workload& job, const std::filesystem::path& path) { job.save(path.string()); },
           "path"_a, "As JSON if the path ends in \".json\", else in binary form.")
       .def_static(
-          "load",
-          [](const std::filesystem::path& path) { return Workload::load(path.string()); },
+          "load", [](const std::filesystem::path& path) { return Workload::load(path.string()); },
           "path"_a, "From a file of either form.")
       .def("__copy__", [](const Workload& job) { return job; })
       .def(
