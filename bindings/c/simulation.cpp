@@ -67,7 +67,7 @@ phantora_status phantora_simulation_run_all(const phantora_simulation* simulatio
     if (count > 0) expect(reports, "reports");
     std::vector<std::unique_ptr<phantora_report>> made;
     for (Report& report : of(simulation).run_all(all, threads))
-      made.push_back(std::make_unique<phantora_report>(std::move(report), of(simulation)));
+      made.emplace_back(new phantora_report{std::move(report), of(simulation)});
     for (std::size_t i = 0; i < count; ++i) reports[i] = made[i].release();
   });
 }

@@ -15,10 +15,9 @@ rm -rf "$work/venv"
 cd "$work"
 
 # The version is that of the header.
-installed=$(venv/bin/python -c "import phantora; print(phantora.__version__)")
-venv/bin/pip list --disable-pip-version-check | grep -q "^phantora *$installed$"
 venv/bin/python -c "
-import phantora
+import importlib.metadata, phantora
+assert importlib.metadata.version('phantora') == phantora.__version__
 step = phantora.training_steps(phantora.TransformerShape(layers=2), phantora.Parallelism(tensor=8))
 print(phantora.Simulation('h100:1x8').run(step))"
 
@@ -29,7 +28,11 @@ for file in "$package"/bin/phantora "$package"/*.so "$package"/lib/phantora/*.so
   [ -z "$foreign" ] || { echo "$file needs $foreign"; exit 1; }
 done
 
-venv/bin/phantora run --cluster h200:1x2 -- venv/bin/python -c "import os; assert os.environ['WORLD_SIZE'] == '2'"
+venv/bin/phantora run --cluster h200:1x2 -- venv/bin/python -c "
+import ctypes
+pointer = ctypes.c_void_p()
+assert ctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(pointer), 1 << 20) == 0"
 if [ -x "$torch_python" ]; then
-  venv/bin/phantora run --cluster h200:1x2 --host-time off -- "$torch_python" "$root/test/programs/gpu.py"
+  venv/bin/phantora run --cluster h200:1x2 --host-time off -- \
+    "$torch_python" "$root/test/programs/train.py" --model llama-tiny --steps 3 --warmup 1
 fi
