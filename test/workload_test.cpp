@@ -46,6 +46,20 @@ Workload everything() {
   return w;
 }
 
+/// What version 1 of the written forms has no words for.
+Workload everything_of_threads() {
+  Workload w = everything();
+  const std::vector<Rank> all{2, 0, 1}, two{1, 2};
+  const std::vector<GroupedCollective> one{{CollectiveOp::reduce, 5_B, 2, -7}};
+  w.collectives(2, w.group(all, 3), one, 4);
+  const std::vector<SendRecv> parts{{0, 1, 1_B}};
+  w.exchange(1, w.group(two, 1), parts);
+  w.thread(0, 7).host(0, 1us);
+  const Workload::Event mark = w.mark(0);
+  w.thread(0, 0).synchronize(0, mark).synchronize(2, mark);
+  return w;
+}
+
 TEST(Workload, NumbersWhatItMakes) {
   Workload w;
   EXPECT_EQ(w.record(1), (Workload::Event{1, 0}));
@@ -146,6 +160,49 @@ std::string refusal(Call call) {
   return "none";
 }
 
+TEST(Workload, IsWrittenInTheEarliestVersionThatCanSayIt) {
+  EXPECT_NE(everything().to_json().find("\"phantora_workload\": 1,"), std::string::npos);
+  EXPECT_EQ(everything().to_json().find("instances"), std::string::npos);
+  const Workload threads = everything_of_threads();
+  EXPECT_NE(threads.to_json().find("\"phantora_workload\": 2,"), std::string::npos);
+  EXPECT_EQ(Workload::from_json(threads.to_json()), threads);
+  EXPECT_EQ(Workload::from_binary(threads.to_binary()), threads);
+  EXPECT_EQ(Workload::from_binary(threads.to_binary()).hash(), threads.hash());
+}
+
+TEST(Workload, TellsGroupsOfTheSameRanksApart) {
+  Workload w;
+  const std::vector<Rank> ranks{0, 1};
+  const auto first = w.group(ranks, 0), second = w.group(ranks, 1);
+  EXPECT_NE(first.value, second.value);
+  EXPECT_EQ(w.group(ranks, 1).value, second.value);
+  EXPECT_EQ(w.instances(), (std::vector<std::uint32_t>{0, 1}));
+  Workload other = w;
+  const std::vector<GroupedCollective> one{{CollectiveOp::all_reduce, 5_B}};
+  w.collectives(0, first, one);
+  other.collectives(0, second, one);
+  EXPECT_NE(w, other);
+}
+
+TEST(Workload, ScalesWhatItsHostsWork) {
+  Workload w;
+  w.host(0, 3us).launch(0, gemm(8, 8, 8)).host(1, 5us);
+  w.scale_host_time(0.5);
+  EXPECT_EQ(std::get<Workload::Host>(w.operations(0)[0]).time, 1500ns);
+  EXPECT_EQ(std::get<Workload::Host>(w.operations(1)[0]).time, 2500ns);
+  EXPECT_THROW(w.scale_host_time(-1), ArgumentError);
+}
+
+TEST(Workload, StreamsDoNotWaitForHosts) {
+  Workload w;
+  const Workload::Event mark = w.mark(0);
+  EXPECT_THROW(w.wait(0, mark), ArgumentError);
+  EXPECT_THROW((void)Workload::from_json(
+                   R"({"phantora_workload": 2, "kernels": [], "groups": [], "instances": [],
+ "calls": [], "messages": [], "labels": [], "ranks": [[["mark"], ["wait", 0, 0, 0]]]})"),
+               ConfigError);
+}
+
 TEST(Workload, RefusesWhatCannotBe) {
   using testing::PrintToString;
   Workload w;
@@ -232,8 +289,8 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   EXPECT_EQ(changed("\"messages\": []", "\"messages\": [],\n \"more\": 1"),
             "job.json: line 9, more: expected no such field; one of phantora_workload kernels "
             "groups calls messages labels ranks, got 1");
-  EXPECT_EQ(changed("workload\": 1", "workload\": 2"),
-            "job.json: line 2, phantora_workload: expected 1, got 2");
+  EXPECT_EQ(changed("workload\": 1", "workload\": 3"),
+            "job.json: line 2, phantora_workload: expected a whole number from 1 to 2, got 3");
   EXPECT_EQ(changed("1024", "9223372036854775808").substr(0, 44),
             "job.json: line 7, calls[0].operations[0][1]:");
   EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");
@@ -271,8 +328,7 @@ void survives(const std::string& text, Read read, Write write) {
   }
 }
 
-TEST(Workload, ReadsAnyBytesOrRefusesThem) {
-  const Workload w = everything();
+void reads_any_bytes_or_refuses_them(const Workload& w) {
   const auto json = [](const std::string& text) { return Workload::from_json(text); };
   const auto binary = [](const std::string& text) { return Workload::from_binary(text); };
   const auto to_json = [](const Workload& it) { return it.to_json(); };
@@ -307,6 +363,11 @@ TEST(Workload, ReadsAnyBytesOrRefusesThem) {
       survives(changed, binary, to_binary);
     }
   }
+}
+
+TEST(Workload, ReadsAnyBytesOrRefusesThem) { reads_any_bytes_or_refuses_them(everything()); }
+TEST(Workload, ReadsAnyBytesOfThreadsOrRefusesThem) {
+  reads_any_bytes_or_refuses_them(everything_of_threads());
 }
 
 }  // namespace

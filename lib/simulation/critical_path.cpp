@@ -57,15 +57,16 @@ class Backwards {
     std::vector<std::size_t> by_host{};    ///< the host's work or blocking call before it
     std::vector<std::size_t> events{};     ///< what records each event
     std::map<StreamNumber, std::size_t> last{};
-    std::size_t last_by_host = none;
+    std::map<std::uint32_t, std::size_t> last_by_host{{0, none}};  ///< by thread
   };
 
   Lists& lists(Rank rank) {
     Lists& lists = ranks_[rank];
     const auto operations = job_.workload->operations(rank);
     if (!lists.by_host.empty() || operations.empty()) return lists;
+    auto thread = lists.last_by_host.begin();
     for (std::size_t i = 0; i < operations.size(); ++i) {
-      lists.by_host.push_back(lists.last_by_host);
+      lists.by_host.push_back(thread->second);
       std::size_t before = none;
       std::visit(
           [&](const auto& it) {
@@ -74,10 +75,13 @@ class Backwards {
               const auto [last, fresh] = lists.last.try_emplace(it.stream, i);
               if (!fresh) before = std::exchange(last->second, i);
             }
-            if constexpr (std::is_same_v<T, Workload::Record>) lists.events.push_back(i);
+            if constexpr (std::is_same_v<T, Workload::Record> || std::is_same_v<T, Workload::Mark>)
+              lists.events.push_back(i);
             if constexpr (std::is_same_v<T, Workload::Host> ||
                           std::is_same_v<T, Workload::Synchronize>)
-              lists.last_by_host = i;
+              thread->second = i;
+            if constexpr (std::is_same_v<T, Workload::Thread>)
+              thread = lists.last_by_host.try_emplace(it.number, none).first;
           },
           operations[i]);
       lists.on_stream.push_back(before);
@@ -140,7 +144,9 @@ class Backwards {
       const Done it = done(rank, last);
       if (it.at == end && it.operation != none) return go(it.rank, it.operation);
     }
-    go(rank, all.last_by_host);
+    for (const auto& [_, last] : all.last_by_host)
+      if (last != none && time(rank, last).end == end) return go(rank, last);
+    go(rank, none);
   }
   void go(Rank rank, std::size_t i) {
     rank_ = rank;

@@ -36,22 +36,30 @@ std::size_t Execution::add(JobRecord record) {
   job->record.times.resize(ranks);
   job->communicators.resize(job->record.workload->groups().size());
   job->queries.resize(job->record.prices.size());
+  const std::size_t ready = ready_.size();
   for (Rank rank = 0; rank < ranks; ++rank) {
-    const auto operations = job->record.workload->operations(rank);
-    job->record.times[rank].resize(operations.size());
+    const RankThreads& threads = (*job->record.threads)[rank];
+    job->record.times[rank].resize(job->record.workload->operations(rank).size());
     RankState& state = job->ranks[rank];
-    state.clock = job->record.start;
+    for (const auto& stretches : threads.stretches)
+      state.threads.push_back({.clock = job->record.start, .at = stretches.front().begin});
+    state.running = state.threads.size();
+    state.issued.resize(threads.after.size());
+    state.reached.resize(threads.event_count);
     state.first_event = last_marker_ + 1;
-    for (const auto& operation : operations)
-      last_marker_ += std::holds_alternative<Workload::Record>(operation) ? 1U : 0U;
+    last_marker_ += threads.event_count;
     processes_.emplace_back(job.get(), rank);
     bounds_.push_back(never);
-    ready_.emplace_back(job.get(), rank);
+    add_streams(*job, rank);
+    for (std::uint32_t thread = 0; thread < state.threads.size(); ++thread)
+      ready_.push_back({job.get(), rank, thread});
   }
   // In the order of the ranks, since the last is taken first.
-  std::reverse(ready_.end() - static_cast<std::ptrdiff_t>(ranks), ready_.end());
+  std::reverse(ready_.begin() + static_cast<std::ptrdiff_t>(ready), ready_.end());
   ++running_;
   if (ranks == 0) job_ended(*job);
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (job->ranks[rank].threads.empty()) end(*job, rank);
   jobs_.push_back(std::move(job));
   return jobs_.size() - 1;
 }
@@ -59,9 +67,9 @@ std::size_t Execution::add(JobRecord record) {
 std::optional<std::size_t> Execution::next(Time until) {
   while (true) {
     while (!ready_.empty()) {
-      const auto [job, rank] = ready_.back();
+      const Issuer issuer = ready_.back();
       ready_.pop_back();
-      issue(*job, rank);
+      issue(issuer);
     }
     // No further than to the first end: what begins then has to find the rest as it was.
     const Time limit = ended_.empty() ? until : std::min(until, ended_.begin()->first);
@@ -88,7 +96,7 @@ void Execution::forget(std::size_t number) {
       session_.drop_stream(id);
       streams_[id.value] = {};
     }
-    for (std::uint32_t i = 0; i < state.recorded; ++i)
+    for (std::uint32_t i = 0; i < state.reached.size(); ++i)
       session_.drop(MarkerId{state.first_event + i});
     for (const MarkerId other : state.others) session_.drop(other);
   }
@@ -104,27 +112,49 @@ void Execution::on_span(const Span& span) {
   stream.job->record.times[stream.rank][stream.spans[stream.done++]] = {span.start, span.end};
 }
 
-StreamId Execution::stream(Job& job, Rank rank, StreamNumber number) {
-  auto& streams = job.ranks[rank].streams;
-  const auto found = std::find_if(streams.begin(), streams.end(),
-                                  [&](const auto& known) { return known.first == number; });
-  if (found != streams.end()) return found->second;
-  const StreamId id{streams_.size()};
-  streams_.push_back({&job, rank, number});
-  session_.add_stream(id, job.record.gpus[rank], job.first_process + rank);
-  streams.emplace_back(number, id);
-  return id;
+/// In the order of their numbers, by which a GPU takes what comes at one instant.
+void Execution::add_streams(Job& job, Rank rank) {
+  std::set<StreamNumber> numbers;
+  for (const Workload::Operation& operation : job.record.workload->operations(rank)) {
+    std::visit(
+        [&](const auto& it) {
+          if constexpr (requires { it.stream; }) numbers.insert(it.stream);
+        },
+        operation);
+  }
+  for (const StreamNumber number : numbers) {
+    const StreamId id{streams_.size()};
+    streams_.push_back({&job, rank, number});
+    session_.add_stream(id, job.record.gpus[rank], job.first_process + rank);
+    job.ranks[rank].streams.emplace_back(number, id);
+  }
+}
+
+StreamId Execution::stream(const Job& job, Rank rank, StreamNumber number) {
+  const auto& streams = job.ranks[rank].streams;
+  return std::lower_bound(streams.begin(), streams.end(), number,
+                          [](const auto& known, StreamNumber it) { return known.first < it; })
+      ->second;
 }
 
 CommunicatorId Execution::communicator(Job& job, std::uint32_t group) {
-  std::optional<CommunicatorId>& known = job.communicators[group];
-  if (!known) {
-    std::vector<GpuIndex> gpus;
-    for (const Rank rank : job.record.workload->groups()[group])
-      gpus.push_back(job.record.gpus[rank]);
-    known = session_.add_communicator(std::move(gpus));
+  if (job.communicators[group]) return *job.communicators[group];
+  // Those of the same ranks come in the order of their instances, by which the session tells them
+  // apart, whichever is called first. What lies between them was never called.
+  const Workload& workload = *job.record.workload;
+  const std::vector<Rank>& ranks = workload.groups()[group];
+  std::map<std::uint32_t, std::uint32_t> of_ranks;
+  for (std::uint32_t i = 0; i < workload.groups().size(); ++i)
+    if (workload.groups()[i] == ranks) of_ranks.emplace(workload.instances()[i], i);
+  std::vector<GpuIndex> gpus;
+  for (const Rank rank : ranks) gpus.push_back(job.record.gpus[rank]);
+  std::uint32_t next = 0;
+  for (const auto& [instance, number] : of_ranks) {
+    for (; next < instance; ++next) session_.drop_communicator(session_.add_communicator(gpus));
+    job.communicators[number] = session_.add_communicator(gpus);
+    ++next;
   }
-  return *known;
+  return *job.communicators[group];
 }
 
 QueryIndex Execution::query(Job& job, Rank rank, std::uint32_t number) {
@@ -149,21 +179,44 @@ MarkerId Execution::marker(const Job& job, Workload::Event event) const {
   return MarkerId{job.ranks[event.rank].first_event + event.number};
 }
 
-void Execution::issue(Job& job, Rank rank) {
-  RankState& state = job.ranks[rank];
-  const auto operations = job.record.workload->operations(rank);
-  while (state.at < operations.size()) {
-    issue(job, rank, operations[state.at]);
-    if (state.held || state.awaited > 0) return;
-    ++state.at;
+void Execution::issue(const Issuer& issuer) {
+  const auto& [job, rank, thread] = issuer;
+  RankState& state = job->ranks[rank];
+  HostThread& host = state.threads[thread];
+  const RankThreads& plan = (*job->record.threads)[rank];
+  const std::vector<Stretch>& stretches = plan.stretches[thread];
+  const auto operations = job->record.workload->operations(rank);
+  while (true) {
+    if (host.at == stretches[host.stretch].end) {
+      if (++host.stretch == stretches.size()) break;
+      host.at = stretches[host.stretch].begin;
+    }
+    if (!plan.after.empty()) {
+      const std::uint32_t before = plan.after[host.at];
+      if (before != RankThreads::none && !state.issued[before]) {
+        state.parked.push_back(thread);
+        return;
+      }
+    }
+    issue(issuer, host, operations[host.at]);
+    if (!plan.after.empty()) {
+      state.issued[host.at] = true;
+      for (const std::uint32_t parked : std::exchange(state.parked, {}))
+        ready_.push_back({job, rank, parked});
+    }
+    if (host.held || host.blocked) return;
+    ++host.at;
   }
-  end(job, rank);
+  if (--state.running == 0) end(*job, rank);
 }
 
-void Execution::issue(Job& job, Rank rank, const Workload::Operation& operation) {
+void Execution::issue(const Issuer& issuer, HostThread& host,
+                      const Workload::Operation& operation) {
   using W = Workload;
+  Job& job = *issuer.job;
+  const Rank rank = issuer.rank;
   RankState& state = job.ranks[rank];
-  const auto number = static_cast<std::uint32_t>(state.at);
+  const std::uint32_t number = host.at;
   const auto group_of = [&](std::uint32_t group) -> const std::vector<Rank>& {
     return job.record.workload->groups()[group];
   };
@@ -176,55 +229,84 @@ void Execution::issue(Job& job, Rank rank, const Workload::Operation& operation)
     streams_[id.value].spans.push_back(number);
     return id;
   };
+  // Threads have clocks of their own; a stream is in order.
+  const auto issued = [&](StreamId id) {
+    return state.threads.size() > 1 ? std::max(host.clock, session_.last_issued(id)) : host.clock;
+  };
+  const std::uint32_t event = (*job.record.threads)[rank].events[number];
   Interval& time = job.record.times[rank][number];
   if (const auto* launch = std::get_if<W::Launch>(&operation)) {
     const QueryIndex kernel = query(job, rank, launch->kernel);
-    session_.launch(spanned(launch->stream), state.clock, kernel);
+    const StreamId id = spanned(launch->stream);
+    session_.launch(id, issued(id), kernel);
   } else if (const auto* collective = std::get_if<W::Collective>(&operation)) {
     const W::Call& call = job.record.workload->calls()[collective->call];
-    session_.collective(spanned(collective->stream), state.clock, communicator(job, call.group),
+    const StreamId id = spanned(collective->stream);
+    session_.collective(id, issued(id), communicator(job, call.group),
                         place_in(group_of(call.group)), call.operations);
   } else if (const auto* exchange = std::get_if<W::Exchange>(&operation)) {
     const W::Messages& messages = job.record.workload->messages()[exchange->messages];
-    session_.send_recv(spanned(exchange->stream), state.clock, communicator(job, messages.group),
+    const StreamId id = spanned(exchange->stream);
+    session_.send_recv(id, issued(id), communicator(job, messages.group),
                        place_in(group_of(messages.group)), messages.parts);
   } else if (const auto* record = std::get_if<W::Record>(&operation)) {
-    const MarkerId id{state.first_event + state.recorded++};
-    session_.record(stream(job, rank, record->stream), state.clock, id);
+    const StreamId id = stream(job, rank, record->stream);
+    session_.record(id, issued(id), MarkerId{state.first_event + event});
+    state.reached[event] = true;
+    release_held(job);
+  } else if (std::holds_alternative<W::Mark>(operation)) {
+    time = {host.clock, host.clock};
+    state.marked.emplace(event, host.clock);
+    state.reached[event] = true;
     release_held(job);
   } else if (const auto* wait = std::get_if<W::Wait>(&operation)) {
-    session_.wait(stream(job, rank, wait->stream), state.clock, marker(job, wait->event));
+    const StreamId id = stream(job, rank, wait->stream);
+    session_.wait(id, issued(id), marker(job, wait->event));
   } else if (const auto* synchronize = std::get_if<W::Synchronize>(&operation)) {
-    time.start = state.clock;
+    time = {host.clock, host.clock};
+    const Workload::Event awaited = synchronize->event;
     // The session takes one that nobody has recorded for one that has come.
-    if (job.ranks[synchronize->event.rank].recorded <= synchronize->event.number) {
-      state.held = synchronize->event;
-      job.held.push_back(rank);
+    if (job.ranks[awaited.rank].reached[awaited.number]) {
+      this->synchronize(issuer, host, awaited);
+      time.end = host.clock;
     } else {
-      block(job, rank, marker(job, synchronize->event));
+      host.held = awaited;
+      job.held.push_back(issuer);
     }
-  } else if (const auto* host = std::get_if<W::Host>(&operation)) {
-    time = {state.clock, state.clock + host->time};
-    state.clock += host->time;
+  } else if (const auto* work = std::get_if<W::Host>(&operation)) {
+    time = {host.clock, host.clock + work->time};
+    host.clock += work->time;
   } else if (const auto* step = std::get_if<W::StepEnd>(&operation)) {
+    const StreamId id = stream(job, rank, step->stream);
     state.others.push_back(MarkerId{++last_marker_});
-    session_.record(stream(job, rank, step->stream), state.clock, state.others.back());
+    session_.record(id, issued(id), state.others.back());
   }
 }
 
-void Execution::block(Job& job, Rank rank, MarkerId marker) {
-  RankState& state = job.ranks[rank];
-  session_.synchronize(job.first_process + rank, static_cast<std::uint32_t>(state.awaited++),
-                       state.clock, marker);
+/// Waits for an event that has been reached.
+void Execution::synchronize(const Issuer& issuer, HostThread& host, Workload::Event event) {
+  const auto& marked = issuer.job->ranks[event.rank].marked;
+  if (const auto mark = marked.find(event.number); mark != marked.end()) {
+    host.clock = std::max(host.clock, mark->second);
+    return;
+  }
+  host.blocked = true;
+  session_.synchronize(issuer.job->first_process + issuer.rank, issuer.thread, host.clock,
+                       marker(*issuer.job, event));
 }
 
 void Execution::release_held(Job& job) {
-  std::erase_if(job.held, [&](Rank rank) {
-    RankState& state = job.ranks[rank];
-    if (job.ranks[state.held->rank].recorded <= state.held->number) return false;
-    const MarkerId awaited = marker(job, *state.held);
-    state.held.reset();
-    block(job, rank, awaited);
+  std::erase_if(job.held, [&](const Issuer& issuer) {
+    HostThread& host = job.ranks[issuer.rank].threads[issuer.thread];
+    const Workload::Event event = *host.held;
+    if (!job.ranks[event.rank].reached[event.number]) return false;
+    host.held.reset();
+    synchronize(issuer, host, event);
+    if (!host.blocked) {
+      job.record.times[issuer.rank][host.at].end = host.clock;
+      ++host.at;
+      ready_.push_back(issuer);
+    }
     return true;
   });
 }
@@ -233,30 +315,34 @@ void Execution::release_held(Job& job) {
 void Execution::end(Job& job, Rank rank) {
   RankState& state = job.ranks[rank];
   state.ending = true;
+  Time& end = job.record.ends[rank];
+  end = job.record.start;
+  for (const HostThread& host : state.threads) end = std::max(end, host.clock);
   for (const auto& [_, id] : state.streams) {
     const MarkerId last{++last_marker_};
     state.others.push_back(last);
-    session_.record(id, state.clock, last);
-    block(job, rank, last);
+    session_.record(id, std::max(end, session_.last_issued(id)), last);
+    const auto call = static_cast<std::uint32_t>(state.threads.size() + state.awaited++);
+    session_.synchronize(job.first_process + rank, call, end, last);
   }
-  if (state.awaited > 0) return;
-  job.record.ends[rank] = state.clock;
-  if (--job.left == 0) job_ended(job);
+  if (state.awaited == 0 && --job.left == 0) job_ended(job);
 }
 
 void Execution::answered(const Answer& answer) {
   const auto [job, rank] = processes_[answer.process - 1];
   RankState& state = job->ranks[rank];
-  state.clock = std::max(state.clock, answer.clock);
-  if (--state.awaited > 0) return;
-  if (state.ending) {
-    job->record.ends[rank] = state.clock;
-    if (--job->left == 0) job_ended(*job);
+  if (answer.thread >= state.threads.size()) {
+    Time& end = job->record.ends[rank];
+    end = std::max(end, answer.clock);
+    if (--state.awaited == 0 && --job->left == 0) job_ended(*job);
     return;
   }
-  job->record.times[rank][state.at].end = state.clock;
-  ++state.at;
-  ready_.emplace_back(job, rank);
+  HostThread& host = state.threads[answer.thread];
+  host.clock = std::max(host.clock, answer.clock);
+  host.blocked = false;
+  job->record.times[rank][host.at].end = host.clock;
+  ++host.at;
+  ready_.push_back({job, rank, answer.thread});
 }
 
 void Execution::job_ended(Job& job) {
@@ -266,12 +352,12 @@ void Execution::job_ended(Job& job) {
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
     const auto operations = job.record.workload->operations(rank);
     const RankState& state = job.ranks[rank];
-    std::uint64_t event = state.first_event;
+    const std::vector<std::uint32_t>& events = (*job.record.threads)[rank].events;
     std::size_t other = 0;
     for (std::size_t i = 0; i < operations.size(); ++i) {
       std::optional<Time> at;
       if (std::holds_alternative<Workload::Record>(operations[i]))
-        at = session_.completion(MarkerId{event++});
+        at = session_.completion(MarkerId{state.first_event + events[i]});
       else if (std::holds_alternative<Workload::StepEnd>(operations[i]))
         at = session_.completion(state.others[other++]);
       if (at) job.record.times[rank][i] = {*at, *at};
@@ -286,7 +372,9 @@ std::string Execution::stands_at(const Job& job, Rank rank) const {
   const RankState& state = job.ranks[rank];
   const auto operations = workload.operations(rank);
   std::string text;
-  if (!state.ending) text = named(workload, rank, state.at);
+  for (const HostThread& host : state.threads)
+    if (host.held || host.blocked)
+      text += (text.empty() ? "" : "; ") + named(workload, rank, host.at);
   for (const auto& [number, id] : state.streams) {
     const Stream& stream = streams_[id.value];
     if (stream.done == stream.spans.size()) continue;

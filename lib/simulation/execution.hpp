@@ -1,5 +1,6 @@
 #pragma once
 
+#include "simulation/host_threads.hpp"
 #include "simulation/meetings.hpp"
 
 #include <phantora/simulation/session.hpp>
@@ -27,6 +28,7 @@ struct Interval {
 struct JobRecord {
   std::shared_ptr<const Workload> workload;
   std::shared_ptr<const Meetings> meetings;
+  std::shared_ptr<const std::vector<RankThreads>> threads;  ///< by rank
   std::vector<GpuIndex> gpus;
   Time start{};
   std::vector<std::size_t> kinds{};  ///< of each rank's GPU, among those of the cluster
@@ -68,16 +70,32 @@ class Execution final : private SessionObserver {
     std::vector<std::uint32_t> spans{};
     std::size_t done = 0;  ///< of these
   };
-  struct RankState {
+  /// A thread of a rank's host.
+  struct HostThread {
     Time clock{};
-    std::size_t at = 0;                     ///< its next operation
-    std::size_t awaited = 0;                ///< calls that it blocks in
-    std::optional<Workload::Event> held{};  ///< it waits for one that nobody has recorded yet
+    std::size_t stretch = 0;                ///< of its RankThreads
+    std::uint32_t at = 0;                   ///< its next operation
+    bool blocked = false;                   ///< in the session
+    std::optional<Workload::Event> held{};  ///< it waits for one that has not been reached yet
+  };
+  struct RankState {
+    std::vector<HostThread> threads{};
+    std::size_t running = 0;              ///< threads that have not come to their ends
+    std::vector<std::uint32_t> parked{};  ///< threads that wait for their turn at a stream
+    std::vector<bool> issued{};           ///< by operation, where there are several threads
     std::vector<std::pair<StreamNumber, StreamId>> streams{};
-    std::uint64_t first_event = 0;   ///< marker of its event 0
-    std::uint32_t recorded = 0;      ///< events so far
-    std::vector<MarkerId> others{};  ///< its markers that are no events
+    std::uint64_t first_event = 0;           ///< marker of its event 0
+    std::vector<bool> reached{};             ///< by event: recorded or marked
+    std::map<std::uint32_t, Time> marked{};  ///< events that are in no stream
+    std::vector<MarkerId> others{};          ///< its markers that are no events
+    std::size_t awaited = 0;                 ///< streams, once all threads have ended
     bool ending = false;
+  };
+  /// Who issues.
+  struct Issuer {
+    Job* job = nullptr;
+    Rank rank = 0;
+    std::uint32_t thread = 0;
   };
   struct Job {
     JobRecord record;
@@ -88,19 +106,20 @@ class Execution final : private SessionObserver {
     std::vector<std::optional<CommunicatorId>> communicators{};  ///< by group
     /// By kind and kernel.
     std::vector<std::vector<std::optional<QueryIndex>>> queries{};
-    std::vector<Rank> held{};  ///< ranks with RankState::held
+    std::vector<Issuer> held{};  ///< those with HostThread::held
   };
 
   void on_span(const Span& span) override;
-  /// Lets a rank issue until it blocks.
-  void issue(Job& job, Rank rank);
-  void issue(Job& job, Rank rank, const Workload::Operation& operation);
+  /// Lets a thread issue until it blocks.
+  void issue(const Issuer& issuer);
+  void issue(const Issuer& issuer, HostThread& host, const Workload::Operation& operation);
+  void synchronize(const Issuer& issuer, HostThread& host, Workload::Event event);
   void end(Job& job, Rank rank);
-  void block(Job& job, Rank rank, MarkerId marker);
   void answered(const Answer& answer);
   void release_held(Job& job);
+  void add_streams(Job& job, Rank rank);
   void job_ended(Job& job);
-  StreamId stream(Job& job, Rank rank, StreamNumber number);
+  [[nodiscard]] static StreamId stream(const Job& job, Rank rank, StreamNumber number);
   CommunicatorId communicator(Job& job, std::uint32_t group);
   QueryIndex query(Job& job, Rank rank, std::uint32_t kernel);
   [[nodiscard]] MarkerId marker(const Job& job, Workload::Event event) const;
@@ -113,7 +132,7 @@ class Execution final : private SessionObserver {
   std::vector<std::unique_ptr<Job>> jobs_{};
   std::vector<Stream> streams_{};                   ///< by StreamId
   std::vector<std::pair<Job*, Rank>> processes_{};  ///< by ProcessIndex - 1
-  std::vector<std::pair<Job*, Rank>> ready_{};      ///< ranks that may go on
+  std::vector<Issuer> ready_{};                     ///< threads that may go on
   /// What the session knows of kernels, by the kind of GPU and key_of().
   std::map<std::pair<std::size_t, std::string>, QueryIndex> queries_{};
   std::vector<Time> bounds_{never};                 ///< of processes; 0 is us

@@ -71,6 +71,8 @@ class Simulation::Impl {
     check_gpus(job.gpus, ranks);
     for (const GpuIndex gpu : job.gpus) job.kinds.push_back(kinds_[gpu]);
     job.meetings = std::make_shared<const Meetings>(*workload);
+    job.threads =
+        std::make_shared<const std::vector<detail::RankThreads>>(detail::threads_of(*workload));
     job.prices.resize(models_.size());
     for (auto& prices : job.prices) prices.resize(workload->kernels().size());
     for (Rank rank = 0; rank < ranks; ++rank) {

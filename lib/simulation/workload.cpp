@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace phantora {
@@ -14,6 +15,8 @@ namespace {
 // it asks for memory.
 constexpr Rank most_ranks = 1U << 22U;
 constexpr std::size_t most_operations = 0xffff'ffff;
+using detail::form::most_instances;
+using detail::form::most_threads;
 
 std::string name(Rank rank) { return "rank " + std::to_string(rank); }
 
@@ -95,16 +98,20 @@ Workload& Workload::launch(Rank rank, KernelNumber kernel, StreamNumber stream) 
   return append(rank, stream, Launch{stream, kernel.value});
 }
 
-std::uint32_t Workload::group(std::span<const Rank> group) {
-  std::vector<Rank> ranks(group.begin(), group.end());
-  const auto known = group_numbers_.find(ranks);
-  if (known != group_numbers_.end()) return known->second;
+Workload::GroupNumber Workload::group(std::span<const Rank> ranks, std::uint32_t instance) {
+  PHANTORA_EXPECTS(instance < most_instances,
+                   "a group has no instance " + std::to_string(instance));
+  const std::pair key{std::vector<Rank>(ranks.begin(), ranks.end()), instance};
+  const auto known = group_numbers_.find(key);
+  if (known != group_numbers_.end()) return {known->second};
   for (const Rank rank : ranks) PHANTORA_EXPECTS(rank < most_ranks, "no " + name(rank));
-  expect_distinct(ranks);
-  return interned(ranks, groups_, group_numbers_, [&] { return ranks; });
+  expect_distinct(key.first);
+  instances_.push_back(instance);
+  return {interned(key, groups_, group_numbers_, [&] { return key.first; })};
 }
 
 int Workload::expect_group(Rank rank, std::uint32_t group) const {
+  PHANTORA_EXPECTS(group < groups_.size(), "the workload has no group of that number");
   const std::vector<Rank>& ranks = groups_[group];
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
   PHANTORA_EXPECTS(found != ranks.end(), name(rank) + " is not in the group of " + listed(ranks));
@@ -128,7 +135,7 @@ std::uint32_t Workload::call(std::uint32_t group, std::span<const GroupedCollect
 Workload& Workload::collective(std::span<const Rank> group, CollectiveOp op, Bytes total,
                                StreamNumber stream, int root) {
   const GroupedCollective alone{op, total, root};
-  const Collective part{stream, call(this->group(group), {&alone, 1})};
+  const Collective part{stream, call(this->group(group, 0).value, {&alone, 1})};
   for (const Rank rank : group) append(rank, stream, part);
   return *this;
 }
@@ -142,18 +149,29 @@ Workload& Workload::collective(Rank rank, std::span<const Rank> group, Collectiv
 Workload& Workload::collectives(Rank rank, std::span<const Rank> group,
                                 std::span<const GroupedCollective> operations,
                                 StreamNumber stream) {
-  const std::uint32_t number = this->group(group);
-  (void)expect_group(rank, number);
-  return append(rank, stream, Collective{stream, call(number, operations)});
+  return collectives(rank, this->group(group, 0), operations, stream);
+}
+
+Workload& Workload::collectives(Rank rank, GroupNumber group,
+                                std::span<const GroupedCollective> operations,
+                                StreamNumber stream) {
+  (void)expect_group(rank, group.value);
+  return append(rank, stream, Collective{stream, call(group.value, operations)});
 }
 
 Workload& Workload::exchange(Rank rank, std::span<const Rank> group,
                              std::span<const SendRecv> parts, StreamNumber stream) {
-  const std::uint32_t number = this->group(group);
+  return exchange(rank, this->group(group, 0), parts, stream);
+}
+
+Workload& Workload::exchange(Rank rank, GroupNumber group, std::span<const SendRecv> parts,
+                             StreamNumber stream) {
+  const std::uint32_t number = group.value;
   expect_messages(rank, expect_group(rank, number), parts);
+  const int ranks = static_cast<int>(groups_[number].size());
   for (const SendRecv& part : parts) {
     PHANTORA_EXPECTS(std::min(part.src_rank, part.dst_rank) >= 0 &&
-                         std::max(part.src_rank, part.dst_rank) < static_cast<int>(group.size()),
+                         std::max(part.src_rank, part.dst_rank) < ranks,
                      "messages go between ranks of the group");
     PHANTORA_EXPECTS(part.size >= Bytes{}, "a message's size is not negative");
   }
@@ -203,16 +221,25 @@ void Workload::expect_held(Rank rank, const RankList& list, std::uint32_t block)
 
 Workload::Event Workload::record(Rank rank, StreamNumber stream) {
   append(rank, stream, Record{stream});
-  return {rank, ranks_[rank].events++};
+  std::vector<bool>& events = ranks_[rank].events;
+  events.push_back(false);
+  return {rank, static_cast<std::uint32_t>(events.size() - 1)};
 }
 
 void Workload::expect_event(Event event) const {
-  PHANTORA_EXPECTS(event.rank < ranks_.size() && event.number < ranks_[event.rank].events,
+  PHANTORA_EXPECTS(event.rank < ranks_.size() && event.number < ranks_[event.rank].events.size(),
                    name(event.rank) + " has recorded no event " + std::to_string(event.number));
 }
 
-Workload& Workload::wait(Rank rank, Event event, StreamNumber stream) {
+void Workload::expect_recorded(Event event) const {
   expect_event(event);
+  PHANTORA_EXPECTS(!ranks_[event.rank].events[event.number],
+                   "streams wait for streams, and event " + std::to_string(event.number) + " of " +
+                       name(event.rank) + " is in no stream");
+}
+
+Workload& Workload::wait(Rank rank, Event event, StreamNumber stream) {
+  expect_recorded(event);
   return append(rank, stream, Wait{stream, event});
 }
 
@@ -223,6 +250,16 @@ Workload& Workload::order(Rank rank, StreamNumber before, StreamNumber after) {
 Workload& Workload::host(Rank rank, Duration time) {
   PHANTORA_EXPECTS(time >= Duration{}, "a host's time is not negative");
   rank_list(rank).operations.emplace_back(Host{time});
+  return *this;
+}
+
+Workload& Workload::scale_host_time(double factor) {
+  PHANTORA_EXPECTS(std::isfinite(factor) && factor >= 0,
+                   "a factor is a number that is not negative");
+  for (RankList& list : ranks_)
+    for (Operation& operation : list.operations)
+      if (auto* host = std::get_if<Host>(&operation))
+        host->time = Duration{std::llround(static_cast<double>(host->time.count()) * factor)};
   return *this;
 }
 
@@ -242,6 +279,19 @@ Workload& Workload::synchronize(Rank rank) {
     ends.push_back(record(rank, stream));
   for (const Event end : ends) synchronize(rank, end);
   return *this;
+}
+
+Workload& Workload::thread(Rank rank, std::uint32_t number) {
+  PHANTORA_EXPECTS(number < most_threads, "a host has no thread " + std::to_string(number));
+  rank_list(rank).operations.emplace_back(Thread{number});
+  return *this;
+}
+
+Workload::Event Workload::mark(Rank rank) {
+  RankList& list = rank_list(rank);
+  list.operations.emplace_back(Mark{});
+  list.events.push_back(true);
+  return {rank, static_cast<std::uint32_t>(list.events.size() - 1)};
 }
 
 Workload::Block Workload::allocate(Rank rank, Bytes size, std::string_view label) {
@@ -275,19 +325,23 @@ Workload& Workload::end_step(Rank rank, StreamNumber stream) {
 Workload::Workload(detail::WorkloadDocument document)
     : kernels_{std::move(document.kernels)},
       groups_{std::move(document.groups)},
+      instances_{std::move(document.instances)},
       calls_{std::move(document.calls)},
       messages_{std::move(document.messages)},
       labels_{std::move(document.labels)} {
   for (std::vector<Operation>& operations : document.ranks) {
     RankList& list = ranks_.emplace_back();
     list.operations = std::move(operations);
-    for (const Operation& operation : list.operations)
-      if (std::holds_alternative<Record>(operation)) ++list.events;
+    for (const Operation& operation : list.operations) {
+      const bool mark = std::holds_alternative<Mark>(operation);
+      if (mark || std::holds_alternative<Record>(operation)) list.events.push_back(mark);
+    }
   }
   // The tables: whoever adds to the workload finds what is there.
   for (std::uint32_t i = 0; i < kernels_.size(); ++i)
     kernel_numbers_.emplace(detail::key_of(kernels_[i]), i);
-  for (std::uint32_t i = 0; i < groups_.size(); ++i) group_numbers_.emplace(groups_[i], i);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i)
+    group_numbers_.emplace(std::pair{groups_[i], instances_[i]}, i);
   for (std::uint32_t i = 0; i < calls_.size(); ++i)
     call_numbers_.emplace(key(calls_[i].group, calls_[i].operations), i);
   for (std::uint32_t i = 0; i < messages_.size(); ++i)
@@ -318,7 +372,8 @@ void Workload::adopt(Rank rank, RankList& list, const Operation& operation) cons
       [&](const auto& it) {
         using T = std::decay_t<decltype(it)>;
         if constexpr (requires { it.stream; }) note(list, it.stream);
-        if constexpr (requires { it.event; }) expect_event(it.event);
+        if constexpr (std::is_same_v<T, Synchronize>) expect_event(it.event);
+        if constexpr (std::is_same_v<T, Wait>) expect_recorded(it.event);
         if constexpr (std::is_same_v<T, Collective>) expect_group(rank, calls_[it.call].group);
         if constexpr (std::is_same_v<T, Exchange>) {
           const Messages& messages = messages_[it.messages];
@@ -388,6 +443,8 @@ std::string Workload::describe(Rank rank, std::size_t operation) const {
       return "free block " + std::to_string(it.block);
     }
     std::string operator()(const StepEnd&) const { return "end of a step"; }
+    std::string operator()(const Mark&) const { return "mark"; }
+    std::string operator()(const Thread& it) const { return "thread " + std::to_string(it.number); }
   };
   return std::visit(Words{*this}, list[operation]);
 }

@@ -2,6 +2,7 @@
 
 #include <phantora/error.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -61,10 +62,23 @@ WorkloadDocument document_of(const Workload& workload) {
   for (auto& call : document.calls) call.group = groups(call.group);
   for (auto& message : document.messages) message.group = groups(message.group);
   document.groups = groups.sorted(workload.groups());
+  document.instances = groups.sorted(workload.instances());
   return document;
 }
 
 namespace form {
+
+std::int64_t version_of(const WorkloadDocument& document) {
+  const bool same_groups = std::any_of(document.instances.begin(), document.instances.end(),
+                                       [](std::uint32_t instance) { return instance > 0; });
+  const bool threads =
+      std::any_of(document.ranks.begin(), document.ranks.end(), [](const auto& operations) {
+        return std::any_of(operations.begin(), operations.end(), [](const auto& operation) {
+          return operation.index() >= kinds_of_version_1;
+        });
+      });
+  return same_groups || threads ? 2 : 1;
+}
 
 std::string between(std::int64_t least, std::int64_t most) {
   if (least > most) return "nothing, since there is none to name";

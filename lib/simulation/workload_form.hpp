@@ -27,6 +27,7 @@ namespace phantora::detail {
 struct WorkloadDocument {
   std::vector<Kernel> kernels{};
   std::vector<std::vector<Rank>> groups{};
+  std::vector<std::uint32_t> instances{};  ///< of the groups
   std::vector<Workload::Call> calls{};
   std::vector<Workload::Messages> messages{};
   std::vector<std::string> labels{};
@@ -50,7 +51,12 @@ struct Misfit {
 
 namespace form {
 
-inline constexpr std::int64_t version = 1;
+/// 1: hosts of one thread, and groups of instance 0, as it has no words for others. What can be
+/// said in an earlier version is, so that it stays equal.
+inline constexpr std::int64_t latest_version = 2;
+inline constexpr std::size_t kinds_of_version_1 = 10;
+// More than any host has threads, or NCCL communicators of the same ranks.
+inline constexpr std::uint32_t most_threads = 1U << 16U, most_instances = 1U << 16U;
 inline constexpr std::int64_t most_ranks = std::int64_t{1} << 22;
 inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t any_number = std::numeric_limits<std::uint32_t>::max();
@@ -66,8 +72,8 @@ inline constexpr std::array<std::string_view, 8> collectives{
     "reduce",     "all_to_all", "gather",         "scatter"};
 /// Workload::Operation's alternatives, in its order.
 inline constexpr std::array<std::string_view, std::variant_size_v<Workload::Operation>> kinds{
-    "launch",      "collective", "exchange", "record", "wait",
-    "synchronize", "host",       "allocate", "free",   "end_step"};
+    "launch", "collective", "exchange", "record",   "wait", "synchronize",
+    "host",   "allocate",   "free",     "end_step", "mark", "thread"};
 
 /// Any type of integer.
 template <class A, class T>
@@ -145,7 +151,8 @@ void transfer(A& a, Kernel& kernel) {
 }
 
 template <class A>
-void transfer(A& a, const WorkloadDocument& document, Workload::Operation& operation) {
+void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
+              Workload::Operation& operation) {
   using W = Workload;
   const auto stream = [&](auto& it) { integer(a, "stream", it.stream, 0, any_number); };
   const auto event = [&](W::Event& it) {
@@ -154,11 +161,11 @@ void transfer(A& a, const WorkloadDocument& document, Workload::Operation& opera
   };
   a.row([&] {
     std::size_t kind = operation.index();
-    a.word("kind", kind, kinds);
+    a.word("kind", kind, std::span{kinds}.first(version == 1 ? kinds_of_version_1 : kinds.size()));
     if (kind != operation.index()) {
       constexpr std::array<W::Operation, kinds.size()> empty{
-          W::Launch{},      W::Collective{}, W::Exchange{}, W::Record{}, W::Wait{},
-          W::Synchronize{}, W::Host{},       W::Allocate{}, W::Free{},   W::StepEnd{}};
+          W::Launch{}, W::Collective{}, W::Exchange{}, W::Record{},  W::Wait{}, W::Synchronize{},
+          W::Host{},   W::Allocate{},   W::Free{},     W::StepEnd{}, W::Mark{}, W::Thread{}};
       operation = empty.at(kind);
     }
     if (auto* launch = std::get_if<W::Launch>(&operation)) {
@@ -186,9 +193,14 @@ void transfer(A& a, const WorkloadDocument& document, Workload::Operation& opera
       integer(a, "block", free->block, 0, any_number);
     } else if (auto* end = std::get_if<W::StepEnd>(&operation)) {
       stream(*end);
+    } else if (auto* thread = std::get_if<W::Thread>(&operation)) {
+      integer(a, "number", thread->number, 0, most_threads - 1);
     }
   });
 }
+
+/// The earliest that can say it.
+std::int64_t version_of(const WorkloadDocument& document);
 
 template <class A>
 void transfer(A& a, WorkloadDocument& document) {
@@ -196,12 +208,19 @@ void transfer(A& a, WorkloadDocument& document) {
     return static_cast<std::int64_t>(document.groups[group].size()) - 1;
   };
   a.object({}, [&] {
-    std::int64_t form = version;
-    a.integer("phantora_workload", form, version, version);
+    std::int64_t version = version_of(document);
+    a.integer("phantora_workload", version, 1, latest_version);
     list(a, "kernels", document.kernels, 0, [&](Kernel& kernel) { transfer(a, kernel); });
     list(a, "groups", document.groups, 0, [&](auto& group) {
       list(a, {}, group, 1, [&](Rank& rank) { integer(a, {}, rank, 0, most_ranks - 1); });
     });
+    document.instances.resize(document.groups.size());
+    if (version > 1) {
+      std::size_t size = document.groups.size();
+      a.list(
+          "instances", size, size, size, [](std::size_t) {},
+          [&](std::size_t i) { integer(a, {}, document.instances[i], 0, most_instances - 1); });
+    }
     list(a, "calls", document.calls, 0, [&](Workload::Call& call) {
       a.object({}, [&] {
         place(a, "group", call.group, document.groups);
@@ -231,7 +250,7 @@ void transfer(A& a, WorkloadDocument& document) {
     list(a, "labels", document.labels, 0, [&](std::string& label) { a.text({}, label); });
     list(a, "ranks", document.ranks, 0, [&](auto& operations) {
       list(a, {}, operations, 0,
-           [&](Workload::Operation& operation) { transfer(a, document, operation); });
+           [&](Workload::Operation& operation) { transfer(a, document, version, operation); });
     });
   });
 }

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -39,15 +40,17 @@ using StreamNumber = std::uint32_t;
 /// and synchronize(). Every rank ends when all its streams have. Kernels, groups and labels are
 /// kept once, however often they are named. The operations of a rank take 24 bytes each.
 ///
+/// A rank's host is one thread, unless thread() says that others issue for it too.
+///
 /// Functions throw ArgumentError, which names the argument, and then change nothing.
 class Workload {
  public:
   Workload() = default;
 
-  /// A point in a stream. record() makes it.
+  /// A point in a stream, which record() makes, or in what a host does, which mark() makes.
   struct Event {
     Rank rank = 0;
-    std::uint32_t number = 0;  ///< among those that the rank records
+    std::uint32_t number = 0;  ///< among those that the rank records and marks
     bool operator==(const Event&) const = default;
   };
   /// A piece of device memory. allocate() makes it.
@@ -76,7 +79,7 @@ class Workload {
     StreamNumber stream = 0;
     std::uint32_t messages = 0;
   };
-  /// The event whose number is that of such operations before it in the list.
+  /// The event whose number is that of such operations, and of marks, before it in the list.
   struct Record {
     StreamNumber stream = 0;
   };
@@ -102,8 +105,14 @@ class Workload {
   struct StepEnd {
     StreamNumber stream = 0;
   };
+  /// The event that has come when the host has: numbered with those of Record.
+  struct Mark {};
+  /// The operations that follow in the list are of this thread of the host.
+  struct Thread {
+    std::uint32_t number = 0;
+  };
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
-                                 Allocate, Free, StepEnd>;
+                                 Allocate, Free, StepEnd, Mark, Thread>;
 
   /// Collectives of a group of ranks.
   struct Call {
@@ -114,6 +123,11 @@ class Workload {
   struct Messages {
     std::uint32_t group = 0;
     std::vector<SendRecv> parts{};
+  };
+
+  /// A group of ranks. group() makes it.
+  struct GroupNumber {
+    std::uint32_t value = 0;
   };
 
   // --- Work on streams ---
@@ -136,6 +150,8 @@ class Workload {
   /// The same of several that run as one kernel, as between ncclGroupStart and ncclGroupEnd.
   Workload& collectives(Rank rank, std::span<const Rank> group,
                         std::span<const GroupedCollective> operations, StreamNumber stream = 0);
+  Workload& collectives(Rank rank, GroupNumber group, std::span<const GroupedCollective> operations,
+                        StreamNumber stream = 0);
   Workload& all_reduce(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::all_reduce, total, stream);
   }
@@ -166,6 +182,13 @@ class Workload {
   /// @param parts  src_rank or dst_rank of each is the rank's place in the group.
   Workload& exchange(Rank rank, std::span<const Rank> group, std::span<const SendRecv> parts,
                      StreamNumber stream = 0);
+  Workload& exchange(Rank rank, GroupNumber group, std::span<const SendRecv> parts,
+                     StreamNumber stream = 0);
+
+  /// A group whose ranks call each operation together with each other. Those of the same ranks are
+  /// told apart by their instance, as two communicators of NCCL: what is called on one does not
+  /// meet what is called on the other. Wherever ranks alone are named, instance 0 is meant.
+  GroupNumber group(std::span<const Rank> ranks, std::uint32_t instance);
 
   /// Marks the end of what the stream was given so far.
   Event record(Rank rank, StreamNumber stream = 0);
@@ -179,10 +202,19 @@ class Workload {
 
   /// The rank's host works for a while before it goes on issuing.
   Workload& host(Rank rank, Duration time);
+  /// Every host() takes `factor` times as long, to the picosecond.
+  Workload& scale_host_time(double factor);
   /// It blocks until the event has come, or all that the stream, or the rank, was given.
   Workload& synchronize(Rank rank, Event event);
   Workload& synchronize(Rank rank, StreamNumber stream);
   Workload& synchronize(Rank rank);
+  /// What the rank is told from now on is issued by this thread of its host; 0 is the first.
+  /// Threads have clocks of their own, and go on side by side unless a mark() and a synchronize()
+  /// order them. What several of them give a stream comes in the order of these calls.
+  Workload& thread(Rank rank, std::uint32_t number);
+  /// Marks where the rank's host, or its present thread, is. Other hosts synchronize() with it;
+  /// streams do not wait for it.
+  Event mark(Rank rank);
 
   // --- Memory ---
 
@@ -207,6 +239,8 @@ class Workload {
   [[nodiscard]] std::span<const Operation> operations(Rank rank) const;
   [[nodiscard]] const std::vector<Kernel>& kernels() const noexcept { return kernels_; }
   [[nodiscard]] const std::vector<std::vector<Rank>>& groups() const noexcept { return groups_; }
+  /// By group.
+  [[nodiscard]] const std::vector<std::uint32_t>& instances() const noexcept { return instances_; }
   [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
   [[nodiscard]] const std::vector<Messages>& messages() const noexcept { return messages_; }
   [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }
@@ -240,20 +274,20 @@ class Workload {
   /// A rank's list, and what it has of things that others name by number.
   struct RankList {
     std::vector<Operation> operations{};
-    std::uint32_t events = 0;
+    std::vector<bool> events{};  ///< whether they are marks
     std::vector<bool> blocks{};  ///< whether they are held
     std::vector<StreamNumber> streams{};
   };
   explicit Workload(detail::WorkloadDocument document);
   RankList& rank_list(Rank rank);
   Workload& append(Rank rank, StreamNumber stream, Operation operation);
-  std::uint32_t group(std::span<const Rank> group);
   std::uint32_t call(std::uint32_t group, std::span<const GroupedCollective> operations);
   static void note(RankList& list, StreamNumber stream);
   /// Counts what a rank's list, which was read, has up to the operation.
   void adopt(Rank rank, RankList& list, const Operation& operation) const;
   // They throw ArgumentError.
   void expect_event(Event event) const;
+  void expect_recorded(Event event) const;
   /// @return the place of the rank in the group.
   int expect_group(Rank rank, std::uint32_t group) const;
   static void expect_distinct(const std::vector<Rank>& group);
@@ -263,12 +297,13 @@ class Workload {
   std::vector<RankList> ranks_{};
   std::vector<Kernel> kernels_{};
   std::vector<std::vector<Rank>> groups_{};
+  std::vector<std::uint32_t> instances_{};
   std::vector<Call> calls_{};
   std::vector<Messages> messages_{};
   std::vector<std::string> labels_{};
   // By what they are: where the tables have them.
   std::map<std::string, std::uint32_t, std::less<>> kernel_numbers_{};
-  std::map<std::vector<Rank>, std::uint32_t> group_numbers_{};
+  std::map<std::pair<std::vector<Rank>, std::uint32_t>, std::uint32_t> group_numbers_{};
   std::map<std::vector<std::int64_t>, std::uint32_t> call_numbers_{}, message_numbers_{};
   std::map<std::string, std::uint32_t, std::less<>> label_numbers_{};
 };
