@@ -1,0 +1,83 @@
+#pragma once
+
+#include <phantora/collectives/operation.hpp>
+#include <phantora/ids.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/workload.hpp>
+#include <phantora/units.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace phantora {
+
+/// Writes down, as a Workload, what live ranks ask of a Session. Its owner tells it each call that
+/// it makes of the session, in the same order, with the clock of the thread that made it; what the
+/// session answers it is told too.
+///
+///     Recorder recorder{session, cluster.gpus.size()};
+///     recorder.add_stream(stream, gpu, process);
+///     session.add_stream(stream, gpu, process);
+///     ...
+///     recorder.workload().save("job.rec");
+///
+/// A rank of the workload is a GPU of the cluster. Run on the same cluster, the workload's
+/// operations take place when they did, to the picosecond. On another cluster a thread goes on
+/// where what it went on from has come:
+///
+/// - its own call before, or the blocking call that it returned from;
+/// - where its clock jumped to what another thread of its process had reached, that thread: one
+/// woke
+///   the other;
+/// - a loop that asks about a marker until it has completed ends when it has.
+///
+/// What lies between is time of the host, and stays as long as it was.
+class Recorder {
+ public:
+  /// Who calls, and when by its clock.
+  struct Caller {
+    ProcessIndex process = 0;
+    std::uint32_t thread = 0;
+    Time clock{};
+  };
+
+  /// @param session  that it is told of; it has to live as long.
+  Recorder(const Session& session, std::size_t gpus);
+  Recorder(Recorder&&) noexcept;
+  Recorder& operator=(Recorder&&) noexcept;
+  ~Recorder();
+
+  void add_query(QueryIndex query, const KernelQuery& asked);
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+  /// @param gpus  of each rank.
+  void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus);
+
+  void launch(const Caller& caller, StreamId stream, QueryIndex query);
+  void record(const Caller& caller, StreamId stream, MarkerId marker);
+  void wait(const Caller& caller, StreamId stream, MarkerId marker);
+  void collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                  std::span<const GroupedCollective> group);
+  void send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                 std::span<const SendRecv> group);
+  /// The process holds memory of a GPU, or gives back as much as it once took.
+  void allocate(const Caller& caller, GpuIndex gpu, Bytes size);
+  void free(const Caller& caller, GpuIndex gpu, Bytes size);
+
+  void synchronize(const Caller& caller, MarkerId marker);
+  void query(const Caller& caller, MarkerId marker);
+  void answered(const Answer& answer);
+
+  /// What was told so far. Blocking calls that have not been answered are left out.
+  [[nodiscard]] Workload workload() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phantora

@@ -1,0 +1,430 @@
+#include <phantora/error.hpp>
+#include <phantora/simulation/recorder.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+namespace phantora {
+namespace {
+
+// What threads do.
+struct Launched {
+  StreamId stream;
+  QueryIndex query = 0;
+};
+struct Recorded {
+  StreamId stream;
+  MarkerId marker;
+};
+struct Waited {
+  StreamId stream;
+  MarkerId marker;
+};
+struct Called {
+  StreamId stream;
+  std::size_t call = 0;  ///< in Impl::calls_
+};
+struct Exchanged {
+  StreamId stream;
+  std::size_t messages = 0;  ///< in Impl::messages_
+};
+struct Allocated {
+  Bytes size;
+};
+struct Freed {
+  Bytes size;
+};
+struct Synchronized {
+  MarkerId marker;
+  std::optional<Time> until{};  ///< the thread's clock when it went on
+};
+/// A loop of queries that ended when the marker had completed.
+struct Polled {
+  MarkerId marker;
+  Time completed{}, until{};
+};
+/// A part of such a loop.
+struct Nothing {};
+using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Allocated, Freed,
+                          Synchronized, Polled>;
+
+struct Entry {
+  std::uint32_t lane = 0;  ///< of its process
+  Time clock{};            ///< of its thread when it did so
+  What what{};
+};
+
+/// What a thread does with one GPU. Where a thread's clock falls back, another has its number now.
+struct Lane {
+  GpuIndex gpu = 0;
+  std::uint32_t number = 0;  ///< of the workload's thread
+  /// Where its clock went on, in order.
+  struct Point {
+    Time clock{};
+    std::size_t entry = 0;  ///< of the process, after which it stood there
+  };
+  std::vector<Point> points{};
+};
+
+struct Process {
+  std::vector<Entry> entries{};
+  std::vector<Lane> lanes{};
+  std::map<std::pair<std::uint32_t, GpuIndex>, std::uint32_t> lane_of{};  ///< by thread and GPU
+  std::map<std::uint32_t, std::size_t> blocked{};      ///< by thread: the entry that it blocks in
+  std::map<std::uint32_t, Recorder::Caller> asking{};  ///< by thread: its query
+  std::map<std::uint32_t, MarkerId> asked{};           ///< by thread: about what
+  /// A thread asks about a stream again and again and does nothing else.
+  struct Loop {
+    MarkerId marker;  ///< that it asked about first
+    StreamId stream;
+    Time since{};
+    std::size_t entry = 0;  ///< of the process, that comes next
+  };
+  std::map<std::uint32_t, Loop> loops{};  ///< by thread
+};
+
+}  // namespace
+
+class Recorder::Impl {
+ public:
+  Impl(const Session& session, std::size_t gpus)
+      : session_{session}, lanes_(gpus), stream_numbers_(gpus) {}
+
+  void add_query(QueryIndex query, const KernelQuery& asked) { queries_.emplace(query, asked); }
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
+    PHANTORA_EXPECTS(gpu < stream_numbers_.size(), "no GPU " + std::to_string(gpu));
+    streams_[stream] = {gpu, stream_numbers_[gpu]++};
+    if (process >= processes_.size()) processes_.resize(process + std::size_t{1});
+  }
+  void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
+    const std::uint32_t instance = instances_[gpus]++;
+    communicators_.emplace(communicator, std::pair{std::move(gpus), instance});
+  }
+
+  void launch(const Caller& caller, StreamId stream, QueryIndex query) {
+    note(caller, stream, Launched{stream, query});
+  }
+  void record(const Caller& caller, StreamId stream, MarkerId marker) {
+    markers_[marker] = stream;
+    note(caller, stream, Recorded{stream, marker});
+  }
+  void wait(const Caller& caller, StreamId stream, MarkerId marker) {
+    note(caller, stream, Waited{stream, marker});
+  }
+  void collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                  std::span<const GroupedCollective> group) {
+    calls_.push_back({communicator, {group.begin(), group.end()}});
+    note(caller, stream, Called{stream, calls_.size() - 1});
+  }
+  void send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                 std::span<const SendRecv> group) {
+    messages_.push_back({communicator, {group.begin(), group.end()}});
+    note(caller, stream, Exchanged{stream, messages_.size() - 1});
+  }
+  void allocate(const Caller& caller, GpuIndex gpu, Bytes size) {
+    note(caller, gpu, Allocated{size});
+  }
+  void free(const Caller& caller, GpuIndex gpu, Bytes size) { note(caller, gpu, Freed{size}); }
+
+  void synchronize(const Caller& caller, MarkerId marker) {
+    const auto stream = markers_.find(marker);
+    if (stream == markers_.end()) return;  // one that nobody has recorded has come
+    Process& process = processes_.at(caller.process);
+    note(caller, stream->second, Synchronized{marker});
+    process.blocked[caller.thread] = process.entries.size() - 1;
+  }
+  void query(const Caller& caller, MarkerId marker) {
+    if (!markers_.contains(marker)) return;
+    Process& process = processes_.at(caller.process);
+    process.asking[caller.thread] = caller;
+    process.asked[caller.thread] = marker;
+  }
+
+  void answered(const Answer& answer) {
+    Process& process = processes_.at(answer.process);
+    if (const auto blocked = process.blocked.extract(answer.thread)) {
+      Entry& entry = process.entries[blocked.mapped()];
+      std::get<Synchronized>(entry.what).until = answer.clock;
+      go_on(process.lanes[entry.lane], answer.clock, blocked.mapped());
+    } else if (const auto asking = process.asking.extract(answer.thread)) {
+      looked(process, asking.mapped(), process.asked.at(answer.thread), answer.done);
+    }
+  }
+
+  [[nodiscard]] Workload workload() const;
+
+ private:
+  template <class T>
+  void note(const Caller& caller, StreamId stream, const T& what) {
+    const auto known = streams_.find(stream);
+    PHANTORA_EXPECTS(known != streams_.end(), "no stream " + std::to_string(stream.value));
+    Process& process = processes_.at(caller.process);
+    // Who asks whether a stream is done records a marker for it.
+    const auto loop = process.loops.find(caller.thread);
+    if (loop != process.loops.end() &&
+        !(std::is_same_v<T, Recorded> && loop->second.stream == stream))
+      process.loops.erase(loop);
+    note(caller, known->second.gpu, what);
+  }
+  void note(const Caller& caller, GpuIndex gpu, const What& what) {
+    PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
+    if (caller.process >= processes_.size()) processes_.resize(caller.process + std::size_t{1});
+    Process& process = processes_[caller.process];
+    const std::uint32_t lane = lane_of(process, caller, gpu);
+    process.entries.push_back({lane, caller.clock, what});
+    go_on(process.lanes[lane], caller.clock, process.entries.size() - 1);
+  }
+  std::uint32_t lane_of(Process& process, const Caller& caller, GpuIndex gpu) {
+    const auto [known, fresh] = process.lane_of.try_emplace({caller.thread, gpu});
+    if (!fresh) {
+      const auto& points = process.lanes[known->second].points;
+      if (points.empty() || points.back().clock <= caller.clock) return known->second;
+    }
+    known->second = static_cast<std::uint32_t>(process.lanes.size());
+    process.lanes.push_back({.gpu = gpu, .number = lanes_[gpu]++});
+    return known->second;
+  }
+  static void go_on(Lane& lane, Time clock, std::size_t entry) {
+    if (lane.points.empty() || lane.points.back().clock < clock)
+      lane.points.push_back({clock, entry});
+  }
+
+  /// A thread has asked about a marker, and goes on at the same clock.
+  void looked(Process& process, const Caller& caller, MarkerId marker, bool done) {
+    const StreamId stream = markers_.at(marker);
+    const auto known = process.loops.find(caller.thread);
+    const bool goes_on = known != process.loops.end() && known->second.stream == stream;
+    if (!done) {
+      if (!goes_on)
+        process.loops.insert_or_assign(
+            caller.thread, Process::Loop{marker, stream, caller.clock, process.entries.size()});
+      return;
+    }
+    if (!goes_on) return;
+    const Process::Loop loop = known->second;
+    process.loops.erase(known);
+    const auto completed = session_.completion(loop.marker);
+    if (!completed || *completed > caller.clock) return;  // it asked about an earlier one
+    Caller began = caller;
+    began.clock = loop.since;
+    const std::uint32_t lane = lane_of(process, caller, streams_.at(stream).gpu);
+    for (std::size_t i = loop.entry; i < process.entries.size(); ++i)
+      if (process.entries[i].lane == lane) process.entries[i].what = Nothing{};
+    std::erase_if(process.lanes[lane].points,
+                  [&](const Lane::Point& point) { return point.entry >= loop.entry; });
+    process.entries.push_back({lane, loop.since, Polled{loop.marker, *completed, caller.clock}});
+    go_on(process.lanes[lane], caller.clock, process.entries.size() - 1);
+  }
+
+  class Writer;
+
+  const Session& session_;
+  std::vector<Process> processes_{};
+  std::vector<std::uint32_t> lanes_;  ///< by GPU: how many
+  struct Stream {
+    GpuIndex gpu = 0;
+    StreamNumber number = 0;
+  };
+  std::vector<StreamNumber> stream_numbers_;  ///< by GPU: how many
+  std::unordered_map<StreamId, Stream> streams_{};
+  std::unordered_map<MarkerId, StreamId> markers_{};
+  std::unordered_map<QueryIndex, KernelQuery> queries_{};
+  /// Ranks' GPUs, and how many communicators there had been of these.
+  std::unordered_map<CommunicatorId, std::pair<std::vector<GpuIndex>, std::uint32_t>>
+      communicators_{};
+  std::map<std::vector<GpuIndex>, std::uint32_t> instances_{};
+  std::vector<std::pair<CommunicatorId, std::vector<GroupedCollective>>> calls_{};
+  std::vector<std::pair<CommunicatorId, std::vector<SendRecv>>> messages_{};
+};
+
+/// Turns what was told into a workload.
+class Recorder::Impl::Writer {
+ public:
+  explicit Writer(const Impl& told) : told_{told}, present_(told.lanes_.size()) {}
+
+  Workload write() && {
+    for (const Process& process : told_.processes_) write(process);
+    return std::move(workload_);
+  }
+
+ private:
+  /// What an entry goes on from, where that is another lane.
+  struct Origin {
+    std::size_t entry = 0;  ///< where that lane was
+    Time clock{};
+  };
+
+  /// By entry.
+  static std::map<std::size_t, Origin> origins(const Process& process) {
+    std::map<std::size_t, Origin> origins;
+    if (process.lanes.size() < 2) return origins;
+    std::vector<Time> clocks(process.lanes.size());
+    for (std::size_t i = 0; i < process.entries.size(); ++i) {
+      const Entry& entry = process.entries[i];
+      if (std::holds_alternative<Nothing>(entry.what)) continue;
+      Time best = clocks[entry.lane];
+      for (std::uint32_t other = 0; other < process.lanes.size() && best < entry.clock; ++other) {
+        if (other == entry.lane) continue;
+        const auto& points = process.lanes[other].points;
+        auto point =
+            std::upper_bound(points.begin(), points.end(), entry.clock,
+                             [](Time clock, const Lane::Point& it) { return clock < it.clock; });
+        while (point != points.begin() && std::prev(point)->entry >= i) --point;
+        if (point == points.begin() || (--point)->clock <= best) continue;
+        best = point->clock;
+        origins[i] = {point->entry, point->clock};
+      }
+      clocks[entry.lane] = until(entry);
+    }
+    return origins;
+  }
+  static Time until(const Entry& entry) {
+    if (const auto* it = std::get_if<Synchronized>(&entry.what))
+      return it->until.value_or(entry.clock);
+    if (const auto* it = std::get_if<Polled>(&entry.what)) return it->until;
+    return entry.clock;
+  }
+
+  void write(const Process& process) {
+    const std::map<std::size_t, Origin> origins = Writer::origins(process);
+    std::map<std::size_t, std::optional<Workload::Event>> marks;
+    for (const auto& [_, origin] : origins) marks.try_emplace(origin.entry);
+    std::vector<Time> clocks(process.lanes.size());
+    for (std::size_t i = 0; i < process.entries.size(); ++i) {
+      const Entry& entry = process.entries[i];
+      const Lane& lane = process.lanes[entry.lane];
+      if (!std::holds_alternative<Nothing>(entry.what)) {
+        if (std::exchange(present_[lane.gpu], lane.number) != lane.number)
+          workload_.thread(lane.gpu, lane.number);
+        Time& clock = clocks[entry.lane];
+        if (const auto origin = origins.find(i); origin != origins.end()) {
+          workload_.synchronize(lane.gpu, *marks.at(origin->second.entry));
+          clock = origin->second.clock;
+        }
+        go_on(lane, clock, entry.clock);
+        std::visit([&](const auto& what) { write(lane, clock, what); }, entry.what);
+      }
+      if (const auto mark = marks.find(i); mark != marks.end()) {
+        if (std::exchange(present_[lane.gpu], lane.number) != lane.number)
+          workload_.thread(lane.gpu, lane.number);
+        mark->second = workload_.mark(lane.gpu);
+      }
+    }
+  }
+  void go_on(const Lane& lane, Time& clock, Time until) {
+    if (until > clock) workload_.host(lane.gpu, until - clock);
+    clock = std::max(clock, until);
+  }
+
+  StreamNumber number(StreamId stream) const { return told_.streams_.at(stream).number; }
+  Workload::Event event(MarkerId marker) const {
+    const auto known = events_.find(marker);
+    if (known == events_.end())
+      throw Error{"a stream waits for what nobody has recorded yet: no workload can say so"};
+    return known->second;
+  }
+  Workload::GroupNumber group(CommunicatorId communicator) {
+    const auto& [gpus, instance] = told_.communicators_.at(communicator);
+    return workload_.group(gpus, instance);
+  }
+
+  static void write(const Lane&, Time, const Nothing&) {}
+  void write(const Lane& lane, Time, const Launched& it) {
+    const auto [kernel, fresh] = kernels_.try_emplace(it.query);
+    if (fresh) kernel->second = workload_.kernel(told_.queries_.at(it.query));
+    workload_.launch(lane.gpu, kernel->second, number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Recorded& it) {
+    events_[it.marker] = workload_.record(lane.gpu, number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Waited& it) {
+    workload_.wait(lane.gpu, event(it.marker), number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Called& it) {
+    const auto& [communicator, operations] = told_.calls_[it.call];
+    workload_.collectives(lane.gpu, group(communicator), operations, number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Exchanged& it) {
+    const auto& [communicator, parts] = told_.messages_[it.messages];
+    workload_.exchange(lane.gpu, group(communicator), parts, number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Allocated& it) {
+    blocks_[{lane.gpu, it.size}].push_back(workload_.allocate(lane.gpu, it.size));
+  }
+  void write(const Lane& lane, Time, const Freed& it) {
+    auto& held = blocks_[{lane.gpu, it.size}];
+    if (held.empty()) throw Error{"a process gives back memory that it did not take"};
+    workload_.free(held.back());
+    held.pop_back();
+  }
+  void write(const Lane& lane, Time& clock, const Synchronized& it) {
+    if (!it.until) return;
+    workload_.synchronize(lane.gpu, event(it.marker));
+    clock = *it.until;
+  }
+  void write(const Lane& lane, Time& clock, const Polled& it) {
+    workload_.synchronize(lane.gpu, event(it.marker));
+    clock = std::max(clock, it.completed);
+    go_on(lane, clock, it.until);
+  }
+
+  const Impl& told_;
+  Workload workload_{};
+  std::vector<std::uint32_t> present_;  ///< by GPU: the thread that the list is at
+  std::unordered_map<QueryIndex, Workload::KernelNumber> kernels_{};
+  std::unordered_map<MarkerId, Workload::Event> events_{};
+  std::map<std::pair<GpuIndex, Bytes>, std::vector<Workload::Block>> blocks_{};
+};
+
+Workload Recorder::Impl::workload() const { return Writer{*this}.write(); }
+
+Recorder::Recorder(const Session& session, std::size_t gpus)
+    : impl_{std::make_unique<Impl>(session, gpus)} {}
+Recorder::Recorder(Recorder&&) noexcept = default;
+Recorder& Recorder::operator=(Recorder&&) noexcept = default;
+Recorder::~Recorder() = default;
+
+void Recorder::add_query(QueryIndex query, const KernelQuery& asked) {
+  impl_->add_query(query, asked);
+}
+void Recorder::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
+  impl_->add_stream(stream, gpu, process);
+}
+void Recorder::add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
+  impl_->add_communicator(communicator, std::move(gpus));
+}
+void Recorder::launch(const Caller& caller, StreamId stream, QueryIndex query) {
+  impl_->launch(caller, stream, query);
+}
+void Recorder::record(const Caller& caller, StreamId stream, MarkerId marker) {
+  impl_->record(caller, stream, marker);
+}
+void Recorder::wait(const Caller& caller, StreamId stream, MarkerId marker) {
+  impl_->wait(caller, stream, marker);
+}
+void Recorder::collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                          std::span<const GroupedCollective> group) {
+  impl_->collective(caller, stream, communicator, group);
+}
+void Recorder::send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
+                         std::span<const SendRecv> group) {
+  impl_->send_recv(caller, stream, communicator, group);
+}
+void Recorder::allocate(const Caller& caller, GpuIndex gpu, Bytes size) {
+  impl_->allocate(caller, gpu, size);
+}
+void Recorder::free(const Caller& caller, GpuIndex gpu, Bytes size) {
+  impl_->free(caller, gpu, size);
+}
+void Recorder::synchronize(const Caller& caller, MarkerId marker) {
+  impl_->synchronize(caller, marker);
+}
+void Recorder::query(const Caller& caller, MarkerId marker) { impl_->query(caller, marker); }
+void Recorder::answered(const Answer& answer) { impl_->answered(answer); }
+Workload Recorder::workload() const { return impl_->workload(); }
+
+}  // namespace phantora
