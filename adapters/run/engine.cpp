@@ -73,8 +73,10 @@ Engine::Engine(const Cluster& cluster, Session& session, EngineOptions options)
     : cluster_{cluster},
       session_{session},
       options_{std::move(options)},
-      communicators_{[&session](std::vector<GpuIndex> gpus) {
-        return session.add_communicator(std::move(gpus));
+      communicators_{[this](std::vector<GpuIndex> gpus) {
+        const CommunicatorId id = session_.add_communicator(gpus);
+        if (options_.recorder != nullptr) options_.recorder->add_communicator(id, std::move(gpus));
+        return id;
       }} {
   listener_ = UniqueFd{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const channel::Address address{options_.socket_name};
@@ -300,26 +302,34 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
   const MarkerId marker{global(process.index, record.a)};
   // Threads have clocks of their own; a stream is in order.
   const auto issued = [&] { return std::max(clock, session_.last_issued(stream)); };
+  Recorder* const recorder = options_.recorder;
+  const Recorder::Caller caller{process.index, record.thread, clock};
   switch (record.op) {
     case Op::define_query: {
       const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
       PHANTORA_EXPECTS(record.a == process.queries.size(), "query ids are consecutive");
+      const KernelQuery query = channel::query_from_text(text);
       // The GPUs of a host are alike.
-      process.queries.push_back(
-          session_.add_query(channel::query_from_text(text), gpu_of(process, 0)));
+      process.queries.push_back(session_.add_query(query, gpu_of(process, 0)));
+      if (recorder != nullptr) recorder->add_query(process.queries.back(), query);
       return;
     }
     case Op::create_stream:
       process.issued = true;
+      if (recorder != nullptr)
+        recorder->add_stream(stream, gpu_of(process, record.device), process.index);
       session_.add_stream(stream, gpu_of(process, record.device), process.index);
       return;
     case Op::launch:
+      if (recorder != nullptr) recorder->launch(caller, stream, process.queries.at(record.a));
       session_.launch(stream, issued(), process.queries.at(record.a));
       return;
     case Op::record:
+      if (recorder != nullptr) recorder->record(caller, stream, marker);
       session_.record(stream, issued(), marker);
       return;
     case Op::wait:
+      if (recorder != nullptr) recorder->wait(caller, stream, marker);
       session_.wait(stream, issued(), marker);
       return;
     case Op::drop_marker:
@@ -359,6 +369,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     case Op::synchronize:
       block(process, record);
+      if (recorder != nullptr) recorder->synchronize(caller, marker);
       session_.synchronize(process.index, record.thread, clock, marker);
       return;
     case Op::query: {
@@ -371,6 +382,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
         return;
       }
       block(process, record);
+      if (recorder != nullptr) recorder->query(caller, marker);
       session_.query(process.index, record.thread, clock, marker);
       return;
     }
@@ -450,7 +462,10 @@ void Engine::handle_collective(Process& process, const Record& record,
     return last_tag_;
   };
   const Time issued = std::max(clock, session_.last_issued(stream));
+  Recorder* const recorder = options_.recorder;
+  const Recorder::Caller caller{process.index, record.thread, clock};
   if (!group.empty()) {
+    if (recorder != nullptr) recorder->collective(caller, stream, communicator, group);
     try {
       session_.collective(stream, issued, communicator, rank, group, number(collective_tag));
     } catch (const Disagreement& found) {
@@ -458,6 +473,7 @@ void Engine::handle_collective(Process& process, const Record& record,
     }
   }
   if (!messages.empty()) {
+    if (recorder != nullptr) recorder->send_recv(caller, stream, communicator, messages);
     session_.send_recv(stream, issued, communicator, rank, messages, number(message_tag));
   }
 }
@@ -638,6 +654,7 @@ void Engine::note_movement() {
 }
 
 void Engine::give(const Answer& answer) {
+  if (options_.recorder != nullptr) options_.recorder->answered(answer);
   Process& process = processes_[answer.process];
   Reply reply_to{.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0};
   if (!process.ended &&

@@ -12,6 +12,7 @@
 #include <phantora/error.hpp>
 #include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/host_process.hpp>
+#include <phantora/simulation/recorder.hpp>
 #include <phantora/simulation/session.hpp>
 
 #include <algorithm>
@@ -43,6 +44,8 @@ struct EngineOptions {
   std::chrono::seconds stall_timeout{60};
   /// Whom to tell when simulated time has stood still for long; nobody if empty.
   std::function<void(const std::string&)> tell{};
+  /// Told of what the ranks do, if any.
+  Recorder* recorder = nullptr;
 };
 
 /// What a run says about itself besides what the GPUs did.

@@ -1,8 +1,10 @@
 #include "run/launcher.hpp"
 
+#include "run/cluster_choice.hpp"
 #include "run/engine.hpp"
 #include "run/memory_pressure.hpp"
 #include "run/output.hpp"
+#include "run/output_files.hpp"
 #include "run/process_tree.hpp"
 #include "run/progress.hpp"
 #include "run/report.hpp"
@@ -11,8 +13,6 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
-#include <phantora/kernels/gpu_model.hpp>
-#include <phantora/quantity.hpp>
 #include <phantora/simulation/trace.hpp>
 
 #include <algorithm>
@@ -22,7 +22,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <map>
 
@@ -37,65 +36,17 @@
 namespace phantora::run {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// Exit statuses of our own, as sysexits.h has them.
 constexpr int unavailable = 69, software = 70;
 
-Bytes parse_gpu_memory(const std::string& text) {
-  const auto size = parse_bytes(text);
-  if (!size || *size == Bytes{}) {
-    throw ConfigError{"--gpu-memory " + text + ": expected a size such as 80GB or 24GiB"};
-  }
-  return *size;
-}
-
-Cluster cluster_of(const LaunchOptions& options) {
-  Cluster cluster = parse_cluster(options.cluster);
-  if (options.gpu_memory) {
-    for (Host& host : cluster.hosts) host.gpu_memory = parse_gpu_memory(*options.gpu_memory);
-  }
-  return cluster;
-}
-
-/// Of each GPU; nothing where all are alike.
-std::vector<std::string> names_of_unlike_gpus(const Cluster& cluster) {
-  std::vector<std::string> names;
-  for (const Host& host : cluster.hosts)
-    names.insert(names.end(), host.gpus.size(), gpu_model(host).name);
-  const bool alike = std::all_of(names.begin(), names.end(),
-                                 [&](const std::string& name) { return name == names.front(); });
-  return alike ? std::vector<std::string>{} : names;
-}
-
 int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
-}
-
-/// @throws ConfigError if `path` cannot be written.
-void check_writable(const std::string& what, const std::string& path) {
-  if (path.empty()) return;
-  std::error_code error;
-  const fs::path folder = fs::path{path}.has_parent_path() ? fs::path{path}.parent_path() : ".";
-  const fs::path probe = fs::exists(path, error) ? fs::path{path} : folder;
-  if (fs::is_directory(path, error)) {
-    throw ConfigError{"cannot write the " + what + " " + path + ": it is a folder"};
-  }
-  if (access(probe.c_str(), W_OK) != 0) {
-    throw ConfigError{"cannot write the " + what + " " + path + ": " + std::strerror(errno)};
-  }
-}
-
-/// Removes what an earlier run wrote there, so that a run that fails leaves nothing to mistake for
-/// its own.
-void remove_old(const std::string& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path, error)) fs::remove(path, error);
 }
 
 /// Each rank takes a socket and two pipes. @return the limit as it was, which ranks get.
@@ -127,7 +78,7 @@ int shell_status(int status) {
 class Supervisor {
  public:
   explicit Supervisor(const LaunchOptions& options)
-      : options_{options}, cluster_{cluster_of(options)} {}
+      : options_{options}, cluster_{cluster_of(options.cluster, options.gpu_memory)} {}
 
   int run() {
     // Signals arrive as messages, between two steps of the engine.
@@ -143,13 +94,16 @@ class Supervisor {
     const auto began = steady_clock::now();
     const std::string socket_name =
         fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
-    Session session{cluster_, builtin_cost_model, {}, nccl_variables()};
+    Session session{cluster_, builtin_cost_model, {}, nccl_environment()};
+    std::optional<Recorder> recorder;
+    if (!options_.record.empty()) recorder.emplace(session, cluster_.gpus.size());
     Engine engine{cluster_,
                   session,
                   {.socket_name = socket_name,
                    .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
                    .stall_timeout = std::chrono::seconds{options_.stall_timeout_s},
-                   .tell = [this](const std::string& what) { output_.say(what); }}};
+                   .tell = [this](const std::string& what) { output_.say(what); },
+                   .recorder = recorder ? &*recorder : nullptr}};
     engine.watch(signals_);
     StepObserver observed{options_.step_marker};
     const Subscription steps = session.subscribe(observed);
@@ -157,6 +111,7 @@ class Supervisor {
     Subscription spans;
     remove_old(options_.report);
     remove_old(options_.trace);
+    remove_old(options_.record);
     if (!options_.trace.empty()) {
       trace.emplace(
           options_.trace, [&](ProcessIndex p) { return engine.rank_of(p); },
@@ -223,21 +178,15 @@ class Supervisor {
       std::cout << "  no process of this run used a simulated GPU\n";
     }
     if (!options_.report.empty()) report.write(options_.report);
+    if (recorder && cut_short_.empty()) {
+      recorder->workload().save(options_.record);
+    } else if (recorder) {
+      std::cout << "  no record: ranks that were cut short do not meet again\n";
+    }
     return status;
   }
 
  private:
-  /// NCCL's own variables steer the simulated NCCL.
-  static NcclVariables nccl_variables() {
-    NcclVariables variables;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text = *entry;
-      const std::size_t equals = text.find('=');
-      if (text.starts_with("NCCL_")) variables[text.substr(0, equals)] = text.substr(equals + 1);
-    }
-    return variables;
-  }
-
   /// Until every process has ended, or the first failure has been given time to spread.
   int serve(Engine& engine, Progress& progress) {
     int status = 0;
@@ -330,10 +279,11 @@ int launch(const LaunchOptions& options) {
     throw ConfigError{"--sync " + options.sync + ": only conservative is implemented"};
   }
   // Bad input is said before anything is started.
-  (void)cluster_of(options);
+  (void)cluster_of(options.cluster, options.gpu_memory);
   (void)hook_directory();
   check_writable("report", options.report);
   check_writable("trace", options.trace);
+  check_writable("record", options.record);
   check_program(options.command.front());
 
   // Two processes watch over each other: whichever is killed, the other one cleans up. Both are

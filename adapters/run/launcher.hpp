@@ -15,6 +15,7 @@ struct LaunchOptions {
   std::optional<std::string> gpu_memory{};
   std::string report{};
   std::string trace{};
+  std::string record{};       ///< what the ranks do, for phantora replay
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
   /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).

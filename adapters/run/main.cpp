@@ -1,4 +1,5 @@
 #include "run/launcher.hpp"
+#include "run/replay_command.hpp"
 #include "run/starts.hpp"
 #include "run/topology_command.hpp"
 
@@ -24,6 +25,8 @@ int main(int argc, char** argv) {
                   "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
+  run->add_option("--record", options.record,
+                  "write what the ranks do, which phantora replay runs on other clusters");
   run->add_option("--step-marker", options.step_marker,
                   "what ends a step: an NVTX range or mark, a part of a kernel's name, or "
                   "\"optimizer\"");
@@ -84,6 +87,11 @@ int main(int argc, char** argv) {
   describe->add_option("--at", topology.at, "with what failures leave of the links by then")
       ->capture_default_str();
 
+  phantora::run::ReplayOptions replay;
+  CLI::App* again = app.add_subcommand("replay", "run what phantora run --record wrote");
+  again->add_option("record", replay.record, "what was recorded")->required();
+  phantora::run::add_options(*again, replay);
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -99,6 +107,7 @@ int main(int argc, char** argv) {
       phantora::run::describe_topology(topology, std::cout);
       return 0;
     }
+    if (*again) return phantora::run::replay(replay);
     return phantora::run::launch(options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);
