@@ -42,6 +42,7 @@
 #include <phantora/simulation/trace.hpp>
 #include <phantora/simulation/transformer.hpp>
 #include <phantora/simulation/virtual_clock.hpp>
+#include <phantora/simulation/widen.hpp>
 #include <phantora/simulation/workload.hpp>
 #include <phantora/subscription.hpp>
 #include <phantora/units.hpp>

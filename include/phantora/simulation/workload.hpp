@@ -278,6 +278,7 @@ class Workload {
     std::vector<bool> blocks{};  ///< whether they are held
     std::vector<StreamNumber> streams{};
   };
+  friend Workload widen(const Workload& workload, std::uint32_t factor, Rank replica);
   explicit Workload(detail::WorkloadDocument document);
   RankList& rank_list(Rank rank);
   Workload& append(Rank rank, StreamNumber stream, Operation operation);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <phantora/simulation/workload.hpp>
+
+#include <cstdint>
+
+namespace phantora {
+
+/// The workload with `factor` times as many data-parallel replicas: copies of its ranks that follow
+/// one another, so that rank r of copy c is rank c * rank_count() + r.
+///
+/// What ranks of one replica do with each other they do in each copy. A group with ranks of several
+/// replicas is data-parallel: the copies' ranks join it, and its collectives keep their sizes, as
+/// Communicator::plan() counts them. That is how the gradients of DistributedDataParallel and the
+/// gathered parameters and scattered gradients of sharded data parallelism (FSDP, ZeRO) behave, but
+/// for padding.
+///
+/// What is not told, and stays as it was: kernels and memory of shards, which with more replicas
+/// are smaller; messages between replicas, which stay within their copy; a batch, which grows with
+/// them.
+///
+/// @param replica  ranks of one replica, as many as follow one another: 1 without model
+/// parallelism,
+///   else the product of its dimensions, where data parallelism is the outermost.
+/// @throws ArgumentError if it does not divide the number of ranks, or the factor is 0 or more than
+///   workloads have ranks.
+Workload widen(const Workload& workload, std::uint32_t factor, Rank replica = 1);
+
+}  // namespace phantora
