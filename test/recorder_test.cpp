@@ -226,10 +226,16 @@ TEST(Recorder, KeepsCommunicatorsOfTheSameRanksApart) {
 TEST(Recorder, CountsWhatIsHeld) {
   Live live;
   const StreamId stream = live.stream(0);
-  live.recorder.allocate({0, 0, at(0us)}, 0, 3_GiB);
-  live.recorder.allocate({0, 0, at(1us)}, 0, 1_GiB);
-  live.recorder.free({0, 0, at(2us)}, 0, 3_GiB);
-  live.recorder.allocate({0, 0, at(2us)}, 0, 2_GiB);
+  live.recorder.hold_context(0, 0, 1_GiB, true);
+  live.recorder.hold(0, 0, 3_GiB, {});
+  live.recorder.hold_context(1, 0, 1_GiB, true);
+  live.recorder.hold_context(1, 0, 1_GiB, false);
+  live.recorder.hold(0, 0, 1_GiB, {});
+  live.recorder.hold(0, 0, {}, 2_GiB);  // a part of the first
+  live.recorder.hold(0, 0, 1_GiB, {});
+  live.recorder.end(0);
+  live.recorder.hold(1, 0, 4_GiB, {});  // the next process
+  live.recorder.hold(1, 0, 1_GiB, 1_GiB);
   live.launch({0, 0, at(3us)}, stream, 1us);
   live.finish();
   const Report report = Simulation{live.cluster}.run(live.recorder.workload());

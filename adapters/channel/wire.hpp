@@ -16,7 +16,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 3;
+inline constexpr std::uint32_t version = 4;
 
 /// Set by the launcher for each rank: the abstract socket's name.
 inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
@@ -47,6 +47,8 @@ enum class Op : std::uint16_t {
   operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
+  memory,   ///< device, a = bytes taken, or b = bytes given back
+  context,  ///< the same of what a context takes
   range,  ///< that the program named, from c to the clock on its thread a; payload = name
   // Blocking: answered in the thread's slot.
   synchronize,  ///< a = marker

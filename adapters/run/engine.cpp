@@ -28,6 +28,11 @@ using Clock = std::chrono::steady_clock;
 Time time_of(std::int64_t ps) { return Time{Duration{ps}}; }
 std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 
+Bytes bytes_of(std::uint64_t count) {
+  PHANTORA_EXPECTS(count >> 62U == 0, "bytes of a GPU's memory");
+  return Bytes{static_cast<std::int64_t>(count)};
+}
+
 /// Ids that ranks choose are unique within their process; these are within the run.
 std::uint64_t global(ProcessIndex process, std::uint64_t id) {
   PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
@@ -245,6 +250,7 @@ void Engine::disconnect(Process& process) {
   forget_who_waits_for_ranks();  // its parent may have waited for its end
   if (process.welcomed) --processes_of_rank_[process.hello.rank];
   process.threads.clear();
+  if (options_.recorder != nullptr) options_.recorder->end(process.index);
   admit(communicators_.end_process(process.index));
   if (process.link.shared() != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
@@ -356,6 +362,16 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
     }
     case Op::counter:
       counters_.named[{reinterpret_cast<const char*>(payload.data()), payload.size()}] += record.a;
+      return;
+    case Op::memory:
+      if (recorder != nullptr)
+        recorder->hold(process.index, gpu_of(process, record.device), bytes_of(record.a),
+                       bytes_of(record.b));
+      return;
+    case Op::context:
+      if (recorder != nullptr)
+        recorder->hold_context(process.index, gpu_of(process, record.device),
+                               bytes_of(record.a + record.b), record.a > 0);
       return;
     case Op::range:
       PHANTORA_EXPECTS(record.c <= static_cast<std::uint64_t>(record.clock_ps), "a range");

@@ -9,33 +9,67 @@
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
+#include <phantora/simulation/widen.hpp>
 #include <phantora/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 namespace phantora::run {
 namespace {
 
-NcclVariables nccl_of(const ReplayOptions& options) {
+NcclVariables nccl_of(const Variant& variant) {
   NcclVariables variables = nccl_environment();
-  for (const std::string& text : options.nccl) {
+  for (const std::string& text : variant.nccl) {
     const std::size_t equals = text.find('=');
     if (equals == text.npos || !text.starts_with("NCCL_"))
       throw ConfigError{"--nccl " + text + ": expected NAME=VALUE, as in NCCL_ALGO=Ring"};
     variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return variables;
+}
+
+/// @param text  as in "8x". @throws ConfigError
+std::uint32_t factor_of(const std::string& text) {
+  std::uint32_t factor = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, factor);
+  if (read.ec != std::errc{} || std::string_view{read.ptr, end} != "x" || factor == 0)
+    throw ConfigError{"--widen " + text + ": expected a factor, as in 8x"};
+  return factor;
+}
+
+/// Whether the variant is another workload than what was recorded.
+bool changes_workload(const Variant& variant) {
+  return !variant.widen.empty() || variant.host_scale != 1;
+}
+Workload changed(const Workload& recorded, const Variant& variant) {
+  try {
+    Workload workload = variant.widen.empty()
+                            ? recorded
+                            : widen(recorded, factor_of(variant.widen), variant.replica);
+    workload.scale_host_time(variant.host_scale);
+    return workload;
+  } catch (const ArgumentError& error) {
+    throw ConfigError{error.what()};
+  }
 }
 
 std::string gpu_names(const Cluster& cluster) {
@@ -62,20 +96,47 @@ struct Replayed {
   Report report;
   std::vector<Steps> steps{};  ///< by rank
   Time end{};                  ///< of the last work on a GPU, as phantora run counts it
+
+  /// Median over the ranks; nothing where no work repeats.
+  [[nodiscard]] std::optional<Duration> step() const {
+    std::vector<Duration> lengths;
+    for (const Steps& of_rank : steps)
+      if (of_rank.count() > 0) lengths.push_back(of_rank.median());
+    if (lengths.empty()) return std::nullopt;
+    std::sort(lengths.begin(), lengths.end());
+    return lengths[lengths.size() / 2];
+  }
 };
+
+Replayed run(const Workload& recorded, const Variant& variant, const Simulation& simulation,
+             const std::string& step_marker, SessionObserver* also = nullptr) {
+  StepObserver observed{step_marker};
+  std::vector<SessionObserver*> observers{&observed};
+  if (also != nullptr) observers.push_back(also);
+  std::optional<Workload> other;
+  if (changes_workload(variant)) other = changed(recorded, variant);
+  Replayed result{.report = simulation.run(other ? *other : recorded, {}, observers)};
+  for (const GpuIndex gpu : result.report.gpus) result.steps.push_back(observed.steps(gpu));
+  result.end = observed.makespan();
+  return result;
+}
+
+Simulation simulation_of(const Variant& variant) {
+  return Simulation{cluster_of(variant.cluster, variant.gpu_memory), {.nccl = nccl_of(variant)}};
+}
 
 void print(const ReplayOptions& options, const Cluster& cluster, const Replayed& result,
            double wall_seconds) {
-  const auto& [report, steps, end] = result;
+  const Report& report = result.report;
   std::cout << fmt::format("phantora: {} replayed on {}, {}, {} ranks\n", options.record,
-                           options.cluster, gpu_names(cluster), report.ranks.size());
+                           options.variant.cluster, gpu_names(cluster), report.ranks.size());
   std::vector<Duration> lengths;
-  for (const Steps& of_rank : steps)
+  for (const Steps& of_rank : result.steps)
     if (of_rank.count() > 0) lengths.push_back(of_rank.median());
   row("step time", lengths.empty() ? "no repeating work found" : spread(lengths, [](Duration it) {
         return fmt::format("{}", it);
       }));
-  row("simulated time", fmt::format("{}", end.time_since_epoch()));
+  row("simulated time", fmt::format("{}", result.end.time_since_epoch()));
   const auto share = [&](std::string_view name, Duration RankReport::*of) {
     std::vector<Duration> values;
     for (const RankReport& rank : report.ranks) values.push_back(rank.*of);
@@ -109,9 +170,10 @@ nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& clus
   Json json;
   json["phantora"] = PHANTORA_VERSION_STRING;
   json["record"] = options.record;
-  json["cluster"] = options.cluster;
+  json["cluster"] = options.variant.cluster;
   json["gpu"] = gpu_names(cluster);
-  json["host_scale"] = options.host_scale;
+  json["host_scale"] = options.variant.host_scale;
+  json["widen"] = options.variant.widen.empty() ? Json("1x") : Json(options.variant.widen);
   json["simulated_s"] = to_seconds(end.time_since_epoch());
   json["makespan_s"] = to_seconds(report.makespan);
   json["ranks"] = Json::array();
@@ -153,17 +215,23 @@ nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& clus
   return json;
 }
 
-}  // namespace
+using Json = nlohmann::ordered_json;
 
-void add_options(CLI::App& command, ReplayOptions& options) {
-  command
-      .add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file")
-      ->required();
-  command.add_option("--gpu-memory", options.gpu_memory,
+void write(const std::string& path, const Json& json) {
+  std::ofstream file{path};
+  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  if (!file) throw Error{"cannot write the report " + path};
+}
+
+void add_variant(CLI::App& command, Variant& variant) {
+  command.add_option("--cluster", variant.cluster,
+                     "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file");
+  command.add_option("--gpu-memory", variant.gpu_memory,
                      "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   command
       .add_option(
-          "--host-scale", options.host_scale,
+          "--host-scale", variant.host_scale,
           "how long host work takes of what was recorded, as in 0.5 for hosts twice as fast")
       ->check(CLI::NonNegativeNumber)
       ->check([](const std::string& text) {  // nan is not below 0 either
@@ -172,10 +240,153 @@ void add_options(CLI::App& command, ReplayOptions& options) {
       })
       ->capture_default_str();
   command
-      .add_option("--nccl", options.nccl,
+      .add_option("--nccl", variant.nccl,
                   "NAME=VALUE: a variable of NCCL's, as in NCCL_ALGO=Ring; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--widen", variant.widen,
+                     "so many times as many data-parallel replicas, as in 8x");
+  command
+      .add_option("--replica", variant.replica,
+                  "ranks of one data-parallel replica: tensor times pipeline parallelism")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+/// The options of each line; those of the command line hold where a line has none.
+std::vector<std::pair<std::string, Variant>> read_variants(const ReplayOptions& options) {
+  std::ifstream file{options.variants};
+  if (!file) throw ConfigError{options.variants + ": expected a file, got none that can be read"};
+  std::vector<std::pair<std::string, Variant>> variants;
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == line.npos || line.front() == '#') continue;
+    Variant variant = options.variant;
+    CLI::App app;
+    add_variant(app, variant);
+    const std::string place = options.variants + ":" + std::to_string(number) + ": ";
+    try {
+      app.parse(line);
+    } catch (const CLI::ParseError& problem) {
+      throw ConfigError{place + problem.what()};
+    }
+    if (variant.cluster.empty()) throw ConfigError{place + "expected a --cluster"};
+    variants.emplace_back(line, std::move(variant));
+  }
+  return variants;
+}
+
+/// A bar on the terminal, if there is one, and how long the rest will take.
+class Bar {
+ public:
+  explicit Bar(std::size_t all) : all_{all}, shown_{isatty(STDERR_FILENO) != 0} {}
+  void show(std::size_t done) const {
+    if (!shown_) return;
+    constexpr std::size_t width = 40;
+    const std::size_t filled = done * width / all_;
+    const double passed = std::chrono::duration<double>(Clock::now() - began_).count();
+    fmt::print(stderr, "\r[{:#<{}}{:.<{}}] {}/{}, {:.0f} s left ", "", filled, "", width - filled,
+               done, all_,
+               passed * static_cast<double>(all_ - done) /
+                   static_cast<double>(std::max<std::size_t>(done, 1)));
+    if (done == all_) fmt::print(stderr, "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::size_t all_;
+  bool shown_;
+  Clock::time_point began_ = Clock::now();
+};
+
+/// What many variants are compared by.
+struct Outcome {
+  std::optional<Duration> step{};
+  Time end{};
+  Duration exposed{};
+  Bytes peak{};
+  bool fits = true;
+  std::string error{};  ///< why it cannot be run
+};
+
+Outcome outcome_of(const Workload& recorded, const Variant& variant,
+                   const std::string& step_marker) {
+  try {
+    const Replayed result = run(recorded, variant, simulation_of(variant), step_marker);
+    return {result.step(),        result.end, result.report.exposed(), result.report.peak_memory(),
+            result.report.fits(), {}};
+  } catch (const Error& error) {
+    return {.error = error.what()};
+  }
+}
+
+int replay_all(const ReplayOptions& options) {
+  const auto variants = read_variants(options);
+  const Workload workload = Workload::load(options.record);
+  std::vector<Outcome> outcomes(variants.size());
+  std::mutex mutex;
+  std::size_t next = 0, done = 0;
+  const Bar bar{variants.size()};
+  const auto work = [&] {
+    std::unique_lock lock{mutex};
+    while (next < variants.size()) {
+      const std::size_t mine = next++;
+      lock.unlock();
+      Outcome outcome = outcome_of(workload, variants[mine].second, options.step_marker);
+      lock.lock();
+      outcomes[mine] = std::move(outcome);
+      bar.show(++done);
+    }
+  };
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::jthread> threads;
+    for (unsigned i = 1; i < (options.jobs > 0 ? static_cast<unsigned>(options.jobs) : cores); ++i)
+      threads.emplace_back(work);
+    work();
+  }
+  Json json = Json::array();
+  bool failed = false;
+  std::cout << fmt::format("{:>12} {:>12} {:>12} {:>10}  {}\n", "step", "whole", "exposed",
+                           "memory", "variant");
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const Outcome& it = outcomes[i];
+    Json entry{{"variant", variants[i].first}};
+    if (!it.error.empty()) {
+      failed = true;
+      std::cout << fmt::format("{:>49}  {}: {}\n", "", variants[i].first, it.error);
+      entry["error"] = it.error;
+    } else {
+      std::cout << fmt::format(
+          "{:>12} {:>12} {:>12} {:>10}  {}{}\n", it.step ? fmt::format("{}", *it.step) : "-",
+          fmt::format("{}", it.end.time_since_epoch()), fmt::format("{}", it.exposed),
+          fmt::format("{:.2GiB}", it.peak), variants[i].first, it.fits ? "" : " (does not fit)");
+      entry["step_s"] = it.step ? Json(to_seconds(*it.step)) : Json(nullptr);
+      entry["simulated_s"] = to_seconds(it.end.time_since_epoch());
+      entry["exposed_s"] = to_seconds(it.exposed);
+      entry["peak_memory_bytes"] = it.peak.count();
+      entry["fits"] = it.fits;
+    }
+    json.push_back(std::move(entry));
+  }
+  std::cout << fmt::format(
+      "{} variants in {:.1f} s\n", variants.size(),
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  if (!options.report.empty()) write(options.report, json);
+  return failed ? 2 : 0;
+}
+
+}  // namespace
+
+void add_options(CLI::App& command, ReplayOptions& options) {
+  add_variant(command, options.variant);
+  command.add_option("--variants", options.variants,
+                     "a file with the options above on each line: a row for each of them");
+  command.add_option("--jobs", options.jobs, "variants at a time (default: the cores)")
+      ->check(CLI::PositiveNumber);
   command.add_option("--report", options.report, "write a JSON report");
   command.add_option("--trace", options.trace, "write a trace for Perfetto");
   command.add_option("--step-marker", options.step_marker,
@@ -185,38 +396,32 @@ void add_options(CLI::App& command, ReplayOptions& options) {
 int replay(const ReplayOptions& options) {
   check_writable("report", options.report);
   check_writable("trace", options.trace);
+  if (!options.variants.empty()) {
+    if (!options.trace.empty()) throw ConfigError{"--trace: expected one replay, got --variants"};
+    return replay_all(options);
+  }
+  if (options.variant.cluster.empty())
+    throw ConfigError{"expected a --cluster, as in h200:2x8, or --variants"};
   const auto began = std::chrono::steady_clock::now();
-  Workload workload = Workload::load(options.record);
-  if (options.host_scale != 1) workload.scale_host_time(options.host_scale);
-  const Simulation simulation{cluster_of(options.cluster, options.gpu_memory),
-                              {.nccl = nccl_of(options)}};
+  const Workload workload = Workload::load(options.record);
+  const Simulation simulation = simulation_of(options.variant);
   const Cluster& cluster = simulation.cluster();
   remove_old(options.report);
   remove_old(options.trace);
-  StepObserver observed{options.step_marker};
-  std::vector<SessionObserver*> observers{&observed};
   std::optional<TraceWriter> trace;
   if (!options.trace.empty()) {
     // A rank is the process after the one that the simulation itself is.
     trace.emplace(
         options.trace, [](ProcessIndex process) { return static_cast<int>(process) - 1; },
         names_of_unlike_gpus(cluster));
-    observers.push_back(&*trace);
   }
-  Replayed result{.report = simulation.run(workload, {}, observers)};
+  const Replayed result =
+      run(workload, options.variant, simulation, options.step_marker, trace ? &*trace : nullptr);
   if (trace) trace->close();
-  for (const GpuIndex gpu : result.report.gpus) result.steps.push_back(observed.steps(gpu));
-  result.end = observed.makespan();
+  if (result.report.ranks.empty()) throw ConfigError{options.record + ": no rank used a GPU"};
   print(options, cluster, result,
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-  if (!options.report.empty()) {
-    std::ofstream file{options.report};
-    file << json_of(options, cluster, result)
-                .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-         << '\n';
-    file.close();
-    if (!file) throw Error{"cannot write the report " + options.report};
-  }
+  if (!options.report.empty()) write(options.report, json_of(options, cluster, result));
   return 0;
 }
 

@@ -10,17 +10,25 @@ class App;
 
 namespace phantora::run {
 
-struct ReplayOptions {
-  std::string record;
-  std::string cluster;
+/// What is replayed on what.
+struct Variant {
+  std::string cluster{};
   std::optional<std::string> gpu_memory{};
   double host_scale = 1;            ///< of the recorded host time
   std::vector<std::string> nccl{};  ///< NAME=VALUE
+  std::string widen{};              ///< as in 8x; empty: as many replicas as were recorded
+  unsigned replica = 1;             ///< ranks of each
+};
+
+struct ReplayOptions {
+  std::string record{};
+  Variant variant{};
+  std::string variants{};  ///< a file with options of a variant on each line
+  int jobs = 0;            ///< variants at a time; 0: as many as there are cores
   std::string report{}, trace{};
   std::string step_marker{};
 };
 
-/// Those that say what to run it on, and what to write.
 void add_options(CLI::App& command, ReplayOptions& options);
 
 /// `phantora replay`: runs what was recorded on a cluster. Returns the exit status.

@@ -32,11 +32,9 @@ struct Exchanged {
   StreamId stream;
   std::size_t messages = 0;  ///< in Impl::messages_
 };
-struct Allocated {
-  Bytes size;
-};
-struct Freed {
-  Bytes size;
+struct Held {
+  GpuIndex gpu = 0;
+  Bytes taken{}, given_back{};
 };
 struct Synchronized {
   MarkerId marker;
@@ -49,11 +47,12 @@ struct Polled {
 };
 /// A part of such a loop.
 struct Nothing {};
-using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Allocated, Freed,
+using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Held,
                           Synchronized, Polled>;
 
 struct Entry {
-  std::uint32_t lane = 0;  ///< of its process
+  ProcessIndex process = 0;
+  std::uint32_t lane = 0;  ///< of the process
   Time clock{};            ///< of its thread when it did so
   What what{};
 };
@@ -65,13 +64,12 @@ struct Lane {
   /// Where its clock went on, in order.
   struct Point {
     Time clock{};
-    std::size_t entry = 0;  ///< of the process, after which it stood there
+    std::size_t entry = 0;  ///< after which it stood there
   };
   std::vector<Point> points{};
 };
 
 struct Process {
-  std::vector<Entry> entries{};
   std::vector<Lane> lanes{};
   std::map<std::pair<std::uint32_t, GpuIndex>, std::uint32_t> lane_of{};  ///< by thread and GPU
   std::map<std::uint32_t, std::size_t> blocked{};      ///< by thread: the entry that it blocks in
@@ -82,9 +80,10 @@ struct Process {
     MarkerId marker;  ///< that it asked about first
     StreamId stream;
     Time since{};
-    std::size_t entry = 0;  ///< of the process, that comes next
+    std::size_t entry = 0;  ///< that comes next
   };
   std::map<std::uint32_t, Loop> loops{};  ///< by thread
+  std::map<GpuIndex, Bytes> held{}, contexts{};
 };
 
 }  // namespace
@@ -98,7 +97,7 @@ class Recorder::Impl {
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
     PHANTORA_EXPECTS(gpu < stream_numbers_.size(), "no GPU " + std::to_string(gpu));
     streams_[stream] = {gpu, stream_numbers_[gpu]++};
-    if (process >= processes_.size()) processes_.resize(process + std::size_t{1});
+    (void)this->process(process);
   }
   void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
     const std::uint32_t instance = instances_[gpus]++;
@@ -125,17 +124,41 @@ class Recorder::Impl {
     messages_.push_back({communicator, {group.begin(), group.end()}});
     note(caller, stream, Exchanged{stream, messages_.size() - 1});
   }
-  void allocate(const Caller& caller, GpuIndex gpu, Bytes size) {
-    note(caller, gpu, Allocated{size});
+  void hold(ProcessIndex number, GpuIndex gpu, Bytes taken, Bytes given_back) {
+    PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
+    Process& process = this->process(number);
+    Bytes& held = process.held[gpu];
+    held = held + taken - given_back;
+    PHANTORA_EXPECTS(held >= Bytes{}, "a process gives back what it took");
+    entries_.push_back({.process = number, .what = Held{gpu, taken, given_back}});
   }
-  void free(const Caller& caller, GpuIndex gpu, Bytes size) { note(caller, gpu, Freed{size}); }
+  void hold_context(ProcessIndex number, GpuIndex gpu, Bytes size, bool made) {
+    PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
+    Process& process = this->process(number);
+    auto& contexts = contexts_[gpu];
+    const bool first = made ? contexts++ == 0 : --contexts == 0;
+    if (made) {
+      process.contexts[gpu] = size;
+    } else {
+      process.contexts.erase(gpu);
+    }
+    if (first) return;
+    entries_.push_back(
+        {.process = number, .what = Held{gpu, made ? size : Bytes{}, made ? Bytes{} : size}});
+  }
+  void end(ProcessIndex number) {
+    for (const auto& [gpu, size] : std::map{process(number).contexts})
+      hold_context(number, gpu, size, false);
+    for (const auto& [gpu, held] : std::map{process(number).held})
+      if (held > Bytes{}) hold(number, gpu, {}, held);
+  }
 
   void synchronize(const Caller& caller, MarkerId marker) {
     const auto stream = markers_.find(marker);
     if (stream == markers_.end()) return;  // one that nobody has recorded has come
     Process& process = processes_.at(caller.process);
     note(caller, stream->second, Synchronized{marker});
-    process.blocked[caller.thread] = process.entries.size() - 1;
+    process.blocked[caller.thread] = entries_.size() - 1;
   }
   void query(const Caller& caller, MarkerId marker) {
     if (!markers_.contains(marker)) return;
@@ -147,7 +170,7 @@ class Recorder::Impl {
   void answered(const Answer& answer) {
     Process& process = processes_.at(answer.process);
     if (const auto blocked = process.blocked.extract(answer.thread)) {
-      Entry& entry = process.entries[blocked.mapped()];
+      Entry& entry = entries_[blocked.mapped()];
       std::get<Synchronized>(entry.what).until = answer.clock;
       go_on(process.lanes[entry.lane], answer.clock, blocked.mapped());
     } else if (const auto asking = process.asking.extract(answer.thread)) {
@@ -162,7 +185,7 @@ class Recorder::Impl {
   void note(const Caller& caller, StreamId stream, const T& what) {
     const auto known = streams_.find(stream);
     PHANTORA_EXPECTS(known != streams_.end(), "no stream " + std::to_string(stream.value));
-    Process& process = processes_.at(caller.process);
+    Process& process = this->process(caller.process);
     // Who asks whether a stream is done records a marker for it.
     const auto loop = process.loops.find(caller.thread);
     if (loop != process.loops.end() &&
@@ -172,11 +195,14 @@ class Recorder::Impl {
   }
   void note(const Caller& caller, GpuIndex gpu, const What& what) {
     PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
-    if (caller.process >= processes_.size()) processes_.resize(caller.process + std::size_t{1});
-    Process& process = processes_[caller.process];
+    Process& process = this->process(caller.process);
     const std::uint32_t lane = lane_of(process, caller, gpu);
-    process.entries.push_back({lane, caller.clock, what});
-    go_on(process.lanes[lane], caller.clock, process.entries.size() - 1);
+    entries_.push_back({caller.process, lane, caller.clock, what});
+    go_on(process.lanes[lane], caller.clock, entries_.size() - 1);
+  }
+  Process& process(ProcessIndex number) {
+    if (number >= processes_.size()) processes_.resize(number + std::size_t{1});
+    return processes_[number];
   }
   std::uint32_t lane_of(Process& process, const Caller& caller, GpuIndex gpu) {
     const auto [known, fresh] = process.lane_of.try_emplace({caller.thread, gpu});
@@ -201,7 +227,7 @@ class Recorder::Impl {
     if (!done) {
       if (!goes_on)
         process.loops.insert_or_assign(
-            caller.thread, Process::Loop{marker, stream, caller.clock, process.entries.size()});
+            caller.thread, Process::Loop{marker, stream, caller.clock, entries_.size()});
       return;
     }
     if (!goes_on) return;
@@ -212,23 +238,30 @@ class Recorder::Impl {
     Caller began = caller;
     began.clock = loop.since;
     const std::uint32_t lane = lane_of(process, caller, streams_.at(stream).gpu);
-    for (std::size_t i = loop.entry; i < process.entries.size(); ++i)
-      if (process.entries[i].lane == lane) process.entries[i].what = Nothing{};
+    for (std::size_t i = loop.entry; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      if (entry.process == caller.process && entry.lane == lane &&
+          std::holds_alternative<Recorded>(entry.what))
+        entry.what = Nothing{};
+    }
     std::erase_if(process.lanes[lane].points,
                   [&](const Lane::Point& point) { return point.entry >= loop.entry; });
-    process.entries.push_back({lane, loop.since, Polled{loop.marker, *completed, caller.clock}});
-    go_on(process.lanes[lane], caller.clock, process.entries.size() - 1);
+    entries_.push_back(
+        {caller.process, lane, loop.since, Polled{loop.marker, *completed, caller.clock}});
+    go_on(process.lanes[lane], caller.clock, entries_.size() - 1);
   }
 
   class Writer;
 
   const Session& session_;
   std::vector<Process> processes_{};
+  std::vector<Entry> entries_{};      ///< in the order in which they were heard
   std::vector<std::uint32_t> lanes_;  ///< by GPU: how many
   struct Stream {
     GpuIndex gpu = 0;
     StreamNumber number = 0;
   };
+  std::map<GpuIndex, int> contexts_{};        ///< how many
   std::vector<StreamNumber> stream_numbers_;  ///< by GPU: how many
   std::unordered_map<StreamId, Stream> streams_{};
   std::unordered_map<MarkerId, StreamId> markers_{};
@@ -247,60 +280,20 @@ class Recorder::Impl::Writer {
   explicit Writer(const Impl& told) : told_{told}, present_(told.lanes_.size()) {}
 
   Workload write() && {
-    for (const Process& process : told_.processes_) write(process);
-    return std::move(workload_);
-  }
-
- private:
-  /// What an entry goes on from, where that is another lane.
-  struct Origin {
-    std::size_t entry = 0;  ///< where that lane was
-    Time clock{};
-  };
-
-  /// By entry.
-  static std::map<std::size_t, Origin> origins(const Process& process) {
-    std::map<std::size_t, Origin> origins;
-    if (process.lanes.size() < 2) return origins;
-    std::vector<Time> clocks(process.lanes.size());
-    for (std::size_t i = 0; i < process.entries.size(); ++i) {
-      const Entry& entry = process.entries[i];
-      if (std::holds_alternative<Nothing>(entry.what)) continue;
-      Time best = clocks[entry.lane];
-      for (std::uint32_t other = 0; other < process.lanes.size() && best < entry.clock; ++other) {
-        if (other == entry.lane) continue;
-        const auto& points = process.lanes[other].points;
-        auto point =
-            std::upper_bound(points.begin(), points.end(), entry.clock,
-                             [](Time clock, const Lane::Point& it) { return clock < it.clock; });
-        while (point != points.begin() && std::prev(point)->entry >= i) --point;
-        if (point == points.begin() || (--point)->clock <= best) continue;
-        best = point->clock;
-        origins[i] = {point->entry, point->clock};
-      }
-      clocks[entry.lane] = until(entry);
-    }
-    return origins;
-  }
-  static Time until(const Entry& entry) {
-    if (const auto* it = std::get_if<Synchronized>(&entry.what))
-      return it->until.value_or(entry.clock);
-    if (const auto* it = std::get_if<Polled>(&entry.what)) return it->until;
-    return entry.clock;
-  }
-
-  void write(const Process& process) {
-    const std::map<std::size_t, Origin> origins = Writer::origins(process);
+    const std::map<std::size_t, Origin> origins = this->origins();
     std::map<std::size_t, std::optional<Workload::Event>> marks;
     for (const auto& [_, origin] : origins) marks.try_emplace(origin.entry);
-    std::vector<Time> clocks(process.lanes.size());
-    for (std::size_t i = 0; i < process.entries.size(); ++i) {
-      const Entry& entry = process.entries[i];
-      const Lane& lane = process.lanes[entry.lane];
-      if (!std::holds_alternative<Nothing>(entry.what)) {
-        if (std::exchange(present_[lane.gpu], lane.number) != lane.number)
-          workload_.thread(lane.gpu, lane.number);
-        Time& clock = clocks[entry.lane];
+    Clocks clocks = start();
+    for (std::size_t i = 0; i < told_.entries_.size(); ++i) {
+      const Entry& entry = told_.entries_[i];
+      if (const auto* held = std::get_if<Held>(&entry.what)) {
+        write(*held);
+        continue;
+      }
+      const Lane& lane = told_.processes_[entry.process].lanes[entry.lane];
+      if (has_time(entry)) {
+        at(lane);
+        Time& clock = clocks[entry.process][entry.lane];
         if (const auto origin = origins.find(i); origin != origins.end()) {
           workload_.synchronize(lane.gpu, *marks.at(origin->second.entry));
           clock = origin->second.clock;
@@ -309,11 +302,66 @@ class Recorder::Impl::Writer {
         std::visit([&](const auto& what) { write(lane, clock, what); }, entry.what);
       }
       if (const auto mark = marks.find(i); mark != marks.end()) {
-        if (std::exchange(present_[lane.gpu], lane.number) != lane.number)
-          workload_.thread(lane.gpu, lane.number);
+        at(lane);
         mark->second = workload_.mark(lane.gpu);
       }
     }
+    return std::move(workload_);
+  }
+
+ private:
+  /// Of the lanes of each process, where they have come.
+  using Clocks = std::vector<std::vector<Time>>;
+  /// What an entry goes on from, where that is another lane.
+  struct Origin {
+    std::size_t entry = 0;  ///< where that lane was
+    Time clock{};
+  };
+
+  [[nodiscard]] Clocks start() const {
+    Clocks clocks;
+    for (const Process& process : told_.processes_) clocks.emplace_back(process.lanes.size());
+    return clocks;
+  }
+  /// By entry.
+  [[nodiscard]] std::map<std::size_t, Origin> origins() const {
+    std::map<std::size_t, Origin> origins;
+    Clocks clocks = start();
+    for (std::size_t i = 0; i < told_.entries_.size(); ++i) {
+      const Entry& entry = told_.entries_[i];
+      if (!has_time(entry)) continue;
+      const std::vector<Lane>& lanes = told_.processes_[entry.process].lanes;
+      Time& clock = clocks[entry.process][entry.lane];
+      Time best = clock;
+      for (std::uint32_t other = 0; other < lanes.size() && best < entry.clock; ++other) {
+        if (other == entry.lane) continue;
+        const auto& points = lanes[other].points;
+        auto point =
+            std::upper_bound(points.begin(), points.end(), entry.clock,
+                             [](Time it, const Lane::Point& reached) { return it < reached.clock; });
+        while (point != points.begin() && std::prev(point)->entry >= i) --point;
+        if (point == points.begin() || (--point)->clock <= best) continue;
+        best = point->clock;
+        origins[i] = {point->entry, point->clock};
+      }
+      clock = until(entry);
+    }
+    return origins;
+  }
+  static bool has_time(const Entry& entry) {
+    return !std::holds_alternative<Nothing>(entry.what) &&
+           !std::holds_alternative<Held>(entry.what);
+  }
+  static Time until(const Entry& entry) {
+    if (const auto* it = std::get_if<Synchronized>(&entry.what))
+      return it->until.value_or(entry.clock);
+    if (const auto* it = std::get_if<Polled>(&entry.what)) return it->until;
+    return entry.clock;
+  }
+
+  void at(const Lane& lane) {
+    if (std::exchange(present_[lane.gpu], lane.number) != lane.number)
+      workload_.thread(lane.gpu, lane.number);
   }
   void go_on(const Lane& lane, Time& clock, Time until) {
     if (until > clock) workload_.host(lane.gpu, until - clock);
@@ -333,6 +381,7 @@ class Recorder::Impl::Writer {
   }
 
   static void write(const Lane&, Time, const Nothing&) {}
+  static void write(const Lane&, Time, const Held&) {}
   void write(const Lane& lane, Time, const Launched& it) {
     const auto [kernel, fresh] = kernels_.try_emplace(it.query);
     if (fresh) kernel->second = workload_.kernel(told_.queries_.at(it.query));
@@ -352,14 +401,26 @@ class Recorder::Impl::Writer {
     const auto& [communicator, parts] = told_.messages_[it.messages];
     workload_.exchange(lane.gpu, group(communicator), parts, number(it.stream));
   }
-  void write(const Lane& lane, Time, const Allocated& it) {
-    blocks_[{lane.gpu, it.size}].push_back(workload_.allocate(lane.gpu, it.size));
+  void write(const Held& it) {
+    // What is given back need not be pieces as they were taken: pieces go until it is enough, and
+    // what is too much of the last comes again.
+    std::vector<Piece>& pieces = pieces_[it.gpu];
+    Bytes left = it.given_back;
+    const auto alike = std::find_if(pieces.rbegin(), pieces.rend(),
+                                    [&](const Piece& piece) { return piece.size == left; });
+    if (left > Bytes{} && alike != pieces.rend()) std::swap(*alike, pieces.back());
+    while (left > Bytes{}) {
+      if (pieces.empty()) throw Error{"processes give back memory that they did not take"};
+      const Piece piece = pieces.back();
+      pieces.pop_back();
+      workload_.free(piece.block);
+      left = left - piece.size;
+    }
+    take(it.gpu, Bytes{} - left);
+    take(it.gpu, it.taken);
   }
-  void write(const Lane& lane, Time, const Freed& it) {
-    auto& held = blocks_[{lane.gpu, it.size}];
-    if (held.empty()) throw Error{"a process gives back memory that it did not take"};
-    workload_.free(held.back());
-    held.pop_back();
+  void take(GpuIndex gpu, Bytes size) {
+    if (size > Bytes{}) pieces_[gpu].push_back({size, workload_.allocate(gpu, size)});
   }
   void write(const Lane& lane, Time& clock, const Synchronized& it) {
     if (!it.until) return;
@@ -377,7 +438,11 @@ class Recorder::Impl::Writer {
   std::vector<std::uint32_t> present_;  ///< by GPU: the thread that the list is at
   std::unordered_map<QueryIndex, Workload::KernelNumber> kernels_{};
   std::unordered_map<MarkerId, Workload::Event> events_{};
-  std::map<std::pair<GpuIndex, Bytes>, std::vector<Workload::Block>> blocks_{};
+  struct Piece {
+    Bytes size{};
+    Workload::Block block{};
+  };
+  std::map<GpuIndex, std::vector<Piece>> pieces_{};
 };
 
 Workload Recorder::Impl::workload() const { return Writer{*this}.write(); }
@@ -414,12 +479,13 @@ void Recorder::send_recv(const Caller& caller, StreamId stream, CommunicatorId c
                          std::span<const SendRecv> group) {
   impl_->send_recv(caller, stream, communicator, group);
 }
-void Recorder::allocate(const Caller& caller, GpuIndex gpu, Bytes size) {
-  impl_->allocate(caller, gpu, size);
+void Recorder::hold(ProcessIndex process, GpuIndex gpu, Bytes taken, Bytes given_back) {
+  impl_->hold(process, gpu, taken, given_back);
 }
-void Recorder::free(const Caller& caller, GpuIndex gpu, Bytes size) {
-  impl_->free(caller, gpu, size);
+void Recorder::hold_context(ProcessIndex process, GpuIndex gpu, Bytes size, bool made) {
+  impl_->hold_context(process, gpu, size, made);
 }
+void Recorder::end(ProcessIndex process) { impl_->end(process); }
 void Recorder::synchronize(const Caller& caller, MarkerId marker) {
   impl_->synchronize(caller, marker);
 }

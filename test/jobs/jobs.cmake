@@ -72,6 +72,8 @@ phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks Spi
 phantora_jobs(waits SilentSpin HEAVY)
 phantora_jobs(values SmallValues DistributedValues TORCH)
 phantora_jobs(values UnknownValues TORCH HEAVY)
+phantora_jobs(replay Replays)
+phantora_jobs(replay ReplaysTorch TORCH)
 phantora_jobs(report NamedRanges)
 phantora_jobs(report Consistency Cadence StepMarker Doubts TORCH)
 phantora_jobs(frameworks Frameworks BillionParameters TORCH HEAVY TIMEOUT 1800)

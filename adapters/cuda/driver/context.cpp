@@ -22,7 +22,7 @@ bool activate(int device) {
   if (context.load(std::memory_order_acquire)) return true;
   const std::scoped_lock lock{creation};
   if (context.load(std::memory_order_relaxed)) return true;
-  if (!rank::reserve_memory(device, context_bytes())) return false;
+  if (!rank::reserve_context(device, context_bytes())) return false;
   context.store(true, std::memory_order_release);
   return true;
 }
@@ -34,7 +34,7 @@ bool active(int device) noexcept {
 void deactivate(int device) {
   const std::scoped_lock lock{creation};
   if (contexts.at(static_cast<std::size_t>(device)).exchange(false)) {
-    rank::release_memory(device, context_bytes());
+    rank::release_context(device, context_bytes());
   }
 }
 

@@ -100,9 +100,17 @@ channel::HostShared::Gpu& ledger(int device) {
 std::atomic<std::uint64_t>& held(int device) {
   return Connection::get()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
 }
-}  // namespace
+/// So that a record of the run has it.
+void tell(channel::Op what, int device, std::size_t taken, std::size_t given_back) {
+  Connection::get()->append({.op = what,
+                             .device = static_cast<std::uint16_t>(physical_device(device)),
+                             .thread = channel::no_thread,
+                             .a = taken,
+                             .b = given_back},
+                            {});
+}
 
-bool reserve_memory(int device, std::size_t bytes) noexcept {
+bool take(channel::Op what, int device, std::size_t bytes) {
   auto& entry = ledger(device);
   const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
   std::uint64_t used = entry.used.load();
@@ -113,12 +121,27 @@ bool reserve_memory(int device, std::size_t bytes) noexcept {
   std::uint64_t peak = entry.peak.load();
   while (peak < used + bytes && !entry.peak.compare_exchange_weak(peak, used + bytes)) {
   }
+  tell(what, device, bytes, 0);
   return true;
 }
-
-void release_memory(int device, std::size_t bytes) noexcept {
+void give_back(channel::Op what, int device, std::size_t bytes) {
   held(device) -= bytes;
   ledger(device).used -= bytes;
+  tell(what, device, 0, bytes);
+}
+}  // namespace
+
+bool reserve_memory(int device, std::size_t bytes) noexcept {
+  return take(channel::Op::memory, device, bytes);
+}
+void release_memory(int device, std::size_t bytes) noexcept {
+  give_back(channel::Op::memory, device, bytes);
+}
+bool reserve_context(int device, std::size_t bytes) noexcept {
+  return take(channel::Op::context, device, bytes);
+}
+void release_context(int device, std::size_t bytes) noexcept {
+  give_back(channel::Op::context, device, bytes);
 }
 
 MemoryInfo memory_info(int device) noexcept {

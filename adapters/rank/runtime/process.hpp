@@ -37,6 +37,9 @@ int physical_device(int device);
 /// The memory ledger of one simulated GPU, shared by all processes of the host.
 /// reserve() returns false when the GPU's capacity would be exceeded.
 bool reserve_memory(int device, std::size_t bytes) noexcept;
+/// The same of what a context takes, which each process has on every GPU that it uses.
+bool reserve_context(int device, std::size_t bytes) noexcept;
+void release_context(int device, std::size_t bytes) noexcept;
 void release_memory(int device, std::size_t bytes) noexcept;
 struct MemoryInfo {
   std::size_t free = 0;

@@ -64,9 +64,12 @@ class Recorder {
                   std::span<const GroupedCollective> group);
   void send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
                  std::span<const SendRecv> group);
-  /// The process holds memory of a GPU, or gives back as much as it once took.
-  void allocate(const Caller& caller, GpuIndex gpu, Bytes size);
-  void free(const Caller& caller, GpuIndex gpu, Bytes size);
+  /// The process takes memory of a GPU, and gives some back, beside what its context takes.
+  void hold(ProcessIndex process, GpuIndex gpu, Bytes taken, Bytes given_back);
+  /// It makes a context on a GPU, or gives it up. A rank of a workload has one as it is.
+  void hold_context(ProcessIndex process, GpuIndex gpu, Bytes size, bool made);
+  /// It has ended, and holds nothing.
+  void end(ProcessIndex process);
 
   void synchronize(const Caller& caller, MarkerId marker);
   void query(const Caller& caller, MarkerId marker);

@@ -1,0 +1,163 @@
+"""What `phantora run --record` writes, `phantora replay` runs again."""
+import json
+import pathlib
+import subprocess
+
+from job import PHANTORA, TORCH_PYTHON, JobTest, main
+from report_test import DDP
+
+# Threads that issue in turn, streams that wait for one another, loops of queries, memory.
+NATIVE = """
+    import ctypes, threading
+    import gpu
+    from gpu import cuda, cudart
+    gpu.set_device()
+    world = gpu.Communicator()
+    part = world.split(gpu.rank % 2)
+    data = gpu.allocate(64 << 20)
+    streams = [ctypes.c_void_p() for _ in range(2)]
+    for stream in streams:
+        cuda("cudaStreamCreateWithFlags", ctypes.byref(stream), 1)
+    event = ctypes.c_void_p()
+    cuda("cudaEventCreateWithFlags", ctypes.byref(event), 2)
+
+    def fill(stream, size):
+        cuda("cudaMemsetAsync", data, 0, ctypes.c_size_t(size), stream)
+
+    def reduce(communicator, stream, count):
+        communicator._check(gpu.nccl.ncclAllReduce(data, data, ctypes.c_size_t(count), 7, 0,
+                                                   communicator.handle, stream))
+
+    def one_round(i):
+        fill(streams[0], (1 + gpu.rank + i) << 20)
+        cuda("cudaEventRecord", event, streams[0])
+        cuda("cudaStreamWaitEvent", streams[1], event, 0)
+        reduce(world, streams[1], 1 << 20)
+        reduce(part, streams[0], 1 << 18)
+        while cudart.cudaStreamQuery(streams[1]) != 0:
+            pass
+        fill(streams[1], 3 << 20)
+        cuda("cudaStreamSynchronize", streams[1])
+
+    for i in range(3):
+        one_round(i)
+        thread = threading.Thread(target=one_round, args=(i,))
+        thread.start()
+        thread.join()
+    cuda("cudaFree", data)
+    gpu.allocate(16 << 20)
+    gpu.synchronize()
+    """
+
+
+def spans(path):
+    return [event for event in json.loads(pathlib.Path(path).read_text())["traceEvents"]
+            if event["ph"] == "X" and event["cat"] != "range"]
+
+
+class Replay(JobTest):
+    def replay(self, *options, cluster="h200:1x2", record="job.rec", status=0):
+        where = ["--cluster", cluster] if cluster else []
+        done = subprocess.run([PHANTORA, "replay", record, *where, *options],
+                              cwd=self.directory, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def record(self, program, *options, **settings):
+        self.run_python(program, options=["--record", "job.rec", "--trace", "live.json",
+                                          "--report", "report.json", *options], **settings)
+
+    def assert_equal_to_live(self, **settings):
+        self.replay("--trace", "again.json", "--report", "again.rep", **settings)
+        live = spans(self.directory / "live.json")
+        self.assertEqual(live, spans(self.directory / "again.json"))
+        self.assertGreater(len(live), 10)
+        again = json.loads((self.directory / "again.rep").read_text())
+        report = self.report()
+        self.assertEqual(again["simulated_s"], report["simulated_s"])
+        for mine, theirs in zip(again["ranks"], report["ranks"], strict=True):
+            for what in ("rank", "host", "step_s", "steps", "step_starts_s", "kernels",
+                         "kernel_s_by_source", "peak_memory_bytes"):
+                self.assertEqual(mine[what], theirs[what], what)
+
+
+class Replays(Replay):
+    def test_every_operation_takes_place_when_it_did(self):
+        self.record(NATIVE, "--host-time", "off", cluster="h200:2x2")
+        self.assert_equal_to_live(cluster="h200:2x2")
+
+    def test_and_where_calls_take_time(self):
+        self.record(NATIVE, "--host-time", "fixed:1500")
+        self.assert_equal_to_live()
+
+    def test_and_where_host_time_is_measured(self):
+        self.record(NATIVE)
+        self.assert_equal_to_live()
+
+    def test_host_time_is_scaled(self):
+        self.record(NATIVE, "--host-time", "fixed:2000000")
+        self.replay("--report", "slow.rep")
+        self.replay("--report", "fast.rep", "--host-scale", "0")
+        slow, fast = (json.loads((self.directory / name).read_text())["simulated_s"]
+                      for name in ("slow.rep", "fast.rep"))
+        self.assertGreater(slow, fast + 0.050)
+
+    def test_a_run_that_was_cut_short_leaves_no_record(self):
+        self.write("old", "")
+        job = self.run_python("import gpu\ngpu.set_device()\nraise SystemExit(3)", status=3,
+                              options=["--record", "job.rec"])
+        self.assertIn("no record", job.out)
+        self.assertFalse((self.directory / "job.rec").exists())
+
+    def test_variants_are_what_each_is_alone(self):
+        self.record(NATIVE, "--host-time", "fixed:1500")
+        lines = ["--cluster h200:2x1 --host-scale 2", "--cluster h100:1x2", "--nccl NCCL_ALGO=Tree",
+                 "--cluster h200:2x2 --widen 2x", "--gpu-memory 1GB", "--cluster h200:1x1"]
+        (self.directory / "all.txt").write_text("# what if\n\n" + "\n".join(lines) + "\n")
+        text = self.replay("--variants", "all.txt", "--report", "all.json", status=2)
+        self.assertIn("6 variants in", text)
+        self.assertIn("--cluster h200:1x1: a workload of 2 ranks on 1 GPUs", text)
+        self.assertIn("(does not fit)", text)
+        for line, entry in zip(lines[:5], json.loads((self.directory / "all.json").read_text())):
+            self.assertEqual(entry["variant"], line)
+            self.replay(*line.split(), "--report", "one.json",
+                        cluster=None if "--cluster" in line else "h200:1x2")
+            one = json.loads((self.directory / "one.json").read_text())
+            self.assertEqual(entry["simulated_s"], one["simulated_s"], line)
+            self.assertGreater(entry["simulated_s"], 0)
+
+    def test_bad_files_and_options_are_refused(self):
+        self.record(NATIVE, "--host-time", "off")
+        whole = (self.directory / "job.rec").read_bytes()
+        (self.directory / "short.rec").write_bytes(whole[:len(whole) // 2])
+        self.assertIn("short.rec: byte ", self.replay(record="short.rec", status=2))
+        (self.directory / "other.rec").write_bytes(b"something else")
+        self.assertIn("expected a workload, got other bytes",
+                      self.replay(record="other.rec", status=2))
+        version = len(b"PHANTORA-WORKLOAD\n")
+        newer = whole[:version] + b"\x63" + whole[version + 1:]
+        (self.directory / "newer.rec").write_bytes(newer)
+        self.assertIn("phantora_workload: expected a whole number from 1 to 2, got 99",
+                      self.replay(record="newer.rec", status=2))
+        self.assertIn("cannot be read", self.replay(record="none.rec", status=2))
+        self.assertIn("2 ranks on 1 GPUs", self.replay(cluster="h200:1x1", status=2))
+        self.assertIn("expected NAME=VALUE", self.replay("--nccl", "ALGO", status=2))
+        self.assertIn("expected a factor", self.replay("--widen", "8", status=2))
+        self.assertIn("replicas", self.replay("--widen", "2x", "--replica", "3", status=2))
+        (self.directory / "bad.txt").write_text("# one\n--clutser h200:1x2\n")
+        self.assertIn("bad.txt:2: ", self.replay("--variants", "bad.txt", status=2))
+        self.assertIn("--gpu-memory", self.replay("--gpu-memory", "much", status=2))
+
+
+class ReplaysTorch(Replay):
+    def test_ddp_takes_place_when_it_did(self):
+        self.record(DDP, "--host-time", "off", torch=True)
+        self.assert_equal_to_live()
+
+    def test_and_where_host_time_is_measured(self):
+        self.record(DDP, torch=True)
+        self.assert_equal_to_live()
+
+
+if __name__ == "__main__":
+    main()
