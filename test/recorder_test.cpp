@@ -207,6 +207,16 @@ TEST(Recorder, AQueryThatNobodyWaitsForTakesNoTime) {
     EXPECT_FALSE(std::holds_alternative<Workload::Synchronize>(operation));
 }
 
+TEST(Recorder, AMarkerThatNobodyRecordedHasCome) {
+  Live live;
+  const StreamId stream = live.stream(0);
+  EXPECT_TRUE(live.query({1, 3, at(1us)}, MarkerId{1'000}));
+  EXPECT_EQ(live.synchronize({1, 3, at(1us)}, MarkerId{1'000}), at(1us));
+  live.launch({0, 0, at(2us)}, stream, 20us);
+  live.finish();
+  EXPECT_EQ(replayed(live.recorder.workload()), live.spans.sorted());
+}
+
 TEST(Recorder, KeepsCommunicatorsOfTheSameRanksApart) {
   Live live;
   const StreamId a = live.stream(0), b = live.stream(0), c = live.stream(1), d = live.stream(1);

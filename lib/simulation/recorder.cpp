@@ -72,9 +72,12 @@ struct Lane {
 struct Process {
   std::vector<Lane> lanes{};
   std::map<std::pair<std::uint32_t, GpuIndex>, std::uint32_t> lane_of{};  ///< by thread and GPU
-  std::map<std::uint32_t, std::size_t> blocked{};      ///< by thread: the entry that it blocks in
-  std::map<std::uint32_t, Recorder::Caller> asking{};  ///< by thread: its query
-  std::map<std::uint32_t, MarkerId> asked{};           ///< by thread: about what
+  std::map<std::uint32_t, std::size_t> blocked{};  ///< by thread: the entry that it blocks in
+  struct Question {
+    Recorder::Caller caller;
+    MarkerId marker;
+  };
+  std::map<std::uint32_t, Question> asking{};  ///< by thread
   /// A thread asks about a stream again and again and does nothing else.
   struct Loop {
     MarkerId marker;  ///< that it asked about first
@@ -156,25 +159,23 @@ class Recorder::Impl {
   void synchronize(const Caller& caller, MarkerId marker) {
     const auto stream = markers_.find(marker);
     if (stream == markers_.end()) return;  // one that nobody has recorded has come
-    Process& process = processes_.at(caller.process);
     note(caller, stream->second, Synchronized{marker});
-    process.blocked[caller.thread] = entries_.size() - 1;
+    process(caller.process).blocked[caller.thread] = entries_.size() - 1;
   }
   void query(const Caller& caller, MarkerId marker) {
     if (!markers_.contains(marker)) return;
-    Process& process = processes_.at(caller.process);
-    process.asking[caller.thread] = caller;
-    process.asked[caller.thread] = marker;
+    process(caller.process)
+        .asking.insert_or_assign(caller.thread, Process::Question{caller, marker});
   }
 
   void answered(const Answer& answer) {
-    Process& process = processes_.at(answer.process);
+    Process& process = this->process(answer.process);
     if (const auto blocked = process.blocked.extract(answer.thread)) {
       Entry& entry = entries_[blocked.mapped()];
       std::get<Synchronized>(entry.what).until = answer.clock;
       go_on(process.lanes[entry.lane], answer.clock, blocked.mapped());
     } else if (const auto asking = process.asking.extract(answer.thread)) {
-      looked(process, asking.mapped(), process.asked.at(answer.thread), answer.done);
+      looked(process, asking.mapped().caller, asking.mapped().marker, answer.done);
     }
   }
 
@@ -336,9 +337,9 @@ class Recorder::Impl::Writer {
       for (std::uint32_t other = 0; other < lanes.size() && best < entry.clock; ++other) {
         if (other == entry.lane) continue;
         const auto& points = lanes[other].points;
-        auto point =
-            std::upper_bound(points.begin(), points.end(), entry.clock,
-                             [](Time it, const Lane::Point& reached) { return it < reached.clock; });
+        auto point = std::upper_bound(
+            points.begin(), points.end(), entry.clock,
+            [](Time it, const Lane::Point& reached) { return it < reached.clock; });
         while (point != points.begin() && std::prev(point)->entry >= i) --point;
         if (point == points.begin() || (--point)->clock <= best) continue;
         best = point->clock;
