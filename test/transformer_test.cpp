@@ -23,10 +23,45 @@ int count(const Workload& w, Rank rank) {
   return n;
 }
 
-TEST(Transformer, ParametersAreThoseThatThePapersName) {
-  // Llama 3 70B has 70.6e9 parameters, 8B 8.03e9.
-  EXPECT_NEAR(parameters(llama70), 70.55e9, 0.05e9);
-  EXPECT_NEAR(parameters(TransformerShape{}), 8.03e9, 0.01e9);
+TEST(Transformer, ParametersAreThoseThatAreBeingPublished) {
+  // Touvron et al., "Llama 2"; "The Llama 3 Herd of Models"; the numbers of elements in the
+  // checkpoints that Meta and Mistral published. All weights, to the last norm.
+  const TransformerShape llama2_7b{.key_heads = 32, .mlp = 11008, .vocabulary = 32000};
+  EXPECT_EQ(parameters(llama2_7b), 6'738'415'616);
+  const TransformerShape llama2_70b{
+      .layers = 80, .hidden = 8192, .heads = 64, .mlp = 28672, .vocabulary = 32000};
+  EXPECT_EQ(parameters(llama2_70b), 68'976'648'192);
+  EXPECT_EQ(parameters(TransformerShape{}), 8'030'261'248);           // Llama 3 8B
+  EXPECT_EQ(parameters(llama70), 70'553'706'496);                     // Llama 3 70B
+  const TransformerShape mixtral{.vocabulary = 32000, .experts = 8};  // 8x7B
+  EXPECT_EQ(parameters(mixtral), 46'702'792'704);
+  EXPECT_NEAR(active_parameters(mixtral), 12.9e9, 0.05e9);
+  // Brown et al., "Language Models are Few-Shot Learners", table 2.1: 175.0B, 96 layers of 12288.
+  const TransformerShape gpt3{.layers = 96,
+                              .hidden = 12288,
+                              .heads = 96,
+                              .key_heads = 96,
+                              .mlp = 49152,
+                              .vocabulary = 50257,
+                              .sequence = 2048,
+                              .gated = false,
+                              .rotary = false,
+                              .biases = true,
+                              .tied = true};
+  EXPECT_NEAR(parameters(gpt3), 175e9, 0.5e9);
+  // GPT-2, whose checkpoint has 124,439,808.
+  const TransformerShape gpt2{.layers = 12,
+                              .hidden = 768,
+                              .heads = 12,
+                              .key_heads = 12,
+                              .mlp = 3072,
+                              .vocabulary = 50257,
+                              .sequence = 1024,
+                              .gated = false,
+                              .rotary = false,
+                              .biases = true,
+                              .tied = true};
+  EXPECT_EQ(parameters(gpt2), 124'439'808);
   // 6 per parameter and token, and 12 * layers * hidden * s^2 / 2 of causal attention.
   EXPECT_NEAR(flops_per_sequence(llama70),
               6 * (parameters(llama70) - 128256.0 * 8192) * 4096 + 6.0 * 80 * 8192 * 4096 * 4096,
@@ -55,22 +90,183 @@ TEST(Transformer, StagesPassEachMicroBatchOnAndBack) {
   }
 }
 
-TEST(Transformer, MemoryIsThatOfItsParts) {
-  // The first of 4 stages keeps as many micro-batches as there are stages behind it and itself, of
-  // which each has 34 bytes per element of the hidden state and layer.
-  const Simulation simulation{parse_cluster("h200:1x8")};
+/// Bytes of `small`'s layer and token with everything kept, but the head's: two norms' inputs and
+/// outputs, queries, keys and values, attention's output and its sums, both halves of the MLP and
+/// their product.
+constexpr std::int64_t kept = 2 * (4 * 1024 + (1024 + 2 * 512) + 1024 + 3 * 4096) + 4 * 16;
+constexpr double layer = 1024.0 * (2 * 1024 + 2 * 512) + 3.0 * 1024 * 4096 + 2 * 1024;
+constexpr double table = 32000.0 * 1024;
+
+Bytes peak(const Parallelism& p, Rank rank, const TrainingRecipe& recipe = {}) {
   const Report report =
-      simulation.run(training_steps(small, {.pipeline = 4, .data = 2, .batch = 16}));
-  const double layer = 1024.0 * (2 * 1024 + 2 * 512) + 3.0 * 1024 * 4096 + 2 * 1024;
+      Simulation{parse_cluster("h200:1x8")}.run(training_steps(small, p, 2, recipe));
+  return report.ranks[rank].peak_memory - gpu_model("h200").context_memory;
+}
+
+TEST(Transformer, MemoryIsThatOfItsParts) {
+  // The first of 4 stages keeps as many micro-batches as there are stages behind it and itself.
+  const Parallelism p{.pipeline = 4, .data = 2, .batch = 16};
   const auto held = [&](double weights, int micro_batches) {
-    return gpu_model("h200").context_memory +
-           Bytes{static_cast<std::int64_t>(weights * (2 + 4 + 12.0 / 2))} +
-           Bytes{34 * 1024 * 1024} * micro_batches;
+    return Bytes{static_cast<std::int64_t>(weights * (2 + 4 + 12.0 / 2))} +
+           Bytes{kept * 1024} * micro_batches;
   };
-  EXPECT_EQ(report.ranks[0].peak_memory, held(layer + 32000.0 * 1024, 4));
-  EXPECT_EQ(report.ranks[2].peak_memory, held(layer, 3));
-  EXPECT_EQ(report.ranks[4].peak_memory, held(layer, 2));
-  EXPECT_EQ(report.ranks[6].peak_memory, held(layer + 32000.0 * 1024, 1));
+  EXPECT_EQ(peak(p, 0), held(layer + table, 4));
+  EXPECT_EQ(peak(p, 2), held(layer, 3));
+  EXPECT_EQ(peak(p, 4), held(layer, 2));
+  // The loss: its norm's input and output, log_softmax and two gradients of it in fp32.
+  EXPECT_EQ(peak(p, 6), held(layer + table + 1024, 1) + Bytes{1024 * (2 * 2 * 1024 + 12 * 32000)});
+}
+
+TEST(Transformer, SchedulesDifferInWhatTheyKeep) {
+  Parallelism p{.pipeline = 4, .batch = 8};
+  const Bytes taking_turns = peak(p, 0);
+  p.schedule = PipelineSchedule::zero_bubble;
+  EXPECT_EQ(peak(p, 0), taking_turns);
+  p.schedule = PipelineSchedule::gpipe;
+  EXPECT_EQ(peak(p, 0), taking_turns + 4 * Bytes{kept * 1024});
+}
+
+TEST(Transformer, ShardingDividesWhatItSays) {
+  Parallelism p{.data = 4, .batch = 4, .sharding = Sharding::none};
+  const double all = parameters(small);
+  const Bytes none = peak(p, 0);
+  p.sharding = Sharding::optimizer;
+  EXPECT_EQ(none - peak(p, 0), Bytes{static_cast<std::int64_t>(12 * all * 3 / 4)});
+  p.sharding = Sharding::gradients;
+  EXPECT_EQ(none - peak(p, 0), Bytes{static_cast<std::int64_t>(16 * all * 3 / 4)});
+  // Weights too, but both ends of the model, which stay whole.
+  p.sharding = Sharding::parameters;
+  EXPECT_EQ(none - peak(p, 0),
+            Bytes{static_cast<std::int64_t>(16 * all * 3 / 4 + 2 * (all - 2 * table - 1024))});
+}
+
+TEST(Transformer, WhatIsRecomputedIsNotKept) {
+  // In the peak, at the loss, no layer is being recomputed.
+  Parallelism p{.batch = 1};
+  const Bytes all = peak(p, 0);
+  p.recompute = Recompute::selective;  // the norms' outputs and the product of the MLP's halves
+  EXPECT_EQ(all - peak(p, 0), Bytes{4 * 1024 * 2 * (2 * 1024 + 4096)});
+  p.recompute = Recompute::full;  // all but a layer's input
+  EXPECT_EQ(all - peak(p, 0), Bytes{4 * 1024 * (kept - 2 * 1024)});
+}
+
+double step(const TransformerShape& shape, const Parallelism& p) {
+  return to_seconds(Simulation{parse_cluster("h200:1x8")}.run(training_steps(shape, p, 3)).step());
+}
+/// Large enough that the GPU's products decide.
+constexpr TransformerShape wide{.layers = 8, .hidden = 4096, .vocabulary = 32000, .sequence = 2048};
+
+TEST(Transformer, RecomputationCostsAForwardPass) {
+  Parallelism p{.batch = 2, .micro_batch = 2};
+  const double none = step(wide, p);
+  p.recompute = Recompute::selective;
+  const double selective = step(wide, p);
+  p.recompute = Recompute::full;
+  const double full = step(wide, p);
+  EXPECT_GT(selective, none);
+  EXPECT_LT(selective, 1.05 * none);
+  // A third of a step's products, less the head's and the optimizer.
+  EXPECT_GT(full, 1.2 * none);
+  EXPECT_LT(full, 1.33 * none);
+}
+
+TEST(Transformer, BucketsHideTheReduction) {
+  Parallelism p{.data = 8, .batch = 16, .micro_batch = 2, .sharding = Sharding::none};
+  const double after = step(wide, p);
+  p.bucket = 100_MiB;
+  EXPECT_LT(step(wide, p), after);
+  const Workload w = training_steps(wide, p);
+  // A layer's gradients, 872 MB, fill a bucket each; what is left is the embedding's and the
+  // head's.
+  EXPECT_EQ(count<Workload::Collective>(w, 0), 8 + 1);
+}
+
+TEST(Transformer, GathersLayersBeforeBothPasses) {
+  // Each layer twice and both ends once; a reduce_scatter of each layer, and of the ends.
+  const Workload w =
+      training_steps(small, {.data = 2, .batch = 2, .sharding = Sharding::parameters});
+  EXPECT_EQ(count<Workload::Collective>(w, 0), 4 * 2 + 1 + 4 + 1);
+  // ZeRO-2 scatters each micro-batch's; then the ends' gradients and the weights.
+  const Workload zero2 = training_steps(
+      small, {.data = 2, .batch = 4, .sharding = Sharding::gradients, .bucket = 1_B});
+  EXPECT_EQ(count<Workload::Collective>(zero2, 0), 2 * 4 + 1 + 1);
+}
+
+TEST(Transformer, ExpertsMeetTheirTokens) {
+  constexpr TransformerShape mixture{.layers = 2,
+                                     .hidden = 1024,
+                                     .heads = 16,
+                                     .mlp = 2048,
+                                     .vocabulary = 32000,
+                                     .sequence = 1024,
+                                     .experts = 8};
+  const Workload w =
+      training_steps(mixture, {.data = 4, .batch = 4, .expert = 2, .sharding = Sharding::none});
+  // Two all_to_alls in each layer and direction, the gradients of what all replicas have and of the
+  // experts, which two groups have.
+  EXPECT_EQ(count<Workload::Collective>(w, 0), 2 * 2 * 2 + 2);
+  bool experts = false;
+  for (const auto& call : w.calls()) {
+    const auto& [op, total, root, type] = call.operations.front();
+    if (op == CollectiveOp::all_to_all) {
+      EXPECT_EQ(w.groups()[call.group].size(), 2U);
+      EXPECT_EQ(total, Bytes{1024 * 2 * 1024 * 2});  // tokens, experts of each, their hidden state
+    } else if (w.groups()[call.group].size() == 2) {
+      experts = true;
+      EXPECT_EQ(total, Bytes{2 * 4 * 3 * 1024 * 2048 * 4});  // layers, experts, weights, fp32
+    }
+  }
+  EXPECT_TRUE(experts);
+}
+
+TEST(Transformer, SlicesOfASequenceExchangeKeys) {
+  Parallelism p{.batch = 1, .context = 4, .sharding = Sharding::none};
+  const Workload ring = training_steps(small, p);
+  EXPECT_EQ(ring.rank_count(), 4U);
+  EXPECT_EQ(count<Workload::Exchange>(ring, 0), 4 * 2 * 3);  // layers, directions, other slices
+  EXPECT_EQ(count<Workload::Collective>(ring, 0), 1);        // gradients: slices are replicas
+  // Keys and values of 256 tokens.
+  EXPECT_EQ(ring.messages().front().parts.front().size, Bytes{256 * 2 * 512 * 2});
+  p.exchange = ContextExchange::all_gather;
+  const Workload gather = training_steps(small, p);
+  EXPECT_EQ(count<Workload::Exchange>(gather, 0), 0);
+  EXPECT_EQ(count<Workload::Collective>(gather, 0), 4 * 3 + 1);
+  for (const Workload* w : {&ring, &gather})
+    EXPECT_GT(Simulation{parse_cluster("h200:1x4")}.run(*w).makespan, Duration{});
+}
+
+TEST(Transformer, WithoutSequenceParallelismATensorGroupReduces) {
+  const Workload w = training_steps(small, {.tensor = 2, .batch = 1, .sequence_parallel = false});
+  EXPECT_EQ(count<Workload::Collective>(w, 0), 4 * 2 * 2);
+  for (const auto& call : w.calls())
+    EXPECT_EQ(call.operations.front().op, CollectiveOp::all_reduce);
+  // What is gathered twice need not be kept.
+  Parallelism p{.tensor = 2, .batch = 1};
+  const Bytes kept_gathered = peak(p, 0);
+  p.keep_gathered = false;
+  EXPECT_EQ(kept_gathered - peak(p, 0), Bytes{4 * 2 * 1024 * 1024 / 2 * 2});
+}
+
+TEST(Transformer, EveryWayRunsToItsEnd) {
+  const Simulation simulation{parse_cluster("h200:2x8")};
+  for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_forward_one_backward,
+                              PipelineSchedule::zero_bubble})
+    for (const int chunks : {1, 2})
+      for (const auto sharding :
+           {Sharding::none, Sharding::optimizer, Sharding::gradients, Sharding::parameters})
+        for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+          const Report report = simulation.run(training_steps(small, {.tensor = 2,
+                                                                      .pipeline = 2,
+                                                                      .data = 2,
+                                                                      .batch = 8,
+                                                                      .context = 2,
+                                                                      .chunks = chunks,
+                                                                      .schedule = schedule,
+                                                                      .sharding = sharding,
+                                                                      .bucket = 10_MiB,
+                                                                      .recompute = recompute}));
+          EXPECT_EQ(report.steps.size(), 1U);
+        }
 }
 
 TEST(Transformer, PipelinesWaitAndTensorGroupsTalk) {
@@ -99,6 +295,11 @@ TEST(Transformer, RefusesWhatDoesNotDivide) {
   EXPECT_THROW((void)training_steps(small, {.data = 2, .batch = 3}), ArgumentError);
   EXPECT_THROW((void)training_steps(small, {.batch = 1}, 0), ArgumentError);
   EXPECT_THROW((void)training_steps({.layers = 0}, {}), ArgumentError);
+  EXPECT_THROW((void)training_steps(small, {.batch = 1, .context = 3}), ArgumentError);
+  EXPECT_THROW((void)training_steps(small, {.batch = 1, .chunks = 2}), ArgumentError);
+  EXPECT_THROW((void)training_steps(small, {.data = 2, .batch = 2, .expert = 2}), ArgumentError);
+  EXPECT_THROW((void)training_steps(small, {.pipeline = 2, .batch = 3, .chunks = 2}),
+               ArgumentError);
 }
 
 }  // namespace

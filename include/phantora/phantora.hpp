@@ -32,6 +32,7 @@
 #include <phantora/simulation/host_process.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/pipeline.hpp>
 #include <phantora/simulation/recorder.hpp>
 #include <phantora/simulation/rendezvous.hpp>
 #include <phantora/simulation/report.hpp>

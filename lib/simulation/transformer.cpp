@@ -2,6 +2,7 @@
 #include <phantora/simulation/transformer.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,253 +10,720 @@
 namespace phantora {
 namespace {
 
-// Bytes of an element.
-constexpr double weight_bytes = 2, gradient_bytes = 4;
-constexpr double optimizer_bytes = 12;  // fp32 weights and both moments of Adam
-constexpr double activation_bytes = 34;
+constexpr double element = 2;  // bytes of weights and activations
 
-/// Of one layer.
-double layer_parameters(const TransformerShape& s) {
-  const double h = s.hidden, keys = h / s.heads * s.key_heads;
-  return h * (2 * h + 2 * keys) + 3 * h * s.mlp + 2 * h;
+// --- Parameters ---
+
+double hidden_of_keys(const TransformerShape& s) {
+  return static_cast<double>(s.hidden) / s.heads * s.key_heads;
+}
+/// Of one MLP, or one expert.
+double mlp_parameters(const TransformerShape& s) {
+  const double h = s.hidden, f = s.mlp;
+  return (s.gated ? 3 : 2) * h * f + (s.biases ? (s.gated ? 2 : 1) * f + h : 0);
+}
+double norm_parameters(const TransformerShape& s) { return (s.biases ? 2.0 : 1.0) * s.hidden; }
+/// Of one layer but its experts.
+double dense_parameters(const TransformerShape& s) {
+  const double h = s.hidden, keys = hidden_of_keys(s);
+  const double attention = h * (2 * h + 2 * keys) + (s.biases ? 2 * h + 2 * keys : 0);
+  return attention + 2 * norm_parameters(s) + (s.experts > 0 ? h * s.experts : mlp_parameters(s));
+}
+double expert_parameters(const TransformerShape& s, double experts) {
+  return s.experts > 0 ? experts * mlp_parameters(s) : 0;
+}
+double table_parameters(const TransformerShape& s) { return double{1} * s.vocabulary * s.hidden; }
+/// Of the embedding, with positions where they are learned.
+double embedding_parameters(const TransformerShape& s) {
+  return table_parameters(s) + (s.rotary ? 0 : double{1} * s.sequence * s.hidden);
+}
+double head_parameters(const TransformerShape& s) {
+  return norm_parameters(s) + (s.tied ? 0 : table_parameters(s));
 }
 
 Bytes bytes(double count) { return Bytes{static_cast<std::int64_t>(count)}; }
 
+// --- Kernels ---
+
+using Kernels = std::vector<Workload::KernelNumber>;
+
+/// What a part of a layer launches: forward, backward for its input and for its weights, and again
+/// before the backward pass where elementwise results were not kept.
+struct Part {
+  Kernels forward{}, input{}, weight{}, again{};
+};
+
+/// Weights that one rank holds, and the ranks that hold the same.
+struct Weights {
+  double count = 0;
+  const std::vector<Rank>* group = nullptr;
+  [[nodiscard]] double share() const { return count / static_cast<double>(group->size()); }
+};
+
+enum Stream : StreamNumber {
+  compute,
+  reducing,   // gradients
+  gathering,  // weights
+  keys,       // of context groups
+  from_before,
+  to_next,
+  from_next,
+  to_before
+};
+
+/// A rank, where it stands, and what it holds at a point of its step.
+struct Place {
+  int stage = 0;
+  Rank rank = 0, before = 0, next = 0;  ///< its own, and those of the neighbouring stages
+  std::vector<Rank> tensor{}, context{}, replicas{}, experts{}, expert_replicas{};
+  int slice = 0;  ///< in its context group
+  /// By chunk and micro-batch: activations whose backward pass is to come, and what the loss left.
+  std::map<std::pair<int, int>, std::vector<Workload::Block>> activations{};
+  std::vector<Workload::Block> gathered{};      ///< weights, oldest first
+  double unreduced = 0, unreduced_experts = 0;  ///< gradients of the last micro-batch, elements
+};
+
 class Steps {
  public:
-  Steps(const TransformerShape& shape, const Parallelism& parallelism)
-      : shape_{shape}, p_{parallelism}, tokens_{std::int64_t{shape.sequence} * p_.micro_batch} {
+  Steps(const TransformerShape& shape, const Parallelism& parallelism, const TrainingRecipe& recipe)
+      : s_{shape}, p_{parallelism}, r_{recipe} {
     check();
+    tokens_ = std::int64_t{s_.sequence} / p_.context * p_.micro_batch;
+    divided_ = p_.sequence_parallel ? tokens_ / p_.tensor : tokens_;
+    layers_ = s_.layers / (p_.pipeline * p_.chunks);
     make_kernels();
   }
 
   Workload make(int steps) {
-    for (int stage = 0; stage < p_.pipeline; ++stage)
-      for (int replica = 0; replica < p_.data; ++replica)
-        for (int part = 0; part < p_.tensor; ++part) hold_weights(at(stage, replica, part));
+    std::vector<Place> places;
+    for (int rank = 0; rank < p_.ranks(); ++rank) places.push_back(at(rank));
+    for (const Place& it : places) hold(it);
     for (int step = 0; step < steps; ++step) {
-      for (int stage = 0; stage < p_.pipeline; ++stage)
-        for (int replica = 0; replica < p_.data; ++replica)
-          for (int part = 0; part < p_.tensor; ++part) one_step(at(stage, replica, part));
+      for (Place& it : places) one_step(it);
       w_.end_step(compute);
     }
     return std::move(w_);
   }
 
  private:
-  enum Stream : StreamNumber { compute, gradients, from_before, to_next, from_next, to_before };
-  struct Place {
-    int stage = 0;
-    Rank rank = 0, before = 0, next = 0;  ///< its own, and those of the neighbouring stages
-    std::vector<Rank> tensor_group{}, data_group{};
-    double parameters = 0;
-    std::vector<Workload::Block> activations{};  ///< of micro-batches whose backward is to come
-  };
-  using Kernels = std::vector<Workload::KernelNumber>;
-
   void check() const {
     const auto divides = [](const char* what, int whole, const char* by, int part) {
       PHANTORA_EXPECTS(part > 0 && whole > 0 && whole % part == 0,
                        std::string{what} + ", " + std::to_string(whole) + ", is a multiple of " +
                            by + ", " + std::to_string(part));
     };
-    divides("hidden", shape_.hidden, "heads", shape_.heads);
-    divides("heads", shape_.heads, "key_heads", shape_.key_heads);
-    for (const auto& [what, size] : {std::pair{"heads", shape_.heads},
-                                     {"key_heads", shape_.key_heads},
-                                     {"mlp", shape_.mlp},
-                                     {"vocabulary", shape_.vocabulary},
-                                     {"sequence", shape_.sequence}})
+    divides("hidden", s_.hidden, "heads", s_.heads);
+    divides("heads", s_.heads, "key_heads", s_.key_heads);
+    for (const auto& [what, size] : {std::pair{"heads", s_.heads},
+                                     {"key_heads", s_.key_heads},
+                                     {"mlp", s_.mlp},
+                                     {"vocabulary", s_.vocabulary},
+                                     {"sequence", s_.sequence}})
       divides(what, size, "tensor", p_.tensor);
-    divides("layers", shape_.layers, "pipeline", p_.pipeline);
+    divides("layers", s_.layers, "pipeline * chunks", p_.pipeline * p_.chunks);
     divides("batch", p_.batch, "data * micro_batch", p_.data * p_.micro_batch);
+    divides("sequence", s_.sequence, "context * tensor", p_.context * p_.tensor);
+    divides("data", p_.data, "expert", p_.expert);
+    PHANTORA_EXPECTS(s_.experts >= 0, "experts is not negative: " + std::to_string(s_.experts));
+    if (s_.experts > 0 || p_.expert > 1) {
+      divides("experts", s_.experts, "expert", p_.expert);
+      PHANTORA_EXPECTS(s_.experts_of_token > 0 && s_.experts_of_token <= s_.experts,
+                       "experts_of_token, " + std::to_string(s_.experts_of_token) +
+                           ", is at most experts, " + std::to_string(s_.experts));
+    }
+    PHANTORA_EXPECTS(p_.pipeline > 1 || p_.chunks == 1,
+                     "chunks, " + std::to_string(p_.chunks) + ", is 1 where there is one stage");
+    PHANTORA_EXPECTS(p_.bucket >= Bytes{},
+                     "bucket is not negative: " + std::to_string(p_.bucket.count()));
+    PHANTORA_EXPECTS(r_.gradient > 0 && r_.optimizer >= 0,
+                     "a recipe's gradient is positive and its optimizer not negative, not " +
+                         std::to_string(r_.gradient) + ", " + std::to_string(r_.optimizer));
   }
 
-  Kernels kernels(std::initializer_list<KernelQuery> queries) {
-    Kernels numbers;
-    for (const KernelQuery& query : queries) numbers.push_back(w_.kernel(query));
-    return numbers;
+  // --- What each part launches ---
+
+  void add(Kernels& to, const KernelQuery& query) { to.push_back(w_.kernel(query)); }
+  void linear(Part& part, std::int64_t rows, std::int64_t in, std::int64_t out) {
+    add(part.forward, linear_forward(rows, in, out));
+    // The other way round, since backward passes come in the other order.
+    part.input.insert(part.input.begin(), w_.kernel(linear_backward_input(rows, in, out)));
+    part.weight.insert(part.weight.begin(), w_.kernel(linear_backward_weight(rows, in, out)));
   }
+  Part norm(std::int64_t rows, std::int64_t cols) {
+    Part part;
+    add(part.forward, s_.biases ? layer_norm_forward(rows, cols) : rms_norm_forward(rows, cols));
+    part.again = part.forward;
+    add(part.input,
+        s_.biases ? layer_norm_backward_input(rows, cols) : rms_norm_backward_input(rows, cols));
+    add(part.weight,
+        s_.biases ? layer_norm_backward_weight(rows, cols) : rms_norm_backward_weight(rows, cols));
+    return part;
+  }
+  /// A pass over so many elements.
+  KernelQuery pass(double elements, int inputs = 1, ElementType type = ElementType::bf16) {
+    return elementwise(std::max<std::int64_t>(1, static_cast<std::int64_t>(elements)), inputs,
+                       type);
+  }
+
+  /// The MLP, or an expert, on `rows` tokens.
+  Part mlp(std::int64_t rows) {
+    const std::int64_t h = s_.hidden, f = s_.mlp / p_.tensor;
+    const double elements = static_cast<double>(rows) * static_cast<double>(f);
+    Part up, down;
+    linear(up, rows, h, s_.gated ? 2 * f : f);
+    linear(down, rows, f, h);
+    Kernels activation, back;
+    if (!s_.gated) {
+      add(activation, pass(elements));
+      add(back, pass(elements, 2));
+    } else if (r_.fused) {
+      add(activation, pass(elements, 2));
+      add(back, pass(elements, 4));
+    } else {  // silu and the product; then two products, silu's and the two halves made one again
+      add(activation, pass(elements));
+      add(activation, pass(elements, 2));
+      for (int i = 0; i < 3; ++i) add(back, pass(elements, 2));
+      add(back, pass(2 * elements));
+    }
+    return {concat(up.forward, activation, down.forward), concat(down.input, back, up.input),
+            concat(down.weight, up.weight), activation};
+  }
+
+  static Kernels concat(Kernels a, const Kernels& b, const Kernels& c = {}) {
+    a.insert(a.end(), b.begin(), b.end());
+    a.insert(a.end(), c.begin(), c.end());
+    return a;
+  }
+
   void make_kernels() {
-    const std::int64_t t = tokens_, mine = t / p_.tensor;  // of which the norms have a part
-    const std::int64_t h = shape_.hidden, depth = h / shape_.heads;
-    const std::int64_t heads = shape_.heads / p_.tensor, keys = shape_.key_heads / p_.tensor;
-    const std::int64_t q = heads * depth, qkv = (heads + 2 * keys) * depth;
-    const std::int64_t f = shape_.mlp / p_.tensor, words = shape_.vocabulary / p_.tensor;
-    const AttentionShape attention{.batch = p_.micro_batch,
-                                   .heads = heads,
-                                   .key_heads = keys,
-                                   .queries = shape_.sequence,
-                                   .depth = depth};
-    // Rotary embeddings pass over queries and keys, the gate over the MLP's two halves.
-    const KernelQuery rotary = elementwise(t * (heads + keys) * depth, 2);
-    norm_ = kernels({rms_norm_forward(mine, h)});
-    attention_ = kernels(
-        {linear_forward(t, h, qkv), rotary, attention_forward(attention), linear_forward(t, q, h)});
-    mlp_ = kernels({linear_forward(t, h, 2 * f), elementwise(t * f, 2), linear_forward(t, f, h)});
-    residual_ = kernels({elementwise(mine * h, 2)});
-    norm_back_ = kernels({rms_norm_backward_input(mine, h), rms_norm_backward_weight(mine, h)});
-    attention_back_ =
-        kernels({linear_backward_input(t, q, h), linear_backward_weight(t, q, h),
-                 attention_backward(attention), rotary, linear_backward_input(t, h, qkv),
-                 linear_backward_weight(t, h, qkv)});
-    mlp_back_ = kernels({linear_backward_input(t, f, h), linear_backward_weight(t, f, h),
-                         elementwise(t * f, 4), linear_backward_input(t, h, 2 * f),
-                         linear_backward_weight(t, h, 2 * f)});
-    embed_ = kernels({embedding(mine, h)});
-    // The loss passes over the logits twice forward and once backward.
-    head_ = kernels({rms_norm_forward(mine, h), linear_forward(t, h, words),
-                     elementwise(t * words, 1), elementwise(t * words, 1)});
-    head_back_ = kernels({elementwise(t * words, 1), linear_backward_input(t, h, words),
-                          linear_backward_weight(t, h, words), rms_norm_backward_input(mine, h)});
+    const std::int64_t t = tokens_, h = s_.hidden, depth = h / s_.heads;
+    const std::int64_t heads = s_.heads / p_.tensor, key_heads = s_.key_heads / p_.tensor;
+    const std::int64_t q = heads * depth, kv = 2 * key_heads * depth;
+    const std::int64_t words = s_.vocabulary / p_.tensor;
+    const auto hidden_state = static_cast<double>(divided_ * h);
+    norm_ = norm(divided_, h);
+    add(residual_, pass(hidden_state, 2));
+
+    linear(qkv_, t, h, q + kv);
+    linear(project_, t, q, h);
+    if (s_.rotary) {
+      // Over queries and keys. Unfused: two products, the sum, and a half turned round.
+      const auto turned = static_cast<double>(t * (heads + key_heads) * depth);
+      for (int i = 0; i < (r_.fused ? 1 : 4); ++i) {
+        add(qkv_.forward, pass(turned, 2));
+        qkv_.input.insert(qkv_.input.begin(), w_.kernel(pass(turned, 2)));
+      }
+    }
+    // Gradients of queries, keys and values are put together again.
+    if (!r_.fused)
+      qkv_.input.insert(qkv_.input.begin(), w_.kernel(pass(static_cast<double>(t * (q + kv)))));
+    make_attention(heads, key_heads, depth);
+
+    if (s_.experts > 0) {
+      const std::int64_t picked = t * s_.experts_of_token, experts = s_.experts / p_.expert;
+      linear(router_, t, h, s_.experts);
+      add(router_.forward, softmax_forward(t, s_.experts));
+      add(permute_, pass(static_cast<double>(picked * h)));
+      const Part one = mlp(std::max<std::int64_t>(1, picked / experts));
+      for (std::int64_t i = 0; i < experts; ++i) {
+        mlp_.forward = concat(mlp_.forward, one.forward);
+        mlp_.input = concat(mlp_.input, one.input);
+        mlp_.weight = concat(mlp_.weight, one.weight);
+        mlp_.again = concat(mlp_.again, one.again);
+      }
+    } else {
+      mlp_ = mlp(t);
+    }
+
+    add(embed_, embedding(divided_, h));
+    if (!s_.rotary) add(embed_, pass(hidden_state, 2));
+    head_ = norm(divided_, h);
+    Part logits;
+    linear(logits, t, h, words);
+    // The loss in fp32: a copy, log_softmax; backward what is picked, log_softmax, a copy.
+    const double all = static_cast<double>(t) * static_cast<double>(words);
+    Kernels loss, back;
+    add(loss, pass(all, 1, ElementType::fp32));
+    add(loss, softmax_forward(t, words, ElementType::fp32));
+    add(back, pass(all, 1, ElementType::fp32));
+    add(back, softmax_backward(t, words, ElementType::fp32));
+    add(back, pass(all, 1, ElementType::fp32));
+    head_.forward = concat(head_.forward, logits.forward, loss);
+    head_.input = concat(back, logits.input, head_.input);
+    head_.weight = concat(logits.weight, head_.weight);
+
+    if (!r_.fused && p_.sharding < Sharding::gradients) add(accumulate_, pass(layer_weights(), 2));
   }
 
-  [[nodiscard]] Place at(int stage, int replica, int part) const {
-    const auto rank = [&](int s, int r, int t) {
-      return static_cast<Rank>((s * p_.data + r) * p_.tensor + t);
+  /// Blocks of a context group: its own, which the mask cuts in half, then those of each other
+  /// rank, of which a balanced division of the sequence leaves half.
+  void make_attention(std::int64_t heads, std::int64_t key_heads, std::int64_t depth) {
+    const std::int64_t queries = s_.sequence / p_.context;
+    AttentionShape block{.batch = p_.micro_batch,
+                         .heads = heads,
+                         .key_heads = key_heads,
+                         .queries = queries,
+                         .depth = depth};
+    own_block_.forward = {w_.kernel(attention_forward(block))};
+    own_block_.input = {w_.kernel(attention_backward(block))};
+    if (p_.context == 1) return;
+    block.causal = false;
+    block.keys = std::max<std::int64_t>(1, queries / 2);
+    const double outputs = static_cast<double>(tokens_ * heads * depth);
+    other_block_.forward = {w_.kernel(attention_forward(block)), w_.kernel(pass(outputs, 3))};
+    other_block_.input = {w_.kernel(attention_backward(block)), w_.kernel(pass(outputs, 2))};
+  }
+
+  // --- Ranks and what they hold ---
+
+  [[nodiscard]] Place at(int number) const {
+    const int part = number % p_.tensor, slice = number / p_.tensor % p_.context;
+    const int replica = number / (p_.tensor * p_.context) % p_.data;
+    const int stage = number / (p_.tensor * p_.context * p_.data);
+    const auto rank = [&](int s, int r, int c, int t) {
+      return static_cast<Rank>(((s * p_.data + r) * p_.context + c) * p_.tensor + t);
     };
-    Place place{.stage = stage, .rank = rank(stage, replica, part)};
-    if (stage > 0) place.before = rank(stage - 1, replica, part);
-    if (!last(place)) place.next = rank(stage + 1, replica, part);
-    for (int t = 0; t < p_.tensor; ++t) place.tensor_group.push_back(rank(stage, replica, t));
-    for (int r = 0; r < p_.data; ++r) place.data_group.push_back(rank(stage, r, part));
-    place.parameters = layer_parameters(shape_) * shape_.layers / p_.pipeline;
-    const double table = double{1} * shape_.vocabulary * shape_.hidden;
-    if (stage == 0) place.parameters += table;
-    if (last(place)) place.parameters += table;
-    place.parameters /= p_.tensor;
-    return place;
+    Place it{.stage = stage, .rank = static_cast<Rank>(number), .slice = slice};
+    it.before = rank((stage + p_.pipeline - 1) % p_.pipeline, replica, slice, part);
+    it.next = rank((stage + 1) % p_.pipeline, replica, slice, part);
+    for (int t = 0; t < p_.tensor; ++t) it.tensor.push_back(rank(stage, replica, slice, t));
+    for (int c = 0; c < p_.context; ++c) it.context.push_back(rank(stage, replica, c, part));
+    for (int r = 0; r < p_.data; ++r) {
+      for (int c = 0; c < p_.context; ++c) {
+        it.replicas.push_back(rank(stage, r, c, part));
+        if (r % p_.expert == replica % p_.expert)
+          it.expert_replicas.push_back(rank(stage, r, c, part));
+      }
+      if (r / p_.expert == replica / p_.expert) it.experts.push_back(rank(stage, r, slice, part));
+    }
+    return it;
   }
-  [[nodiscard]] bool last(const Place& it) const { return it.stage + 1 == p_.pipeline; }
 
-  void hold_weights(const Place& it) {
-    w_.allocate(it.rank, bytes(it.parameters * weight_bytes), "weights");
-    w_.allocate(it.rank, bytes(it.parameters * gradient_bytes), "gradients");
-    w_.allocate(it.rank, bytes(it.parameters * optimizer_bytes / p_.data), "optimizer");
+  [[nodiscard]] bool embeds(const Place& it, int chunk) const { return it.stage + chunk == 0; }
+  [[nodiscard]] bool ends(const Place& it, int chunk) const {
+    return it.stage == p_.pipeline - 1 && chunk == p_.chunks - 1;
   }
+  /// Of a rank, one layer: without experts, and with its own alone.
+  [[nodiscard]] double dense_layer() const { return dense_parameters(s_) / p_.tensor; }
+  [[nodiscard]] double expert_layer() const {
+    return expert_parameters(s_, static_cast<double>(s_.experts) / p_.expert) / p_.tensor;
+  }
+  [[nodiscard]] double layer_weights() const { return dense_layer() + expert_layer(); }
+  /// Those of the embedding and the head, where the rank has them.
+  [[nodiscard]] double ends_weights(const Place& it) const {
+    double count = 0;
+    if (it.stage == 0) count += embedding_parameters(s_);
+    if (it.stage == p_.pipeline - 1) {
+      count += head_parameters(s_);
+      // Both ends of a pipeline need the table.
+      if (s_.tied && p_.pipeline > 1) count += table_parameters(s_);
+    }
+    return count / p_.tensor;
+  }
+  [[nodiscard]] std::vector<Weights> weights(const Place& it) const {
+    const int layers = layers_ * p_.chunks;
+    std::vector<Weights> all{{dense_layer() * layers + ends_weights(it), &it.replicas}};
+    if (s_.experts > 0) all.push_back({expert_layer() * layers, &it.expert_replicas});
+    return all;
+  }
+
+  void hold(const Place& it) {
+    double weights_held = 0, gradients = 0, optimizer = 0;
+    for (const Weights& of : weights(it)) {
+      if (p_.sharding != Sharding::parameters) weights_held += of.count * element;
+      const bool apart = p_.sharding >= Sharding::gradients;
+      gradients += (apart ? of.share() : of.count) * r_.gradient;
+      optimizer += (p_.sharding == Sharding::none ? of.count : of.share()) * r_.optimizer;
+    }
+    // Without a weight of its own a share of the optimizer's state has it.
+    w_.allocate(it.rank, bytes(weights_held), "weights");
+    w_.allocate(it.rank, bytes(gradients), "gradients");
+    w_.allocate(it.rank, bytes(optimizer), "optimizer");
+  }
+
+  /// What one layer keeps of a micro-batch, bytes.
+  [[nodiscard]] double layer_activations(Recompute recompute) const {
+    const double t = static_cast<double>(tokens_), part = static_cast<double>(divided_);
+    const double h = s_.hidden, tensor = p_.tensor;
+    const double inputs = 2 * part * h;  // of the norms
+    if (recompute == Recompute::full) return element * part * h;
+    const double normed = 2 * h * (p_.keep_gathered ? t : part);
+    // With the logarithm of each row's sum, in fp32.
+    const double qkv = t * (h + 2 * hidden_of_keys(s_)) / tensor;
+    const double attention = t * h / tensor, sums = 4 * t * s_.heads / tensor;
+    const double rows = s_.experts > 0 ? t * s_.experts_of_token : t, f = s_.mlp / tensor;
+    const double products = (s_.gated ? 2 : 1) * rows * f;
+    const double passes = (s_.gated && !r_.fused ? 2 : 1) * rows * f;
+    // Experts' inputs and outputs, which are those of the all_to_alls.
+    const double moved = s_.experts > 0 ? 2 * rows * h : 0;
+    double elements = inputs + qkv + attention + products + moved;
+    if (recompute == Recompute::none) elements += normed + passes;
+    return element * elements + sums;
+  }
+
+  // --- Passes ---
 
   void launch(const Place& it, const Kernels& kernels) {
     for (const auto kernel : kernels) w_.launch(it.rank, kernel, compute);
   }
-  /// Of the hidden state, within the tensor group.
-  void tensor(const Place& it, CollectiveOp op) {
-    if (p_.tensor > 1) w_.collective(it.rank, it.tensor_group, op, hidden_state(), compute);
+  void collective(const Place& it, const std::vector<Rank>& group, CollectiveOp op, double size,
+                  StreamNumber stream = compute) {
+    if (group.size() > 1) w_.collective(it.rank, group, op, bytes(size), stream);
   }
-  [[nodiscard]] Bytes hidden_state() const {
-    return bytes(static_cast<double>(tokens_) * shape_.hidden * weight_bytes);
+  [[nodiscard]] double hidden_state() const {
+    return static_cast<double>(tokens_) * s_.hidden * element;
   }
-  void half_layer(const Place& it, const Kernels& before, const Kernels& body,
-                  const Kernels& after) {
-    launch(it, before);
-    tensor(it, CollectiveOp::all_gather);
-    launch(it, body);
-    tensor(it, CollectiveOp::reduce_scatter);
-    launch(it, after);
-  }
-
-  // A communication's stream waits for the computing one, as PyTorch has it: a receive holds no SMs
-  // while there still is something to compute before it.
-  void receive(const Place& it, Rank from, Stream stream) {
-    w_.order(it.rank, compute, stream).receive(it.rank, from, hidden_state() / p_.tensor, stream);
-    w_.order(it.rank, stream, compute);
-  }
-  void send(const Place& it, Rank to, Stream stream) {
-    w_.order(it.rank, compute, stream).send(it.rank, to, hidden_state() / p_.tensor, stream);
+  /// Between what is divided by tokens and what by heads or the MLP's width; `into` the latter.
+  void tensor(const Place& it, bool into) {
+    if (p_.sequence_parallel) {
+      collective(it, it.tensor, into ? CollectiveOp::all_gather : CollectiveOp::reduce_scatter,
+                 hidden_state());
+    } else if (!into) {
+      collective(it, it.tensor, CollectiveOp::all_reduce, hidden_state());
+    }
   }
 
-  void forward(Place& it) {
-    const int layers = shape_.layers / p_.pipeline;
-    if (it.stage == 0) {
+  /// Attention over the blocks of the context group; backward with the gradients of keys.
+  void attend(const Place& it, bool forward) {
+    launch(it, forward ? own_block_.forward : own_block_.input);
+    const int others = p_.context - 1;
+    if (others == 0) return;
+    const double block =
+        static_cast<double>(tokens_) * 2 * hidden_of_keys(s_) / p_.tensor * element;
+    const double moved = forward ? block : 2 * block;
+    if (p_.exchange == ContextExchange::all_gather) {
+      w_.order(it.rank, compute, keys);
+      collective(it, it.context, CollectiveOp::all_gather, block * p_.context, keys);
+      w_.order(it.rank, keys, compute);
+    }
+    for (int i = 0; i < others; ++i) {
+      if (p_.exchange == ContextExchange::ring) {
+        const int me = it.slice, to = (me + 1) % p_.context, from = (me + others) % p_.context;
+        const std::vector<SendRecv> parts{{me, to, bytes(moved)}, {from, me, bytes(moved)}};
+        w_.exchange(it.rank, it.context, parts, keys);
+        w_.order(it.rank, keys, compute);
+      }
+      launch(it, forward ? other_block_.forward : other_block_.input);
+    }
+    if (!forward && p_.exchange == ContextExchange::all_gather)
+      collective(it, it.context, CollectiveOp::reduce_scatter, block * p_.context);
+  }
+  /// What begins an attention's ring: the first block is on its way while its own is computed.
+  void begin_exchange(const Place& it) {
+    if (p_.context > 1 && p_.exchange == ContextExchange::ring) w_.order(it.rank, compute, keys);
+  }
+
+  void dispatch(const Place& it) {
+    collective(it, it.experts, CollectiveOp::all_to_all, hidden_state() * s_.experts_of_token);
+  }
+
+  void attention_forward_pass(const Place& it) {
+    launch(it, norm_.forward);
+    tensor(it, true);
+    launch(it, qkv_.forward);
+    begin_exchange(it);
+    attend(it, true);
+    launch(it, project_.forward);
+    tensor(it, false);
+    launch(it, residual_);
+  }
+  void mlp_forward_pass(const Place& it) {
+    launch(it, norm_.forward);
+    tensor(it, true);
+    if (s_.experts > 0) {
+      launch(it, router_.forward);
+      launch(it, permute_);
+      dispatch(it);
+      launch(it, mlp_.forward);
+      dispatch(it);
+      launch(it, permute_);
+    } else {
+      launch(it, mlp_.forward);
+    }
+    tensor(it, false);
+    launch(it, residual_);
+  }
+  void layer_forward(const Place& it) {
+    attention_forward_pass(it);
+    mlp_forward_pass(it);
+  }
+
+  void layer_backward_input(const Place& it) {
+    tensor(it, true);
+    if (s_.experts > 0) {
+      launch(it, permute_);
+      dispatch(it);
+      launch(it, mlp_.input);
+      dispatch(it);
+      launch(it, permute_);
+      launch(it, router_.input);
+    } else {
+      launch(it, mlp_.input);
+    }
+    tensor(it, false);
+    launch(it, norm_.input);
+    launch(it, residual_);
+
+    tensor(it, true);
+    launch(it, project_.input);
+    begin_exchange(it);
+    attend(it, false);
+    launch(it, qkv_.input);
+    tensor(it, false);
+    launch(it, norm_.input);
+    launch(it, residual_);
+  }
+  void layer_backward_weight(const Place& it) {
+    if (!p_.keep_gathered && p_.sequence_parallel) {
+      tensor(it, true);
+      tensor(it, true);
+    }
+    launch(it, mlp_.weight);
+    if (s_.experts > 0) launch(it, router_.weight);
+    launch(it, norm_.weight);
+    launch(it, project_.weight);
+    launch(it, qkv_.weight);
+    launch(it, norm_.weight);
+    launch(it, accumulate_);
+  }
+  void compute_again(const Place& it) {
+    if (p_.recompute == Recompute::full) layer_forward(it);
+    if (p_.recompute != Recompute::selective) return;
+    launch(it, norm_.again);
+    launch(it, norm_.again);
+    launch(it, mlp_.again);
+  }
+
+  // --- Weights that are gathered, gradients that are reduced ---
+
+  [[nodiscard]] bool sharded() const { return p_.sharding == Sharding::parameters; }
+  /// Begins to gather a layer's weights while what was issued before computes.
+  void gather(Place& it) {
+    if (!sharded()) return;
+    const std::pair<double, const std::vector<Rank>*> parts[] = {
+        {dense_layer(), &it.replicas}, {expert_layer(), &it.expert_replicas}};
+    w_.order(it.rank, compute, gathering);
+    for (const auto& [count, group] : parts) {
+      if (count == 0) continue;
+      const double share = count / static_cast<double>(group->size());
+      w_.launch(it.rank, pass(share, 1, ElementType::fp32), gathering);  // to bf16
+      collective(it, *group, CollectiveOp::all_gather, count * element, gathering);
+    }
+    it.gathered.push_back(
+        w_.allocate(it.rank, bytes(layer_weights() * element), "gathered weights"));
+  }
+  /// What is issued from now on has the weights that were gathered, from where they arrived.
+  void use_gathered(const Place& it) {
+    if (!sharded()) return;
+    w_.order(it.rank, gathering, compute);
+    if (it.replicas.size() > 1) w_.launch(it.rank, copy(bytes(layer_weights() * element)), compute);
+  }
+  void drop_gathered(Place& it) {
+    if (!sharded()) return;
+    w_.free(it.gathered.front());
+    it.gathered.erase(it.gathered.begin());
+  }
+
+  /// The embedding and the head stay whole from the first forward pass to the last backward one.
+  Workload::Block gather_ends(const Place& it) {
+    const double count = sharded() ? ends_weights(it) : 0;
+    if (count > 0) collective(it, it.replicas, CollectiveOp::all_gather, count * element);
+    return w_.allocate(it.rank, bytes(count * element), "gathered weights");
+  }
+
+  void reduce(const Place& it, double count, const std::vector<Rank>& group) {
+    if (group.size() < 2 || count == 0) return;
+    const bool all = p_.sharding == Sharding::none;
+    w_.order(it.rank, compute, reducing);
+    collective(it, group, all ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
+               count * r_.gradient, reducing);
+  }
+  /// Gradients of some weights are there.
+  void reduce_when_full(Place& it, double dense, double experts, bool last, bool flush) {
+    // Those that no rank keeps whole have to go at once; others when all micro-batches are added.
+    const bool at_once = p_.sharding >= Sharding::gradients;
+    if (!at_once && !last) return;
+    it.unreduced += dense;
+    it.unreduced_experts += experts;
+    const double full = static_cast<double>(p_.bucket.count()) / r_.gradient;
+    if (!flush && !sharded() && (full == 0 || it.unreduced + it.unreduced_experts < full)) return;
+    reduce(it, it.unreduced, it.replicas);
+    reduce(it, it.unreduced_experts, it.expert_replicas);
+    it.unreduced = it.unreduced_experts = 0;
+  }
+
+  // --- A stage's passes ---
+
+  // A communication's stream waits for the computing one, since ProcessGroupNCCL lets its stream
+  // wait for the caller's before every operation, receives too (pointToPoint: "First let NCCL
+  // streams wait for input tensors allocation streams"), and Megatron and torch.distributed's
+  // pipelines post a receive when they are about to need it. Messages of one direction between two
+  // ranks that are neighbours on both sides are told apart by their communicator: that of the
+  // stage that passes forward to the one that it passes to.
+  void message(const Place& it, Rank forward_from, Rank forward_to, bool sends, Stream stream) {
+    const std::vector<Rank> group{forward_from, forward_to};
+    const int me = it.rank == forward_from ? 0 : 1;
+    const int from = sends ? me : 1 - me;
+    const std::vector<SendRecv> parts{{from, 1 - from, bytes(hidden_state_part())}};
+    w_.order(it.rank, compute, stream).exchange(it.rank, group, parts, stream);
+    if (!sends) w_.order(it.rank, stream, compute);
+  }
+  [[nodiscard]] double hidden_state_part() const {
+    return static_cast<double>(divided_) * s_.hidden * element;
+  }
+
+  void forward(Place& it, const PipelinePass& pass) {
+    auto& kept = it.activations[{pass.chunk, pass.micro_batch}];
+    if (embeds(it, pass.chunk)) {
       launch(it, embed_);
     } else {
-      receive(it, it.before, from_before);
+      message(it, it.before, it.rank, false, from_before);
     }
-    it.activations.push_back(w_.allocate(
-        it.rank,
-        bytes(activation_bytes * static_cast<double>(tokens_) * shape_.hidden * layers / p_.tensor),
-        "activations"));
-    for (int layer = 0; layer < layers; ++layer) {
-      half_layer(it, norm_, attention_, residual_);
-      half_layer(it, norm_, mlp_, residual_);
+    gather(it);
+    for (int layer = 0; layer < layers_; ++layer) {
+      use_gathered(it);
+      if (layer + 1 < layers_) gather(it);
+      kept.push_back(w_.allocate(it.rank, bytes(layer_activations(p_.recompute)), "activations"));
+      layer_forward(it);
+      drop_gathered(it);
     }
-    if (last(it)) {
-      launch(it, head_);
+    if (ends(it, pass.chunk)) {
+      launch(it, head_.forward);
+      // The norm's input and output; log_softmax. In passing, logits in bf16 and fp32.
+      const double words = static_cast<double>(tokens_) * s_.vocabulary / p_.tensor;
+      kept.push_back(
+          w_.allocate(it.rank, bytes(hidden_state_part() + hidden_state() + 4 * words), "loss"));
+      w_.free(w_.allocate(it.rank, bytes(6 * words), "logits"));
     } else {
-      send(it, it.next, to_next);
+      message(it, it.rank, it.next, true, to_next);
     }
   }
 
-  void backward(Place& it) {
-    if (last(it)) {
-      launch(it, head_back_);
-    } else {
-      receive(it, it.next, from_next);
+  /// @param last  whether no other micro-batch adds to the gradients of these weights.
+  void backward(Place& it, const PipelinePass& pass, bool last) {
+    const auto key = std::pair{pass.chunk, pass.micro_batch};
+    auto& kept = it.activations[key];
+    const bool input = pass.kind != PipelinePass::backward_weight;
+    const bool weight = pass.kind != PipelinePass::backward_input;
+    if (ends(it, pass.chunk)) {
+      if (input) {
+        launch(it, head_.input);
+        // The gradient of log_softmax's output and of its input, in fp32.
+        const double words = static_cast<double>(tokens_) * s_.vocabulary / p_.tensor;
+        w_.free(w_.allocate(it.rank, bytes(8 * words), "logits"));
+        w_.free(kept.back());
+        kept.pop_back();
+      }
+      if (weight) launch(it, head_.weight);
+    } else if (input) {
+      message(it, it.rank, it.next, false, from_next);
     }
-    for (int layer = 0; layer < shape_.layers / p_.pipeline; ++layer) {
-      half_layer(it, {}, mlp_back_, norm_back_);
-      half_layer(it, {}, attention_back_, norm_back_);
+    gather(it);
+    for (int layer = 0; layer < layers_; ++layer) {
+      use_gathered(it);
+      if (layer + 1 < layers_) gather(it);
+      const Workload::Block again = w_.allocate(
+          it.rank, bytes(layer_activations(Recompute::none) - layer_activations(p_.recompute)),
+          "recomputed activations");
+      if (input) compute_again(it);
+      if (input) layer_backward_input(it);
+      if (weight) {
+        layer_backward_weight(it);
+        w_.free(kept.back());
+        kept.pop_back();
+        scatter_gradients(it, last);
+      }
+      w_.free(again);
+      drop_gathered(it);
     }
-    w_.free(it.activations.front());
-    it.activations.erase(it.activations.begin());
-    if (it.stage > 0) {
-      send(it, it.before, to_before);
+    if (weight) {
+      reduce_when_full(it, 0, 0, last, false);
+      it.activations.erase(key);
     }
+    if (input && !embeds(it, pass.chunk)) message(it, it.before, it.rank, true, to_before);
+  }
+  void scatter_gradients(Place& it, bool last) {
+    if (p_.sharding >= Sharding::gradients) {
+      // Whole before they are scattered.
+      w_.free(w_.allocate(it.rank, bytes(layer_weights() * (element + r_.gradient)),
+                          "whole gradients"));
+      if (it.replicas.size() > 1)
+        w_.launch(it.rank, pass(layer_weights(), 1, ElementType::fp32), compute);
+    }
+    reduce_when_full(it, dense_layer(), expert_layer(), last, false);
   }
 
-  void one_step(Place it) {
+  void one_step(Place& it) {
     const int micro_batches = p_.batch / (p_.data * p_.micro_batch);
-    const int warm_up = std::min(micro_batches, p_.pipeline - it.stage - 1);
-    for (int i = 0; i < warm_up; ++i) forward(it);
-    for (int i = warm_up; i < micro_batches; ++i) {
-      forward(it);
-      backward(it);
+    const PipelineShape shape{p_.schedule, p_.pipeline, micro_batches, p_.chunks};
+    const Workload::Block ends = gather_ends(it);
+    std::vector<int> left(static_cast<std::size_t>(p_.chunks), micro_batches);
+    for (const PipelinePass& pass : pipeline_order(shape, it.stage)) {
+      if (pass.kind == PipelinePass::forward) {
+        forward(it, pass);
+        continue;
+      }
+      int& to_come = left[static_cast<std::size_t>(pass.chunk)];
+      if (pass.kind != PipelinePass::backward_input) --to_come;
+      backward(it, pass, to_come == 0);
     }
-    for (int i = 0; i < warm_up; ++i) backward(it);
+    reduce_when_full(it, ends_weights(it), 0, true, true);
+    if (it.replicas.size() > 1) w_.order(it.rank, reducing, compute);
+    w_.free(ends);
     update(it);
   }
 
   void update(const Place& it) {
-    if (p_.data > 1) {
-      w_.order(it.rank, compute, gradients);
-      w_.collective(it.rank, it.data_group, CollectiveOp::reduce_scatter,
-                    bytes(it.parameters * gradient_bytes), gradients);
-      w_.order(it.rank, gradients, compute);
-    }
-    w_.launch(it.rank, adam(static_cast<std::int64_t>(it.parameters) / p_.data), compute);
-    if (p_.data > 1) {
-      w_.order(it.rank, compute, gradients);
-      w_.collective(it.rank, it.data_group, CollectiveOp::all_gather,
-                    bytes(it.parameters * weight_bytes), gradients);
-      w_.order(it.rank, gradients, compute);
+    // As the recipe's optimizer keeps them.
+    const ElementType type = r_.optimizer >= 8 ? ElementType::fp32 : ElementType::bf16;
+    for (const Weights& of : weights(it)) {
+      const double mine = p_.sharding == Sharding::none ? of.count : of.share();
+      w_.launch(it.rank, adam(std::max<std::int64_t>(1, static_cast<std::int64_t>(mine)), type),
+                compute);
+      // Those who share the optimizer's state, and not the weights, tell one another the weights.
+      if (of.group->size() < 2 || p_.sharding == Sharding::none || sharded()) continue;
+      w_.order(it.rank, compute, reducing);
+      collective(it, *of.group, CollectiveOp::all_gather, of.count * element, reducing);
+      w_.order(it.rank, reducing, compute);
     }
   }
 
-  TransformerShape shape_;
+  TransformerShape s_;
   Parallelism p_;
-  std::int64_t tokens_;  ///< of a micro-batch
+  TrainingRecipe r_;
+  std::int64_t tokens_ = 0;   ///< of a rank's micro-batch
+  std::int64_t divided_ = 0;  ///< those that its norms see
+  int layers_ = 0;            ///< of a chunk
   Workload w_{};
-  Kernels norm_{}, attention_{}, mlp_{}, residual_{}, norm_back_{}, attention_back_{}, mlp_back_{},
-      embed_{}, head_{}, head_back_{};
+  Part norm_{}, qkv_{}, project_{}, own_block_{}, other_block_{}, mlp_{}, router_{}, head_{};
+  Kernels residual_{}, permute_{}, embed_{}, accumulate_{};
 };
 
 }  // namespace
 
 double parameters(const TransformerShape& shape) {
-  return layer_parameters(shape) * shape.layers + 2.0 * shape.vocabulary * shape.hidden;
+  return (dense_parameters(shape) + expert_parameters(shape, shape.experts)) * shape.layers +
+         embedding_parameters(shape) + head_parameters(shape);
+}
+
+double active_parameters(const TransformerShape& shape) {
+  const double idle = shape.experts > 0 ? shape.experts - shape.experts_of_token : 0;
+  return parameters(shape) - expert_parameters(shape, idle) * shape.layers;
 }
 
 double flops_per_sequence(const TransformerShape& shape) {
-  const double embedding = double{1} * shape.vocabulary * shape.hidden;
+  // A head that has the embedding's weights multiplies with them.
+  const double embedding = embedding_parameters(shape) - (shape.tied ? table_parameters(shape) : 0);
   // Two products of s x s x hidden forward and four backward, of which the mask leaves half.
   const double attention =
       6.0 * shape.layers * shape.hidden * double{1} * shape.sequence * shape.sequence;
-  return 6.0 * (parameters(shape) - embedding) * shape.sequence + attention;
+  return 6.0 * (active_parameters(shape) - embedding) * shape.sequence + attention;
 }
 
-Workload training_steps(const TransformerShape& shape, const Parallelism& parallelism, int steps) {
+Workload training_steps(const TransformerShape& shape, const Parallelism& parallelism, int steps,
+                        const TrainingRecipe& recipe) {
   PHANTORA_EXPECTS(steps >= 1, "there is a step, not " + std::to_string(steps));
-  return Steps{shape, parallelism}.make(steps);
+  return Steps{shape, parallelism, recipe}.make(steps);
 }
 
 }  // namespace phantora

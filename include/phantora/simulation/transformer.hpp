@@ -1,6 +1,7 @@
 #pragma once
 
 #include <phantora/kernels/kernels.hpp>
+#include <phantora/simulation/pipeline.hpp>
 #include <phantora/simulation/workload.hpp>
 
 #include <cstdint>
@@ -8,48 +9,104 @@
 /// Training steps of transformers as workloads, from shapes alone.
 namespace phantora {
 
-/// A decoder: RMS norms, attention with grouped keys, a gated MLP.
+/// A decoder: norms, attention with grouped keys, an MLP or experts.
 struct TransformerShape {
   int layers = 32;
   int hidden = 4096;
   int heads = 32;
   int key_heads = 8;
-  int mlp = 14336;  ///< width of the MLP
+  int mlp = 14336;  ///< width of the MLP, or of an expert
   int vocabulary = 128256;
-  int sequence = 4096;  ///< tokens
+  int sequence = 4096;       ///< tokens
+  int experts = 0;           ///< of each layer; 0: a plain MLP
+  int experts_of_token = 2;  ///< those that each token goes to
+  bool gated = true;         ///< three matrices in the MLP (SwiGLU); else two
+  bool rotary = true;        ///< positions are rotations; else learned, `sequence` of them
+  bool biases = false;       ///< of all linear layers, and layer norms in place of RMS norms
+  bool tied = false;         ///< the head's weights are the embedding's
 };
 /// Weights of all layers, the embedding and the head.
 double parameters(const TransformerShape& shape);
-/// Floating-point operations that a step needs for each of its sequences: 6 for each parameter but
-/// the embedding's and token, and those of causal attention.
+/// Those that a token meets: of the experts, its own.
+double active_parameters(const TransformerShape& shape);
+/// Floating-point operations that a step needs for each of its sequences: 6 for each parameter that
+/// a token meets but the embedding's, and those of causal attention.
 double flops_per_sequence(const TransformerShape& shape);
 
-/// How a step is divided. Ranks of a tensor group are neighbours, then those of a data group, then
-/// the stages: rank = (stage * data + replica) * tensor + part.
-struct Parallelism {
-  int tensor = 1;       ///< parts of each layer, with sequence parallelism between them
-  int pipeline = 1;     ///< stages, one forward and one backward in turn (1F1B)
-  int data = 1;         ///< replicas, which share the optimizer's state (ZeRO-1)
-  int batch = 1;        ///< sequences of a step, of all replicas together
-  int micro_batch = 1;  ///< sequences of a replica that go through the stages at a time
-  [[nodiscard]] int ranks() const noexcept { return tensor * pipeline * data; }
+/// What replicas share instead of having each its own.
+enum class Sharding : std::uint8_t {
+  none,       ///< all_reduce of gradients (DistributedDataParallel)
+  optimizer,  ///< ZeRO-1: reduce_scatter of gradients, all_gather of weights
+  gradients,  ///< ZeRO-2: also the gradients, hence a reduce_scatter for each micro-batch
+  /// ZeRO-3, FSDP: also the weights. Each layer's are gathered before its forward and its backward
+  /// pass, while the layer before it computes, and its gradients scattered while the next one does.
+  parameters,
+};
+/// What is computed a second time instead of being kept for the backward pass.
+enum class Recompute : std::uint8_t {
+  none,
+  selective,  ///< norms and the MLP's activation function, but no matrix product or attention
+  full,       ///< all of a layer but its input
+};
+/// How keys and values get to the ranks that share a sequence.
+enum class ContextExchange : std::uint8_t {
+  ring,        ///< from neighbour to neighbour, each while the block before it is computed
+  all_gather,  ///< all before the first block
 };
 
-/// Mixed-precision steps: bf16 weights and activations, fp32 gradients and Adam.
-///
-/// Each step runs the kernels of every layer of every micro-batch, the collectives of the tensor
-/// groups (all_gather before each half of a layer and reduce_scatter after it), the messages
-/// between stages, and after the last micro-batch reduce_scatter of the gradients, Adam on each
-/// rank's share, all_gather of the weights. Memory: weights, gradients, the optimizer's state, and
-/// the activations that backward passes need, as Megatron with sequence parallelism and a fused
-/// attention keeps them (34 bytes per element of the hidden state, divided by the tensor group:
-/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", equation 4
-/// without the attention's term). Nothing is recomputed. Each step is marked.
+/// How a step is divided. Ranks of a tensor group are neighbours, then those of a context group, a
+/// data group, and the stages: rank = ((stage * data + replica) * context + slice) * tensor + part.
+/// Groups of experts are of neighbouring replicas.
+struct Parallelism {
+  int tensor = 1;       ///< parts of each layer
+  int pipeline = 1;     ///< stages
+  int data = 1;         ///< replicas
+  int batch = 1;        ///< sequences of a step, of all replicas together
+  int micro_batch = 1;  ///< sequences of a replica that go through the stages at a time
+  int context = 1;      ///< parts of each sequence. For weights they count as replicas
+  int expert = 1;       ///< replicas that share the experts of a layer; divides `data`
+  int chunks = 1;       ///< parts of the model that each stage has (interleaved schedules)
+  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+  Sharding sharding = Sharding::optimizer;
+  /// Gradients of the last micro-batch are reduced as soon as so many are there, beside the
+  /// backward pass; 0: all of them after it.
+  Bytes bucket{};
+  Recompute recompute = Recompute::none;
+  ContextExchange exchange = ContextExchange::ring;
+  /// Norms are divided too: all_gather before each half of a layer and reduce_scatter after it;
+  /// else an all_reduce after it.
+  bool sequence_parallel = true;
+  /// What those gather is kept for the backward pass, as PyTorch does; else gathered again, as
+  /// Megatron does, which takes less memory.
+  bool keep_gathered = true;
+  [[nodiscard]] int ranks() const noexcept { return tensor * context * pipeline * data; }
+};
+
+/// How numbers are kept, and what kernels pass over them.
+struct TrainingRecipe {
+  // Bytes for each parameter. Weights and activations are bf16. The defaults are mixed precision:
+  // fp32 gradients; fp32 weights and both moments of Adam.
+  double gradient = 4;
+  double optimizer = 12;
+  /// Activation functions, rotary embeddings and the accumulation of gradients are a pass each or
+  /// a part of a product, as torch.compile or Megatron's fused kernels have them; else the passes
+  /// that PyTorch makes of them.
+  bool fused = true;
+};
+
+/// Each step runs the kernels of every layer of every micro-batch and the communication of every
+/// group: of tensor groups, of experts (all_to_all before and after them, loads taken as equal),
+/// of context groups, messages between stages, of replicas; then Adam. A norm's weights and a
+/// router's, which are divided among no tensor group in truth, count as if they were. Memory:
+/// weights, gradients (kept from step to step), the optimizer's state, activations that backward
+/// passes need, gathered weights, and what the loss takes. Attention never holds its scores (flash
+/// attention). Each step is marked.
 ///
 /// @throws ArgumentError if a size is not positive, or does not divide what it has to: heads, key
-///   heads, MLP, vocabulary and sequence by `tensor`, layers by `pipeline`, the batch by data times
-///   micro_batch.
+///   heads, MLP, vocabulary and sequence by `tensor`, layers by pipeline * chunks, the batch by
+///   data * micro_batch, the sequence by context * tensor, experts and data by `expert`; if there
+///   are several chunks and one stage.
 Workload training_steps(const TransformerShape& shape, const Parallelism& parallelism,
-                        int steps = 1);
+                        int steps = 1, const TrainingRecipe& recipe = {});
 
 }  // namespace phantora
