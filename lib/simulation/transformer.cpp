@@ -2,7 +2,9 @@
 #include <phantora/simulation/transformer.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,6 +151,14 @@ class Steps {
     part.input.insert(part.input.begin(), w_.kernel(linear_backward_input(rows, in, out)));
     part.weight.insert(part.weight.begin(), w_.kernel(linear_backward_weight(rows, in, out)));
   }
+  /// Of one input, several outputs: one product, or one for each, whose gradients are added up.
+  void linears(Part& part, std::int64_t rows, std::int64_t in,
+               const std::vector<std::int64_t>& outs) {
+    if (r_.fused) return linear(part, rows, in, std::accumulate(outs.begin(), outs.end(), 0L));
+    for (const std::int64_t out : outs) linear(part, rows, in, out);
+    for (std::size_t i = 1; i < outs.size(); ++i)
+      add(part.input, pass(static_cast<double>(rows) * static_cast<double>(in), 2));
+  }
   Part norm(std::int64_t rows, std::int64_t cols) {
     Part part;
     add(part.forward, s_.biases ? layer_norm_forward(rows, cols) : rms_norm_forward(rows, cols));
@@ -170,7 +180,7 @@ class Steps {
     const std::int64_t h = s_.hidden, f = s_.mlp / p_.tensor;
     const double elements = static_cast<double>(rows) * static_cast<double>(f);
     Part up, down;
-    linear(up, rows, h, s_.gated ? 2 * f : f);
+    linears(up, rows, h, s_.gated ? std::vector{f, f} : std::vector{f});
     linear(down, rows, f, h);
     Kernels activation, back;
     if (!s_.gated) {
@@ -179,11 +189,10 @@ class Steps {
     } else if (r_.fused) {
       add(activation, pass(elements, 2));
       add(back, pass(elements, 4));
-    } else {  // silu and the product; then two products, silu's and the two halves made one again
+    } else {  // silu and the product; backward two products and silu's
       add(activation, pass(elements));
       add(activation, pass(elements, 2));
       for (int i = 0; i < 3; ++i) add(back, pass(elements, 2));
-      add(back, pass(2 * elements));
     }
     return {concat(up.forward, activation, down.forward), concat(down.input, back, up.input),
             concat(down.weight, up.weight), activation};
@@ -198,13 +207,13 @@ class Steps {
   void make_kernels() {
     const std::int64_t t = tokens_, h = s_.hidden, depth = h / s_.heads;
     const std::int64_t heads = s_.heads / p_.tensor, key_heads = s_.key_heads / p_.tensor;
-    const std::int64_t q = heads * depth, kv = 2 * key_heads * depth;
+    const std::int64_t q = heads * depth, kv = key_heads * depth;
     const std::int64_t words = s_.vocabulary / p_.tensor;
     const auto hidden_state = static_cast<double>(divided_ * h);
     norm_ = norm(divided_, h);
     add(residual_, pass(hidden_state, 2));
 
-    linear(qkv_, t, h, q + kv);
+    linears(qkv_, t, h, {q, kv, kv});
     linear(project_, t, q, h);
     if (s_.rotary) {
       // Over queries and keys. Unfused: two products, the sum, and a half turned round.
@@ -214,9 +223,6 @@ class Steps {
         qkv_.input.insert(qkv_.input.begin(), w_.kernel(pass(turned, 2)));
       }
     }
-    // Gradients of queries, keys and values are put together again.
-    if (!r_.fused)
-      qkv_.input.insert(qkv_.input.begin(), w_.kernel(pass(static_cast<double>(t * (q + kv)))));
     make_attention(heads, key_heads, depth);
 
     if (s_.experts > 0) {
@@ -235,8 +241,12 @@ class Steps {
       mlp_ = mlp(t);
     }
 
-    add(embed_, embedding(divided_, h));
-    if (!s_.rotary) add(embed_, pass(hidden_state, 2));
+    add(embed_.forward, embedding(divided_, h));
+    if (!s_.rotary) add(embed_.forward, pass(hidden_state, 2));
+    // The gradient of a table is one: zeros, to which the tokens' rows are added.
+    const double table = table_parameters(s_) / p_.tensor;
+    if (!r_.fused) add(embed_.weight, pass(table));
+    add(embed_.weight, pass(hidden_state, 2));
     head_ = norm(divided_, h);
     Part logits;
     linear(logits, t, h, words);
@@ -252,7 +262,11 @@ class Steps {
     head_.input = concat(back, logits.input, head_.input);
     head_.weight = concat(logits.weight, head_.weight);
 
-    if (!r_.fused && p_.sharding < Sharding::gradients) add(accumulate_, pass(layer_weights(), 2));
+    if (!r_.fused && p_.sharding < Sharding::gradients) {
+      add(accumulate_, pass(layer_weights(), 2));
+      add(embed_.weight, pass(table, 2));
+      add(head_.weight, pass(table, 2));
+    }
   }
 
   /// Blocks of a context group: its own, which the mask cuts in half, then those of each other
@@ -575,7 +589,7 @@ class Steps {
   void forward(Place& it, const PipelinePass& pass) {
     auto& kept = it.activations[{pass.chunk, pass.micro_batch}];
     if (embeds(it, pass.chunk)) {
-      launch(it, embed_);
+      launch(it, embed_.forward);
     } else {
       message(it, it.before, it.rank, false, from_before);
     }
@@ -625,6 +639,12 @@ class Steps {
       const Workload::Block again = w_.allocate(
           it.rank, bytes(layer_activations(Recompute::none) - layer_activations(p_.recompute)),
           "recomputed activations");
+      // Gradients of the layer's output and input; of the largest matrix before it is added.
+      const Workload::Block passing = w_.allocate(
+          it.rank,
+          bytes(2 * hidden_state_part() +
+                (r_.fused ? 0 : element * s_.hidden * std::max(s_.hidden, s_.mlp / p_.tensor))),
+          "gradients in passing");
       if (input) compute_again(it);
       if (input) layer_backward_input(it);
       if (weight) {
@@ -633,11 +653,11 @@ class Steps {
         kept.pop_back();
         scatter_gradients(it, last);
       }
-      w_.free(again);
+      w_.free(again).free(passing);
       drop_gathered(it);
     }
     if (weight) {
-      reduce_when_full(it, 0, 0, last, false);
+      if (embeds(it, pass.chunk)) launch(it, embed_.weight);
       it.activations.erase(key);
     }
     if (input && !embeds(it, pass.chunk)) message(it, it.before, it.rank, true, to_before);
@@ -673,13 +693,22 @@ class Steps {
     update(it);
   }
 
-  void update(const Place& it) {
+  /// Adam's lists of tensors end where a launch's arguments do: 21 million elements each, as
+  /// adam() has them.
+  void optimize(const Place& it, double count) {
     // As the recipe's optimizer keeps them.
     const ElementType type = r_.optimizer >= 8 ? ElementType::fp32 : ElementType::bf16;
+    const auto launches = static_cast<std::int64_t>(std::ceil(count / 21e6));
+    const auto each = static_cast<std::int64_t>(count) / std::max<std::int64_t>(1, launches);
+    const auto kernel = w_.kernel(adam(std::max<std::int64_t>(1, each), type));
+    for (std::int64_t i = 0; i < launches; ++i) w_.launch(it.rank, kernel, compute);
+    // Gradients begin at 0 again.
+    w_.launch(it.rank, custom({.name = "zero_gradients", .bytes = count * r_.gradient}), compute);
+  }
+  void update(const Place& it) {
     for (const Weights& of : weights(it)) {
       const double mine = p_.sharding == Sharding::none ? of.count : of.share();
-      w_.launch(it.rank, adam(std::max<std::int64_t>(1, static_cast<std::int64_t>(mine)), type),
-                compute);
+      optimize(it, mine);
       // Those who share the optimizer's state, and not the weights, tell one another the weights.
       if (of.group->size() < 2 || p_.sharding == Sharding::none || sharded()) continue;
       w_.order(it.rank, compute, reducing);
@@ -695,8 +724,9 @@ class Steps {
   std::int64_t divided_ = 0;  ///< those that its norms see
   int layers_ = 0;            ///< of a chunk
   Workload w_{};
-  Part norm_{}, qkv_{}, project_{}, own_block_{}, other_block_{}, mlp_{}, router_{}, head_{};
-  Kernels residual_{}, permute_{}, embed_{}, accumulate_{};
+  Part norm_{}, qkv_{}, project_{}, own_block_{}, other_block_{}, mlp_{}, router_{}, embed_{},
+      head_{};
+  Kernels residual_{}, permute_{}, accumulate_{};
 };
 
 }  // namespace
