@@ -41,6 +41,7 @@
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/steps.hpp>
 #include <phantora/simulation/trace.hpp>
+#include <phantora/simulation/traces.hpp>
 #include <phantora/simulation/transformer.hpp>
 #include <phantora/simulation/virtual_clock.hpp>
 #include <phantora/simulation/widen.hpp>
