@@ -132,11 +132,12 @@ std::string nccl(const std::string& what, const std::string& ranks) {
 
 TEST(Kineto, CollectivesOfAllRanksAreCollectivesAgain) {
   const auto rank = [](int number, const std::string& ranks) {
-    std::ofstream{"kineto_" + std::to_string(number) + ".json"} << profile(
+    std::ofstream{::testing::TempDir() + "kineto_" + std::to_string(number) + ".json"} << profile(
         {call("cudaLaunchKernel", 0, 5, 1), kernel(7, 90, 1, 20, nccl("_allgather_base", ranks))},
         R"("distributedInfo": {"rank": )" + std::to_string(4 + number) + "}, ");
   };
-  const std::vector<std::string> paths{"kineto_1.json", "kineto_0.json"};
+  const std::string folder = ::testing::TempDir();
+  const std::vector<std::string> paths{folder + "kineto_1.json", folder + "kineto_0.json"};
   rank(0, "[4, 5]");
   rank(1, "[4, 5]");
   const TraceWorkload both = read_kineto(paths);
