@@ -44,6 +44,7 @@ int main(int argc, char** argv) try {
   field("schedule", way.schedule);
   field("sharding", way.sharding);
   field("recompute", way.recompute);
+  field("exchange", way.exchange);
   field("gradient", recipe.gradient);
   field("optimizer", recipe.optimizer);
   field("fused", recipe.fused);

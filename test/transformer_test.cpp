@@ -225,8 +225,9 @@ TEST(Transformer, SlicesOfASequenceExchangeKeys) {
   Parallelism p{.batch = 1, .context = 4, .sharding = Sharding::none};
   const Workload ring = training_steps(small, p);
   EXPECT_EQ(ring.rank_count(), 4U);
-  EXPECT_EQ(count<Workload::Exchange>(ring, 0), 4 * 2 * 3);  // layers, directions, other slices
-  EXPECT_EQ(count<Workload::Collective>(ring, 0), 1);        // gradients: slices are replicas
+  // In each layer keys pass to three other slices in both directions, their gradients back home.
+  EXPECT_EQ(count<Workload::Exchange>(ring, 0), 4 * (3 + 3 + 4));
+  EXPECT_EQ(count<Workload::Collective>(ring, 0), 1);  // gradients: slices are replicas
   // Keys and values of 256 tokens.
   EXPECT_EQ(ring.messages().front().parts.front().size, Bytes{256 * 2 * 512 * 2});
   p.exchange = ContextExchange::all_gather;

@@ -3,8 +3,8 @@
 transformer.hpp says of the same shape is compared with (transformer.py).
 
 Weights, gradients and AdamW's moments are bf16; gradients are kept from step to step. There are no
-rotary embeddings. KIND: single, ddp, fsdp (FSDP2), tp (sequence parallel), cp (keys and values from
-neighbour to neighbour), ep (experts), or a schedule of torch.distributed.pipelining.
+rotary embeddings. KIND: single, ddp, zero1, fsdp (FSDP2), tp (sequence parallel), cp (context
+parallel), ep (experts), or a schedule of torch.distributed.pipelining.
 """
 import argparse
 import os
@@ -143,11 +143,47 @@ def loss_of(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-def step_of(model, optimizer):
+def step_of(model):
     def once(tokens, targets):
         for i in range(o.micro_batches):
             part = slice(i * o.micro_batch, (i + 1) * o.micro_batch)
             loss_of(model(tokens[part]), targets[part]).backward()
+    return once
+
+
+def context_parallel(model):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel as divided
+    mesh, step = init_device_mesh("cuda", (world,)), step_of(model)
+
+    def once(tokens, targets):
+        with divided(mesh, buffers=[tokens, targets], buffer_seq_dims=[1, 1]):
+            step(tokens, targets)
+    return once
+
+
+def zero1(model):
+    """Weights and gradients of all in one buffer each, of which a rank updates its share."""
+    weights = list(model.parameters())
+    size = sum(w.numel() for w in weights)
+    size += -size % world
+    flat, gradients = (torch.zeros(size, dtype=torch.bfloat16, device=device) for _ in range(2))
+    at = 0
+    for w in weights:
+        part = flat[at:at + w.numel()].view_as(w)
+        part.copy_(w.data)
+        w.data, w.grad = part, gradients[at:at + w.numel()].view_as(w)
+        at += w.numel()
+    share = nn.Parameter(flat.chunk(world)[rank])
+    share.grad = gradients.chunk(world)[rank]  # in place
+    optimizer, step = torch.optim.AdamW([share], lr=1e-4, fused=True), step_of(model)
+
+    def once(tokens, targets):
+        step(tokens, targets)
+        dist.reduce_scatter_tensor(share.grad, gradients)
+        optimizer.step()
+        dist.all_gather_into_tensor(flat, share.data)
+        gradients.zero_()
     return once
 
 
@@ -183,12 +219,12 @@ else:
         for block in model.blocks:
             fully_shard(block, mp_policy=policy)
         fully_shard(model, mp_policy=policy)
-    elif o.kind == "ddp":
+    elif o.kind in ("ddp", "cp"):
         model = nn.parallel.DistributedDataParallel(model, device_ids=[local],
                                                     gradient_as_bucket_view=True)
     weights = list(model.parameters())
-    once = step_of(model, None)
-optimizer = torch.optim.AdamW(weights, lr=1e-4, fused=o.kind != "tp")
+    once = {"cp": context_parallel, "zero1": zero1}.get(o.kind, step_of)(model)
+optimizer = None if o.kind == "zero1" else torch.optim.AdamW(weights, lr=1e-4, fused=True)
 sequences = o.micro_batch * o.micro_batches
 tokens, targets = (torch.randint(o.words, (sequences, o.length), device=device) for _ in range(2))
 
@@ -200,8 +236,9 @@ for step in range(o.steps):
             once(tokens, targets)
     else:
         once(tokens, targets)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=False)
+    if optimizer:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
     torch.cuda.synchronize()
     now = time.perf_counter()
     print(f"rank {rank} step {step}: {1e3 * (now - before):.3f} ms, "

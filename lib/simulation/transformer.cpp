@@ -67,6 +67,7 @@ enum Stream : StreamNumber {
   reducing,   // gradients
   gathering,  // weights
   keys,       // of context groups
+  key_gradients,
   from_before,
   to_next,
   from_next,
@@ -397,30 +398,39 @@ class Steps {
     }
   }
 
-  /// Attention over the blocks of the context group; backward with the gradients of keys.
+  /// Attention over the blocks of the context group.
   void attend(const Place& it, bool forward) {
+    const double block = static_cast<double>(tokens_) * 2 * hidden_of_keys(s_) / p_.tensor;
+    const bool ring = p_.exchange == ContextExchange::ring;
     launch(it, forward ? own_block_.forward : own_block_.input);
-    const int others = p_.context - 1;
-    if (others == 0) return;
-    const double block =
-        static_cast<double>(tokens_) * 2 * hidden_of_keys(s_) / p_.tensor * element;
-    const double moved = forward ? block : 2 * block;
-    if (p_.exchange == ContextExchange::all_gather) {
+    if (p_.context == 1) return;
+    if (!ring) {
       w_.order(it.rank, compute, keys);
-      collective(it, it.context, CollectiveOp::all_gather, block * p_.context, keys);
+      collective(it, it.context, CollectiveOp::all_gather, block * element * p_.context, keys);
       w_.order(it.rank, keys, compute);
     }
-    for (int i = 0; i < others; ++i) {
-      if (p_.exchange == ContextExchange::ring) {
-        const int me = it.slice, to = (me + 1) % p_.context, from = (me + others) % p_.context;
-        const std::vector<SendRecv> parts{{me, to, bytes(moved)}, {from, me, bytes(moved)}};
-        w_.exchange(it.rank, it.context, parts, keys);
-        w_.order(it.rank, keys, compute);
-      }
+    for (int i = 1; i < p_.context; ++i) {
+      // What has been added up for a block of keys goes on to the next rank that adds to it.
+      if (ring && !forward) pass_on(it, block * 4, key_gradients);
+      if (ring) pass_on(it, block * element, keys);
+      if (ring) w_.order(it.rank, keys, compute);
       launch(it, forward ? other_block_.forward : other_block_.input);
+      if (ring && !forward) w_.order(it.rank, key_gradients, compute);
     }
-    if (!forward && p_.exchange == ContextExchange::all_gather)
-      collective(it, it.context, CollectiveOp::reduce_scatter, block * p_.context);
+    if (ring && !forward) {  // the last hop, to where the keys came from
+      pass_on(it, block * 4, key_gradients);
+      w_.order(it.rank, key_gradients, compute);
+    }
+    if (!ring && !forward)
+      collective(it, it.context, CollectiveOp::reduce_scatter, block * element * p_.context);
+  }
+  /// To the next in the ring. Keys that have come go on at once; gradients, in fp32, wait for what
+  /// is computed.
+  void pass_on(const Place& it, double size, Stream stream) {
+    const int me = it.slice, to = (me + 1) % p_.context, from = (me + p_.context - 1) % p_.context;
+    const std::vector<SendRecv> parts{{me, to, bytes(size)}, {from, me, bytes(size)}};
+    if (stream == key_gradients) w_.order(it.rank, compute, stream);
+    w_.exchange(it.rank, it.context, parts, stream);
   }
   /// What begins an attention's ring: the first block is on its way while its own is computed.
   void begin_exchange(const Place& it) {
