@@ -1,3 +1,4 @@
+#include "run/convert_command.hpp"
 #include "run/launcher.hpp"
 #include "run/replay_command.hpp"
 #include "run/starts.hpp"
@@ -92,6 +93,18 @@ int main(int argc, char** argv) {
   again->add_option("record", replay.record, "what was recorded")->required();
   phantora::run::add_options(*again, replay);
 
+  phantora::run::ConvertOptions convert;
+  CLI::App* conversion = app.add_subcommand(
+      "convert",
+      "make a workload of PyTorch's profiles (a file for each rank) or of Chakra's execution\n"
+      "traces (PREFIX.et), or such a trace of a workload");
+  conversion
+      ->add_option("paths", convert.paths, "IN... OUT; PREFIX.et stands for a file for each rank")
+      ->required()
+      ->expected(2, 1 << 20);
+  conversion->add_option("--gpu", convert.gpu, "what kernels without a time are priced for")
+      ->capture_default_str();
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -108,6 +121,10 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (*again) return phantora::run::replay(replay);
+    if (*conversion) {
+      phantora::run::convert(convert, std::cout);
+      return 0;
+    }
     return phantora::run::launch(options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);

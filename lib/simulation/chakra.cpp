@@ -447,19 +447,28 @@ class RankReader {
     }
     gather_kernels();
     for (const std::size_t i : order_)
+      if (!of_host(nodes_[i])) streams_[i] = stream_of(nodes_[i]);
+    for (const std::size_t i : order_)
       if (computes(nodes_[i]) || communicates(nodes_[i]))
-        for (const std::size_t other : before(i)) awaited.insert(kernel_of(other));
+        for (const std::size_t other : before(i))
+          if (has_to_wait(i, other)) awaited.insert(kernel_of(other));
     for (const std::size_t i : order_) {
       const Node& node = nodes_[i];
       if (of_host(node)) {
         for (const std::size_t other : before(i))
-          if (!of_host(nodes_[other])) w_.synchronize(rank_, events_.at(kernel_of(other)));
+          if (has_to_wait(i, other)) w_.synchronize(rank_, events_.at(kernel_of(other)));
         if (const Duration time = duration(node); time > Duration{}) w_.host(rank_, time);
       } else if (computes(node) || communicates(node)) {
         if (kernel_of(i) != i) continue;  // issued with the first of its kernel
         issue_kernel(i, awaited.count(i) == 1);
       }
     }
+  }
+
+  /// Whether the order of the list and of a stream is not enough.
+  [[nodiscard]] bool has_to_wait(std::size_t i, std::size_t other) const {
+    if (of_host(nodes_[other])) return false;
+    return of_host(nodes_[i]) || streams_.at(kernel_of(i)) != streams_.at(kernel_of(other));
   }
 
   [[nodiscard]] std::vector<std::size_t> before(std::size_t i) const {
@@ -497,12 +506,10 @@ class RankReader {
     const auto found = members_.find(i);
     const std::vector<std::size_t> members =
         found == members_.end() ? std::vector{i} : found->second;
-    const StreamNumber stream = stream_of(node);
-    streams_[i] = stream;
+    const StreamNumber stream = streams_.at(i);
     std::set<std::size_t> waits;
     for (const std::size_t other : before(i))
-      if (!of_host(nodes_[other]) && streams_.at(kernel_of(other)) != stream)
-        waits.insert(kernel_of(other));
+      if (has_to_wait(i, other)) waits.insert(kernel_of(other));
     for (const std::size_t other : waits) w_.wait(rank_, events_.at(other), stream);
     if (node.type == collective_node) {
       collective(members, stream);

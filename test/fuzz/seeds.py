@@ -151,6 +151,28 @@ write("workload", ["""{"phantora_workload": 1, "kernels": [{"name": "gemm", "blo
  "ranks": [[["launch", 0, 0], ["collective", 0, 0], ["exchange", 0, 1], ["record", 0], ["host", 5]],
  [["collective", 0, 0], ["exchange", 0, 1], ["wait", 0, 0, 0], ["synchronize", 0, 0],
  ["allocate", 8, 0], ["free", 0], ["end_step", 0]]]}""", b"PHANTORA-WORKLOAD\n\x01\0\0\0\0\0\0"])
+write("kineto", ["""{"distributedInfo": {"rank": 0}, "traceEvents": [
+ {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": 0, "dur": 5, "args": {"correlation": 1}},
+ {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamWaitEvent", "tid": 1, "ts": 8, "dur": 1, "args": {"correlation": 2}},
+ {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "tid": 1, "ts": 9, "dur": 90, "args": {"correlation": 3}},
+ {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "tid": 1, "ts": 100, "dur": 9, "args": {"correlation": 4}},
+ {"ph": "X", "cat": "kernel", "name": "k", "ts": 7, "dur": 30, "args": {"correlation": 1, "stream": 7,
+  "Collective name": "send", "dtype": "Float", "In msg nelems": 8, "Out msg nelems": 8, "Process Group Ranks": "[0, 1]"}},
+ {"ph": "X", "cat": "gpu_memcpy", "name": "c", "ts": 40, "dur": 30, "args": {"correlation": 3, "stream": 20}},
+ {"ph": "X", "cat": "cuda_sync", "name": "s", "ts": 8, "dur": 0, "args": {"correlation": 2, "stream": 20,
+  "cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 1}},
+ {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 200}]}"""])
+field = lambda number, value: bytes([number << 3, value]) if isinstance(value, int) else (
+    bytes([number << 3 | 2, len(value)]) + value)
+attribute = lambda name, number, value: field(10, field(1, name) + field(number, value))
+delimited = lambda message: bytes([len(message)]) + message
+write("chakra", [b"".join(map(delimited, (
+    field(1, b"0.0.4"),
+    field(1, 1) + field(2, b"k") + field(3, 4) + field(7, 9) + attribute(b"is_cpu_op", 27, 0),
+    field(1, 2) + field(3, 7) + field(5, b"\1") + attribute(b"comm_type", 9, 2) + attribute(b"comm_size", 9, 64) +
+    attribute(b"pg_name", 29, b"1"),
+    field(1, 3) + field(3, 5) + field(5, 2) + attribute(b"comm_dst", 7, 1) + attribute(b"comm_size", 9, 64),
+    field(1, 4) + field(3, 1) + field(4, 3), field(1, 5) + field(3, 4) + field(5, 4) + field(7, 9))))])
 write("channel", [thread(0) + thread(1) + join(0) + join(1) + work(0, op, kind) + work(1, op, kind)
                   for op in range(8) for kind in (2, 7)] +
       [b"".join(bytes([0]) + record(op, stream=1, a=1, b=1, c=1, payload=b"name" * 4) for op in operations)])
