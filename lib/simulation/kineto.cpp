@@ -561,7 +561,8 @@ TraceWorkload convert(std::vector<Profile> profiles) {
               [](const Profile& a, const Profile& b) { return *a.rank < *b.rank; });
   } else {
     if (profiles.size() > 1)
-      result.notes.push_back("not every profile names a rank of its own: ranks are as they come");
+      result.notes.emplace_back(
+          "not every profile names a rank of its own: ranks are as they come");
     for (std::size_t i = 0; i < profiles.size(); ++i)
       profiles[i].rank = static_cast<std::int64_t>(i);
   }

@@ -20,7 +20,8 @@ std::string_view to_string(PipelineSchedule schedule) noexcept {
 }
 
 std::vector<PipelinePass> pipeline_order(const PipelineShape& shape, int stage) {
-  const auto [schedule, stages, micro_batches, chunks] = shape;
+  const PipelineSchedule schedule = shape.schedule;
+  const int stages = shape.stages, micro_batches = shape.micro_batches, chunks = shape.chunks;
   PHANTORA_EXPECTS(stages > 0 && micro_batches > 0 && chunks > 0,
                    "stages, micro_batches and chunks are positive, not " + std::to_string(stages) +
                        ", " + std::to_string(micro_batches) + ", " + std::to_string(chunks));

@@ -284,7 +284,7 @@ class Steps {
     if (p_.context == 1) return;
     block.causal = false;
     block.keys = std::max<std::int64_t>(1, queries / 2);
-    const double outputs = static_cast<double>(tokens_ * heads * depth);
+    const auto outputs = static_cast<double>(tokens_ * heads * depth);
     other_block_.forward = {w_.kernel(attention_forward(block)), w_.kernel(pass(outputs, 3))};
     other_block_.input = {w_.kernel(attention_backward(block)), w_.kernel(pass(outputs, 2))};
   }
@@ -358,7 +358,7 @@ class Steps {
 
   /// What one layer keeps of a micro-batch, bytes.
   [[nodiscard]] double layer_activations(Recompute recompute) const {
-    const double t = static_cast<double>(tokens_), part = static_cast<double>(divided_);
+    const auto t = static_cast<double>(tokens_), part = static_cast<double>(divided_);
     const double h = s_.hidden, tensor = p_.tensor;
     const double inputs = 2 * part * h;  // of the norms
     if (recompute == Recompute::full) return element * part * h;
