@@ -120,6 +120,27 @@ TEST(Chakra, KeepsHostsStreamsAndGroupsOfCalls) {
   EXPECT_EQ(makespan(back), makespan(w));
 }
 
+TEST(Chakra, KeepsThreadsAndGroupsOfTheSameRanks) {
+  Workload w;
+  const std::vector<Rank> both{0, 1};
+  for (const Rank rank : both) {
+    const auto first = w.group(both, 0), second = w.group(both, 1);
+    const std::vector<GroupedCollective> one{{CollectiveOp::all_reduce, 1_MiB}},
+        other{{CollectiveOp::all_reduce, 2_MiB}};
+    // The ranks call their two groups in another order, each on a stream of its own.
+    w.host(rank, 10us).thread(rank, 1).host(rank, 50us);
+    const Workload::Event mark = w.mark(rank);
+    w.thread(rank, 0).synchronize(rank, mark).host(rank, 5us);
+    if (rank == 0)
+      w.collectives(rank, first, one, 1).collectives(rank, second, other, 2);
+    else
+      w.collectives(rank, second, other, 2).collectives(rank, first, one, 1);
+  }
+  const TraceWorkload back = from_chakra(to_chakra(w, costs()));
+  EXPECT_EQ(makespan(back.workload), makespan(w));
+  EXPECT_EQ(back.workload.instances(), w.instances());
+}
+
 TEST(Chakra, RoundedTimesKeepTheirSum) {
   Workload w;
   for (int i = 0; i < 1000; ++i) w.launch(0, known_time(1400ns));

@@ -114,6 +114,7 @@ class RankWriter {
     }
     if (!packed.empty()) node.text(data_field, packed);
     attribute(node, "is_cpu_op", bool_value, cpu ? 1 : 0);
+    if (thread_ > 0) attribute(node, "thread", int64_value, thread_);
     return node;
   }
   void lasts(WireMessage& node, Duration time) {
@@ -129,7 +130,7 @@ class RankWriter {
 
   /// What the next on a stream comes after.
   Ids before(StreamNumber stream) {
-    Ids ids = host_;
+    Ids ids = host_[thread_];
     for (const Ids* more : {&tails_[stream], &awaited_[stream]})
       ids.insert(more->begin(), more->end());
     return ids;
@@ -222,18 +223,20 @@ class RankWriter {
     const Ids& ids = event(it.event);
     awaited_[it.stream].insert(ids.begin(), ids.end());
   }
+  void write(const Workload::Mark&) { events_.push_back(host_[thread_]); }
+  void write(const Workload::Thread& it) { thread_ = it.number; }
   void write(const Workload::Synchronize& it) {
-    Ids after = host_;
+    Ids after = host_[thread_];
     const Ids& ids = event(it.event);
     after.insert(ids.begin(), ids.end());
     host_node("synchronize", {}, after);
   }
-  void write(const Workload::Host& it) { host_node("host", it.time, host_); }
+  void write(const Workload::Host& it) { host_node("host", it.time, host_[thread_]); }
   void host_node(std::string_view name, Duration time, const Ids& after) {
     WireMessage node = begin(name, computation, after, true);
     lasts(node, time);
     end(node);
-    host_ = {last_id_};
+    host_[thread_] = {last_id_};
   }
   void write(const Workload::Allocate&) {}
   void write(const Workload::Free&) {}
@@ -245,8 +248,9 @@ class RankWriter {
   std::size_t number_ = 0;  ///< of the operation
   std::string bytes_{};
   std::uint64_t last_id_ = 0;
-  double owed_ = 0;  ///< microseconds
-  Ids host_{};       ///< what the host came after
+  double owed_ = 0;                      ///< microseconds
+  std::uint32_t thread_ = 0;             ///< of the host, that issues
+  std::map<std::uint32_t, Ids> host_{};  ///< what each of its threads came after
   std::map<StreamNumber, Ids> tails_{}, awaited_{};
   std::vector<Ids> events_{};
 };
@@ -269,10 +273,16 @@ struct Node {
   }
 };
 
+/// Ranks, and which of the groups of these ranks.
+struct Group {
+  std::vector<Rank> ranks{};
+  std::uint32_t instance = 0;
+};
+
 class RankReader {
  public:
-  RankReader(TraceWorkload& result, const std::map<std::string, std::vector<Rank>>& groups,
-             std::string source, Rank rank, std::size_t ranks)
+  RankReader(TraceWorkload& result, const std::map<std::string, Group>& groups, std::string source,
+             Rank rank, std::size_t ranks)
       : w_{result.workload},
         notes_{result.notes},
         groups_{groups},
@@ -452,14 +462,17 @@ class RankReader {
       if (computes(nodes_[i]) || communicates(nodes_[i]))
         for (const std::size_t other : before(i))
           if (has_to_wait(i, other)) awaited.insert(kernel_of(other));
+    std::uint32_t thread = 0;
     for (const std::size_t i : order_) {
       const Node& node = nodes_[i];
+      if (!computes(node) && !communicates(node)) continue;
+      if (thread_of(node) != thread) w_.thread(rank_, thread = thread_of(node));
       if (of_host(node)) {
         for (const std::size_t other : before(i))
           if (has_to_wait(i, other)) w_.synchronize(rank_, events_.at(kernel_of(other)));
         if (const Duration time = duration(node); time > Duration{}) w_.host(rank_, time);
-      } else if (computes(node) || communicates(node)) {
-        if (kernel_of(i) != i) continue;  // issued with the first of its kernel
+        if (awaited.count(i) == 1) events_[i] = w_.mark(rank_);
+      } else if (kernel_of(i) == i) {  // others are issued with the first of their kernel
         issue_kernel(i, awaited.count(i) == 1);
       }
     }
@@ -467,7 +480,8 @@ class RankReader {
 
   /// Whether the order of the list and of a stream is not enough.
   [[nodiscard]] bool has_to_wait(std::size_t i, std::size_t other) const {
-    if (of_host(nodes_[other])) return false;
+    if (of_host(nodes_[other]))
+      return of_host(nodes_[i]) && thread_of(nodes_[i]) != thread_of(nodes_[other]);
     return of_host(nodes_[i]) || streams_.at(kernel_of(i)) != streams_.at(kernel_of(other));
   }
 
@@ -521,6 +535,12 @@ class RankReader {
     if (awaited) events_[i] = w_.record(rank_, stream);
   }
 
+  [[nodiscard]] std::uint32_t thread_of(const Node& node) const {
+    const std::int64_t thread = node.number("thread").value_or(0);
+    // As many have clocks of their own.
+    if (thread < 0 || thread > 0xFFFF) fail(node, "thread", "a number of 16 bits");
+    return static_cast<std::uint32_t>(thread);
+  }
   StreamNumber stream_of(const Node& node) {
     if (const auto told = node.number("stream")) {
       if (*told < 0 || *told > 0xFFFFFFFFLL) fail(node, "stream", "a number of 32 bits");
@@ -570,18 +590,20 @@ class RankReader {
       fail(node, field, "a rank below " + std::to_string(ranks_));
     return static_cast<Rank>(*value);
   }
-  [[nodiscard]] const std::vector<Rank>& group(const Node& node) const {
+  [[nodiscard]] const Group& group(const Node& node) const {
     // Without a file of groups there is one.
     const auto found = groups_.find(groups_.size() == 1 ? std::string{} : node.group);
     if (found == groups_.end())
       fail(node, "pg_name", "a name of the groups, not \"" + node.group + "\"");
-    if (std::find(found->second.begin(), found->second.end(), rank_) == found->second.end())
+    const std::vector<Rank>& ranks = found->second.ranks;
+    if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end())
       fail(node, "pg_name", "a group that this rank is in");
     return found->second;
   }
 
   void collective(const std::vector<std::size_t>& members, StreamNumber stream) {
-    const std::vector<Rank>& ranks = group(nodes_[members.front()]);
+    const Group& of = group(nodes_[members.front()]);
+    const std::vector<Rank>& ranks = of.ranks;
     std::vector<GroupedCollective> operations;
     for (const std::size_t i : members) {
       const Node& node = nodes_[i];
@@ -604,7 +626,7 @@ class RankReader {
       one.type = static_cast<int>(node.number("element_type").value_or(0));
       operations.push_back(one);
     }
-    w_.collectives(rank_, ranks, operations, stream);
+    w_.collectives(rank_, w_.group(ranks, of.instance), operations, stream);
   }
 
   void messages(const std::vector<std::size_t>& members, StreamNumber stream) {
@@ -628,7 +650,7 @@ class RankReader {
           w_.receive(rank_, from, bytes, stream);
         continue;
       }
-      const std::vector<Rank>& ranks = group(node);
+      const std::vector<Rank>& ranks = group(node).ranks;
       const auto place = [&](Rank of, std::string_view field) {
         const auto found = std::find(ranks.begin(), ranks.end(), of);
         if (found == ranks.end()) fail(node, field, "a rank of the group");
@@ -636,12 +658,14 @@ class RankReader {
       };
       parts.push_back({place(from, "comm_src"), place(to, "comm_dst"), bytes});
     }
-    if (named) w_.exchange(rank_, group(first), parts, stream);
+    if (!named) return;
+    const Group& of = group(first);
+    w_.exchange(rank_, w_.group(of.ranks, of.instance), parts, stream);
   }
 
   Workload& w_;
   std::vector<std::string>& notes_;
-  const std::map<std::string, std::vector<Rank>>& groups_;  ///< and "", all ranks
+  const std::map<std::string, Group>& groups_;  ///< and "", all ranks
   std::string source_;
   Rank rank_;
   std::size_t ranks_;
@@ -657,13 +681,14 @@ class RankReader {
   std::map<std::string, int> missing_{};
 };
 
-std::map<std::string, std::vector<Rank>> read_groups(const std::string& text, std::size_t ranks,
-                                                     const std::string& source) {
-  std::map<std::string, std::vector<Rank>> groups;
-  for (Rank rank = 0; rank < ranks; ++rank) groups[""].push_back(rank);
+std::map<std::string, Group> read_groups(const std::string& text, std::size_t ranks,
+                                         const std::string& source) {
+  std::map<std::string, Group> groups;
+  for (Rank rank = 0; rank < ranks; ++rank) groups[""].ranks.push_back(rank);
   if (text.empty()) return groups;
   const Json json = Json::parse(text, nullptr, false);
   const std::string place = source + ": groups";
+  std::map<std::vector<Rank>, std::uint32_t> instances;
   if (!json.is_object()) throw ConfigError{place + ": expected lists of ranks by name, as JSON"};
   for (const auto& [name, list] : json.items()) {
     const std::string expected =
@@ -677,7 +702,7 @@ std::map<std::string, std::vector<Rank>> read_groups(const std::string& text, st
         throw ConfigError{expected};
       group.push_back(rank.get<Rank>());
     }
-    groups[name] = std::move(group);
+    groups[name] = {group, instances[group]++};
   }
   return groups;
 }
