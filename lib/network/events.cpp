@@ -1,0 +1,145 @@
+// What happens to a network at an instant: the flows whose last byte leaves end, what the caller
+// has told is applied, MaxMin solves, and flows and groups take that over.
+//
+// Lines that ask replay_ and undo_from() matter to callers who change the past. Where time only
+// goes forward, replay_ is never active.
+#include "network/flow_network_impl.hpp"
+
+#include <algorithm>
+
+namespace phantora {
+
+using namespace network;
+
+Ps FlowNetwork::Impl::next_instant() const noexcept {
+  return std::min({pending_.empty() ? none : pending_.front().at, motion_.next_end(),
+                   replay_.active() ? recorded_.next() : none});
+}
+
+/// Makes the present consistent with changes told about the past.
+void FlowNetwork::Impl::catch_up() {
+  if (!pending_.empty() && pending_.front().at < now_) run(now_);
+}
+
+void FlowNetwork::Impl::run(Ps until) {
+  if (!pending_.empty() && pending_.front().at <= std::min(until, last_instant_)) {
+    ++statistics_.rollbacks;
+    const bool by_difference = !undo_for_late_ && last_other_ < pending_.front().at;
+    if (reports_.wanted() || !selective_ || !by_difference) undo_from(pending_.front().at);
+  }
+  for (;;) {
+    const Ps next = next_instant();
+    if (replay_.active() && next > replay_.end()) {
+      replay_.finish();
+    } else if (next <= until) {
+      execute(next);
+    } else {
+      return;
+    }
+  }
+}
+
+void FlowNetwork::Impl::execute(Ps at) {
+  if (at <= last_instant_ && !replay_.active()) replay_.begin(at, last_instant_);
+  solver_.set_instant(at);
+  solver_.tell_of_all(reports_.loads_wanted());
+  motion_.find_due(at, due_);
+  bool changes = replay_.active() && replay_.follow_record(at, due_);
+  changes |= !due_.empty();
+  for (const Slot slot : due_) end(slot, at, State::finished);
+  links_changed_ = false;
+  while (!pending_.empty() && pending_.front().at == at) {
+    Input input = take_input();
+    if (apply(input)) applied_.push(input);
+    changes = true;
+  }
+  if (links_changed_) routes_.reroute(at);
+  if (changes) {
+    ++statistics_.events;
+    statistics_.replayed_events += at <= last_instant_;
+    solve(at);
+  }
+  motion_.find_ends(at);
+  replay_.note_states(at);
+  const auto settle = [&] {
+    solver_.settle();
+    last_instant_ = std::max(last_instant_, at);
+  };
+  try {
+    if (reports_.wanted()) reports_.event(at);
+  } catch (...) {
+    settle();
+    throw;
+  }
+  settle();
+}
+
+void FlowNetwork::Impl::solve(Ps at) {
+  for (;;) {
+    if (const auto link = solver_.solve()) {
+      replay_.rewind_link(*link, at);
+    } else if (!replay_.active() || !replay_.rewind_affected(at)) {
+      break;
+    }
+  }
+  statistics_.touched_incidences = solver_.touched_incidences();
+  motion_.take_over(at);
+  if (replay_.active()) replay_.allow_for_affected(at);
+}
+
+/// Takes a flow out of the network, for good unless undone.
+void FlowNetwork::Impl::end(Slot slot, Ps at, State how) {
+  if (solver_.present(slot)) {
+    motion_.leave_group(slot, solver_.bottleneck(slot), at);
+    solver_.remove(slot);
+    flows_.progress(slot).become(how);
+  } else {
+    motion_.begin(slot, at, State::withdrawn);
+  }
+  motion_.note_end(slot);
+}
+
+/// @return whether the input is to be kept for take_back(); of a start the journal says enough.
+bool FlowNetwork::Impl::apply(Input& input) {
+  if (input.kind != Kind::start) last_other_ = std::max(last_other_, input.at);
+  if (input.kind == Kind::capacity) {
+    apply_capacity(input);
+    return true;
+  }
+  const auto slot = flows_.slot_of(input.id);
+  if (!slot) return true;
+  if (replay_.active() && input.kind == Kind::cancel) replay_.part_from_past(*slot, input.at);
+  const Progress& progress = flows_.progress(*slot);
+  switch (input.kind) {
+    case Kind::start:
+      if (progress.state() == State::withdrawn) break;
+      motion_.begin(*slot, input.at, State::running);
+      routes_.choose(*slot, input.at);
+      solver_.insert(*slot);
+      return false;
+    case Kind::cancel:
+      if (!progress.ended()) end(*slot, input.at, State::cancelled);
+      break;
+    case Kind::cap:
+      input.previous = solver_.cap(*slot);
+      if (solver_.bottleneck(*slot) == MaxMin::own_cap) motion_.rebase_at_cap(*slot, input.at);
+      solver_.set_cap(*slot, input.value);
+      break;
+    case Kind::capacity:
+      break;
+  }
+  return true;
+}
+
+void FlowNetwork::Impl::apply_capacity(Input& input) {
+  const auto link = static_cast<std::uint32_t>(input.id);
+  if (solver_.stamp(link) >= input.at) replay_.rewind_capacity(link, input.at);
+  input.previous = solver_.capacity(link);
+  solver_.set_capacity(link, input.value);
+  const bool was_up = input.previous > 0, is_up = input.value > 0;
+  if (was_up == is_up) return;
+  routes_.set_down(link, was_up);
+  links_changed_ = true;
+}
+
+}  // namespace phantora

@@ -1,0 +1,55 @@
+#include "network/flow_reports.hpp"
+
+#include <algorithm>
+
+namespace phantora::network {
+
+bool FlowReports::loads_wanted() {
+  bool any = false;
+  if (wanted())
+    observers_.for_each([&](FlowObserver* observer) { any |= observer->wants_link_loads(); });
+  return any;
+}
+
+/// Finds the flows that observers are told of, in order of their ids.
+void FlowReports::gather() {
+  told_.clear();
+  for (const MaxMin::Move& move : solver_.moves()) {
+    const bool changes = solver_.rate(move.flow) != solver_.rate_before(move.flow, move.from);
+    if (changes || solver_.bottleneck(move.flow) != move.from)
+      told_.push_back({move.flow, changes, move.from == MaxMin::none});
+  }
+  for (const std::uint32_t link : solver_.shifts()) {
+    solver_.for_each_in_group(link, [&](Slot slot) {
+      if (!solver_.moved(slot) && solver_.rate(slot) != solver_.rate_before(slot, link))
+        told_.push_back({slot, true, false});
+    });
+  }
+  std::sort(told_.begin(), told_.end(), [&](const Told& a, const Told& b) {
+    return flows_.identity(a.slot).id < flows_.identity(b.slot).id;
+  });
+}
+
+void FlowReports::event(Ps at) {
+  const Time time = to_time(at);
+  gather();
+  // An observer is null once it has ended its subscription.
+  observers_.for_each([&](FlowObserver* const& observer) {
+    for (const Told& told : told_) {
+      const Identity& flow = flows_.identity(told.slot);
+      const FlowId id{flow.id};
+      if (observer && told.starts) observer->on_flow_start(id, time);
+      if (observer && told.rate_changes)
+        observer->on_rate_change(id, time, Bandwidth{solver_.rate(told.slot)});
+      if (observer && flows_.progress(told.slot).state() == State::finished)
+        observer->on_flow_finish(id, time + flow.latency);
+    }
+    if (!observer || !observer->wants_link_loads()) return;
+    for (const std::uint32_t link : solver_.touched_links()) {
+      if (!observer) return;
+      observer->on_link_load(LinkId{link}, time, Bandwidth{solver_.load(link)});
+    }
+  });
+}
+
+}  // namespace phantora::network
