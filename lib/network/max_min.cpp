@@ -949,7 +949,7 @@ void MaxMin::refill(std::uint32_t index, double level) {
 
 void MaxMin::settle() {
   // What was restored may be allowed more than an eased link has.
-  for (std::size_t i = 0; i < touched_count_; ++i) {
+  for (std::size_t i = 0; eased_count_ > 0 && i < touched_count_; ++i) {
     const std::uint32_t link = touched_[i];
     if (links_[link].eased && !surely_open(links_[link])) count_exactly(link);
   }

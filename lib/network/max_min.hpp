@@ -216,14 +216,16 @@ class MaxMin {
   template <class Visit>
   void for_each_link(Slot flow, Visit visit) const {
     const Word* uses = uses_of(flow);
-    for (std::uint32_t i = 0; i < flow_at(flow).count; ++i) visit(uses[i].use.link);
+    const Word* const end = uses + flow_at(flow).count;
+    for (; uses != end; ++uses) visit(uses->use.link);
   }
   /// Calls visit(link, bytes per byte) for each link of the flow.
   template <class Visit>
   void for_each_use(Slot flow, Visit visit) const {
     const Word* uses = uses_of(flow);
-    for (std::uint32_t i = 0; i < flow_at(flow).count; ++i)
-      visit(uses[i].use.link, terms(flow).amount_on(i));
+    const Terms& flow_terms = terms(flow);
+    const std::uint32_t count = flow_at(flow).count;
+    for (std::uint32_t i = 0; i < count; ++i) visit(uses[i].use.link, flow_terms.amount_on(i));
   }
   /// Calls visit(flow) for each flow on a link.
   template <class Visit>

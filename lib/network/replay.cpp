@@ -267,7 +267,7 @@ inline void Replay::note_state(std::uint32_t link, Ps at) {
   if (solver_.stamp(link) >= at) return;  // not rewound, see allow_for_affected()
   histories_[link].push(at, solver_.open(link) ? solver_.residual(link) : LinkHistory::closed,
                         flows_.committed());
-  if (!(flags_[link] & rewound)) solver_.set_stamp(link, at);
+  if (!active() || !(flags_[link] & rewound)) solver_.set_stamp(link, at);
 }
 
 void Replay::forget_from(std::uint32_t link, Ps at) {
