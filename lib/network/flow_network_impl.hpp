@@ -106,9 +106,9 @@ class FlowNetwork::Impl {
   std::vector<Slot> due_;       ///< flows that end at the present instant
 
   // How to go back.
-  bool selective_ = true;       ///< what is told late may be replayed by difference
-  bool undo_for_late_ = false;  ///< an input is pending that cannot be
-  Ps last_other_ = -1;          ///< the last instant with another input than starts
+  bool selective_ = true;                 ///< what is told late may be replayed by difference
+  bool undo_for_late_ = false;            ///< an input is pending that cannot be
+  Ps last_other_ = -1;                    ///< the last instant with another input than starts
   std::vector<std::uint32_t> forgotten_;  ///< links whose histories are being cut back
 };
 

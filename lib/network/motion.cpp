@@ -20,9 +20,8 @@ void Motion::find_due(Ps at, std::vector<Slot>& due) {
   });
   cap_ends_.for_each_at(at, [&](Slot slot) { due.push_back(slot); });
   // By id: groups keep their flows in no order that means anything.
-  std::sort(due.begin(), due.end(), [&](Slot a, Slot b) {
-    return flows_.identity(a).id < flows_.identity(b).id;
-  });
+  std::sort(due.begin(), due.end(),
+            [&](Slot a, Slot b) { return flows_.identity(a).id < flows_.identity(b).id; });
 }
 
 void Motion::take_over(Ps at) {
@@ -55,8 +54,7 @@ void Motion::shift(std::uint32_t link, Ps at) {
   group.since = at;
   group.pace = pace_of(solver_.key(link));
   stale(link);
-  if (solver_.key(link).level != before.level)
-    statistics_.rate_changes += solver_.group_size(link);
+  if (solver_.key(link).level != before.level) statistics_.rate_changes += solver_.group_size(link);
 }
 
 /// shift() has counted every flow of the group; one that joined at this event must not count
@@ -99,9 +97,9 @@ void Motion::rebase_at_cap(Slot slot, Ps at) {
 void Motion::find_cap_end(Slot slot) {
   const Progress& progress = flows_.progress(slot);
   const bool at_once = solver_.cap(slot) == std::numeric_limits<double>::infinity();
-  cap_ends_.set(slot, at_once ? progress.since
-                              : end_after(progress.since, static_cast<Work>(progress.mark),
-                                          cap_pace(slot)));
+  cap_ends_.set(
+      slot, at_once ? progress.since
+                    : end_after(progress.since, static_cast<Work>(progress.mark), cap_pace(slot)));
 }
 
 void Motion::find_ends(Ps at) {
@@ -129,8 +127,8 @@ void Motion::find_end(std::uint32_t link, Ps at) {
     });
     group.first = now + static_cast<Service>(least);
   }
-  ends_.set(link, group.first_known ? end_after(at, left_until(group.first, now), pace_at(link))
-                                    : none);
+  ends_.set(link,
+            group.first_known ? end_after(at, left_until(group.first, now), pace_at(link)) : none);
 }
 
 Service Motion::service_at(std::uint32_t link, Ps at) const {

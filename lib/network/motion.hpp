@@ -30,7 +30,11 @@ class Motion {
  public:
   Motion(MaxMin& solver, FlowTable& flows, Records& records, FlowStatistics& statistics,
          std::size_t links)
-      : solver_{solver}, flows_{flows}, records_{records}, statistics_{statistics}, groups_(links) {}
+      : solver_{solver},
+        flows_{flows},
+        records_{records},
+        statistics_{statistics},
+        groups_(links) {}
 
   /// When the next flow ends; `none` if none does.
   [[nodiscard]] Ps next_end() const noexcept {

@@ -76,9 +76,8 @@ void Recorded::finish() {
 
 /// The recorded service of a group at an instant not before the present one.
 Service Recorded::past_service(const Followed& group, Ps at) const {
-  const auto next =
-      std::partition_point(group.future.begin(), group.future.end(),
-                           [&](const PastShift& change) { return change.at >= at; });
+  const auto next = std::partition_point(group.future.begin(), group.future.end(),
+                                         [&](const PastShift& change) { return change.at >= at; });
   return next == group.future.begin() ? group.end.service_at(at)
                                       : records_.service_before(*(next - 1), at);
 }

@@ -50,7 +50,7 @@ class Recorded {
   }
   void set_instant(Ps at) noexcept { now_ = at; }
 
-    /// The flow as it was taken back; null if it was not. Valid until another is.
+  /// The flow as it was taken back; null if it was not. Valid until another is.
   [[nodiscard]] Rewound* flow(Slot slot) noexcept {
     return rewound_of_[slot] == 0 ? nullptr : &rewound_[rewound_of_[slot] - 1];
   }

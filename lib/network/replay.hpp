@@ -101,9 +101,9 @@ class Replay {
 
   static constexpr std::uint8_t rewound = 1, visited = 2, affected = 4;
   Table<LinkHistory> histories_;
-  Ps end_ = -1;                           ///< negative if no replay is active
-  std::vector<std::uint8_t> flags_;       ///< of links: what the replay has to do with them
-  std::vector<std::uint32_t> flagged_;    ///< links with a flag
+  Ps end_ = -1;                             ///< negative if no replay is active
+  std::vector<std::uint8_t> flags_;         ///< of links: what the replay has to do with them
+  std::vector<std::uint32_t> flagged_;      ///< links with a flag
   std::vector<std::uint32_t> diverged_on_;  ///< of each link, how many flows have diverged
   std::array<std::vector<Slot>, 64> departed_;
   std::vector<Slot> flows_on_;  ///< of a link that is being rewound

@@ -87,9 +87,8 @@ Ps FlowNetwork::Impl::undo_records(Ps at) {
     journal.cut_back(kept, at - 1);
   };
   cut(moves, first_move, is_last_move);
-  cut(shifts, first_shift, [&](std::uint64_t i) {
-    return motion_.group(records_.shifts[i].link).last == i;
-  });
+  cut(shifts, first_shift,
+      [&](std::uint64_t i) { return motion_.group(records_.shifts[i].link).last == i; });
   return first;
 }
 
