@@ -2,6 +2,7 @@
 
 #include "simulation/next_events.hpp"
 
+#include <phantora/error.hpp>
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/observer.hpp>
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 /// One GPU's streams in time. Private to Session.
@@ -64,6 +66,12 @@ struct StreamQueue {
   double remaining = 0;
   double rate = 0;
   Time completion = never;
+
+  /// Refuses an operation that is issued before the last.
+  void expect_in_order(Time at) const {
+    PHANTORA_EXPECTS(at >= issued, "nothing is issued on stream " + std::to_string(id.value) +
+                                       " before what was issued on it last");
+  }
 };
 
 /// What a device tells the session.

@@ -1,0 +1,345 @@
+#include "simulation/traffic.hpp"
+
+#include <phantora/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace phantora::detail {
+namespace {
+
+// Thread blocks of a kernel that sends and receives (NCCL on NVLink 4).
+constexpr int most_message_channels = 32;
+
+// splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) over a running key.
+std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
+  key = (key ^ value) + 0x9e3779b97f4a7c15ULL;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+  return key ^ (key >> 31);
+}
+
+/// Refuses a rank that the communicator does not have, or that is on another GPU than the stream.
+void expect_rank(const std::vector<GpuIndex>& gpus, int rank, const StreamQueue& queue) {
+  PHANTORA_EXPECTS(
+      rank >= 0 && static_cast<std::size_t>(rank) < gpus.size(),
+      "no rank " + std::to_string(rank) + " in a communicator of " + std::to_string(gpus.size()));
+  const GpuIndex gpu = gpus[static_cast<std::size_t>(rank)];
+  PHANTORA_EXPECTS(queue.device->index() == gpu, "rank " + std::to_string(rank) + " is on GPU " +
+                                                     std::to_string(gpu) + ", stream " +
+                                                     std::to_string(queue.id.value) + " on GPU " +
+                                                     std::to_string(queue.device->index()));
+}
+
+}  // namespace
+
+Traffic::Traffic(const Cluster& cluster, NcclVariables nccl)
+    : cluster_{cluster},
+      nccl_{std::move(nccl)},
+      view_{cluster_.topology.view()},
+      network_{view_},
+      network_events_{network_.subscribe(*this)},
+      slowdowns_(cluster_.gpus.size(), 1.0),
+      moving_on_(cluster_.gpus.size()) {
+  schedule_failures(cluster_, network_);
+}
+
+CommunicatorId Traffic::add_communicator(std::vector<GpuIndex> gpus) {
+  std::vector<NodeId> nodes;
+  for (const GpuIndex gpu : gpus) {
+    PHANTORA_EXPECTS(gpu < cluster_.gpus.size(), "no GPU " + std::to_string(gpu));
+    nodes.push_back(cluster_.gpus[gpu]);
+  }
+  Communicator plans{cluster_, std::move(nodes), nccl_};
+  std::uint64_t key = generations_[gpus]++;
+  for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
+  const CommunicatorId id{next_communicator_++};
+  rendezvous_.add_communicator(id, gpus.size());
+  communicators_.emplace(id, CommunicatorState{std::move(gpus), std::move(plans), key});
+  return id;
+}
+
+void Traffic::drop_communicator(CommunicatorId id) {
+  (void)communicator_of(id);
+  communicators_.erase(id);
+  rendezvous_.drop_communicator(id);
+}
+
+Traffic::CommunicatorState& Traffic::communicator_of(CommunicatorId id) {
+  const auto found = communicators_.find(id);
+  PHANTORA_EXPECTS(found != communicators_.end(), "no communicator " + std::to_string(id.value));
+  return found->second;
+}
+std::uint64_t Traffic::collective(StreamQueue& stream, Time issued, CommunicatorId communicator,
+                                  int rank, std::span<const GroupedCollective> group,
+                                  std::uint64_t tag) {
+  PHANTORA_EXPECTS(!group.empty(), "a group has operations");
+  CommunicatorState& state = communicator_of(communicator);
+  stream.expect_in_order(issued);
+  expect_rank(state.gpus, rank, stream);
+  std::optional<CollectivePlan> plan;
+  if (rendezvous_.is_first(communicator, rank)) plan = state.communicator.plan(group);
+  const Rendezvous::Called called = rendezvous_.collective(communicator, rank, group, issued);
+  Operation& operation = operations_[called.place.meeting];
+  if (plan) {
+    operation.id = called.place.meeting;
+    operation.ranks = state.gpus.size();
+    operation.name = name_of(group);
+    operation.key = mixed(state.key, called.number);
+    operation.identity = state.key;
+    for (const GroupedCollective& it : group)
+      operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
+                                  static_cast<std::uint64_t>(it.total.count()));
+    operation.plan = *std::move(plan);
+  }
+  const std::uint64_t part = ++last_part_;
+  parts_[part] = {.place = called.place, .stream = &stream, .tag = tag};
+  operation.parts.push_back(part);
+  return part;
+}
+
+std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorId communicator,
+                                 int rank, std::span<const SendRecv> group, std::uint64_t tag) {
+  CommunicatorState& state = communicator_of(communicator);
+  stream.expect_in_order(issued);
+  expect_rank(state.gpus, rank, stream);
+  const int ranks = static_cast<int>(state.gpus.size());
+  for (const SendRecv& message : group) {
+    PHANTORA_EXPECTS(message.src_rank == rank || message.dst_rank == rank,
+                     "a rank's group has its own messages");
+    PHANTORA_EXPECTS(std::min(message.src_rank, message.dst_rank) >= 0 &&
+                         std::max(message.src_rank, message.dst_rank) < ranks,
+                     "messages go between ranks of the communicator");
+    PHANTORA_EXPECTS(message.size >= Bytes{0}, "a size is not negative");
+  }
+  const std::uint64_t group_id = ++last_part_;
+  Group& mine = groups_[group_id];
+  mine.stream = &stream;
+  mine.tag = tag;
+  const auto all = std::make_shared<const RankMessages>(rank, group);
+  for (const SendRecv& message : group) {
+    for (const bool sends : {true, false}) {
+      if ((sends ? message.src_rank : message.dst_rank) != rank) continue;
+      const Rendezvous::Called called = rendezvous_.message(communicator, message, sends, issued);
+      Operation& operation = operations_[called.place.meeting];
+      if (called.first) {
+        operation.id = called.place.meeting;
+        operation.ranks = state.gpus.size();
+        operation.name = "send_recv";
+        operation.key = mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
+                                    static_cast<std::uint64_t>(message.dst_rank)),
+                              called.number);
+        operation.first = all;
+      } else {
+        if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
+          const RankMessages &sender = sends ? *all : *operation.first,
+                             &receiver = sends ? *operation.first : *all;
+          operation.plan = state.communicator.plan(message, sender, receiver);
+        }
+        operation.first.reset();
+      }
+      operation.parts.push_back(group_id);
+      mine.messages.push_back(called.place);
+      (sends ? mine.send_channels : mine.receive_channels) += state.communicator.channels(message);
+    }
+  }
+  mine.unfinished = mine.messages.size();
+  return group_id;
+}
+
+int Traffic::sms(std::uint64_t part) const {
+  const auto group = groups_.find(part);
+  if (group == groups_.end()) return operations_.at(parts_.at(part).place.meeting).plan.channels;
+  // One kernel runs all messages; a channel serves one in each direction.
+  return std::min(most_message_channels,
+                  std::max(group->second.send_channels, group->second.receive_channels));
+}
+
+Time Traffic::next_event() const {
+  Time next = network_.next_event();
+  if (!reached_.empty()) next = std::min(next, reached_.begin()->first);
+  if (!finishing_.empty()) next = std::min(next, finishing_.begin()->first);
+  return next;
+}
+
+void Traffic::process(Time now, Time simulated_to) {
+  while (!reached_.empty() && reached_.begin()->first <= now) {
+    const auto [at, part] = *reached_.begin();
+    reached_.erase(reached_.begin());
+    part_reached(part, at, simulated_to);
+  }
+  if (network_.next_event() <= now) advance_network(now);
+  while (!finishing_.empty() && finishing_.begin()->first <= now) {
+    const auto [at, operation] = *finishing_.begin();
+    finishing_.erase(finishing_.begin());
+    finish(operation, at);
+  }
+  update_slowdowns(now);
+}
+
+void Traffic::slowdown_changed(const Device& device) {
+  const double slowdown = slowdowns_[device.index()] = device.collective_slowdown();
+  for (Operation* operation : moving_on_[device.index()]) {
+    // What another than the slowest does below that changes nothing.
+    const bool slower = slowdown > operation->slowdown_bound;
+    if (slower) operation->slowdown_bound = slowdown;
+    if (slower || operation->gpus[operation->slowest] == device.index()) slowdown_due(*operation);
+  }
+}
+
+void Traffic::part_reached(std::uint64_t id, Time at, Time simulated_to) {
+  if (const auto group = groups_.find(id); group != groups_.end()) {
+    group->second.reached = at;
+    if (group->second.messages.empty()) {
+      finish_group(id, at);
+      return;
+    }
+    for (const Rendezvous::Place message : std::vector{group->second.messages})
+      place_reached(message, at, simulated_to);
+    return;
+  }
+  Part& part = parts_.at(id);
+  part.reached = at;
+  place_reached(part.place, at, simulated_to);
+}
+
+void Traffic::place_reached(Rendezvous::Place place, Time at, Time simulated_to) {
+  if (const auto last = rendezvous_.reached(place, at))
+    // Earlier only if its last part was issued late.
+    start(operations_.at(place.meeting), std::max(*last, simulated_to));
+}
+
+void Traffic::start(Operation& operation, Time at) {
+  operation.started = ++started_;
+  for (const std::uint64_t part : operation.parts) {
+    const auto group = groups_.find(part);
+    const StreamQueue* queue =
+        group == groups_.end() ? parts_.at(part).stream : group->second.stream;
+    operation.gpus.push_back(queue->device->index());
+    moving_on_[operation.gpus.back()].push_back(&operation);
+  }
+  slowdown_due(operation);
+  operation.finish = at + operation.plan.latency;
+  for (FlowSpec& spec : operation.plan.flows) {
+    spec.start = at + operation.plan.latency;
+    spec.key = operation.key;
+    double alone = spec.rate_cap.bytes_per_second();
+    for (const LinkUse& use : spec.links) {
+      alone = std::min(alone,
+                       view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
+    }
+    const FlowId flow = network_.start(spec);
+    flow_owner_[flow] = operation.id;
+    operation.flows.push_back({flow, Bandwidth{alone}});
+  }
+  operation.unfinished_flows = operation.flows.size();
+  operation.plan.flows.clear();
+  if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
+}
+
+void Traffic::advance_network(Time now) {
+  network_.advance_to(now);
+  for (const auto& [flow, completion] : std::exchange(finished_flows_, {})) {
+    const auto owner = flow_owner_.find(flow);
+    // A change at this very instant, as of a cap, has the network tell of it once more.
+    if (owner == flow_owner_.end()) continue;
+    Operation& operation = operations_.at(owner->second);
+    flow_owner_.erase(owner);
+    ended_flows_.emplace_back(flow, now);
+    operation.finish = std::max(operation.finish, completion);
+    if (--operation.unfinished_flows == 0) finishing_.emplace(operation.finish, operation.id);
+  }
+  network_.commit(now);
+  // Only what ended before that cannot be told once more.
+  while (!ended_flows_.empty() && ended_flows_.front().second < now) {
+    network_.forget(ended_flows_.front().first);
+    ended_flows_.pop_front();
+  }
+}
+
+void Traffic::finish(std::uint64_t id, Time at) {
+  Operation& operation = operations_.at(id);
+  for (const std::uint64_t part : operation.parts) {
+    const auto group = groups_.find(part);
+    if (group == groups_.end()) {
+      const Part& done = parts_.at(part);
+      done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
+                                               done.reached, at);
+      if (done.tag != 0) finished_tags_.push_back(done.tag);
+      parts_.erase(part);
+    } else if (--group->second.unfinished == 0) {
+      finish_group(part, at);
+    }
+  }
+  for (const GpuIndex gpu : operation.gpus) std::erase(moving_on_[gpu], &operation);
+  if (operation.slowdown_is_due) std::erase(slowdowns_due_, &operation);
+  operations_.erase(id);
+}
+
+void Traffic::finish_group(std::uint64_t id, Time at) {
+  const Group& group = groups_.at(id);
+  group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
+                                            group.reached, at);
+  if (group.tag != 0) finished_tags_.push_back(group.tag);
+  groups_.erase(id);
+}
+
+void Traffic::slowdown_due(Operation& operation) {
+  if (std::exchange(operation.slowdown_is_due, true)) return;
+  slowdowns_due_.push_back(&operation);
+}
+
+double Traffic::slowdown_of(Operation& operation) const {
+  double most = 1.0;
+  std::size_t place = operation.slowest;
+  // Most often, the next one is as slow as the slowest was.
+  for (std::size_t i = 0; i < operation.gpus.size() && most < operation.slowdown_bound; ++i) {
+    const double slowdown = slowdowns_[operation.gpus[place]];
+    if (slowdown > most) {
+      most = slowdown;
+      operation.slowest = place;
+    }
+    if (++place == operation.gpus.size()) place = 0;
+  }
+  operation.slowdown_bound = most;
+  return most;
+}
+
+/// Kernels on any of its GPUs slow a collective: its flows' caps follow, in the order in which
+/// collectives started.
+void Traffic::update_slowdowns(Time now) {
+  std::vector<Operation*> due = std::exchange(slowdowns_due_, {});
+  std::sort(due.begin(), due.end(),
+            [](const Operation* a, const Operation* b) { return a->started < b->started; });
+  for (Operation* const it : due) {
+    Operation& operation = *it;
+    operation.slowdown_is_due = false;
+    const double slowdown = slowdown_of(operation);
+    if (slowdown == operation.slowdown) continue;
+    operation.slowdown = slowdown;
+    for (const Operation::MovingFlow& flow : operation.flows) {
+      if (!flow_owner_.contains(flow.id)) continue;
+      network_.set_rate_cap(flow.id, now, flow.alone / slowdown);
+    }
+  }
+}
+
+std::vector<std::string> Traffic::stalled() const {
+  std::vector<std::string> lines;
+  std::map<std::uint64_t, const Operation*> moving;
+  for (const auto& [_, operation] : operations_)
+    if (operation.started > 0) moving.emplace(operation.started, &operation);
+  for (const auto& [_, operation] : moving) {
+    for (const Operation::MovingFlow& flow : operation->flows) {
+      const auto link = network_.bottleneck(flow.id);
+      if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
+      lines.push_back(operation->name + " on a communicator of " +
+                      std::to_string(operation->ranks) + " ranks: stalled, " +
+                      cluster_.topology.name(*link) + " is down and no route avoids it");
+      break;
+    }
+  }
+  return lines;
+}
+
+}  // namespace phantora::detail
