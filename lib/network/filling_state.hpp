@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -313,12 +312,12 @@ class FillingState {
   [[nodiscard]] float allowance_for(std::uint32_t link, double counted, double to,
                                     double amount) const noexcept;
   void ease(std::uint32_t link);
-  /// The least float that is not below a value.
+  /// The least float that is not below a value, which is not negative.
   [[nodiscard]] static float rounded_up(double value) noexcept {
     const auto rounded = static_cast<float>(value);
     return static_cast<double>(rounded) >= value
                ? rounded
-               : std::nextafter(rounded, std::numeric_limits<float>::infinity());
+               : std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) + 1);
   }
 
   std::vector<Crossing> missing_;

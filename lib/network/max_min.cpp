@@ -51,7 +51,7 @@ void MaxMin::join_links(Slot slot, Then then) {
     flow_terms.allowances.assign(flow.count, flow_terms.least_allowance);
   }
   const Word* uses = flows_.uses_of(slot);
-  const Walk walk{*this, uses, flow.count};
+  const Walk walk{*this, uses, is_long ? flow.count : 0};
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     walk.at(i);
     Use& use = flows_.uses_of(slot)[i].use;
@@ -76,7 +76,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
   const std::uint32_t bottleneck = bottlenecks_[slot];
   const double old_rate = rate(slot);
   const Word* uses = flows_.uses_of(slot);
-  const Walk walk{*this, uses, flow.count};
+  const Walk walk{*this, uses, is_long ? flow.count : 0};
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     walk.at(i);
     Use& use = flows_.uses_of(slot)[i].use;
@@ -135,6 +135,7 @@ void MaxMin::set_cap(Slot slot, double cap) {
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
   set_units(index, capacity);
+  restored_ = true;  // unless solve() follows
   touch(index, Effect::lowers);
 }
 
@@ -164,7 +165,7 @@ void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then 
   const FillingKey key = key_of(slot);
   Word* uses = flows_.uses_of(slot);
   const auto count = [&](std::uint32_t i, std::uint32_t index, double amount, double before,
-                         double now) {
+                         double now) __attribute__((always_inline)) {
     const bool was_weight = filling || from == index;
     const bool is_weight = bottleneck == index;
     if (was_weight && is_weight) return;
@@ -243,7 +244,7 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
 
 void MaxMin::settle() {
   // What was restored may be allowed more than an eased link has.
-  for (std::size_t i = 0; eased_count_ > 0 && i < touched_count_; ++i) {
+  for (std::size_t i = 0; restored_ && i < touched_count_; ++i) {
     const std::uint32_t link = touched_[i];
     if (links_[link].eased && !surely_open(links_[link])) count_exactly(link);
   }
@@ -251,7 +252,7 @@ void MaxMin::settle() {
     if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
   });
   depth_limit_ = first_depth_limit;
-  guessed_ = false;
+  guessed_ = restored_ = false;
 }
 
 }  // namespace phantora

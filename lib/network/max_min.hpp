@@ -117,7 +117,8 @@ class MaxMin : public FillingState {
   std::vector<std::uint32_t> assigned_links_;
   static constexpr std::uint64_t first_depth_limit = 16;
   std::uint64_t depth_limit_ = first_depth_limit;
-  bool guessed_ = false;  ///< a group may have flows whose caps lie below its key
+  bool guessed_ = false;   ///< a group may have flows whose caps lie below its key
+  bool restored_ = false;  ///< links may have been changed that solve() has not looked at since
   bool easing_ = true;
   std::int64_t instant_ = std::numeric_limits<std::int64_t>::max();
 };

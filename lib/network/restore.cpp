@@ -9,7 +9,7 @@ void MaxMin::restore(Slot slot, std::uint32_t bottleneck) {
   if (bottleneck < own_cap && links_[bottleneck].eased) count_exactly(bottleneck);
   if (!flows_.at(slot).present) join_links(slot, Then::leave);
   if (bottlenecks_[slot] != bottleneck) assign(slot, bottleneck, none, Then::leave);
-  guessed_ = true;
+  guessed_ = restored_ = true;
 }
 
 void MaxMin::guess(Slot slot, std::uint32_t bottleneck) {
@@ -19,7 +19,7 @@ void MaxMin::guess(Slot slot, std::uint32_t bottleneck) {
 
 void MaxMin::restore_key(std::uint32_t link, FillingKey key) {
   if (keys_[link] != key) shift(link, key, Then::leave);
-  guessed_ = true;
+  guessed_ = restored_ = true;
 }
 
 void MaxMin::guess_key(std::uint32_t link, FillingKey key) {
