@@ -61,6 +61,13 @@ void MaxMin::join_links(Slot slot, Then then) {
     enter(use.link);
     use.position = static_cast<std::uint32_t>(entries.size());
     entries.push_back(flows_.entry_of(slot, i));
+    if (is_long && i + ahead < flow.count) {
+      // The flow that makes room for this one.
+      const std::uint32_t next = uses[i + ahead].use.link;
+      const ShortList<Entry>& there = flows_of_[next];
+      if (const std::uint32_t own = links_[next].own; own < there.size())
+        __builtin_prefetch(&flows_.uses_of(there[own].flow)[there[own].use], 1);
+    }
     take(use);
     link.capped |= flow_terms.capped();
     link.weight += fixed_weight(amount, flow_terms.shares);
