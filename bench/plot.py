@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Draws benchmarks' output as SVG beside this script: how the network's cost grows, from network_bench's, and what
-intercepted calls cost, from interception_bench's with measured host time and without.
+"""Draws benchmarks' output as SVG beside this script: how the network's cost grows, from network_bench's; what an
+operation costs, from session_bench's; a price, from cost_bench's; and what intercepted calls cost, from
+interception_bench's with measured host time and without.
 
-usage: bench/plot.py network.json
+usage: bench/plot.py network.json | session.json | cost.json
        bench/plot.py measured.json off.json
 """
 
@@ -96,7 +97,7 @@ def bars(title, rows):
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="10" y="20" font-size="13">{title}</text>',
     ]
-    for i, (name, colour) in enumerate(zip(series, COLOURS)):
+    for i, (name, colour) in enumerate(zip(series, COLOURS) if len(series) > 1 else ()):
         svg.append(f'<text x="{left + 160 * i}" y="20" fill="{colour}">{name}</text>')
     bottom = height - BOTTOM
     for x in ticks(low, high):
@@ -126,6 +127,49 @@ def plot_interception(folder, measured, off):
     (folder / "interception.svg").write_text(bars("ns of CPU per call", rows))
 
 
+def line(runs, prefix, x, y="us/event"):
+    """The points of a benchmark, by its argument or by a counter."""
+    chosen = [run for run in runs if run["name"].startswith(prefix + "/")]
+    if not chosen:
+        sys.exit(f'no run "{prefix}"')
+    return [(float(run["name"].split("/")[-1]) if x is None else run[x], run[y]) for run in chosen]
+
+
+def network_plots(runs):
+    workloads = {
+        "FT open, 0.3": "ft/open_03",
+        "FT open, 0.6": "ft/open_06",
+        "FT burst": "ft/burst",
+        "TREE open, 0.6": "tree/open_06",
+    }
+    event = "us per event"
+    return {
+        "flows": ("Cost by flows", "flows in all", event,
+                  {name: line(runs, prefix, None) for name, prefix in workloads.items()}),
+        "rates": ("Cost by what an event changes", "rates changed per event", event,
+                  {name: line(runs, prefix, "rates/event") for name, prefix in workloads.items()}),
+        "links": ("Cost by links of the network", "links, most of them idle", event,
+                  {"FT open, 0.3": line(runs, "links", "links")}),
+        "route_length": ("Cost by route length", "links per route", event,
+                         {"FT open, 0.3": line(runs, "route_length", "links per route")}),
+        "late": ("Cost of late flows", "lateness, us", "us per flow",
+                 {"TREE open, 0.6": line(runs, "late", "lateness/us", "us/flow")}),
+    }  # fmt: skip
+
+
+def session_plots(runs):
+    operation = "us per operation"
+    jobs = {"data parallel": "data_parallel", "staggered": "staggered", "16 stages": "pipeline_of_16"}
+    return {
+        "gpus": ("Cost by GPUs", "GPUs", operation,
+                 {name: line(runs, f"gpus/{job}", None, "us/operation") for name, job in jobs.items()}),
+        "stages": ("Cost by pipeline depth", "stages on 128 GPUs", operation,
+                   {"1F1B": line(runs, "stages", None, "us/operation")}),
+        "streams": ("Cost by streams", "streams of each of 16 GPUs", operation,
+                    {"staggered": line(runs, "streams", None, "us/operation")}),
+    }  # fmt: skip
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -137,34 +181,12 @@ def main():
         )
         return
     runs = json.loads(pathlib.Path(sys.argv[1]).read_text())["benchmarks"]
-
-    def line(prefix, x, y="us/event"):
-        chosen = [run for run in runs if run["name"].startswith(prefix + "/")]
-        if not chosen:
-            sys.exit(f'no run "{prefix}" in {sys.argv[1]}')
-        return [
-            (float(run["name"].split("/")[-1]) if x is None else run[x], run[y]) for run in chosen
-        ]
-
-    workloads = {
-        "FT open, 0.3": "ft/open_03",
-        "FT open, 0.6": "ft/open_06",
-        "FT burst": "ft/burst",
-        "TREE open, 0.6": "tree/open_06",
-    }
-    event = "us per event"
-    plots = {
-        "flows": ("Cost by flows", "flows in all", event,
-                  {name: line(prefix, None) for name, prefix in workloads.items()}),
-        "rates": ("Cost by what an event changes", "rates changed per event", event,
-                  {name: line(prefix, "rates/event") for name, prefix in workloads.items()}),
-        "links": ("Cost by links of the network", "links, most of them idle", event,
-                  {"FT open, 0.3": line("links", "links")}),
-        "route_length": ("Cost by route length", "links per route", event,
-                         {"FT open, 0.3": line("route_length", "links per route")}),
-        "late": ("Cost of late flows", "lateness, us", "us per flow",
-                 {"TREE open, 0.6": line("late", "lateness/us", "us/flow")}),
-    }
+    names = {run["name"].split("/")[0] for run in runs}
+    if "gemm_bf16" in names:
+        rows = {f"{run['name']}: {run['label']}": {"estimate": run["cpu_time"]} for run in runs}
+        (folder / "cost.svg").write_text(bars("ns of CPU per price", rows))
+        return
+    plots = session_plots(runs) if "gpus" in names else network_plots(runs)
     for name, (title, x_name, y_name, lines) in plots.items():
         (folder / f"{name}.svg").write_text(plot(title, x_name, y_name, lines))
 
