@@ -51,7 +51,7 @@ void MaxMin::join_links(Slot slot, Then then) {
     flow_terms.allowances.assign(flow.count, flow_terms.least_allowance);
   }
   const Word* uses = flows_.uses_of(slot);
-  const Walk walk{*this, uses, is_long ? flow.count : 0};
+  const Walk walk{*this, uses, is_long ? std::uint32_t{flow.count} : 0};
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     walk.at(i);
     Use& use = flows_.uses_of(slot)[i].use;
@@ -83,7 +83,7 @@ void MaxMin::leave_links(Slot slot, Then then) {
   const std::uint32_t bottleneck = bottlenecks_[slot];
   const double old_rate = rate(slot);
   const Word* uses = flows_.uses_of(slot);
-  const Walk walk{*this, uses, is_long ? flow.count : 0};
+  const Walk walk{*this, uses, is_long ? std::uint32_t{flow.count} : 0};
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     walk.at(i);
     Use& use = flows_.uses_of(slot)[i].use;
