@@ -460,14 +460,14 @@ def measure(name, warmup, steps, kernels=None):
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--only", default="", help="architectures whose name contains this")
+    arguments.add_argument("--only", default="", help="one architecture, or those whose names contain this")
     arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--warmup", type=int, default=4)
     arguments.add_argument("--kernels", type=argparse.FileType("a"), help="profile, and append to this file")
     options = arguments.parse_args()
     failed = []
     for name in ARCHITECTURES:
-        if options.only not in name:
+        if options.only not in name or (options.only in ARCHITECTURES and options.only != name):
             continue
         try:
             print(json.dumps(measure(name, options.warmup, options.steps, options.kernels)), flush=True)
