@@ -13,7 +13,7 @@
 namespace phantora::rank {
 namespace {
 
-using data::Ticket;
+using Ticket = DataQueue::Ticket;
 
 constexpr unsigned non_blocking = 1;
 
@@ -41,7 +41,7 @@ TEST(DataQueue, HoldsBackWhatIsBehindACollective) {
   Stream& other = new_stream();
   std::string log;
   const Ticket ticket = next_ticket();
-  data::collective(
+  fakes::exchange(
       stream, ticket, [&] { log += 's'; },
       [&](std::span<const std::byte> result) {
         log += 'r';
@@ -54,7 +54,7 @@ TEST(DataQueue, HoldsBackWhatIsBehindACollective) {
   data::enqueue(other, [&] { log += 'o'; });  // independent
   EXPECT_EQ(log, "so");
   const std::byte result{'x'};
-  data::deliver(ticket, {&result, 1});
+  fakes::data().deliver(ticket, {&result, 1});
   EXPECT_EQ(log, "sorxb");
   EXPECT_FALSE(data::pending());
 }
@@ -65,17 +65,17 @@ TEST(DataQueue, MarkersHoldBackOtherStreams) {
   std::string log;
   const Marker before = next_marker();
   const Marker after = next_marker();
-  data::record(a, before);
+  fakes::data().record(a, before);
   const Ticket ticket = next_ticket();
-  data::collective(a, ticket, [] {}, {});
-  data::record(a, after);
-  data::wait(b, before);
+  fakes::exchange(a, ticket, [] {}, {});
+  fakes::data().record(a, after);
+  fakes::data().wait(b, before);
   data::enqueue(b, [&] { log += '1'; });
   EXPECT_EQ(log, "1");
-  data::wait(b, after);
+  fakes::data().wait(b, after);
   data::enqueue(b, [&] { log += '2'; });
   EXPECT_EQ(log, "1");
-  data::deliver(ticket, {});
+  fakes::data().deliver(ticket, {});
   EXPECT_EQ(log, "12");
 }
 
@@ -85,18 +85,18 @@ TEST(DataQueue, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
   Stream& free = new_stream();
   std::string log;
   Ticket ticket = next_ticket();
-  data::collective(blocking, ticket, [] {}, {});
+  fakes::exchange(blocking, ticket, [] {}, {});
   data::enqueue(legacy, [&] { log += 'l'; });
   data::enqueue(free, [&] { log += 'f'; });
   EXPECT_EQ(log, "f");
-  data::deliver(ticket, {});
+  fakes::data().deliver(ticket, {});
   EXPECT_EQ(log, "fl");
   ticket = next_ticket();
-  data::collective(legacy, ticket, [] {}, {});
+  fakes::exchange(legacy, ticket, [] {}, {});
   data::enqueue(blocking, [&] { log += 'b'; });
   data::enqueue(free, [&] { log += 'F'; });
   EXPECT_EQ(log, "flF");
-  data::deliver(ticket, {});
+  fakes::data().deliver(ticket, {});
   EXPECT_EQ(log, "flFb");
 }
 
@@ -104,8 +104,8 @@ TEST(DataQueue, ASendMayDeliverAtOnce) {
   Stream& stream = new_stream();
   std::string log;
   const Ticket ticket = next_ticket();
-  data::collective(
-      stream, ticket, [&] { data::deliver(ticket, {}); },
+  fakes::exchange(
+      stream, ticket, [&] { fakes::data().deliver(ticket, {}); },
       [&](std::span<const std::byte>) { log += 'r'; });
   data::enqueue(stream, [&] { log += 'b'; });
   EXPECT_EQ(log, "rb");
@@ -116,20 +116,20 @@ TEST(DataQueue, PageableSourcesAreCapturedWhenTheCallIsMade) {
   Stream& stream = new_stream();
   void* const p = allocate(0, 4);
   const Ticket ticket = next_ticket();
-  data::collective(stream, ticket, [] {}, {});
+  fakes::exchange(stream, ticket, [] {}, {});
   int pageable = 1;
   copy_async(p, &pageable, 4, CopyKind::host_to_device, false, false, stream);
   pageable = 2;
-  data::deliver(ticket, {});
+  fakes::data().deliver(ticket, {});
   int back = 0;
   read(&back, p, 4);
   EXPECT_EQ(back, 1);
   const Ticket second = next_ticket();
-  data::collective(stream, second, [] {}, {});
+  fakes::exchange(stream, second, [] {}, {});
   int pinned = 3;
   copy_async(p, &pinned, 4, CopyKind::host_to_device, true, false, stream);
   pinned = 4;
-  data::deliver(second, {});
+  fakes::data().deliver(second, {});
   read(&back, p, 4);
   EXPECT_EQ(back, 4);
   deallocate(p);
@@ -167,7 +167,7 @@ TEST(DataQueue, RandomProgramsKeepTheOrderThatStreamsPromise) {
       const std::size_t which = random() % outstanding.size();
       const Ticket ticket = outstanding[which];
       outstanding.erase(outstanding.begin() + static_cast<std::ptrdiff_t>(which));
-      data::deliver(ticket, {});
+      fakes::data().deliver(ticket, {});
     };
     for (int step = 0; step < 60; ++step) {
       const std::size_t s = random() % width;
@@ -177,20 +177,20 @@ TEST(DataQueue, RandomProgramsKeepTheOrderThatStreamsPromise) {
           nodes.push_back({tails[s]});
           tails[s] = {node};
           const Ticket ticket = next_ticket();
-          data::collective(
+          fakes::exchange(
               *streams[s], ticket, [&, ticket] { outstanding.push_back(ticket); },
               [&, node](std::span<const std::byte>) { finish(node); });
           break;
         }
         case 1:
           recorded.push_back({next_marker(), tails[s]});
-          data::record(*streams[s], recorded.back().marker);
+          fakes::data().record(*streams[s], recorded.back().marker);
           break;
         case 2:
           if (!recorded.empty()) {
             const Recorded& r = recorded[random() % recorded.size()];
             tails[s].insert(tails[s].end(), r.after.begin(), r.after.end());
-            data::wait(*streams[s], r.marker);
+            fakes::data().wait(*streams[s], r.marker);
           }
           break;
         case 3:

@@ -8,6 +8,7 @@
 #include <phantora/kernels/gpu_model.hpp>
 
 #include <deque>
+#include <utility>
 
 namespace phantora::rank {
 
@@ -25,8 +26,35 @@ LegacyOrder& legacy_order() {
   static LegacyOrder order;
   return order;
 }
+/// Where the next operation on `stream` comes.
+DataQueue& next_data(Stream& stream) {
+  order_with_legacy(stream);
+  LegacyOrder::operation(stream);
+  return data();
+}
 }  // namespace
+
+DataQueue& data() {
+  static DataQueue queue;
+  return queue;
+}
+void exchange(Stream& stream, DataQueue::Ticket ticket, DataQueue::Operation send,
+              DataQueue::Receive receive) {
+  next_data(stream).exchange(stream, ticket, std::move(send), std::move(receive));
+}
 }  // namespace fakes
+
+namespace data {
+bool pending() noexcept { return !fakes::data().idle(); }
+bool pending(Stream& stream) {
+  if (!pending()) return false;
+  order_with_legacy(stream);
+  return fakes::data().holds(stream);
+}
+void hold_back(Stream& stream, Operation operation) {
+  fakes::next_data(stream).append(stream, std::move(operation));
+}
+}  // namespace data
 
 bool reserve_memory(int, std::size_t bytes) noexcept {
   auto& process = fakes::process();
@@ -72,8 +100,8 @@ void order_with_legacy(Stream& stream) {
   static Marker marker = Marker{1} << 40U;
   LegacyOrder& order = fakes::legacy_order();
   for (const LegacyOrder::Join& join : order.before(stream)) {
-    data::record(*join.earlier, ++marker);
-    data::wait(*join.later, marker);
+    fakes::data().record(*join.earlier, ++marker);
+    fakes::data().wait(*join.later, marker);
     order.joined(join);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/memory/data_queue.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
@@ -20,5 +21,10 @@ struct Process {
   std::vector<std::string> warnings;
 };
 Process& process();
+
+/// The queue of data. An exchange on `stream` comes after what the legacy stream's rule asks for.
+DataQueue& data();
+void exchange(Stream& stream, DataQueue::Ticket ticket, DataQueue::Operation send,
+              DataQueue::Receive receive);
 
 }  // namespace phantora::rank::fakes

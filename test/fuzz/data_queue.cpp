@@ -8,22 +8,22 @@
 
 // A program over three streams, two bytes a step: operations of a stream run in its order, none is
 // lost, whatever order results arrive in.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace phantora;
   using namespace phantora::rank;
   static const std::array<Stream*, 3> streams{&create_stream(0, 0, 0), &create_stream(0, 1, 0),
                                               &create_stream(0, 1, 0)};
-  static data::Ticket ticket = 0;
+  static DataQueue::Ticket ticket = 0;
   static Marker marker = 0;
   std::array<std::size_t, 3> issued{}, run{};
-  std::vector<data::Ticket> sent;
+  std::vector<DataQueue::Ticket> sent;
   std::vector<Marker> markers;
   const auto deliver = [&](std::size_t which) {
-    const data::Ticket next = sent[which % sent.size()];
+    const DataQueue::Ticket next = sent[which % sent.size()];
     std::erase(sent, next);
-    data::deliver(next, {});
+    fakes::data().deliver(next, {});
   };
-  for (fuzz::Input input{data, size}; !input.empty();) {
+  for (fuzz::Input input{bytes, size}; !input.empty();) {
     const auto action = input.take<std::uint8_t>(), which = input.take<std::uint8_t>();
     const std::size_t s = which % streams.size();
     const auto runs = [&run, s, number = issued[s]] {
@@ -37,16 +37,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 1:
         ++issued[s];
         ++ticket;
-        data::collective(
+        fakes::exchange(
             *streams[s], ticket, [&sent, now = ticket] { sent.push_back(now); },
             [runs](std::span<const std::byte>) { runs(); });
         break;
       case 2:
-        data::record(*streams[s], ++marker);
+        fakes::data().record(*streams[s], ++marker);
         markers.push_back(marker);
         break;
       case 3:
-        if (!markers.empty()) data::wait(*streams[s], markers[which % markers.size()]);
+        if (!markers.empty()) fakes::data().wait(*streams[s], markers[which % markers.size()]);
         break;
       default:
         if (!sent.empty()) deliver(which);

@@ -1,8 +1,6 @@
 #include "rank/runtime/connection.hpp"
 
 #include "channel/handshake.hpp"
-#include "rank/runtime/spin_lock.hpp"
-#include "rank/runtime/standing.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,8 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include <linux/futex.h>
@@ -23,9 +19,6 @@
 
 namespace phantora::rank {
 namespace {
-
-std::atomic<Connection*> the_connection{nullptr};
-SpinLock appending;
 
 // The raw system call: the libc hooks must not see our own waiting.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
@@ -63,6 +56,15 @@ bool read_fully(int socket, std::span<std::byte> into) {
   return true;
 }
 
+void write_fully(int socket, std::span<const std::byte> bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;  // the service thread sees the end of the connection
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+  }
+}
+
 template <class T>
 T* map_shared(int descriptor) {
   void* address = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -73,82 +75,42 @@ T* map_shared(int descriptor) {
 
 }  // namespace
 
-Connection* Connection::established() noexcept {
-  return the_connection.load(std::memory_order_acquire);
-}
-
-Connection* Connection::get() {
-  if (Connection* connection = established()) return connection;
-  static std::mutex mutex;
-  const std::lock_guard lock{mutex};
-  if (Connection* connection = established()) return connection;
-  if (standing() == Standing::outside) return nullptr;
-  auto* connection = new Connection;
-  if (!connection->open()) give_up("cannot reach the engine of this run; has it ended?");
-  if (standing() == Standing::may_join) {
-    go_on_from(connection->welcome_.start_ps);
-    enter_time();
-  }
-  the_connection.store(connection, std::memory_order_release);
-  setenv(channel::connected_variable, std::to_string(getpid()).c_str(), 1);
-  if (this_thread().issues) become_issuer(this_thread());
-  std::thread{[connection] { connection->serve_deliveries(); }}.detach();
-  return connection;
-}
-
-bool Connection::open() {
-  const std::string name = std::getenv(channel::socket_variable);
-  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const channel::Address address{name};
-  if (connect(socket_, address.get(), address.length) != 0) return false;
-
-  const auto variable = [](const char* key) {
-    const char* text = std::getenv(key);
-    return text != nullptr ? static_cast<std::int32_t>(std::strtol(text, nullptr, 10)) : -1;
-  };
-  const channel::Hello hello{.pid = getpid(),
-                             .rank = rank_number().value_or(-1),
-                             .host = std::max(0, variable(channel::host_variable))};
-  write(std::as_bytes(std::span{&hello, 1}));
-
+std::unique_ptr<Connection> Connection::open(const std::string& socket_name, int rank, int host) {
+  const int engine = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const channel::Address address{socket_name};
+  const channel::Hello hello{.pid = getpid(), .rank = rank, .host = host};
+  channel::Welcome welcome;
   channel::SharedMemories memories{};
-  if (!channel::receive_welcome(socket_, welcome_, memories)) return false;
-  if (welcome_.layout_version != channel::version) {
+  bool welcomed = connect(engine, address.get(), address.length) == 0;
+  if (welcomed) {
+    write_fully(engine, std::as_bytes(std::span{&hello, 1}));
+    welcomed = channel::receive_welcome(engine, welcome, memories);
+  }
+  if (!welcomed) give_up("cannot reach the engine of this run; has it ended?");
+  if (welcome.layout_version != channel::version) {
     give_up("this program's hooks and the phantora command are of different builds");
   }
-  shared_ = map_shared<channel::RankShared>(memories[0]);
-  host_ = map_shared<channel::HostShared>(memories[1]);
-  run_ = map_shared<channel::RunShared>(memories[2]);
-  return true;
+  return std::make_unique<Connection>(engine, welcome,
+                                      Shared{.rank = map_shared<channel::RankShared>(memories[0]),
+                                             .host = map_shared<channel::HostShared>(memories[1]),
+                                             .run = map_shared<channel::RunShared>(memories[2])});
 }
 
-void Connection::write(std::span<const std::byte> bytes) noexcept {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // the service thread sees the end of the connection
-    bytes = bytes.subspan(static_cast<std::size_t>(sent));
-  }
+void Connection::ring() noexcept {
+  write_fully(socket_, std::as_bytes(std::span{&channel::doorbell, 1}));
 }
-
-void Connection::ring() noexcept { write(std::as_bytes(std::span{&channel::doorbell, 1})); }
 
 void Connection::ring_if_awaited(std::int64_t clock_ps) noexcept {
-  Connection* connection = established();
-  if (connection == nullptr) return;
-  auto& at = connection->shared_->doorbell_at;
+  auto& at = shared().doorbell_at;
   std::int64_t threshold = at.load(std::memory_order_acquire);
   if (threshold == channel::no_time || clock_ps < threshold) return;
   // One bell is enough until the engine has looked.
-  if (at.compare_exchange_strong(threshold, channel::no_time)) connection->ring();
+  if (at.compare_exchange_strong(threshold, channel::no_time)) ring();
 }
 
 void Connection::claim_slot(HostThread& thread) noexcept {
-  Connection* connection = established();
-  if (connection == nullptr) return;
-  channel::RankShared& shared = *connection->shared_;
-  static std::mutex mutex;
-  const std::lock_guard lock{mutex};
+  channel::RankShared& shared = this->shared();
+  const std::lock_guard lock{claiming_};
   const std::uint32_t used = shared.thread_count.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
   while (index < used && shared.threads[index].tid != 0 &&
@@ -158,7 +120,7 @@ void Connection::claim_slot(HostThread& thread) noexcept {
   if (index == channel::max_threads) give_up("more than 256 threads of one process use the GPU");
   channel::ThreadSlot& slot = shared.threads[index];
   slot.tid = static_cast<std::int32_t>(syscall(SYS_gettid));
-  thread.clock.wait_until(Time{Duration{connection->welcome_.start_ps}});
+  thread.clock.wait_until(Time{Duration{welcome_.start_ps}});
   slot.clock_ps.store(thread.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
   slot.state.store(channel::ThreadState::running, std::memory_order_release);
   if (index == used) shared.thread_count.store(used + 1, std::memory_order_release);
@@ -173,27 +135,28 @@ void Connection::append(channel::Record record, std::span<const std::byte> paylo
   record.payload_bytes = static_cast<std::uint32_t>(payload.size());
   if (needed > channel::ring_bytes / 2) give_up("a message to the engine is too large");
 
-  std::unique_lock lock{appending};
+  channel::RankShared& shared = this->shared();
+  std::unique_lock lock{appending_};
   std::uint64_t at = 0;
   while (true) {
-    const std::uint32_t sequence = shared_->space_sequence.load(std::memory_order_acquire);
-    const std::uint64_t consumed = shared_->consumed.load(std::memory_order_acquire);
-    at = shared_->written.load(std::memory_order_relaxed);
+    const std::uint32_t sequence = shared.space_sequence.load(std::memory_order_acquire);
+    const std::uint64_t consumed = shared.consumed.load(std::memory_order_acquire);
+    at = shared.written.load(std::memory_order_relaxed);
     if (at + needed - consumed <= channel::ring_bytes) break;
     lock.unlock();
     ring();
-    futex_wait(shared_->space_sequence, sequence);
+    futex_wait(shared.space_sequence, sequence);
     lock.lock();
   }
   const auto put = [&](std::uint64_t position, std::span<const std::byte> bytes) {
     const std::uint64_t offset = position % channel::ring_bytes;
     const std::size_t first = std::min<std::size_t>(bytes.size(), channel::ring_bytes - offset);
-    std::memcpy(shared_->ring.data() + offset, bytes.data(), first);
-    std::memcpy(shared_->ring.data(), bytes.data() + first, bytes.size() - first);
+    std::memcpy(shared.ring.data() + offset, bytes.data(), first);
+    std::memcpy(shared.ring.data(), bytes.data() + first, bytes.size() - first);
   };
   put(at, std::as_bytes(std::span{&record, 1}));
   if (!payload.empty()) put(at + unit, payload);
-  shared_->written.store(at + needed, std::memory_order_release);
+  shared.written.store(at + needed, std::memory_order_release);
   lock.unlock();
   // A bell at each half of the ring keeps it from filling while nobody blocks.
   constexpr std::uint64_t half = channel::ring_bytes / 2;
@@ -225,7 +188,7 @@ channel::Reply Connection::request(HostThread& thread, channel::Record record,
   return reply;
 }
 
-void Connection::serve_deliveries() {
+void Connection::serve_deliveries(const HandleDelivery& handle) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -236,7 +199,7 @@ void Connection::serve_deliveries() {
   while (read_fully(socket_, std::as_writable_bytes(std::span{&delivery, 1}))) {
     data.resize(delivery.bytes);
     if (!read_fully(socket_, data)) break;
-    handle_delivery(delivery, data);
+    handle(delivery, data);
     shared().handled.fetch_add(1, std::memory_order_release);
     futex_wake(shared().handled);
   }

@@ -2,25 +2,39 @@
 
 #include "channel/wire.hpp"
 #include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/spin_lock.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 
 /// This process's end of the channel to the engine.
 namespace phantora::rank {
 
 class Connection {
  public:
-  /// The connection; made at first use, which may wait until the engine lets this rank run.
-  /// nullptr when the process does not run under `phantora run`.
-  static Connection* get();
-  /// The connection if there is one already.
-  static Connection* established() noexcept;
+  /// The memory that the engine shares with this process: it stays mapped while the process lives.
+  struct Shared {
+    channel::RankShared* rank = nullptr;
+    channel::HostShared* host = nullptr;
+    channel::RunShared* run = nullptr;
+  };
+  /// @param socket  connected to the engine, which has welcomed this process.
+  Connection(int socket, const channel::Welcome& welcome, const Shared& shared) noexcept
+      : socket_{socket}, welcome_{welcome}, shared_{shared} {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Introduces this process to the engine, which may wait until it lets this rank run. Ends the
+  /// process if there is no engine.
+  static std::unique_ptr<Connection> open(const std::string& socket_name, int rank, int host);
 
   [[nodiscard]] const channel::Welcome& welcome() const noexcept { return welcome_; }
-  [[nodiscard]] channel::HostShared& host() noexcept { return *host_; }
-  [[nodiscard]] channel::RankShared& shared() noexcept { return *shared_; }
-  [[nodiscard]] channel::RunShared& run() noexcept { return *run_; }
+  [[nodiscard]] channel::HostShared& host() noexcept { return *shared_.host; }
+  [[nodiscard]] channel::RankShared& shared() noexcept { return *shared_.rank; }
+  [[nodiscard]] channel::RunShared& run() noexcept { return *shared_.run; }
 
   /// Appends to the ring, in order of the calls. Never a system call unless the ring is full.
   void append(channel::Record record, std::span<const std::byte> payload = {});
@@ -31,25 +45,22 @@ class Connection {
 
   /// Makes the engine look at the ring.
   void ring() noexcept;
+  /// The same if it waits for a clock of at most `clock_ps`.
+  void ring_if_awaited(std::int64_t clock_ps) noexcept;
 
-  static void claim_slot(HostThread& thread) noexcept;
-  /// Rings the doorbell if the engine waits for a clock of at most `clock_ps`.
-  static void ring_if_awaited(std::int64_t clock_ps) noexcept;
+  /// Gives the calling thread, whose record this is, a slot in the shared memory.
+  void claim_slot(HostThread& thread) noexcept;
+
+  /// Hands each delivery to `handle`, until the engine has ended; then ends the process.
+  using HandleDelivery =
+      std::function<void(const channel::Delivery& delivery, std::span<const std::byte> data)>;
+  [[noreturn]] void serve_deliveries(const HandleDelivery& handle);
 
  private:
-  Connection() = default;
-  bool open();
-  void write(std::span<const std::byte> bytes) noexcept;
-  void serve_deliveries();
-
-  int socket_ = -1;
-  channel::Welcome welcome_{};
-  channel::RankShared* shared_ = nullptr;
-  channel::HostShared* host_ = nullptr;
-  channel::RunShared* run_ = nullptr;
+  int socket_;
+  channel::Welcome welcome_;
+  Shared shared_;
+  SpinLock appending_{}, claiming_{};
 };
-
-/// Called on the service thread for each delivery (data_queue and host functions).
-void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> data);
 
 }  // namespace phantora::rank

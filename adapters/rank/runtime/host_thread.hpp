@@ -45,8 +45,6 @@ bool in_virtual_time() noexcept;
 /// The calling thread's record; made at first use. Only where in_virtual_time().
 HostThread& this_thread() noexcept;
 
-/// Makes the calling thread a logical process.
-void become_issuer(HostThread& thread) noexcept;
 /// Shows the thread's clock to the engine and to the other threads.
 void publish(HostThread& thread) noexcept;
 /// From here on the thread's CPU time is charged.
@@ -76,8 +74,6 @@ struct Epoch {
   std::int64_t realtime_ns = 0, monotonic_ns = 0;
 };
 const Epoch& epoch() noexcept;
-/// The clocks, which showed real time so far, go on from there: virtual time is `start_ps` now.
-void go_on_from(std::int64_t start_ps) noexcept;
 
 // --- Hand-over of time between threads, driven by the libc hooks ---
 

@@ -2,6 +2,7 @@
 
 #include "channel/rank_variables.hpp"
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/rank.hpp"
 #include "rank/runtime/standing.hpp"
 
 #include <atomic>
@@ -50,7 +51,7 @@ const std::vector<int>& devices() {
 }
 
 void add_to_counter(const char* name, std::uint64_t amount) {
-  if (Connection* connection = Connection::established()) {
+  if (Connection* connection = this_rank().clocks.connection()) {
     connection->append({.op = channel::Op::counter, .a = amount},
                        std::as_bytes(std::span{name, std::strlen(name)}));
   }
@@ -61,7 +62,7 @@ void add_to_counter(const char* name, std::uint64_t amount) {
 bool simulated() noexcept {
   try {
     if (standing() == Standing::may_join) return true;
-    return in_virtual_time() && Connection::get() != nullptr;
+    return in_virtual_time() && this_rank().connect() != nullptr;
   } catch (...) {
     return false;
   }
@@ -94,20 +95,20 @@ int physical_device(int device) { return devices().at(static_cast<std::size_t>(d
 
 namespace {
 channel::HostShared::Gpu& ledger(int device) {
-  return Connection::get()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
+  return this_rank().connect()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
 }
 /// What this process holds of it.
 std::atomic<std::uint64_t>& held(int device) {
-  return Connection::get()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
+  return this_rank().connect()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
 }
 /// So that a record of the run has it.
 void tell(channel::Op what, int device, std::size_t taken, std::size_t given_back) {
-  Connection::get()->append({.op = what,
-                             .device = static_cast<std::uint16_t>(physical_device(device)),
-                             .thread = channel::no_thread,
-                             .a = taken,
-                             .b = given_back},
-                            {});
+  this_rank().connect()->append({.op = what,
+                                 .device = static_cast<std::uint16_t>(physical_device(device)),
+                                 .thread = channel::no_thread,
+                                 .a = taken,
+                                 .b = given_back},
+                                {});
 }
 
 bool take(channel::Op what, int device, std::size_t bytes) {
@@ -165,7 +166,7 @@ void unsupported(const char* entry_point) noexcept {
 }
 
 void note_range(std::string_view name, Time start, Time end) {
-  Connection* const connection = Connection::established();
+  Connection* const connection = this_rank().clocks.connection();
   if (connection == nullptr) return;
   static std::atomic<std::uint64_t> threads{0};
   thread_local const std::uint64_t thread = threads++;

@@ -2,14 +2,12 @@
 
 #include "channel/rank_variables.hpp"
 #include "channel/wire.hpp"
-#include "rank/runtime/connection.hpp"
+#include "rank/runtime/rank.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <string>
 
-#include <pthread.h>
 #include <unistd.h>
 
 namespace phantora::rank {
@@ -35,19 +33,6 @@ const channel::RankVariables* variables_of_launcher() {
     if (number(variables.rank)) return &variables;
   }
   return nullptr;
-}
-
-std::atomic<Standing>& state() {
-  static std::atomic<Standing> now = [] {
-    if (std::getenv(channel::socket_variable) == nullptr) return Standing::outside;
-    // Only the forking thread lives on in a child, and CUDA does not survive a fork.
-    pthread_atfork(nullptr, nullptr, [] {
-      const bool used = Connection::established() != nullptr;
-      state().store(used ? Standing::outside : Standing::may_join, std::memory_order_relaxed);
-    });
-    return rank_number() ? Standing::in_time : Standing::may_join;
-  }();
-  return now;
 }
 
 /// Takes off the front of `list` what stands before the next `separator`, and that.
@@ -95,12 +80,7 @@ std::string next_of(std::string& list, char separator) {
 
 }  // namespace
 
-Standing standing() noexcept { return state().load(std::memory_order_relaxed); }
-
-void enter_time() noexcept {
-  Standing before = Standing::may_join;
-  state().compare_exchange_strong(before, Standing::in_time, std::memory_order_release);
-}
+Standing standing() noexcept { return this_rank().standing.load(std::memory_order_relaxed); }
 
 std::optional<int> rank_number() noexcept {
   if (descends_from_connected()) return std::nullopt;

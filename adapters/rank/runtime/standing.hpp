@@ -16,9 +16,6 @@ enum class Standing : std::uint8_t {
 /// Whoever knows its rank is in time from its start; not a child that merely inherited the rank of
 /// a process which is connected already.
 Standing standing() noexcept;
-/// The process uses a GPU for the first time.
-void enter_time() noexcept;
-
 /// Which rank this process is among all, by what its launcher says (channel/rank_variables.hpp).
 std::optional<int> rank_number() noexcept;
 

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "rank/memory/data_queue.hpp"
+#include "rank/runtime/communicators.hpp"
+#include "rank/runtime/host_functions.hpp"
+#include "rank/runtime/standing.hpp"
+#include "rank/runtime/streams.hpp"
+#include "rank/runtime/thread_clocks.hpp"
+
+#include <atomic>
+#include <mutex>
+
+namespace phantora::rank {
+
+/// What this process is to the simulation: the state that its entry points share. One is made at
+/// the first intercepted call of a process and never destroyed, since others come from destructors
+/// at its exit.
+struct Rank {
+  Rank();
+
+  /// The connection; made at first use, which may wait until the engine lets this rank run.
+  /// nullptr when the process does not run under `phantora run`.
+  Connection* connect() {
+    Connection* const made = clocks.connection();
+    return made != nullptr ? made : make_connection();
+  }
+
+  std::atomic<Standing> standing;
+  Epoch epoch;
+  ThreadClocks clocks;
+  DataQueue data;
+  Streams streams;
+  Communicators communicators;
+  HostFunctions host_functions;
+
+ private:
+  Connection* make_connection();
+  void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> bytes);
+
+  std::mutex connecting_;
+};
+
+namespace detail {
+extern std::atomic<Rank*> the_rank;
+Rank& make_rank() noexcept;
+}  // namespace detail
+
+/// This process's.
+inline Rank& this_rank() noexcept {
+  Rank* const made = detail::the_rank.load(std::memory_order_acquire);
+  return made != nullptr ? *made : detail::make_rank();
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,348 @@
+#include "rank/runtime/thread_clocks.hpp"
+
+#include "rank/runtime/connection.hpp"
+
+#include <phantora/simulation/host_process.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace phantora::rank {
+namespace {
+
+std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
+Time time_of_ps(std::int64_t ps) { return Time{Duration{ps}}; }
+
+/// The instant from which on the effects of what the thread does count.
+std::int64_t time_of(HostThread& thread) {
+  return thread.issues ? ps_of(thread.clock.now()) : thread.carried_ps;
+}
+
+/// The entry of `key`, or the one to use for it.
+channel::MessageTimes::Entry* message_time(channel::MessageTimes& times, std::uint64_t key,
+                                           bool make) {
+  if (key == 0) return nullptr;
+  auto& entries = times.entries;
+  constexpr std::uint64_t golden = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads keys
+  const std::size_t first = (key * golden) >> 50U;         // 14 bits, as there are entries
+  static_assert(std::tuple_size_v<std::remove_reference_t<decltype(entries)>> == 1U << 14U);
+  for (std::size_t i = 0; i < channel::MessageTimes::probes; ++i) {
+    auto& entry = entries[(first + i) % entries.size()];
+    std::uint64_t found = entry.key.load(std::memory_order_acquire);
+    if (found == key) return &entry;
+    if (!make || found != 0) continue;
+    if (entry.key.compare_exchange_strong(found, key) || found == key) return &entry;
+  }
+  if (!make) return nullptr;
+  auto& replaced = entries[first];
+  replaced.clock_ps.store(0, std::memory_order_relaxed);
+  replaced.key.store(key, std::memory_order_release);
+  return &replaced;
+}
+
+}  // namespace
+
+void ThreadClocks::add(HostThread& thread) noexcept {
+  thread.issues = true;
+  const std::lock_guard lock{mutex_};
+  issuers_.push_back(&thread);
+}
+
+void ThreadClocks::leave_pollers(const HostThread& thread) noexcept {
+  Connection* const connection = this->connection();
+  if (!thread.is_poller || connection == nullptr) return;
+  const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  for (auto& poller : connection->shared().pollers) {
+    std::int32_t mine = tid;
+    if (poller.compare_exchange_strong(mine, 0)) return;
+  }
+}
+
+void ThreadClocks::remove(HostThread& thread) noexcept {
+  leave_pollers(thread);
+  const std::lock_guard lock{mutex_};
+  std::erase(issuers_, &thread);
+  if (thread.slot != nullptr) {
+    thread.slot->state.store(channel::ThreadState::unused, std::memory_order_release);
+    connection()->ring_if_awaited(channel::no_time);
+  }
+}
+
+std::int64_t ThreadClocks::bound_ps() const noexcept {
+  HostProcess process;
+  for (const HostThread* thread : issuers_) {
+    if (thread->slot == nullptr) continue;
+    const Time clock = time_of_ps(thread->slot->clock_ps.load(std::memory_order_relaxed));
+    if (thread->waits_for == nullptr) {
+      process.runs(clock);
+    } else {
+      process.waits(clock);
+    }
+  }
+  return ps_of(process.bound().value_or(Time{}));
+}
+
+void ThreadClocks::enter(HostThread& thread) noexcept {
+  if (!thread.issues) add(thread);
+  if (thread.slot != nullptr) return;
+  // It was started, or handed its first work, by a thread of this rank: at best we saw by which.
+  const std::int64_t begins_ps =
+      thread.begins_ps.value_or(latest_ps_.load(std::memory_order_relaxed));
+  thread.clock.wait_until(time_of_ps(std::max(begins_ps, thread.carried_ps)));
+  connection()->claim_slot(thread);
+  publish(thread);
+}
+
+/// The main thread has a part in time also where another thread made the connection.
+void ThreadClocks::attach(HostThread& thread) noexcept {
+  if (!thread.issues || thread.slot != nullptr || connection() == nullptr) return;
+  connection()->claim_slot(thread);
+}
+
+void ThreadClocks::charge_host(HostThread& thread) noexcept {
+  thread.clock.resume_host();
+  if (thread.slot == nullptr) return;
+  thread.slot->charged_scale.store(static_cast<float>(thread.clock.host_scale()),
+                                   std::memory_order_relaxed);
+}
+
+void ThreadClocks::stop_charging(HostThread& thread) noexcept {
+  thread.clock.pause_host();
+  if (thread.slot != nullptr) thread.slot->charged_scale.store(0, std::memory_order_relaxed);
+}
+
+void ThreadClocks::publish(HostThread& thread) noexcept {
+  const std::int64_t now = ps_of(thread.clock.now());
+  std::int64_t seen = latest_ps_.load(std::memory_order_relaxed);
+  while (seen < now && !latest_ps_.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+  attach(thread);
+  if (thread.slot == nullptr) return;
+  thread.slot->clock_ps.store(now, std::memory_order_release);
+  connection()->ring_if_awaited(now);
+}
+
+Time ThreadClocks::now(HostThread& thread) noexcept {
+  Time now{};
+  if (thread.issues) {
+    now = thread.clock.now();
+    if (thread.api_depth == 0) publish(thread);
+  } else {
+    now = time_of_ps(latest_ps_.load(std::memory_order_relaxed));
+  }
+  return std::max(now, time_of_ps(thread.read_at_least_ps));
+}
+
+// A loop that reads the clock until it shows a certain time, or spins until another thread or rank
+// has come, ends in every mode, as polling the GPU does: nothing but a loop does so this often
+// without a GPU call, a message or a wait in between. (Importing TorchTitan reads the clock 51,000
+// times, PyTorch alone 15,000 times: Python does so whenever it takes a lock.)
+void ThreadClocks::looks_once_more(HostThread& thread) noexcept {
+  constexpr int many = 100'000;
+  if (thread.issues && policy_.kind != HostTime::measured && ++thread.readings > many) {
+    thread.clock.advance(std::chrono::microseconds{1});
+  }
+}
+
+Time ThreadClocks::read(HostThread& thread, ProgramClock clock) noexcept {
+  const Time now = this->now(thread);
+  // Its first work will not be earlier than what it has seen.
+  if (!thread.issues && thread.begins_ps) begins_at(thread, now);
+  looks_once_more(thread);
+  std::int64_t& once = thread.read_once_ps[static_cast<std::size_t>(clock)];
+  return std::max(now, time_of_ps(std::exchange(once, 0)));
+}
+
+void ThreadClocks::shows_once(HostThread& thread, Time deadline) noexcept {
+  thread.read_once_ps.fill(ps_of(deadline));
+}
+
+bool ThreadClocks::takes_time_until(HostThread& thread, Time deadline) noexcept {
+  // Polling is done in fractions of a second. Longer waits are safety nets, which end early where
+  // the simulation is slow: PyTorch's DataLoader looks after its workers every 5 s
+  // (MP_STATUS_CHECK_INTERVAL). The program sees once that they have ended, and the clock stays.
+  constexpr Duration polling = std::chrono::seconds{1};
+  return deadline - now(thread) <= polling;
+}
+
+void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
+  // Linux wakes sleepers late by up to this (PR_SET_TIMERSLACK's default), never early.
+  constexpr Duration timer_slack = std::chrono::microseconds{50};
+  const bool polls = takes_time_until(thread, deadline);
+  deadline += timer_slack;
+  if (polls && thread.issues) {
+    sleeps_until(thread, deadline);
+  } else if (polls) {
+    thread.read_at_least_ps = ps_of(deadline);
+  } else {
+    shows_once(thread, deadline);
+  }
+}
+
+void ThreadClocks::spins(HostThread& thread) noexcept {
+  if (!thread.issues || thread.api_depth > 0) return;
+  looks_once_more(thread);
+  publish(thread);
+}
+
+void ThreadClocks::looked_in_vain(HostThread& thread) noexcept {
+  constexpr Duration least = std::chrono::microseconds{1};
+  if (!thread.issues) {
+    thread.read_at_least_ps = ps_of(now(thread) + least);
+  } else if (policy_.kind != HostTime::measured) {
+    thread.clock.advance(least);
+  }
+}
+
+void ThreadClocks::wait_begins(HostThread& thread, const void* object, channel::Wait wait,
+                               std::optional<Time> deadline) noexcept {
+  attach(thread);
+  if (!takes_part(thread)) return;
+  stop_charging(thread);
+  publish(thread);
+  const std::int64_t wakes_at =
+      deadline && takes_time_until(thread, *deadline) ? ps_of(*deadline) : channel::no_time;
+  thread.slot->wakes_at_ps.store(wakes_at, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock{mutex_};
+    thread.waits_for = object != nullptr ? object : &thread;
+    thread.slot->wait.store(wait, std::memory_order_relaxed);
+    thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
+  }
+  if (wait == channel::Wait::lock) waiting_for_locks_.fetch_add(1);
+  connection()->ring_if_awaited(channel::no_time);
+}
+
+void ThreadClocks::waits_again(HostThread& thread, const void* object) noexcept {
+  if (!takes_part(thread)) return;
+  const std::lock_guard lock{mutex_};
+  if (thread.waits_for != nullptr) return;
+  thread.waits_for = object;
+  thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
+}
+
+void ThreadClocks::wait_ends(HostThread& thread, std::int64_t timed_out_at_ps) noexcept {
+  thread.readings = 0;
+  if (timed_out_at_ps != channel::no_time) shows_once(thread, time_of_ps(timed_out_at_ps));
+  attach(thread);
+  if (!takes_part(thread)) return;
+  const bool was_lock = thread.slot->wait.load(std::memory_order_relaxed) == channel::Wait::lock;
+  if (was_lock) waiting_for_locks_.fetch_sub(1);
+  {
+    const std::lock_guard lock{mutex_};
+    if (thread.waits_for != nullptr) {
+      // Nobody that we saw woke it: it goes on no earlier than the engine was told.
+      thread.clock.wait_until(time_of_ps(bound_ps()));
+      thread.waits_for = nullptr;
+    } else {
+      thread.clock.wait_until(time_of_ps(thread.slot->clock_ps.load(std::memory_order_relaxed)));
+    }
+    thread.slot->clock_ps.store(ps_of(thread.clock.now()), std::memory_order_release);
+    thread.slot->wait.store(channel::Wait::none, std::memory_order_relaxed);
+    thread.slot->state.store(channel::ThreadState::running, std::memory_order_release);
+  }
+  charge_host(thread);
+}
+
+void ThreadClocks::begins_at(HostThread& thread, Time instant) noexcept {
+  std::optional<std::int64_t>& begins = thread.begins_ps;
+  begins = std::max(begins.value_or(0), ps_of(instant));
+}
+
+void ThreadClocks::begins_as_woken(HostThread& thread, const void* object) noexcept {
+  if (thread.issues) return;
+  const LeftTime& left = left_time(object);
+  if (object == nullptr || left.object.load(std::memory_order_acquire) != object) {
+    thread.begins_ps.reset();
+  } else {
+    begins_at(thread, time_of_ps(left.clock_ps.load(std::memory_order_relaxed)));
+  }
+}
+
+void ThreadClocks::wakes(HostThread& thread, const void* object) noexcept {
+  leaves_time(thread, object);
+  const std::lock_guard lock{mutex_};
+  const bool sleeper = std::any_of(issuers_.begin(), issuers_.end(),
+                                   [&](const HostThread* t) { return t->waits_for == object; });
+  if (!sleeper) return;
+  const std::int64_t now = thread.issues ? time_of(thread) : std::max(bound_ps(), time_of(thread));
+  for (HostThread* woken : issuers_) {
+    if (woken->waits_for != object) continue;
+    woken->waits_for = nullptr;
+    const std::int64_t own = woken->slot->clock_ps.load(std::memory_order_relaxed);
+    woken->slot->clock_ps.store(std::max(own, now), std::memory_order_release);
+    woken->slot->state.store(channel::ThreadState::running, std::memory_order_release);
+  }
+}
+
+void ThreadClocks::leaves_time(HostThread& thread, const void* object) noexcept {
+  if (thread.issues ? thread.slot == nullptr || thread.api_depth > 0 : thread.carried_ps == 0) {
+    return;
+  }
+  LeftTime& left = left_time(object);
+  left.clock_ps.store(time_of(thread), std::memory_order_relaxed);
+  left.object.store(object, std::memory_order_release);
+}
+
+void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
+  if (!thread.issues) return begins_as_woken(thread, object);
+  if (thread.slot == nullptr || thread.api_depth > 0) return;
+  const LeftTime& left = left_time(object);
+  if (left.object.load(std::memory_order_acquire) != object) return;
+  thread.clock.wait_until(time_of_ps(left.clock_ps.load(std::memory_order_relaxed)));
+  publish(thread);
+}
+
+void ThreadClocks::sends_time(HostThread& thread, std::uint64_t key) noexcept {
+  const std::int64_t now = time_of(thread);
+  if (now == 0) return;
+  Connection* const open = connection();
+  if (open == nullptr) return;
+  auto* const entry = message_time(open->run().message_times, key, true);
+  if (entry != nullptr) entry->clock_ps.store(now, std::memory_order_release);
+}
+
+void ThreadClocks::has_sent() noexcept {
+  if (Connection* const open = connection()) open->run().sends.fetch_add(1);
+}
+
+void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key) noexcept {
+  thread.readings = 0;
+  Connection* const open = connection();
+  if (open == nullptr) return;
+  const auto* const entry = message_time(open->run().message_times, key, false);
+  if (entry == nullptr) return;
+  const std::int64_t sent = entry->clock_ps.load(std::memory_order_acquire);
+  if (!thread.issues) {
+    thread.carried_ps = sent;
+  } else if (thread.api_depth == 0) {
+    thread.clock.wait_until(time_of_ps(sent));
+    publish(thread);
+  }
+}
+
+void ThreadClocks::is_a_poller(HostThread& thread) noexcept {
+  Connection* const connection = this->connection();
+  if (thread.is_poller || thread.issues || connection == nullptr) return;
+  const auto tid = static_cast<std::int32_t>(syscall(SYS_gettid));
+  for (auto& poller : connection->shared().pollers) {
+    std::int32_t free = 0;
+    if (!poller.compare_exchange_strong(free, tid)) continue;
+    thread.is_poller = true;
+    return;
+  }
+}
+
+void ThreadClocks::sleeps_until(HostThread& thread, Time deadline) noexcept {
+  if (!thread.issues) return;
+  stop_charging(thread);
+  thread.clock.wait_until(deadline);
+  publish(thread);
+  charge_host(thread);
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "channel/host_time.hpp"
+#include "channel/wire.hpp"
+#include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/spin_lock.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace phantora::rank {
+
+class Connection;
+
+/// The clocks of this process's threads, and how threads hand them over when one waits for another
+/// (design section 4, rules 1, 2 and 6). Each function is called on the thread whose record it is
+/// given; host_thread.hpp says what they mean, where they are called for the calling thread.
+class ThreadClocks {
+ public:
+  explicit ThreadClocks(const HostTimePolicy& policy) noexcept : policy_{policy} {}
+  ThreadClocks(const ThreadClocks&) = delete;
+  ThreadClocks& operator=(const ThreadClocks&) = delete;
+
+  [[nodiscard]] const HostTimePolicy& policy() const noexcept { return policy_; }
+  /// From here on the engine and other processes see the clocks.
+  void connected(Connection& connection) noexcept {
+    connection_.store(&connection, std::memory_order_release);
+  }
+  [[nodiscard]] Connection* connection() const noexcept {
+    return connection_.load(std::memory_order_acquire);
+  }
+
+  /// The thread has a part in time, also before there is a connection.
+  void add(HostThread& thread) noexcept;
+  /// The same, and a slot; once connected.
+  void become_issuer(HostThread& thread) noexcept {
+    if (thread.slot == nullptr || !thread.issues) enter(thread);
+  }
+  /// The thread ends.
+  void remove(HostThread& thread) noexcept;
+
+  void publish(HostThread& thread) noexcept;
+  static void charge_host(HostThread& thread) noexcept;
+  static void stop_charging(HostThread& thread) noexcept;
+
+  Time now(HostThread& thread) noexcept;
+  Time read(HostThread& thread, ProgramClock clock) noexcept;
+  static void shows_once(HostThread& thread, Time deadline) noexcept;
+
+  void wait_begins(HostThread& thread, const void* object, channel::Wait wait,
+                   std::optional<Time> deadline) noexcept;
+  void waits_again(HostThread& thread, const void* object) noexcept;
+  void wait_ends(HostThread& thread, std::int64_t timed_out_at_ps) noexcept;
+  [[nodiscard]] bool takes_time_until(HostThread& thread, Time deadline) noexcept;
+  void wait_timed_out(HostThread& thread, Time deadline) noexcept;
+  void looked_in_vain(HostThread& thread) noexcept;
+  void spins(HostThread& thread) noexcept;
+  void sleeps_until(HostThread& thread, Time deadline) noexcept;
+
+  static void begins_at(HostThread& thread, Time instant) noexcept;
+  void begins_as_woken(HostThread& thread, const void* object) noexcept;
+  void wakes(HostThread& thread, const void* object) noexcept;
+  void leaves_time(HostThread& thread, const void* object) noexcept;
+  void takes_time(HostThread& thread, const void* object) noexcept;
+  [[nodiscard]] bool someone_waits_for_a_lock() const noexcept {
+    return waiting_for_locks_.load(std::memory_order_relaxed) > 0;
+  }
+
+  void sends_time(HostThread& thread, std::uint64_t key) noexcept;
+  void has_sent() noexcept;
+  void receives_time(HostThread& thread, std::uint64_t key) noexcept;
+  void is_a_poller(HostThread& thread) noexcept;
+
+ private:
+  /// Times left at objects. Where two objects share an entry the older one's time is lost: whoever
+  /// comes there goes on by its own clock, as if nothing had been left.
+  struct LeftTime {
+    std::atomic<const void*> object{nullptr};
+    std::atomic<std::int64_t> clock_ps{0};
+  };
+  LeftTime& left_time(const void* object) noexcept {
+    // Semaphores are 32 bytes apart at least.
+    return left_[(reinterpret_cast<std::uintptr_t>(object) >> 5U) % left_.size()];
+  }
+  /// It has a slot, and hands over time by itself: not within an intercepted call, which does.
+  [[nodiscard]] static bool takes_part(const HostThread& thread) noexcept {
+    return thread.issues && thread.slot != nullptr && thread.api_depth == 0;
+  }
+  void enter(HostThread& thread) noexcept;
+  void attach(HostThread& thread) noexcept;
+  void looks_once_more(HostThread& thread) noexcept;
+  void leave_pollers(const HostThread& thread) noexcept;
+  /// The bound that the engine uses for this rank now. With mutex_ held.
+  [[nodiscard]] std::int64_t bound_ps() const noexcept;
+
+  HostTimePolicy policy_;
+  std::atomic<Connection*> connection_{nullptr};
+  SpinLock mutex_{};
+  /// So that sleepers can be found. Few.
+  std::vector<HostThread*> issuers_{};
+  std::atomic<std::int64_t> latest_ps_{0};  ///< of all their clocks
+  std::array<LeftTime, 1024> left_{};
+  std::atomic<int> waiting_for_locks_{0};
+};
+
+}  // namespace phantora::rank
