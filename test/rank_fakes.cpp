@@ -66,6 +66,7 @@ void release_memory(int, std::size_t bytes) noexcept { fakes::process().used -= 
 void count(const char* counter, std::uint64_t n) noexcept {
   fakes::process().counters[counter] += n;
 }
+const channel::Settings* settings() noexcept { return nullptr; }
 const GpuModel& gpu() {
   static const GpuModel model = gpu_model("h200");
   return model;

@@ -3,7 +3,6 @@
 #include <phantora/units.hpp>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,10 +24,5 @@ struct HostTimePolicy {
 std::optional<HostTimePolicy> parse_host_time(std::string_view text);
 /// What parse_host_time() would read; without the scale.
 std::string to_string(const HostTimePolicy& policy);
-
-/// The environment variables that tell a rank of it, and what a rank reads there: measured where
-/// nothing is said.
-std::map<std::string, std::string> environment_of(const HostTimePolicy& policy);
-HostTimePolicy host_time_of_environment();
 
 }  // namespace phantora::channel

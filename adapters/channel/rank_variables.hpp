@@ -26,18 +26,4 @@ inline constexpr std::array<RankVariables, 6> rank_variables = {{
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 }};
 
-/// Set with `--per run`: the GPUs of each host, between commas, as GPUS:MODEL:MEMORY, which become
-/// the three variables below. Whoever knows its rank among all is on the host that has the GPU of
-/// that number.
-inline constexpr const char* host_gpus_variable = "PHANTORA_HOST_GPUS";
-/// Names of all simulated hosts, between commas, and of the process's own.
-inline constexpr const char* host_names_variable = "PHANTORA_HOST_NAMES";
-inline constexpr const char* host_name_variable = "PHANTORA_HOST_NAME";
-
-/// What a process can be told about its GPUs without taking part in the simulation: how many its
-/// host has, their model's key and the memory of each in bytes.
-inline constexpr const char* gpus_variable = "PHANTORA_GPUS";
-inline constexpr const char* gpu_model_variable = "PHANTORA_GPU_MODEL";
-inline constexpr const char* gpu_memory_variable = "PHANTORA_GPU_MEMORY";
-
 }  // namespace phantora::channel

@@ -18,17 +18,8 @@ namespace phantora::channel {
 
 inline constexpr std::uint32_t version = 4;
 
-/// Set by the launcher for each rank: the abstract socket's name.
-inline constexpr const char* socket_variable = "PHANTORA_SOCKET";
-/// The index of the simulated host on which the process runs.
-inline constexpr const char* host_variable = "PHANTORA_HOST";
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
-/// What the host reads of unknown device memory: "0", "1" or "normal".
-inline constexpr const char* unknown_variable = "PHANTORA_UNKNOWN";
-
-/// "REALTIME_NS:MONOTONIC_NS": the real clocks at virtual time zero.
-inline constexpr const char* epoch_variable = "PHANTORA_EPOCH";
 
 /// The handle of none: of a rank that no communicator has come to.
 inline constexpr std::int64_t no_communicator = 0;

@@ -3,7 +3,7 @@
 
 #include "libc/real.hpp"
 #include "libc/unknown_names.hpp"
-#include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+using namespace phantora;
 using namespace phantora::libc;
 
 namespace {
@@ -36,7 +37,7 @@ constexpr std::array<const char*, 20> replaced = {
     "libcufile.so.0",    "libnccl.so.2",      "libnvshmem_host.so.3", "libcuda.so.1"};
 
 const char* redirected(const char* file) {
-  if (file == nullptr || std::getenv("PHANTORA_SOCKET") == nullptr) return file;
+  if (file == nullptr || rank::settings() == nullptr) return file;
   std::string_view name = file;
   name.remove_prefix(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
   if (name == "libcuda.so") return "libcuda.so.1";
@@ -45,19 +46,16 @@ const char* redirected(const char* file) {
   return found == replaced.end() ? file : *found;
 }
 
-/// Set by the launcher for every process of a simulated host.
-const char* simulated_host_name() { return std::getenv("PHANTORA_HOST_NAME"); }
+/// nullptr in a process of no simulated host.
+const char* simulated_host_name() {
+  return rank::settings() != nullptr ? rank::host_name().c_str() : nullptr;
+}
 
-/// Whether `name` is one of the simulated hosts, which the launcher lists between commas.
 bool names_simulated_host(std::string_view name) {
-  const char* list = std::getenv("PHANTORA_HOST_NAMES");
-  if (list == nullptr || name.empty()) return false;
-  for (std::string_view rest = list; !rest.empty();) {
-    const std::string_view first = rest.substr(0, rest.find(','));
-    if (first == name) return true;
-    rest.remove_prefix(std::min(rest.size(), first.size() + 1));
-  }
-  return false;
+  const channel::Settings* const told = rank::settings();
+  return told != nullptr &&
+         std::any_of(told->hosts.begin(), told->hosts.end(),
+                     [&](const channel::HostFacts& host) { return host.name == name; });
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ class Search {
   std::map<std::string, const Library*> missing_;
 };
 
-bool in_simulation() { return std::getenv("PHANTORA_SOCKET") != nullptr; }
+bool in_simulation() { return rank::settings() != nullptr; }
 
 /// The program and what was loaded with it: their functions are bound when they are first called,
 /// and find the answers then.

@@ -77,8 +77,8 @@ int shell_status(int status) {
 /// The engine's process: starts the ranks and serves them until they have ended.
 class Supervisor {
  public:
-  explicit Supervisor(const LaunchOptions& options)
-      : options_{options}, cluster_{cluster_of(options.cluster, options.gpu_memory)} {}
+  Supervisor(const Cluster& cluster, const LaunchOptions& options)
+      : cluster_{cluster}, options_{options} {}
 
   int run() {
     // Signals arrive as messages, between two steps of the engine.
@@ -167,7 +167,6 @@ class Supervisor {
                    .command = options_.command,
                    .host_time = to_string(options_.host_time),
                    .host_scale = options_.host_time.scale,
-                   .sync = options_.sync,
                    .step_marker = options_.step_marker,
                    .status = status,
                    .cut_short = cut_short_};
@@ -242,12 +241,12 @@ class Supervisor {
     told_unread_ = unread;
   }
 
+  const Cluster& cluster_;
   const LaunchOptions& options_;
   Output output_{options_.label_output};
   std::uint64_t memory_kills_ = killed_for_memory();
   std::string cut_short_{};  ///< why the run ended before its ranks did
   bool told_unread_ = false;
-  Cluster cluster_;
   sigset_t original_mask_{};
   int signals_ = -1;
   int interrupted_ = 0;
@@ -274,12 +273,8 @@ void forward(int signal) {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) {
-  if (options.sync != "conservative") {
-    throw ConfigError{"--sync " + options.sync + ": only conservative is implemented"};
-  }
+int launch(const Cluster& cluster, const LaunchOptions& options) {
   // Bad input is said before anything is started.
-  (void)cluster_of(options.cluster, options.gpu_memory);
   (void)hook_directory();
   check_writable("report", options.report);
   check_writable("trace", options.trace);
@@ -301,7 +296,7 @@ int launch(const LaunchOptions& options) {
     if (getppid() != outer) _exit(software);
     int status = software;
     try {
-      status = Supervisor{options}.run();
+      status = Supervisor{cluster, options}.run();
     } catch (const std::exception& problem) {
       std::cerr << "phantora: " << problem.what() << std::endl;
     }

@@ -1,18 +1,27 @@
 #pragma once
 
-#include "channel/host_time.hpp"
+#include "channel/settings.hpp"
 
+#include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace phantora::run {
 
+/// How often COMMAND is started.
+enum class Per : std::uint8_t {
+  gpu,   ///< for each GPU: it is a rank
+  host,  ///< for each host: it drives its host's GPUs, or starts the ranks there
+  run    ///< once: it drives all GPUs of the first host, or starts the ranks of all hosts
+};
+
+/// The options of `phantora run`, read and checked.
 struct LaunchOptions {
-  std::string cluster;
-  std::optional<std::string> gpu_memory{};
+  std::string cluster{};  ///< as it was given, for the report
   std::string report{};
   std::string trace{};
   std::string record{};       ///< what the ranks do, for phantora replay
@@ -20,11 +29,9 @@ struct LaunchOptions {
   bool label_output = false;  ///< say before each line which rank printed it
   /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).
   channel::HostTimePolicy host_time{};
-  /// What the host reads where nothing was computed: "0", "1" or "normal".
-  std::string unknown = "0";
-  std::string sync = "conservative";
-  std::string per{};  ///< "gpu", "host", "run", or empty: by the command
-  int runnable = 0;   ///< 0: as many as there are cores
+  channel::Unknown unknown = channel::Unknown::zero;
+  std::optional<Per> per{};  ///< nothing: by the command
+  int runnable = 0;          ///< 0: as many as there are cores
   int stall_timeout_s = 60;
   std::vector<std::string> command{};
 };
@@ -37,6 +44,6 @@ class CommandError : public Error {
 };
 
 /// `phantora run`: starts the ranks, serves them, reports. Returns the exit status.
-int launch(const LaunchOptions& options);
+int launch(const Cluster& cluster, const LaunchOptions& options);
 
 }  // namespace phantora::run

@@ -1,3 +1,4 @@
+#include "run/cluster_choice.hpp"
 #include "run/convert_command.hpp"
 #include "run/launcher.hpp"
 #include "run/replay_command.hpp"
@@ -12,6 +13,21 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace {
+
+namespace channel = phantora::channel;
+using phantora::run::Per;
+
+void check_sync(const std::string& text) {
+  if (text == "conservative") return;
+  throw phantora::ConfigError{"--sync " + text + ": only conservative is implemented"};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Runs the real program on a GPU cluster that you do not have."};
@@ -22,7 +38,8 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "run a program on a simulated cluster");
   run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file")
       ->required();
-  run->add_option("--gpu-memory", options.gpu_memory,
+  std::optional<std::string> gpu_memory;
+  run->add_option("--gpu-memory", gpu_memory,
                   "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
@@ -36,7 +53,7 @@ int main(int argc, char** argv) {
   run->add_option_function<std::string>(
       "--host-time",
       [&](const std::string& text) {
-        auto policy = phantora::channel::parse_host_time(text);
+        auto policy = channel::parse_host_time(text);
         if (!policy) {
           throw CLI::ValidationError{
               "--host-time",
@@ -54,14 +71,19 @@ int main(int argc, char** argv) {
         const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
         return std::string{finite ? "" : "expected a finite number, not " + text};
       });
-  run->add_option("--unknown", options.unknown,
-                  "what the host reads of floating-point values that are not computed: 0, 1 or "
-                  "normal (a random number that depends on its address); integers: 0, with 1: 1")
+  run->add_option_function<std::string>(
+         "--unknown",
+         [&](const std::string& text) { options.unknown = *channel::parse_unknown(text); },
+         "what the host reads of floating-point values that are not computed: 0, 1 or "
+         "normal (a random number that depends on its address); integers: 0, with 1: 1")
       ->check(CLI::IsMember({"0", "1", "normal"}))
-      ->capture_default_str();
-  run->add_option("--sync", options.sync, "conservative")->capture_default_str();
-  run->add_option(
-         "--per", options.per,
+      ->default_str(to_string(options.unknown));
+  run->add_option_function<std::string>("--sync", check_sync, "conservative")
+      ->default_str("conservative");
+  const std::map<std::string, Per> kinds = {
+      {"gpu", Per::gpu}, {"host", Per::host}, {"run", Per::run}};
+  run->add_option_function<std::string>(
+         "--per", [&](const std::string& text) { options.per = kinds.at(text); },
          "start COMMAND once per gpu, once per host, or once in the run\n(default: by COMMAND; "
          "torchrun, accelerate, deepspeed: host; mpirun, srun: run; else gpu)")
       ->check(CLI::IsMember({"gpu", "host", "run"}));
@@ -125,7 +147,7 @@ int main(int argc, char** argv) {
       phantora::run::convert(convert, std::cout);
       return 0;
     }
-    return phantora::run::launch(options);
+    return phantora::run::launch(phantora::run::cluster_of(options.cluster, gpu_memory), options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);
   } catch (const phantora::ConfigError& problem) {

@@ -20,7 +20,6 @@ struct RunFacts {
   std::vector<std::string> command;
   std::string host_time;
   std::optional<double> host_scale{};  ///< nothing: measured as it ran
-  std::string sync;
   std::string step_marker{};
   int status = 0;
   /// What ended the run before its ranks came to their ends by themselves; empty if nothing did.

@@ -1,7 +1,7 @@
 #include "run/starts.hpp"
 
 #include "channel/rank_variables.hpp"
-#include "channel/wire.hpp"
+#include "channel/settings.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/kernels/gpu_model.hpp>
@@ -91,21 +91,32 @@ std::int64_t now_ns(clockid_t clock) {
 
 /// What the clocks show at virtual time zero. Where runs must repeat exactly, so does this: the
 /// start of 2026, so that differences of readings round alike.
-std::string epoch(const LaunchOptions& options) {
-  if (options.host_time.kind != channel::HostTime::measured) return "1767225600000000000:0";
-  return fmt::format("{}:{}", now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC));
+channel::Epoch epoch(const LaunchOptions& options) {
+  if (options.host_time.kind != channel::HostTime::measured) return {1'767'225'600'000'000'000, 0};
+  return {now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC)};
 }
 
-std::string joined(const std::vector<Host>& hosts, auto text) {
-  std::string list;
-  for (const Host& host : hosts) list += (list.empty() ? "" : ",") + text(host);
-  return list;
+channel::Settings settings_of(const LaunchOptions& options, const Cluster& cluster,
+                              const std::string& socket_name) {
+  channel::Settings settings{.socket = socket_name,
+                             .host_time = options.host_time,
+                             .epoch = epoch(options),
+                             .unknown = options.unknown,
+                             .host_by_rank = start_per(options) == Per::run};
+  for (const Host& host : cluster.hosts) {
+    if (host.name.find('\n') != host.name.npos)
+      throw ConfigError{"the host " + host.name + ": a name is of one line"};
+    const GpuModel gpu = gpu_model(host);
+    settings.hosts.push_back({.name = host.name,
+                              .gpus = static_cast<int>(host.gpus.size()),
+                              .gpu_model = gpu.key,
+                              .gpu_memory = gpu.memory});
+  }
+  return settings;
 }
 
 /// What is the same in every process.
-std::map<std::string, std::string> common_environment(const LaunchOptions& options,
-                                                      const Cluster& cluster,
-                                                      const std::string& socket_name) {
+std::map<std::string, std::string> common_environment(const channel::Settings& settings) {
   const fs::path hooks = hook_directory();
   std::map<std::string, std::string> common = {
       {"MASTER_ADDR", "127.0.0.1"},
@@ -113,13 +124,8 @@ std::map<std::string, std::string> common_environment(const LaunchOptions& optio
       {"LD_PRELOAD", preload_list(hooks)},
       {"LD_LIBRARY_PATH", library_path(hooks, true)},
       {"TRITON_LIBCUDA_PATH", hooks.string()},
-      {channel::socket_variable, socket_name},
-      {channel::epoch_variable, epoch(options)},
-      {channel::unknown_variable, options.unknown},
-      {channel::host_names_variable,
-       joined(cluster.hosts, [](const Host& host) { return host.name; })},
+      {channel::settings_variable, to_text(settings)},
   };
-  common.merge(channel::environment_of(options.host_time));
   // As torchrun does: ranks must not each start a thread per core.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
   return common;
@@ -147,9 +153,7 @@ constexpr std::array<std::pair<std::string_view, Per>, 14> launchers = {{
 }  // namespace
 
 Per start_per(const LaunchOptions& options) {
-  if (options.per == "gpu") return Per::gpu;
-  if (options.per == "host") return Per::host;
-  if (options.per == "run") return Per::run;
+  if (options.per) return *options.per;
   std::string name = fs::path{options.command.front()}.filename();
   if (name.starts_with("python")) {
     const auto end = options.command.end();
@@ -164,7 +168,7 @@ Per start_per(const LaunchOptions& options) {
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
                                const std::string& socket_name) {
   const Per per = start_per(options);
-  const auto common = common_environment(options, cluster, socket_name);
+  const auto common = common_environment(settings_of(options, cluster, socket_name));
   std::vector<Start> starts;
   int rank = 0;
   for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
@@ -172,18 +176,7 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
     const int local = static_cast<int>(host.gpus.size());
     auto environment = common;
     environment[channel::host_variable] = std::to_string(h);
-    environment[channel::host_name_variable] = host.name;
-    const GpuModel gpu = gpu_model(host);
-    environment[channel::gpus_variable] = std::to_string(local);
-    environment[channel::gpu_model_variable] = gpu.key;
-    environment[channel::gpu_memory_variable] = std::to_string(gpu.memory.count());
-    if (per == Per::run) {
-      environment[channel::host_gpus_variable] = joined(cluster.hosts, [](const Host& each) {
-        const GpuModel model = gpu_model(each);
-        return fmt::format("{}:{}:{}", each.gpus.size(), model.key, model.memory.count());
-      });
-      return {{0, static_cast<int>(cluster.gpus.size()), true, environment}};
-    }
+    if (per == Per::run) return {{0, static_cast<int>(cluster.gpus.size()), true, environment}};
     environment["GROUP_RANK"] = std::to_string(h);
     if (per == Per::host) {
       environment["PET_NNODES"] = std::to_string(cluster.hosts.size());

@@ -17,12 +17,6 @@
 /// How COMMAND is started, and what its processes find in their environment.
 namespace phantora::run {
 
-/// How often COMMAND is started.
-enum class Per : std::uint8_t {
-  gpu,   ///< for each GPU: it is a rank
-  host,  ///< for each host: it drives its host's GPUs, or starts the ranks there
-  run    ///< once: it drives all GPUs of the first host, or starts the ranks of all hosts
-};
 /// What was asked for, else what is known of the command.
 Per start_per(const LaunchOptions& options);
 
@@ -33,6 +27,7 @@ struct Start {
   bool parent = false;
   std::map<std::string, std::string> environment{};
 };
+/// @throws ConfigError if the processes cannot be told what they have to know.
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
                                const std::string& socket_name);
 std::string name_of(const Start& start);

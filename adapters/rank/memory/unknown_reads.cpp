@@ -1,6 +1,5 @@
 #include "rank/memory/unknown_reads.hpp"
 
-#include "channel/wire.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/runtime/process.hpp"
 
@@ -25,9 +24,9 @@ namespace phantora::rank {
 
 namespace {
 
-std::string_view filler() {
-  static const char* const text = std::getenv(channel::unknown_variable);
-  return text != nullptr ? text : "0";
+channel::Unknown filler() {
+  const channel::Settings* const told = settings();
+  return told != nullptr ? told->unknown : channel::Unknown::zero;
 }
 
 /// A standard normal number for an address: two rounds of splitmix64 (Vigna, public domain
@@ -81,7 +80,7 @@ void tell(const std::string& place, const Read& read) {
     text += " (last written by " + short_name(read.writer.name);
     text += read.writer.unread ? ", a kernel that is not executed)" : ")";
   }
-  text += filler() == "0" ? "; it sees zeros" : "; it sees what --unknown says";
+  text += filler() == channel::Unknown::zero ? "; it sees zeros" : "; it sees what --unknown says";
   if (places->size() == most_told) text += ". Further places are only counted (unknown_reads)";
   std::fprintf(stderr, "%s\n", text.c_str());
 }
@@ -226,7 +225,7 @@ std::string native_place() {
 
 }  // namespace
 
-bool fills_unknown() { return filler() != "0"; }
+bool fills_unknown() { return filler() != channel::Unknown::zero; }
 
 void fill_unknown(std::byte* destination, const void* device_source,
                   std::span<const std::uint8_t> mask) {
@@ -235,7 +234,7 @@ void fill_unknown(std::byte* destination, const void* device_source,
   if (first == mask.size() || !fills_unknown()) return;
   const auto address = reinterpret_cast<std::uint64_t>(device_source);
   const auto type = last_writer(static_cast<const std::byte*>(device_source) + first).type;
-  const bool ones = filler() == "1";
+  const bool ones = filler() == channel::Unknown::one;
   if (!type || (!ones && !is_floating(*type))) return;
   const std::size_t size = size_of(*type);
   // Elements lie at multiples of their size.

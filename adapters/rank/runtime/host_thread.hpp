@@ -1,6 +1,6 @@
 #pragma once
 
-#include "channel/host_time.hpp"
+#include "channel/settings.hpp"
 #include "channel/wire.hpp"
 #include "rank/runtime/host_speed.hpp"
 
@@ -69,10 +69,7 @@ using channel::HostTime;
 using channel::HostTimePolicy;
 const HostTimePolicy& host_time_policy() noexcept;
 
-/// Instants of the real clocks that correspond to virtual time zero, in nanoseconds.
-struct Epoch {
-  std::int64_t realtime_ns = 0, monotonic_ns = 0;
-};
+using channel::Epoch;
 const Epoch& epoch() noexcept;
 
 // --- Hand-over of time between threads, driven by the libc hooks ---

@@ -1,54 +1,18 @@
 #include "rank/runtime/process.hpp"
 
-#include "channel/rank_variables.hpp"
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/rank.hpp"
 #include "rank/runtime/standing.hpp"
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <span>
-#include <sstream>
-#include <vector>
 
 namespace phantora::rank {
 namespace {
 
 thread_local int device_of_thread = 0;
-
-/// CUDA_VISIBLE_DEVICES as CUDA reads it: indices up to the first that is not valid.
-std::vector<int> visible_devices(int gpus) {
-  std::vector<int> visible;
-  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (text == nullptr) {
-    for (int i = 0; i < gpus; ++i) visible.push_back(i);
-    return visible;
-  }
-  std::istringstream list{text};
-  for (std::string item; std::getline(list, item, ',');) {
-    char* end = nullptr;
-    const long index = std::strtol(item.c_str(), &end, 10);
-    if (end == item.c_str() || index < 0 || index >= gpus) break;
-    visible.push_back(static_cast<int>(index));
-  }
-  return visible;
-}
-
-/// What the launcher said about the GPUs: asking does not need the engine, so that whoever only
-/// asks stays out of the simulation.
-const char* told(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? text : "";
-}
-
-const std::vector<int>& devices() {
-  static const std::vector<int> visible = visible_devices(physical_device_count());
-  return visible;
-}
 
 void add_to_counter(const char* name, std::uint64_t amount) {
   if (Connection* connection = this_rank().clocks.connection()) {
@@ -68,30 +32,27 @@ bool simulated() noexcept {
   }
 }
 
-int device_count() { return static_cast<int>(devices().size()); }
+const channel::Settings* settings() noexcept {
+  const auto& told = this_rank().settings;
+  return told ? &*told : nullptr;
+}
+
+int device_count() { return static_cast<int>(this_rank().devices().size()); }
 
 int physical_device_count() {
-  if (standing() == Standing::outside) return 0;
-  return static_cast<int>(std::strtol(told(channel::gpus_variable), nullptr, 10));
+  const Rank& rank = this_rank();
+  return standing() == Standing::outside ? 0 : rank.settings->hosts[rank.host].gpus;
 }
 
-const GpuModel& gpu() {
-  static const GpuModel model = [] {
-    GpuModel found = gpu_model(told(channel::gpu_model_variable));
-    found.memory = Bytes{std::strtoll(told(channel::gpu_memory_variable), nullptr, 10)};
-    return found;
-  }();
-  return model;
-}
+const GpuModel& gpu() { return this_rank().gpu; }
 
-const std::string& host_name() {
-  static const std::string name = told(channel::host_name_variable);
-  return name;
-}
+const std::string& host_name() { return this_rank().settings->hosts[this_rank().host].name; }
 
 int current_device() noexcept { return device_of_thread; }
 void set_current_device(int device) noexcept { device_of_thread = device; }
-int physical_device(int device) { return devices().at(static_cast<std::size_t>(device)); }
+int physical_device(int device) {
+  return this_rank().devices().at(static_cast<std::size_t>(device));
+}
 
 namespace {
 channel::HostShared::Gpu& ledger(int device) {
@@ -154,10 +115,7 @@ MemoryInfo memory_info(int device) noexcept {
 }
 
 void warn_once(const char* key, const std::string& message) {
-  static std::mutex mutex;
-  static auto* said = new std::set<std::string>;
-  const std::lock_guard lock{mutex};
-  if (said->insert(key).second) std::fprintf(stderr, "phantora: %s\n", message.c_str());
+  if (this_rank().warnings.first(key)) std::fprintf(stderr, "phantora: %s\n", message.c_str());
 }
 
 void unsupported(const char* entry_point) noexcept {
@@ -168,8 +126,7 @@ void unsupported(const char* entry_point) noexcept {
 void note_range(std::string_view name, Time start, Time end) {
   Connection* const connection = this_rank().clocks.connection();
   if (connection == nullptr) return;
-  static std::atomic<std::uint64_t> threads{0};
-  thread_local const std::uint64_t thread = threads++;
+  thread_local const std::uint64_t thread = this_rank().naming_threads++;
   constexpr std::size_t longest = 4096;  // a name is to be read, and a message has its limits
   name = name.substr(0, longest);
   connection->append({.op = channel::Op::range,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "channel/settings.hpp"
+
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/units.hpp>
 
@@ -21,7 +23,10 @@ int device_count();
 /// The GPUs of this process's simulated host, which are alike.
 const GpuModel& gpu();
 
-/// Name of the simulated host, e.g. "h200-0".
+/// What the launcher told; nullptr in a process that `phantora run` has not started.
+const channel::Settings* settings() noexcept;
+
+/// Name of the simulated host, e.g. "h200-0". Only where settings() are.
 const std::string& host_name();
 
 /// Calling thread's current device; 0 at first.

@@ -1,9 +1,13 @@
 #include "rank/runtime/rank.hpp"
 
+#include "channel/number.hpp"
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/process.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -15,14 +19,55 @@
 namespace phantora::rank {
 namespace {
 
-Epoch epoch_of_environment() {
-  Epoch epoch;
-  if (const char* text = std::getenv(channel::epoch_variable)) {
-    char* rest = nullptr;
-    epoch.realtime_ns = std::strtoll(text, &rest, 10);
-    if (*rest == ':') epoch.monotonic_ns = std::strtoll(rest + 1, nullptr, 10);
+std::optional<channel::Settings> settings_of_environment() {
+  const char* const text = std::getenv(channel::settings_variable);
+  if (text == nullptr) return std::nullopt;
+  auto settings = channel::parse_settings(text);
+  if (!settings) {
+    std::fprintf(stderr,
+                 "phantora: %s is not as expected: this program's hooks and the phantora command "
+                 "are of different builds\n",
+                 channel::settings_variable);
+    std::_Exit(70);
   }
-  return epoch;
+  return settings;
+}
+
+std::size_t own_host(const std::optional<channel::Settings>& settings) {
+  if (!settings) return 0;
+  if (settings->host_by_rank) {
+    const auto rank = rank_number();
+    const auto seat = rank ? channel::seat_of_rank(*settings, *rank) : std::nullopt;
+    if (seat) return seat->host;
+  }
+  const char* const told = std::getenv(channel::host_variable);
+  const auto host = channel::number<std::size_t>(told != nullptr ? told : "").value_or(0);
+  return std::min(host, settings->hosts.size() - 1);
+}
+
+GpuModel own_gpu(const std::optional<channel::Settings>& settings, std::size_t host) {
+  if (!settings) return {};
+  GpuModel model = gpu_model(settings->hosts[host].gpu_model);
+  model.memory = settings->hosts[host].gpu_memory;
+  return model;
+}
+
+/// CUDA_VISIBLE_DEVICES as CUDA reads it: indices up to the first that is not valid.
+std::vector<int> visible_devices(int gpus) {
+  std::vector<int> visible;
+  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) {
+    for (int i = 0; i < gpus; ++i) visible.push_back(i);
+    return visible;
+  }
+  std::istringstream list{text};
+  for (std::string item; std::getline(list, item, ',');) {
+    char* end = nullptr;
+    const long index = std::strtol(item.c_str(), &end, 10);
+    if (end == item.c_str() || index < 0 || index >= gpus) break;
+    visible.push_back(static_cast<int>(index));
+  }
+  return visible;
 }
 
 /// Of clocks that showed real time so far and go on from there: virtual time is `start_ps` now.
@@ -36,22 +81,20 @@ Epoch epoch_of_real_time(std::int64_t start_ps) {
   return {before_start(CLOCK_REALTIME), before_start(CLOCK_MONOTONIC)};
 }
 
-Standing first_standing() {
-  if (std::getenv(channel::socket_variable) == nullptr) return Standing::outside;
+Standing first_standing(bool in_run) {
+  if (!in_run) return Standing::outside;
   return rank_number() ? Standing::in_time : Standing::may_join;
-}
-
-int own_host() {
-  const char* const text = std::getenv(channel::host_variable);
-  return text != nullptr ? static_cast<int>(std::strtol(text, nullptr, 10)) : 0;
 }
 
 }  // namespace
 
 Rank::Rank()
-    : standing{first_standing()},
-      epoch{epoch_of_environment()},
-      clocks{channel::host_time_of_environment()},
+    : settings{settings_of_environment()},
+      host{own_host(settings)},
+      gpu{own_gpu(settings, host)},
+      standing{first_standing(settings.has_value())},
+      epoch{settings.value_or(channel::Settings{}).epoch},
+      clocks{settings.value_or(channel::Settings{}).host_time},
       streams{clocks, data, physical_device},
       communicators{clocks, streams} {
   if (standing == Standing::outside) return;
@@ -63,13 +106,18 @@ Rank::Rank()
   });
 }
 
+const std::vector<int>& Rank::devices() {
+  std::call_once(devices_read_, [this] { devices_ = visible_devices(physical_device_count()); });
+  return devices_;
+}
+
 Connection* Rank::make_connection() {
   const std::lock_guard lock{connecting_};
   if (Connection* const made = clocks.connection()) return made;
   if (standing == Standing::outside) return nullptr;
-  Connection* const made = Connection::open(std::getenv(channel::socket_variable),
-                                            rank_number().value_or(-1), own_host())
-                               .release();
+  Connection* const made =
+      Connection::open(settings->socket, rank_number().value_or(-1), static_cast<int>(host))
+          .release();
   if (standing == Standing::may_join) {
     epoch = epoch_of_real_time(made->welcome().start_ps);
     standing.store(Standing::in_time, std::memory_order_release);

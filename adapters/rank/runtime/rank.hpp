@@ -1,14 +1,22 @@
 #pragma once
 
+#include "channel/settings.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/runtime/communicators.hpp"
 #include "rank/runtime/host_functions.hpp"
 #include "rank/runtime/standing.hpp"
 #include "rank/runtime/streams.hpp"
 #include "rank/runtime/thread_clocks.hpp"
+#include "rank/runtime/warnings.hpp"
+
+#include <phantora/kernels/gpu_model.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 namespace phantora::rank {
 
@@ -25,6 +33,13 @@ struct Rank {
     return made != nullptr ? made : make_connection();
   }
 
+  /// The process's devices, as host-wide indices: those of CUDA_VISIBLE_DEVICES when CUDA is first
+  /// asked.
+  const std::vector<int>& devices();
+
+  const std::optional<channel::Settings> settings;  ///< nothing outside of `phantora run`
+  const std::size_t host;                           ///< the process's own, in settings->hosts
+  const GpuModel gpu;                               ///< as all GPUs of that host are
   std::atomic<Standing> standing;
   Epoch epoch;
   ThreadClocks clocks;
@@ -32,12 +47,16 @@ struct Rank {
   Streams streams;
   Communicators communicators;
   HostFunctions host_functions;
+  Warnings warnings;
+  std::atomic<std::uint64_t> naming_threads{0};  ///< that have named a range
 
  private:
   Connection* make_connection();
   void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> bytes);
 
   std::mutex connecting_;
+  std::once_flag devices_read_;
+  std::vector<int> devices_;
 };
 
 namespace detail {

@@ -35,47 +35,22 @@ const channel::RankVariables* variables_of_launcher() {
   return nullptr;
 }
 
-/// Takes off the front of `list` what stands before the next `separator`, and that.
-std::string next_of(std::string& list, char separator) {
-  const std::size_t end = std::min(list.find(separator), list.size());
-  std::string first = list.substr(0, end);
-  list.erase(0, end + 1);
-  return first;
-}
-
-/// With `--per run`, the ranks of all hosts have one parent: each goes to its own host before it
-/// looks at anything. What its launcher says of the ranks beside it becomes true of that host.
+/// Where one process started the ranks of all hosts, what its launcher says of the ranks beside
+/// this one becomes true of its host, before the program looks.
 [[gnu::constructor]] void go_to_own_host() {
-  const char* const all_gpus = std::getenv(channel::host_gpus_variable);
-  const char* const all_names = std::getenv(channel::host_names_variable);
-  const channel::RankVariables* const told = variables_of_launcher();
-  if (all_gpus == nullptr || all_names == nullptr || told == nullptr || descends_from_connected())
-    return;
-  std::string names = all_names, hosts_gpus = all_gpus;
-  int local = *number(told->rank);
-  // More ranks than GPUs: CUDA will say so.
-  for (int host = 0; !hosts_gpus.empty(); ++host) {
-    std::string gpus_here = next_of(hosts_gpus, ',');
-    const std::string name = next_of(names, ','), count = next_of(gpus_here, ':'),
-                      model = next_of(gpus_here, ':');
-    const int gpus = static_cast<int>(std::strtol(count.c_str(), nullptr, 10));
-    if (local < gpus) {
-      setenv(channel::host_variable, std::to_string(host).c_str(), 1);
-      setenv(channel::host_name_variable, name.c_str(), 1);
-      setenv(channel::gpus_variable, count.c_str(), 1);
-      setenv(channel::gpu_model_variable, model.c_str(), 1);
-      setenv(channel::gpu_memory_variable, gpus_here.c_str(), 1);
-      const auto ranks = number(told->ranks);
-      const int first = *number(told->rank) - local;
-      if (number(told->local_rank)) setenv(told->local_rank, std::to_string(local).c_str(), 1);
-      if (ranks && number(told->local_ranks)) {
-        const int here = *ranks - first < gpus ? *ranks - first : gpus;
-        setenv(told->local_ranks, std::to_string(here).c_str(), 1);
-      }
-      return;
-    }
-    local -= gpus;
-  }
+  const Rank& rank = this_rank();
+  const auto number_of_all = rank_number();
+  if (!rank.settings || !rank.settings->host_by_rank || !number_of_all) return;
+  const auto seat = channel::seat_of_rank(*rank.settings, *number_of_all);
+  if (!seat) return;  // more ranks than GPUs: CUDA will say so
+  setenv(channel::host_variable, std::to_string(seat->host).c_str(), 1);
+  const channel::RankVariables& told = *variables_of_launcher();
+  if (number(told.local_rank)) setenv(told.local_rank, std::to_string(seat->gpu).c_str(), 1);
+  const auto ranks = number(told.ranks);
+  if (!ranks || !number(told.local_ranks)) return;
+  const int first = *number_of_all - seat->gpu;
+  const int here = std::min(*ranks - first, rank.settings->hosts[seat->host].gpus);
+  setenv(told.local_ranks, std::to_string(here).c_str(), 1);
 }
 
 }  // namespace

@@ -1,0 +1,113 @@
+#include "channel/settings.hpp"
+
+#include "channel/number.hpp"
+
+#include <array>
+#include <utility>
+
+namespace phantora::channel {
+namespace {
+
+constexpr std::array<std::pair<Unknown, std::string_view>, 3> unknowns = {
+    {{Unknown::zero, "0"}, {Unknown::one, "1"}, {Unknown::normal, "normal"}}};
+
+/// Takes off the front of `text` what stands before the next `separator`, and that.
+std::string_view next_of(std::string_view& text, char separator) {
+  const std::string_view first = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(text.size(), first.size() + 1));
+  return first;
+}
+
+template <class Number>
+bool read(std::string_view text, Number& into) {
+  const auto value = number<Number>(text);
+  into = value.value_or(into);
+  return value.has_value();
+}
+
+/// "8 h200 150110011392 h200-0": the name last, which may hold blanks.
+bool read_host(std::string_view text, HostFacts& host) {
+  const std::string_view gpus = next_of(text, ' ');
+  host.gpu_model = next_of(text, ' ');
+  std::int64_t memory = 0;
+  if (!read(gpus, host.gpus) || !read(next_of(text, ' '), memory)) return false;
+  host.gpu_memory = Bytes{memory};
+  host.name = text;
+  return true;
+}
+
+bool read_line(std::string_view line, Settings& settings) {
+  const std::string_view name = next_of(line, ' ');
+  if (name == "socket") {
+    settings.socket = line;
+  } else if (name == "host_time") {
+    const auto policy = parse_host_time(line);
+    if (!policy) return false;
+    settings.host_time = *policy;
+  } else if (name == "host_scale") {
+    settings.host_time.scale = number<double>(line);
+    return settings.host_time.scale.has_value();
+  } else if (name == "epoch") {
+    return read(next_of(line, ' '), settings.epoch.realtime_ns) &&
+           read(line, settings.epoch.monotonic_ns);
+  } else if (name == "unknown") {
+    const auto unknown = parse_unknown(line);
+    if (!unknown) return false;
+    settings.unknown = *unknown;
+  } else if (name == "host_by_rank") {
+    settings.host_by_rank = true;
+  } else if (name == "host") {
+    return read_host(line, settings.hosts.emplace_back());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Unknown> parse_unknown(std::string_view text) {
+  for (const auto& [unknown, name] : unknowns) {
+    if (name == text) return unknown;
+  }
+  return std::nullopt;
+}
+
+std::string to_string(Unknown unknown) {
+  return std::string{unknowns[static_cast<std::size_t>(unknown)].second};
+}
+
+std::string to_text(const Settings& settings) {
+  std::string text = "socket " + settings.socket;
+  text += "\nhost_time " + to_string(settings.host_time);
+  if (settings.host_time.scale) text += "\nhost_scale " + text_of(*settings.host_time.scale);
+  text += "\nepoch " + std::to_string(settings.epoch.realtime_ns) + ' ' +
+          std::to_string(settings.epoch.monotonic_ns);
+  text += "\nunknown " + to_string(settings.unknown);
+  if (settings.host_by_rank) text += "\nhost_by_rank";
+  for (const HostFacts& host : settings.hosts) {
+    text += "\nhost " + std::to_string(host.gpus) + ' ' + host.gpu_model + ' ' +
+            std::to_string(host.gpu_memory.count()) + ' ' + host.name;
+  }
+  return text;
+}
+
+std::optional<Settings> parse_settings(std::string_view text) {
+  Settings settings;
+  while (!text.empty()) {
+    if (!read_line(next_of(text, '\n'), settings)) return std::nullopt;
+  }
+  if (settings.socket.empty() || settings.hosts.empty()) return std::nullopt;
+  return settings;
+}
+
+std::optional<Seat> seat_of_rank(const Settings& settings, int rank) {
+  for (std::size_t host = 0; host < settings.hosts.size(); ++host) {
+    const int gpus = settings.hosts[host].gpus;
+    if (rank < gpus) return Seat{host, rank};
+    rank -= gpus;
+  }
+  return std::nullopt;
+}
+
+}  // namespace phantora::channel
