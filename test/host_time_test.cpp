@@ -1,8 +1,8 @@
-#include "channel/host_time.hpp"
+#include <phantora/simulation/host_time.hpp>
 
 #include <gtest/gtest.h>
 
-namespace phantora::channel {
+namespace phantora {
 namespace {
 
 using namespace std::chrono_literals;
@@ -24,4 +24,4 @@ TEST(HostTime, AnythingElseIsRefused) {
 }
 
 }  // namespace
-}  // namespace phantora::channel
+}  // namespace phantora

@@ -2,6 +2,7 @@
 
 #include "channel/number.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 

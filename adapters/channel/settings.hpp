@@ -1,7 +1,6 @@
 #pragma once
 
-#include "channel/host_time.hpp"
-
+#include <phantora/simulation/host_time.hpp>
 #include <phantora/units.hpp>
 
 #include <cstddef>

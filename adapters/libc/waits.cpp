@@ -120,7 +120,7 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   if (left <= look_again_ns) {
     return sleep_on(condition, Kind::condition, &deadline, [&] { return wait(deadline.real()); });
   }
-  const bool measured = rank::host_time_policy().kind == rank::HostTime::measured;
+  const bool measured = rank::host_time_policy().kind == phantora::HostTime::measured;
   if (measured && left <= polling_ns && is_infrastructure(library_of(caller))) {
     return sleep_on(condition, Kind::condition, &deadline, [&] { return wait(&soon); });
   }

@@ -170,7 +170,7 @@ class Supervisor {
                    .step_marker = options_.step_marker,
                    .status = status,
                    .cut_short = cut_short_};
-    if (options_.host_time.kind == channel::HostTime::measured) facts.wall_seconds = wall;
+    if (options_.host_time.kind == HostTime::measured) facts.wall_seconds = wall;
     const Report report{facts, cluster_, session, engine, observed};
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {

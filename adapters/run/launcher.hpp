@@ -28,7 +28,7 @@ struct LaunchOptions {
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
   /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).
-  channel::HostTimePolicy host_time{};
+  HostTimePolicy host_time{};
   channel::Unknown unknown = channel::Unknown::zero;
   std::optional<Per> per{};  ///< nothing: by the command
   int runnable = 0;          ///< 0: as many as there are cores

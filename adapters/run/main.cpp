@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   run->add_option_function<std::string>(
       "--host-time",
       [&](const std::string& text) {
-        auto policy = channel::parse_host_time(text);
+        auto policy = phantora::parse_host_time(text);
         if (!policy) {
           throw CLI::ValidationError{
               "--host-time",

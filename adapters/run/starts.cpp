@@ -92,7 +92,7 @@ std::int64_t now_ns(clockid_t clock) {
 /// What the clocks show at virtual time zero. Where runs must repeat exactly, so does this: the
 /// start of 2026, so that differences of readings round alike.
 channel::Epoch epoch(const LaunchOptions& options) {
-  if (options.host_time.kind != channel::HostTime::measured) return {1'767'225'600'000'000'000, 0};
+  if (options.host_time.kind != HostTime::measured) return {1'767'225'600'000'000'000, 0};
   return {now_ns(CLOCK_REALTIME), now_ns(CLOCK_MONOTONIC)};
 }
 

@@ -30,6 +30,7 @@
 #include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/host_process.hpp>
+#include <phantora/simulation/host_time.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/observer.hpp>
 #include <phantora/simulation/pipeline.hpp>

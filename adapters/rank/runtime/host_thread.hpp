@@ -65,8 +65,6 @@ Time read_clock(ProgramClock clock) noexcept;
 void shows_once(Time deadline) noexcept;
 
 /// What the launcher chose.
-using channel::HostTime;
-using channel::HostTimePolicy;
 const HostTimePolicy& host_time_policy() noexcept;
 
 using channel::Epoch;

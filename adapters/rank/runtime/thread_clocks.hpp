@@ -1,9 +1,10 @@
 #pragma once
 
-#include "channel/host_time.hpp"
 #include "channel/wire.hpp"
 #include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/spin_lock.hpp"
+
+#include <phantora/simulation/host_time.hpp>
 
 #include <array>
 #include <atomic>

@@ -1,10 +1,9 @@
-#include "channel/host_time.hpp"
+#include <phantora/simulation/host_time.hpp>
 
-#include "channel/number.hpp"
-
+#include <charconv>
 #include <chrono>
 
-namespace phantora::channel {
+namespace phantora {
 namespace {
 
 constexpr std::string_view fixed = "fixed:";
@@ -16,10 +15,12 @@ std::optional<HostTimePolicy> parse_host_time(std::string_view text) {
   if (text == "measured") return HostTimePolicy{};
   if (text == "off") return HostTimePolicy{.kind = HostTime::off};
   if (!text.starts_with(fixed) || text.size() > fixed.size() + most_digits) return std::nullopt;
-  const auto ns = number<std::uint64_t>(text.substr(fixed.size()));
-  if (!ns) return std::nullopt;
+  text.remove_prefix(fixed.size());
+  std::uint64_t ns = 0;
+  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), ns);
+  if (error != std::errc{} || stopped != text.data() + text.size()) return std::nullopt;
   return HostTimePolicy{.kind = HostTime::fixed,
-                        .per_call = std::chrono::nanoseconds{static_cast<std::int64_t>(*ns)}};
+                        .per_call = std::chrono::nanoseconds{static_cast<std::int64_t>(ns)}};
 }
 
 std::string to_string(const HostTimePolicy& policy) {
@@ -35,4 +36,4 @@ std::string to_string(const HostTimePolicy& policy) {
   return std::string{fixed} + std::to_string(ns.count());
 }
 
-}  // namespace phantora::channel
+}  // namespace phantora

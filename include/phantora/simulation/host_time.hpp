@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// What the host's work costs in virtual time, as the launcher chose and the ranks are told.
-namespace phantora::channel {
+/// What the host's work costs in virtual time.
+namespace phantora {
 
 enum class HostTime : std::uint8_t { measured, fixed, off };
 
@@ -25,4 +25,4 @@ std::optional<HostTimePolicy> parse_host_time(std::string_view text);
 /// What parse_host_time() would read; without the scale.
 std::string to_string(const HostTimePolicy& policy);
 
-}  // namespace phantora::channel
+}  // namespace phantora
