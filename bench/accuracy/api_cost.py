@@ -1,5 +1,5 @@
 """Host time of each API call within training steps, from test/data/api_in_situ.jsonl: what
-adapters/rank/runtime/api_call.cpp charges. The hosts differ in speed, so each run's times are divided by
+include/phantora/simulation/host_cost.hpp says. The hosts differ in speed, so each run's times are divided by
 what reference_work() took in it and multiplied by its mean over all runs.
 A call that sometimes waits for the GPU shows in the range. Usage: api_cost.py"""
 import collections

@@ -29,6 +29,7 @@
 #include <phantora/quantity.hpp>
 #include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/device_timing.hpp>
+#include <phantora/simulation/host_cost.hpp>
 #include <phantora/simulation/host_process.hpp>
 #include <phantora/simulation/host_time.hpp>
 #include <phantora/simulation/memory_ledger.hpp>

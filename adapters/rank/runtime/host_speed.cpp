@@ -82,7 +82,6 @@ bool HostSpeed::look() noexcept {
   // call, as long as some GPU calls.
   constexpr int calls_per_look = 64;
   constexpr std::chrono::milliseconds between{5};
-  constexpr double weight = 0.125;  // of a new sample: a mean over some 40 ms of CPU time
   const bool first = calls_ == 0;
   if (calls_++ % calls_per_look != 0) return false;
   if (!first && thread_cpu_time() - looked_at_ < between) return false;
@@ -91,8 +90,7 @@ bool HostSpeed::look() noexcept {
   const std::chrono::nanoseconds begin = thread_cpu_time();
   result = reference_work();
   looked_at_ = thread_cpu_time();
-  const std::chrono::duration<double, std::nano> sample = looked_at_ - begin - reading_cost();
-  mean_ = first ? sample : mean_ + weight * (sample - mean_);
+  scale_.sample(looked_at_ - begin - reading_cost());
   return true;
 }
 

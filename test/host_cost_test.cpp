@@ -1,0 +1,36 @@
+#include <phantora/simulation/host_cost.hpp>
+
+#include <gtest/gtest.h>
+
+namespace phantora {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(HostCost, IsWhatWasMeasured) {
+  EXPECT_EQ(host_cost(HostCall::get_device), 80ns);
+  EXPECT_EQ(host_cost(HostCall::launch), 4720ns);
+  EXPECT_EQ(host_cost(HostCall::nccl_enqueue), 32'380ns);
+  for (std::size_t call = 0; call < static_cast<std::size_t>(HostCall::count); ++call)
+    EXPECT_GT(host_cost(static_cast<HostCall>(call)), Duration{}) << call;
+}
+
+TEST(HostCost, IsWhatThePolicySays) {
+  EXPECT_EQ(host_cost(HostCall::launch, {}), 4720ns);
+  EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::off}), 0ns);
+  EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::fixed, .per_call = 7ns}), 7ns);
+}
+
+TEST(HostScale, FollowsTheLatestSamples) {
+  HostScale host;
+  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there);
+  host.sample(30us);  // half as fast as where it was calibrated
+  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there / 2);
+  host.sample(14us);  // an eighth of the way
+  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there * 15 / 28);
+  for (int i = 0; i < 200; ++i) host.sample(15us);
+  EXPECT_NEAR(host.scale(), HostScale::scale_there, 1e-9);
+}
+
+}  // namespace
+}  // namespace phantora
