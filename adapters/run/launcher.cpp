@@ -13,6 +13,8 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/simulation/session_report.hpp>
+#include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
 
 #include <algorithm>
@@ -171,7 +173,7 @@ class Supervisor {
                    .status = status,
                    .cut_short = cut_short_};
     if (options_.host_time.kind == HostTime::measured) facts.wall_seconds = wall;
-    const Report report{facts, cluster_, session, engine, observed};
+    const Report report{facts, session_report(cluster_, session, observed), engine};
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {
       std::cout << "  no process of this run used a simulated GPU\n";

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "run/output.hpp"
-#include "run/report.hpp"
 
 #include <phantora/simulation/session.hpp>
+#include <phantora/simulation/step_observer.hpp>
 
 #include <chrono>
 #include <string>

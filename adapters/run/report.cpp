@@ -41,50 +41,34 @@ std::string spread(std::vector<T> values, Text text) {
 
 }  // namespace
 
-Report::Report(RunFacts facts, const Cluster& cluster, const Session& session, const Engine& engine,
-               const StepObserver& observed)
-    : facts_{std::move(facts)},
-      makespan_{observed.makespan()},
-      counters_{engine.counters()},
-      late_operations_{session.late_operations()},
-      kernels_{observed.kernels()} {
-  for (GpuIndex i = 0; i < cluster.gpus.size(); ++i) {
-    const Host& host = cluster.host_of(cluster.gpus[i]);
-    const GpuModel model = gpu_model(host);
-    const Kind kind{model.name, model.memory};
-    auto known = std::find(kinds_.begin(), kinds_.end(), kind);
-    if (known == kinds_.end()) known = kinds_.insert(known, kind);
-    gpus_.push_back({.rank = static_cast<int>(i),
-                     .host = host.name,
-                     .kind = static_cast<std::size_t>(known - kinds_.begin()),
-                     .steps = observed.steps(i),
-                     .use = session.use(i),
-                     .peak_memory = engine.peak_memory(i)});
-  }
+Report::Report(RunFacts facts, SessionReport simulated, const Engine& engine)
+    : facts_{std::move(facts)}, simulated_{std::move(simulated)}, counters_{engine.counters()} {
+  for (GpuIndex i = 0; i < simulated_.gpus.size(); ++i)
+    peak_memory_.push_back(engine.peak_memory(i));
 }
 
 void Report::print_steps(std::ostream& out) const {
   std::vector<Duration> lengths;
-  const Steps* most = nullptr;
   std::optional<Steps::Rival> rival;
-  for (const Gpu& gpu : gpus_) {
+  for (const GpuReport& gpu : simulated_.gpus) {
     if (gpu.steps.count() == 0) continue;
     lengths.push_back(gpu.steps.median());
-    if (most == nullptr || gpu.steps.count() > most->count()) most = &gpu.steps;
     if (!rival) rival = gpu.steps.rival;
   }
-  if (most == nullptr) {
+  const GpuReport* const longest = simulated_.most_steps();
+  if (longest == nullptr) {
     row(out, "step time",
         facts_.step_marker.empty() ? "no repeating work found"
                                    : "nothing named " + facts_.step_marker + " ended two steps");
     return;
   }
+  const Steps& most = longest->steps;
   const auto typical =
-      static_cast<std::size_t>(std::count(most->typical.begin(), most->typical.end(), true));
+      static_cast<std::size_t>(std::count(most.typical.begin(), most.typical.end(), true));
   std::string text = fmt::format("{}, {} steps of {} kernels and copies",
-                                 spread(lengths, duration_text), typical, most->items);
-  if (typical < most->count()) {
-    text += fmt::format("; {} more warm up or hold other work", most->count() - typical);
+                                 spread(lengths, duration_text), typical, most.items);
+  if (typical < most.count()) {
+    text += fmt::format("; {} more warm up or hold other work", most.count() - typical);
   }
   row(out, "step time", text);
   if (rival) {
@@ -99,22 +83,20 @@ std::optional<Report::Unread> Report::unread() const {
   const auto launches = counters_.named.find("unread_kernels");
   if (launches == counters_.named.end()) return std::nullopt;
   Unread unread{.launches = launches->second};
-  for (const auto& [name, total] : kernels_) {
-    unread.all += total.total;
-    if (!counters_.named.contains("unread_kernel " + name)) continue;
-    unread.total += total.total;
-    unread.longest.emplace_back(name, total.total);
+  for (const NamedKernel& kernel : simulated_.kernels) {
+    if (!counters_.named.contains("unread_kernel " + kernel.name)) continue;
+    unread.total += kernel.total;
+    unread.longest.emplace_back(kernel.name, kernel.total);
   }
-  std::stable_sort(unread.longest.begin(), unread.longest.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
   return unread;
 }
 
 /// Of all models, in the order of their ranks.
 std::string Report::gpu_names() const {
   std::vector<std::string> names;
-  for (const Kind& kind : kinds_) {
-    if (std::find(names.begin(), names.end(), kind.name) == names.end()) names.push_back(kind.name);
+  for (const GpuKind& kind : simulated_.kinds) {
+    if (std::find(names.begin(), names.end(), kind.model) == names.end())
+      names.push_back(kind.model);
   }
   return fmt::format("{}", fmt::join(names, " and "));
 }
@@ -140,9 +122,7 @@ void Report::print_doubts(std::ostream& out) const {
     row(out, "unread kernels", text + ", priced by their grid alone");
     return;
   }
-  const auto share = [&](Duration part) {
-    return unread->all > Duration{} ? to_seconds(part) / to_seconds(unread->all) : 0.0;
-  };
+  const auto share = [&](Duration part) { return simulated_.share_of_kernels(part); };
   text += fmt::format(", {:.1f} % of kernel time, priced by their grid alone: {}",
                       100 * share(unread->total),
                       share(unread->total) < negligible ? "no worry" : "a worry");
@@ -159,48 +139,47 @@ void Report::print_doubts(std::ostream& out) const {
 
 void Report::print(std::ostream& out, double wall_seconds) const {
   const auto line = [&](std::string_view name, const std::string& value) { row(out, name, value); };
-  std::vector<Duration> by_source(sources.size());
-  for (const Gpu& gpu : gpus_) {
-    for (std::size_t i = 0; i < sources.size(); ++i) by_source[i] += gpu.use.by_source[i];
-  }
+  const std::array by_source = simulated_.kernel_time();
+  const std::vector<GpuReport>& gpus = simulated_.gpus;
+  const std::vector<GpuKind>& kinds = simulated_.kinds;
   const auto share = [&](Duration part) {
-    const double whole = to_seconds(makespan_.time_since_epoch());
+    const double whole = to_seconds(simulated_.makespan.time_since_epoch());
     return fmt::format("{} ({:.1f} %)", duration_text(part),
                        whole > 0 ? 100 * to_seconds(part) / whole : 0.0);
   };
-  const auto label = [&](const Kind& kind) {
-    const bool one_memory = std::count_if(kinds_.begin(), kinds_.end(), [&](const Kind& other) {
-                              return other.name == kind.name;
+  const auto label = [&](const GpuKind& kind) {
+    const bool one_memory = std::count_if(kinds.begin(), kinds.end(), [&](const GpuKind& other) {
+                              return other.model == kind.model;
                             }) == 1;
-    return one_memory ? kind.name : kind.name + " with " + gib_text(kind.memory);
+    return one_memory ? kind.model : kind.model + " with " + gib_text(kind.memory);
   };
   // A row for each kind of GPU: the spread of a figure over those.
   const auto by_kind = [&](std::string_view name, auto figure, auto text) {
-    using Figure = decltype(figure(gpus_.front()));
-    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    using Figure = decltype(figure(GpuIndex{0}));
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
       std::vector<Figure> values;
-      for (const Gpu& gpu : gpus_) {
-        if (gpu.kind == k) values.push_back(figure(gpu));
+      for (GpuIndex gpu = 0; gpu < gpus.size(); ++gpu) {
+        if (gpus[gpu].kind == k) values.push_back(figure(gpu));
       }
       line(k == 0 ? name : "",
-           text(values, kinds_[k]) + (kinds_.size() > 1 ? ", " + label(kinds_[k]) : ""));
+           text(values, kinds[k]) + (kinds.size() > 1 ? ", " + label(kinds[k]) : ""));
     }
   };
-  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus_.size());
+  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus.size());
   if (!facts_.cut_short.empty())
     line("partial", facts_.cut_short + "; what was simulated until then:");
   print_steps(out);
-  line("simulated time", duration_text(makespan_.time_since_epoch()));
-  const auto shares = [&](const std::vector<Duration>& values, const Kind&) {
+  line("simulated time", duration_text(simulated_.makespan.time_since_epoch()));
+  const auto shares = [&](const std::vector<Duration>& values, const GpuKind&) {
     return spread(values, share);
   };
   by_kind(
-      "GPU busy", [](const Gpu& gpu) { return gpu.use.busy; }, shares);
+      "GPU busy", [&](GpuIndex gpu) { return gpus[gpu].use.busy; }, shares);
   by_kind(
-      "exposed communication", [](const Gpu& gpu) { return gpu.use.exposed; }, shares);
+      "exposed communication", [&](GpuIndex gpu) { return gpus[gpu].use.exposed; }, shares);
   by_kind(
-      "peak memory", [](const Gpu& gpu) { return gpu.peak_memory; },
-      [&](const std::vector<std::uint64_t>& values, const Kind& kind) {
+      "peak memory", [&](GpuIndex gpu) { return peak_memory_[gpu]; },
+      [&](const std::vector<std::uint64_t>& values, const GpuKind& kind) {
         const auto text = [](std::uint64_t b) {
           return gib_text(Bytes{static_cast<std::int64_t>(b)});
         };
@@ -235,17 +214,18 @@ void Report::write(const std::string& path) const {
   json["host_time"] = facts_.host_time;
   json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
   json["sync"] = "conservative";  // the only kind so far
-  json["simulated_s"] = seconds(makespan_.time_since_epoch());
+  json["simulated_s"] = seconds(simulated_.makespan.time_since_epoch());
   // Where GPUs differ, each rank's entry says what its own is.
   json["gpu_memory_bytes"] =
-      kinds_.size() == 1 ? Json(kinds_.front().memory.count()) : Json(nullptr);
-  for (const Gpu& gpu : gpus_) {
+      simulated_.kinds.size() == 1 ? Json(simulated_.kinds.front().memory.count()) : Json(nullptr);
+  for (GpuIndex rank = 0; rank < simulated_.gpus.size(); ++rank) {
+    const GpuReport& gpu = simulated_.gpus[rank];
     Json entry;
-    entry["rank"] = gpu.rank;
+    entry["rank"] = rank;
     entry["host"] = gpu.host;
-    if (kinds_.size() > 1) {
-      entry["gpu"] = kinds_[gpu.kind].name;
-      entry["gpu_memory_bytes"] = kinds_[gpu.kind].memory.count();
+    if (simulated_.kinds.size() > 1) {
+      entry["gpu"] = simulated_.kinds[gpu.kind].model;
+      entry["gpu_memory_bytes"] = simulated_.kinds[gpu.kind].memory.count();
     }
     entry["step_s"] = gpu.steps.count() > 0 ? Json(seconds(gpu.steps.median())) : Json(nullptr);
     entry["steps"] = gpu.steps.count();
@@ -266,23 +246,18 @@ void Report::write(const std::string& path) const {
       entry["kernel_s_by_source"][std::string{to_string(source)}] =
           seconds(gpu.use.by_source[static_cast<std::size_t>(source)]);
     }
-    entry["peak_memory_bytes"] = gpu.peak_memory;
+    entry["peak_memory_bytes"] = peak_memory_[rank];
     json["ranks"].push_back(std::move(entry));
   }
-  // Longest first; equal ones by name.
-  std::vector<const decltype(kernels_)::value_type*> ordered;
-  for (const auto& entry : kernels_) ordered.push_back(&entry);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto* a, const auto* b) { return a->second.total > b->second.total; });
   json["kernels"] = Json::array();
-  for (const auto* entry : ordered) {
-    json["kernels"].push_back({{"name", entry->first},
-                               {"count", entry->second.count},
-                               {"total_s", seconds(entry->second.total)},
-                               {"source", to_string(entry->second.source)}});
+  for (const NamedKernel& kernel : simulated_.kernels) {
+    json["kernels"].push_back({{"name", kernel.name},
+                               {"count", kernel.count},
+                               {"total_s", seconds(kernel.total)},
+                               {"source", to_string(kernel.source)}});
   }
   json["forced_answers"] = counters_.forced_answers;
-  json["late_operations"] = late_operations_;
+  json["late_operations"] = simulated_.late_operations;
   json["counters"] = Json::object();
   for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
   if (const auto unread = this->unread()) {

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <phantora/cluster/cluster.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/steps.hpp>
+#include <phantora/units.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace phantora {
+
+class Session;
+class StepObserver;
+
+/// GPUs of one model with the same memory.
+struct GpuKind {
+  std::string model{};
+  Bytes memory{};
+  bool operator==(const GpuKind&) const = default;
+};
+
+/// What one GPU of a session did.
+struct GpuReport {
+  std::string host{};
+  std::size_t kind = 0;  ///< in SessionReport::kinds
+  Steps steps{};
+  GpuUse use{};
+};
+
+/// Kernels of one name.
+struct NamedKernel {
+  std::string name{};
+  std::uint64_t count = 0;
+  Duration total{};  ///< over all GPUs
+  CostSource source{};
+};
+
+/// What a Session's GPUs did for programs that issued their work to it. (A Workload's Report says
+/// more: it knows what its operations are.)
+struct SessionReport {
+  Time makespan{};  ///< end of the last span
+  std::uint64_t late_operations = 0;
+  std::vector<GpuKind> kinds{};  ///< in the order of their GPUs; one where all are alike
+  std::vector<GpuReport> gpus{};
+  std::vector<NamedKernel> kernels{};  ///< longest first, equal ones by name
+
+  /// Kernel time of all GPUs, by CostSource.
+  [[nodiscard]] std::array<Duration, 4> kernel_time() const;
+  /// The GPU with the most steps, of those the first; nullptr where none has any.
+  [[nodiscard]] const GpuReport* most_steps() const;
+  /// Of what the kernels' total time is; 0 where there is none.
+  [[nodiscard]] double share_of_kernels(Duration part) const;
+};
+
+/// @param observed  has been told of all that the session did.
+SessionReport session_report(const Cluster& cluster, const Session& session,
+                             const StepObserver& observed);
+
+}  // namespace phantora

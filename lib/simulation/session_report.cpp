@@ -1,0 +1,53 @@
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/simulation/session.hpp>
+#include <phantora/simulation/session_report.hpp>
+#include <phantora/simulation/step_observer.hpp>
+
+#include <algorithm>
+
+namespace phantora {
+
+SessionReport session_report(const Cluster& cluster, const Session& session,
+                             const StepObserver& observed) {
+  SessionReport report{.makespan = observed.makespan(),
+                       .late_operations = session.late_operations()};
+  for (GpuIndex gpu = 0; gpu < cluster.gpus.size(); ++gpu) {
+    const Host& host = cluster.host_of(cluster.gpus[gpu]);
+    const GpuModel model = gpu_model(host);
+    const GpuKind kind{model.name, model.memory};
+    auto known = std::find(report.kinds.begin(), report.kinds.end(), kind);
+    if (known == report.kinds.end()) known = report.kinds.insert(known, kind);
+    report.gpus.push_back({.host = host.name,
+                           .kind = static_cast<std::size_t>(known - report.kinds.begin()),
+                           .steps = observed.steps(gpu),
+                           .use = session.use(gpu)});
+  }
+  for (const auto& [name, kernel] : observed.kernels())
+    report.kernels.push_back({name, kernel.count, kernel.total, kernel.source});
+  std::stable_sort(report.kernels.begin(), report.kernels.end(),
+                   [](const auto& a, const auto& b) { return a.total > b.total; });
+  return report;
+}
+
+std::array<Duration, 4> SessionReport::kernel_time() const {
+  std::array<Duration, 4> sum{};
+  for (const GpuReport& gpu : gpus) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gpu.use.by_source[i];
+  }
+  return sum;
+}
+
+const GpuReport* SessionReport::most_steps() const {
+  const auto most = std::max_element(gpus.begin(), gpus.end(), [](const auto& a, const auto& b) {
+    return a.steps.count() < b.steps.count();
+  });
+  return most == gpus.end() || most->steps.count() == 0 ? nullptr : &*most;
+}
+
+double SessionReport::share_of_kernels(Duration part) const {
+  Duration all{};
+  for (const NamedKernel& kernel : kernels) all += kernel.total;
+  return all > Duration{} ? to_seconds(part) / to_seconds(all) : 0.0;
+}
+
+}  // namespace phantora
