@@ -1,6 +1,7 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 
 /// PyTorch's topk of long slices, which several blocks share, and its sort of many segments
@@ -95,9 +96,11 @@ std::unique_ptr<Meaning> gather(std::size_t element) {
 std::unique_ptr<Meaning> fill(std::size_t element) {
   return meaning([element](const Arguments& a) -> std::optional<Effect> {
     const auto value = a.bytes(1);
-    if (value.size() != element) return std::nullopt;
+    ElementBytes repeated{.size = element};
+    if (value.size() != element || element > repeated.bytes.size()) return std::nullopt;
+    std::copy(value.begin(), value.end(), repeated.bytes.begin());
     auto effect = writes(a, 0, {{0, element * a.get<std::uint32_t>(2)}});
-    if (effect) effect->repeated.assign(value.begin(), value.end());
+    if (effect) effect->repeated = repeated;
     return effect;
   });
 }

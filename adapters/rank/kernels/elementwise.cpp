@@ -113,9 +113,9 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
   effect.features.emplace_back("numel", loop.numel);
   if (function == nullptr) return effect;
   if (loop.operands == 1 && !loop.offsets.valid) {
-    effect.repeated.resize(size_of(loop.types[0]));
+    effect.repeated.size = size_of(loop.types[0]);
     store(loop.types[0], converted(function->result, function->evaluate(nullptr, state.data())),
-          effect.repeated.data());
+          effect.repeated.bytes.data());
   } else if (small) {
     effect.needs = needs(*function, state.data());
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](

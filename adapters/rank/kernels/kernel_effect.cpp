@@ -117,9 +117,10 @@ void apply(const Effect& effect, const char* kernel) {
       if (operand.read) forget_behind(operand, writer(operand));
     }
   }
-  if (!effect.repeated.empty()) {
+  if (effect.repeated.size > 0) {
     const Operand& filled = effect.operands.front();
-    if (is_device_address(filled.address)) fill(filled.address, effect.repeated, filled.extent);
+    if (is_device_address(filled.address))
+      fill(filled.address, effect.repeated.span(), filled.extent);
     return;
   }
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),

@@ -5,6 +5,7 @@
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -91,6 +92,14 @@ class Image {
 
 using Feature = std::pair<const char*, double>;
 
+/// The bytes of one element of up to 16, where it is kept without memory of its own: launches are
+/// many.
+struct ElementBytes {
+  std::array<std::byte, 16> bytes{};
+  std::size_t size = 0;
+  [[nodiscard]] std::span<const std::byte> span() const { return std::span{bytes}.first(size); }
+};
+
 /// The effect of one launch.
 struct Effect {
   std::vector<Operand> operands;
@@ -105,7 +114,7 @@ struct Effect {
   /// The kernel is not read: what its operands' first bytes point to may be written, too.
   bool follows_pointers = false;
   /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
-  std::vector<std::byte> repeated;
+  ElementBytes repeated{};
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = small_bytes;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <span>
@@ -20,22 +21,33 @@ class RepeatedBytes {
 
   /// The word of a range at `address` that starts with `element` (its size divides 16).
   static Word word_of(std::uint64_t address, std::span<const std::byte> element) {
-    Word word{};
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      word[(address + i) % word.size()] = element[i % element.size()];
+    Word first{};
+    std::size_t done = std::min(element.size(), first.size());
+    std::memcpy(first.data(), element.data(), done);
+    while (done < first.size()) {  // doubles what is there
+      const std::size_t more = std::min(done, first.size() - done);
+      std::memcpy(first.data() + done, first.data(), more);
+      done += more;
     }
-    return word;
+    return moved(first, address);
   }
   /// The word after everything has moved by `distance` (which may be negative, modulo 2^64).
   static Word moved(const Word& word, std::uint64_t distance) {
     Word result{};
-    for (std::size_t i = 0; i < word.size(); ++i) result[(i + distance) % word.size()] = word[i];
+    const std::size_t beyond = distance % word.size();
+    std::memcpy(result.data() + beyond, word.data(), word.size() - beyond);
+    std::memcpy(result.data(), word.data() + (word.size() - beyond), beyond);
     return result;
   }
 
   /// Replaces what was known of [begin, end).
   void set(std::uint64_t begin, std::uint64_t end, const Word& word) {
     if (begin == end) return;
+    // What is filled is mostly what was filled before.
+    if (const auto same = ranges_.find(begin); same != ranges_.end() && same->second.end == end) {
+      same->second.word = word;
+      return;
+    }
     erase(begin, end);
     ranges_.emplace(begin, Range{end, word});
   }

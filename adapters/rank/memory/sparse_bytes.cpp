@@ -124,7 +124,7 @@ void SparseBytes::fill(std::uint64_t address, std::span<const std::byte> element
                        std::size_t size) {
   const auto word = RepeatedBytes::word_of(address, element);
   if (size > page_bytes) {
-    forget(address, size);
+    forget_pages(address, size);
     repeated_.set(address, address + size, word);
     return;
   }
@@ -196,6 +196,10 @@ bool SparseBytes::may_know(std::uint64_t address, std::size_t size) const {
 void SparseBytes::forget(std::uint64_t address, std::size_t size) {
   if (size == 0) return;
   repeated_.erase(address, address + size);
+  forget_pages(address, size);
+}
+
+void SparseBytes::forget_pages(std::uint64_t address, std::size_t size) {
   const std::uint64_t first = address / page_bytes;
   const std::uint64_t last = (address + size - 1) / page_bytes;
   auto region = regions_.lower_bound(first / pages_per_region);

@@ -49,6 +49,7 @@ class SparseBytes {
     std::size_t stored = 0;
   };
   Page& page_for_writing(std::uint64_t page);
+  void forget_pages(std::uint64_t address, std::size_t size);
 
   /// Calls visit(page's address, page) for each stored page that [address, address + size) touches.
   template <class F>

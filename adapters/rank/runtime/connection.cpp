@@ -148,14 +148,15 @@ void Connection::append(channel::Record record, std::span<const std::byte> paylo
     futex_wait(shared.space_sequence, sequence);
     lock.lock();
   }
-  const auto put = [&](std::uint64_t position, std::span<const std::byte> bytes) {
-    const std::uint64_t offset = position % channel::ring_bytes;
-    const std::size_t first = std::min<std::size_t>(bytes.size(), channel::ring_bytes - offset);
-    std::memcpy(shared.ring.data() + offset, bytes.data(), first);
-    std::memcpy(shared.ring.data(), bytes.data() + first, bytes.size() - first);
-  };
-  put(at, std::as_bytes(std::span{&record, 1}));
-  if (!payload.empty()) put(at + unit, payload);
+  // A record lies in one piece: all that is in the ring begins at a multiple of its size.
+  static_assert(channel::ring_bytes % unit == 0);
+  std::memcpy(shared.ring.data() + at % channel::ring_bytes, &record, unit);
+  if (!payload.empty()) {
+    const std::uint64_t offset = (at + unit) % channel::ring_bytes;
+    const std::size_t first = std::min<std::size_t>(payload.size(), channel::ring_bytes - offset);
+    std::memcpy(shared.ring.data() + offset, payload.data(), first);
+    std::memcpy(shared.ring.data(), payload.data() + first, payload.size() - first);
+  }
   shared.written.store(at + needed, std::memory_order_release);
   lock.unlock();
   // A bell at each half of the ring keeps it from filling while nobody blocks.
