@@ -45,6 +45,7 @@ set(sources
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
 add_library(phantora_small_data OBJECT ${sources})
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
+target_compile_options(phantora_small_data PRIVATE -fno-semantic-interposition)
 set(zstd PkgConfig::zstd)
 if(PHANTORA_STATIC_DEPENDENCIES)
   find_library(PHANTORA_ZSTD libzstd.a HINTS ${zstd_LIBRARY_DIRS} REQUIRED)

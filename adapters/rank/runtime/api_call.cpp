@@ -13,9 +13,9 @@ constexpr Duration at_hand = std::chrono::nanoseconds{100};
 }  // namespace
 
 ApiCall::ApiCall(Api api) noexcept {
-  in_time_ = in_virtual_time();
-  if (!in_time_) return;
+  if (!in_virtual_time()) return;
   HostThread& thread = this_thread();
+  thread_ = &thread;
   if (thread.api_depth++ > 0) return;
   thread.readings = 0;
   const HostTimePolicy& policy = host_time_policy();
@@ -30,8 +30,8 @@ ApiCall::ApiCall(Api api) noexcept {
 }
 
 ApiCall::~ApiCall() {
-  if (!in_time_ || !in_virtual_time()) return;  // it may have begun before the process took part
-  HostThread& thread = this_thread();
+  if (thread_ == nullptr || !in_virtual_time()) return;
+  HostThread& thread = *thread_;
   if (--thread.api_depth > 0 || !stops_clock_ || !thread.issues) return;
   publish(thread);
   charge_host(thread);

@@ -8,6 +8,8 @@
 /// call costs and never what interception costs (design section 4, rule 1).
 namespace phantora::rank {
 
+struct HostThread;
+
 using Api = HostCall;
 
 /// Everything between construction and destruction is not charged as host CPU time; the modelled
@@ -21,7 +23,7 @@ class ApiCall {
   ApiCall& operator=(const ApiCall&) = delete;
 
  private:
-  bool in_time_ = false;
+  HostThread* thread_ = nullptr;  ///< nothing where the process has no part in time
   bool stops_clock_ = false;
 };
 

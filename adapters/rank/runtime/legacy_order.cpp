@@ -31,7 +31,7 @@ void LegacyOrder::forget(Stream& stream) {
 }
 
 std::vector<LegacyOrder::Join> LegacyOrder::before(Stream& stream) {
-  if (blocking_.load(std::memory_order_relaxed) == 0 || !takes_part(stream)) return {};
+  if (!concerns(stream)) return {};
   const std::lock_guard lock{lock_};
   const Device& device = device_of(stream);
   if (device.legacy == nullptr) return {};

@@ -28,6 +28,10 @@ class LegacyOrder {
   void add(Stream& stream);
   /// `stream` gets no more operations. What it has is still waited for, once.
   void remove(Stream& stream);
+  /// Whether there can be joins before an operation on `stream`: mostly not.
+  [[nodiscard]] bool concerns(const Stream& stream) const noexcept {
+    return blocking_.load(std::memory_order_relaxed) != 0 && takes_part(stream);
+  }
   /// The joins that come before the next operation on `stream`. A thread that asks before they are
   /// carried out gets them too: its operation must not be ahead of them.
   [[nodiscard]] std::vector<Join> before(Stream& stream);

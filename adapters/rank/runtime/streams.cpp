@@ -110,7 +110,7 @@ Stream& Streams::create(HostThread& thread, int device, unsigned flags, int prio
   return add(thread, device, flags, priority, false);
 }
 
-void Streams::order_with_legacy(HostThread& thread, Stream& stream) {
+void Streams::join_legacy(HostThread& thread, Stream& stream) {
   for (const LegacyOrder::Join& join : legacy_order_.before(stream)) {
     const Marker marker = append_marker(thread, entry_of(*join.earlier));
     append_wait(thread, *join.later, marker);

@@ -34,7 +34,9 @@ class Streams {
   Stream& per_thread(HostThread& thread, int device);
   Stream& create(HostThread& thread, int device, unsigned flags, int priority);
   void destroy(Stream& stream) { legacy_order_.remove(stream); }
-  void order_with_legacy(HostThread& thread, Stream& stream);
+  void order_with_legacy(HostThread& thread, Stream& stream) {
+    if (legacy_order_.concerns(stream)) join_legacy(thread, stream);
+  }
 
   QueryId intern(HostThread& thread, const KernelQuery& query);
   void launch(HostThread& thread, Stream& stream, QueryId query);
@@ -81,6 +83,7 @@ class Streams {
   static Entry& entry_of(Stream& stream) { return static_cast<Entry&>(stream); }
 
   Entry& add(HostThread& thread, int device, unsigned flags, int priority, bool legacy);
+  void join_legacy(HostThread& thread, Stream& stream);
   Entry& touched(HostThread& thread, Stream& stream);
   Marker append_marker(HostThread& thread, Entry& stream);
   void append_wait(HostThread& thread, const Stream& stream, Marker marker);
