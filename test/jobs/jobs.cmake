@@ -3,6 +3,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # Native programs that jobs run.
 add_executable(phantora_test_waits programs/waits.cpp)
 target_link_libraries(phantora_test_waits PRIVATE phantora_options ${CMAKE_DL_LIBS})
+add_executable(phantora_test_allocator programs/allocator.cpp)
+target_link_libraries(phantora_test_allocator PRIVATE phantora_options ${CMAKE_DL_LIBS})
 foreach(program blocking stalling)
   add_executable(phantora_test_${program} programs/${program}.cpp)
   target_link_libraries(phantora_test_${program} PRIVATE phantora_options ${CMAKE_DL_LIBS})
@@ -25,6 +27,7 @@ set(job_environment
   PHANTORA=$<TARGET_FILE:phantora_program>
   PHANTORA_PYTHON=${PROJECT_SOURCE_DIR}/build/venv/bin/python
   PHANTORA_WAITS=$<TARGET_FILE:phantora_test_waits>
+  PHANTORA_ALLOCATOR=$<TARGET_FILE:phantora_test_allocator>
   PHANTORA_BLOCKING=$<TARGET_FILE:phantora_test_blocking>
   PHANTORA_STALLING=$<TARGET_FILE:phantora_test_stalling>
   PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>

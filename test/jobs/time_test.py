@@ -35,6 +35,17 @@ class NativeWaits(JobTest):
             self.assertIn("waits return", job.out)
 
 
+class Allocator(JobTest):
+    """A program whose allocator reads the clock and takes locks, as jemalloc does."""
+
+    def test_allocates(self):
+        import os
+        for mode in MODES:
+            job = self.run_job([os.environ["PHANTORA_ALLOCATOR"]], cluster="h200:1x1",
+                               options=["--host-time", mode], timeout=20)
+            self.assertIn("allocated", job.out)
+
+
 class BusyThread(JobTest):
     """A thread that spins beside the one that issues work."""
 

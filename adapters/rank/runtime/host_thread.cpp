@@ -3,6 +3,11 @@
 #include "rank/runtime/cpu_clock.hpp"
 #include "rank/runtime/rank.hpp"
 
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,30 +21,39 @@ ThreadClocks& clocks() noexcept { return this_rank().clocks; }
 bool is_main_thread() { return getpid() == static_cast<pid_t>(syscall(SYS_gettid)); }
 
 thread_local HostThread* self = nullptr;
+// A thread's first intercepted call may come from within the program's own allocator, which reads
+// the clock or takes a lock (jemalloc does): the record is made without allocating.
+alignas(HostThread) thread_local constinit std::array<std::byte, sizeof(HostThread)> storage{};
 
-struct Registration {
-  HostThread* thread = nullptr;
-  ~Registration() {
-    // The main thread still runs the program's exit handlers after this.
-    if (thread == nullptr || is_main_thread()) return;
-    leaves_time(reinterpret_cast<const void*>(pthread_self()));
-    clocks().remove(*thread);
-    self = nullptr;
-    delete thread;
-  }
-};
-thread_local Registration registration;
+/// Of the pthread key whose value is the thread's record: not called for the main thread, which
+/// still runs the program's exit handlers.
+void thread_ends(void* record) noexcept {
+  auto* const thread = static_cast<HostThread*>(record);
+  leaves_time(reinterpret_cast<const void*>(pthread_self()));
+  clocks().remove(*thread);
+  self = nullptr;
+  std::destroy_at(thread);
+}
+
+// Made when the library is loaded, so that the key is among the first 32, whose values glibc keeps
+// in the thread's own block and does not allocate.
+pthread_key_t key_of_thread = [] {
+  pthread_key_t key{};
+  pthread_key_create(&key, thread_ends);
+  return key;
+}();
 
 HostThread& make_self() {
   const HostTimePolicy& policy = host_time_policy();
   const bool measured = policy.kind == HostTime::measured;
-  self = new HostThread{
+  self = new (storage.data()) HostThread{
       .clock = measured ? VirtualClock{thread_cpu_time, policy.scale.value_or(1), reading_cost()}
                         : VirtualClock{}};
-  registration.thread = self;
   if (is_main_thread()) {
     charge_host(*self);
     clocks().add(*self);
+  } else {
+    pthread_setspecific(key_of_thread, self);
   }
   return *self;
 }
@@ -58,7 +72,12 @@ void show_state(channel::ThreadState state) {
 
 }  // namespace
 
-bool in_virtual_time() noexcept { return standing() == Standing::in_time; }
+bool in_virtual_time() noexcept {
+  // Before there is a Rank, time is real: the C++ library allocates when it is loaded, which is
+  // before this library is.
+  const Rank* const rank = detail::the_rank.load(std::memory_order_acquire);
+  return rank != nullptr && rank->standing.load(std::memory_order_relaxed) == Standing::in_time;
+}
 
 HostThread& this_thread() noexcept { return self != nullptr ? *self : make_self(); }
 
@@ -105,7 +124,10 @@ void begins_as_woken(const void* object) noexcept {
 void wakes(const void* object) noexcept { clocks().wakes(this_thread(), object); }
 void leaves_time(const void* object) noexcept { clocks().leaves_time(this_thread(), object); }
 void takes_time(const void* object) noexcept { clocks().takes_time(this_thread(), object); }
-bool someone_waits_for_a_lock() noexcept { return clocks().someone_waits_for_a_lock(); }
+bool someone_waits_for_a_lock() noexcept {
+  const Rank* const rank = detail::the_rank.load(std::memory_order_acquire);
+  return rank != nullptr && rank->clocks.someone_waits_for_a_lock();
+}
 
 void sends_time(std::uint64_t key) noexcept { clocks().sends_time(this_thread(), key); }
 void has_sent() noexcept { clocks().has_sent(); }

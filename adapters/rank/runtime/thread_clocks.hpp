@@ -21,7 +21,9 @@ class Connection;
 /// given; host_thread.hpp says what they mean, where they are called for the calling thread.
 class ThreadClocks {
  public:
-  explicit ThreadClocks(const HostTimePolicy& policy) noexcept : policy_{policy} {}
+  explicit ThreadClocks(const HostTimePolicy& policy) : policy_{policy} {
+    issuers_.reserve(channel::max_threads);  // adding one does not allocate: see make_self
+  }
   ThreadClocks(const ThreadClocks&) = delete;
   ThreadClocks& operator=(const ThreadClocks&) = delete;
 
