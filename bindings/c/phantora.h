@@ -269,18 +269,54 @@ PHANTORA_API phantora_status phantora_workload_load(const char* path, phantora_w
 PHANTORA_API phantora_status phantora_workload_save(const phantora_workload* workload,
                                                     const char* path);
 
-/* A decoder: RMS norms, attention with grouped keys, a gated MLP. */
+/* A decoder: norms, attention with grouped keys, an MLP or experts. */
 typedef struct phantora_transformer {
   size_t struct_size;
-  int layers;     /* 0: 32 */
-  int hidden;     /* 0: 4096 */
-  int heads;      /* 0: 32 */
-  int key_heads;  /* 0: 8 */
-  int mlp;        /* width of the MLP; 0: 14336 */
-  int vocabulary; /* 0: 128256 */
-  int sequence;   /* tokens; 0: 4096 */
+  int layers;             /* 0: 32 */
+  int hidden;             /* 0: 4096 */
+  int heads;              /* 0: 32 */
+  int key_heads;          /* 0: 8 */
+  int mlp;                /* width of the MLP, or of an expert; 0: 14336 */
+  int vocabulary;         /* 0: 128256 */
+  int sequence;           /* tokens; 0: 4096 */
+  int experts;            /* of each layer; 0: a plain MLP */
+  int experts_of_token;   /* those that each token goes to; 0: 2 */
+  bool not_gated;         /* two matrices in the MLP; else three (SwiGLU) */
+  bool learned_positions; /* else they are rotations */
+  bool biases;            /* of all linear layers, and layer norms in place of RMS norms */
+  bool tied;              /* the head's weights are the embedding's */
 } phantora_transformer;
-/* How a step is divided: rank = (stage * data + replica) * tensor + part. */
+
+/* In which order the stages of a pipeline run their micro-batches. */
+typedef enum phantora_schedule {
+  PHANTORA_1F1B = 0,
+  PHANTORA_GPIPE = 1,
+  PHANTORA_ZERO_BUBBLE = 2
+} phantora_schedule;
+
+/* What replicas share instead of having each its own. */
+typedef enum phantora_sharding {
+  PHANTORA_SHARDING_OPTIMIZER = 0, /* ZeRO-1 */
+  PHANTORA_SHARDING_NONE = 1,      /* all_reduce of gradients (DistributedDataParallel) */
+  PHANTORA_SHARDING_GRADIENTS = 2, /* ZeRO-2 */
+  PHANTORA_SHARDING_PARAMETERS = 3 /* ZeRO-3, FSDP */
+} phantora_sharding;
+
+/* What is computed a second time instead of being kept for the backward pass. */
+typedef enum phantora_recompute {
+  PHANTORA_RECOMPUTE_NONE = 0,
+  PHANTORA_RECOMPUTE_SELECTIVE = 1, /* norms and the MLP's activation function */
+  PHANTORA_RECOMPUTE_FULL = 2       /* all of a layer but its input */
+} phantora_recompute;
+
+/* How keys and values get to the ranks that share a sequence. */
+typedef enum phantora_exchange {
+  PHANTORA_EXCHANGE_RING = 0,
+  PHANTORA_EXCHANGE_ALL_GATHER = 1
+} phantora_exchange;
+
+/* How a step is divided:
+ * rank = ((stage * data + replica) * context + slice) * tensor + part. */
 typedef struct phantora_parallelism {
   size_t struct_size;
   int tensor;      /* parts of each layer; 0: 1, as for the others */
@@ -288,11 +324,32 @@ typedef struct phantora_parallelism {
   int data;        /* replicas */
   int batch;       /* sequences of a step, of all replicas together */
   int micro_batch; /* sequences of a replica that go through the stages at a time */
+  int context;     /* parts of each sequence; for weights they count as replicas */
+  int expert;      /* replicas that share the experts of a layer */
+  int chunks;      /* parts of the model that each stage has (interleaved schedules) */
+  phantora_schedule schedule;
+  phantora_sharding sharding;
+  phantora_recompute recompute;
+  phantora_exchange exchange;
+  int64_t bucket; /* bytes of gradients that are reduced at a time beside the backward pass of the
+                     last micro-batch; 0: all of them after it */
+  bool no_sequence_parallel; /* norms are not divided among the tensor group; else they are */
+  bool gather_again;         /* what tensor groups gather is not kept for the backward pass */
 } phantora_parallelism;
-/* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them. */
+
+/* How numbers are kept, and what kernels pass over them. */
+typedef struct phantora_recipe {
+  size_t struct_size;
+  double gradient;  /* bytes for each parameter; 0: 4 */
+  double optimizer; /* bytes for each parameter; 0: 12, negative: none */
+  bool not_fused;   /* the passes that PyTorch makes without torch.compile */
+} phantora_recipe;
+
+/* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them.
+ * recipe: NULL for the defaults. */
 PHANTORA_API phantora_status phantora_workload_training_steps(
     const phantora_transformer* shape, const phantora_parallelism* parallelism, int steps,
-    phantora_workload** out);
+    const phantora_recipe* recipe, phantora_workload** out);
 
 /* ---- Simulations ---- */
 

@@ -2,6 +2,9 @@
 
 #include <phantora/simulation/transformer.hpp>
 
+#include <algorithm>
+#include <array>
+
 using namespace phantora;
 using namespace phantora::bindings;
 
@@ -15,8 +18,68 @@ CollectiveOp operation(phantora_collective op) { return enumerator<CollectiveOp>
 Workload::Event ours(phantora_event event) { return {event.rank, event.number}; }
 
 /// A field of which zero means the default.
-void set(int& field, int value) {
-  if (value != 0) field = value;
+template <class T>
+void set(T& field, T value) {
+  if (value != T{}) field = value;
+}
+
+TransformerShape shape_of(const phantora_transformer& given) {
+  TransformerShape shape;
+  set(shape.layers, given.layers);
+  set(shape.hidden, given.hidden);
+  set(shape.heads, given.heads);
+  set(shape.key_heads, given.key_heads);
+  set(shape.mlp, given.mlp);
+  set(shape.vocabulary, given.vocabulary);
+  set(shape.sequence, given.sequence);
+  shape.experts = given.experts;
+  set(shape.experts_of_token, given.experts_of_token);
+  shape.gated = !given.not_gated;
+  shape.rotary = !given.learned_positions;
+  shape.biases = given.biases;
+  shape.tied = given.tied;
+  return shape;
+}
+
+/// The C enums begin with the defaults, ours with what is least.
+PipelineSchedule schedule_of(phantora_schedule schedule) {
+  constexpr std::array schedules{PipelineSchedule::one_forward_one_backward,
+                                 PipelineSchedule::gpipe, PipelineSchedule::zero_bubble};
+  return schedules.at(enumerator<std::size_t>(schedule, schedules.size(), "schedule"));
+}
+Sharding sharding_of(phantora_sharding sharding) {
+  constexpr std::array shardings{Sharding::optimizer, Sharding::none, Sharding::gradients,
+                                 Sharding::parameters};
+  return shardings.at(enumerator<std::size_t>(sharding, shardings.size(), "sharding"));
+}
+
+Parallelism division_of(const phantora_parallelism& given) {
+  Parallelism way;
+  set(way.tensor, given.tensor);
+  set(way.pipeline, given.pipeline);
+  set(way.data, given.data);
+  set(way.batch, given.batch);
+  set(way.micro_batch, given.micro_batch);
+  set(way.context, given.context);
+  set(way.expert, given.expert);
+  set(way.chunks, given.chunks);
+  way.schedule = schedule_of(given.schedule);
+  way.sharding = sharding_of(given.sharding);
+  way.recompute = enumerator<Recompute>(given.recompute, 3, "recompute");
+  way.exchange = enumerator<ContextExchange>(given.exchange, 2, "exchange");
+  way.bucket = Bytes{given.bucket};
+  way.sequence_parallel = !given.no_sequence_parallel;
+  way.keep_gathered = !given.gather_again;
+  return way;
+}
+
+TrainingRecipe recipe_of(const phantora_recipe& given) {
+  TrainingRecipe recipe;
+  set(recipe.gradient, given.gradient);
+  set(recipe.optimizer, given.optimizer);
+  recipe.optimizer = std::max(recipe.optimizer, 0.0);
+  recipe.fused = !given.not_fused;
+  return recipe;
 }
 
 }  // namespace
@@ -137,24 +200,12 @@ phantora_status phantora_workload_save(const phantora_workload* workload, const 
 
 phantora_status phantora_workload_training_steps(const phantora_transformer* shape,
                                                  const phantora_parallelism* parallelism, int steps,
+                                                 const phantora_recipe* recipe,
                                                  phantora_workload** out) {
   return call([&] {
-    const phantora_transformer given = read(shape, "shape");
-    TransformerShape transformer;
-    set(transformer.layers, given.layers);
-    set(transformer.hidden, given.hidden);
-    set(transformer.heads, given.heads);
-    set(transformer.key_heads, given.key_heads);
-    set(transformer.mlp, given.mlp);
-    set(transformer.vocabulary, given.vocabulary);
-    set(transformer.sequence, given.sequence);
-    const phantora_parallelism division = read(parallelism, "parallelism");
-    Parallelism way;
-    set(way.tensor, division.tensor);
-    set(way.pipeline, division.pipeline);
-    set(way.data, division.data);
-    set(way.batch, division.batch);
-    set(way.micro_batch, division.micro_batch);
-    create(out, training_steps(transformer, way, steps));
+    create(out,
+           training_steps(
+               shape_of(read(shape, "shape")), division_of(read(parallelism, "parallelism")), steps,
+               recipe == nullptr ? TrainingRecipe{} : recipe_of(read(recipe, "recipe"))));
   });
 }

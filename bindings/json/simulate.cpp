@@ -1,5 +1,7 @@
 #include "json/simulate.hpp"
 
+#include "json/names.hpp"
+
 #include <phantora/error.hpp>
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/transformer.hpp>
@@ -50,6 +52,33 @@ class Fields {
       fail(path(key), "a whole number");
     value = json->get<int>();
   }
+  void read(std::string_view key, bool& value) const {
+    const Json* json = find(key);
+    if (json == nullptr) return;
+    if (!json->is_boolean()) fail(path(key), "true or false");
+    value = json->get<bool>();
+  }
+  void read(std::string_view key, double& value) const {
+    const Json* json = find(key);
+    if (json == nullptr) return;
+    if (!json->is_number()) fail(path(key), "a number");
+    value = json->get<double>();
+  }
+  void read(std::string_view key, Bytes& value) const {
+    const Json* json = find(key);
+    if (json == nullptr) return;
+    // Those beyond 2^63 are whole numbers too.
+    if (!json->is_number_integer() || *json < 0 || *json > std::numeric_limits<std::int64_t>::max())
+      fail(path(key), "bytes");
+    value = Bytes{json->get<std::int64_t>()};
+  }
+  template <class Choice, std::size_t count>
+  void read(std::string_view key, const Names<Choice, count>& names, Choice& value) const {
+    if (find(key) == nullptr) return;
+    const std::optional<Choice> choice = choice_of(names, text(key));
+    if (!choice) fail(path(key), one_of(names));
+    value = *choice;
+  }
   [[nodiscard]] const std::string& text(std::string_view key) const {
     const Json* json = find(key);
     if (json == nullptr || !json->is_string()) fail(path(key), "text");
@@ -62,10 +91,17 @@ class Fields {
 };
 
 Workload transformer_steps(const Json& json) {
-  const Fields fields{json,
-                      "transformer",
-                      {"layers", "hidden", "heads", "key_heads", "mlp", "vocabulary", "sequence",
-                       "tensor", "pipeline", "data", "batch", "micro_batch", "steps"}};
+  const Fields fields{json, "transformer", {"layers",        "hidden",   "heads",
+                                            "key_heads",     "mlp",      "vocabulary",
+                                            "sequence",      "experts",  "experts_of_token",
+                                            "gated",         "rotary",   "biases",
+                                            "tied",          "tensor",   "pipeline",
+                                            "data",          "batch",    "micro_batch",
+                                            "context",       "expert",   "chunks",
+                                            "schedule",      "sharding", "bucket",
+                                            "recompute",     "exchange", "sequence_parallel",
+                                            "keep_gathered", "gradient", "optimizer",
+                                            "fused",         "steps"}};
   TransformerShape shape;
   fields.read("layers", shape.layers);
   fields.read("hidden", shape.hidden);
@@ -74,15 +110,35 @@ Workload transformer_steps(const Json& json) {
   fields.read("mlp", shape.mlp);
   fields.read("vocabulary", shape.vocabulary);
   fields.read("sequence", shape.sequence);
+  fields.read("experts", shape.experts);
+  fields.read("experts_of_token", shape.experts_of_token);
+  fields.read("gated", shape.gated);
+  fields.read("rotary", shape.rotary);
+  fields.read("biases", shape.biases);
+  fields.read("tied", shape.tied);
   Parallelism parallelism;
   fields.read("tensor", parallelism.tensor);
   fields.read("pipeline", parallelism.pipeline);
   fields.read("data", parallelism.data);
   fields.read("batch", parallelism.batch);
   fields.read("micro_batch", parallelism.micro_batch);
+  fields.read("context", parallelism.context);
+  fields.read("expert", parallelism.expert);
+  fields.read("chunks", parallelism.chunks);
+  fields.read("schedule", schedules, parallelism.schedule);
+  fields.read("sharding", shardings, parallelism.sharding);
+  fields.read("bucket", parallelism.bucket);
+  fields.read("recompute", recomputations, parallelism.recompute);
+  fields.read("exchange", exchanges, parallelism.exchange);
+  fields.read("sequence_parallel", parallelism.sequence_parallel);
+  fields.read("keep_gathered", parallelism.keep_gathered);
+  TrainingRecipe recipe;
+  fields.read("gradient", recipe.gradient);
+  fields.read("optimizer", recipe.optimizer);
+  fields.read("fused", recipe.fused);
   int steps = 1;
   fields.read("steps", steps);
-  return training_steps(shape, parallelism, steps);
+  return training_steps(shape, parallelism, steps, recipe);
 }
 
 Workload workload(const Fields& request) {

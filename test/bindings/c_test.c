@@ -202,6 +202,108 @@ static void streams_hosts_and_memory(void) {
   phantora_simulation_destroy(&simulation);
 }
 
+/* Whether a shape, a division and a recipe are another workload than `step`. */
+static bool differs(const phantora_workload* step, const phantora_transformer* shape,
+                    const phantora_parallelism* way, const phantora_recipe* recipe) {
+  uint64_t one = 0, other = 0;
+  phantora_workload* changed = NULL;
+  OK(phantora_workload_training_steps(shape, way, 1, recipe, &changed));
+  OK(phantora_workload_hash(step, &one));
+  OK(phantora_workload_hash(changed, &other));
+  phantora_workload_destroy(&changed);
+  return one != other;
+}
+
+/* Zero is the default that phantora.h says, and every field is heard. */
+static void fields_of_transformers(void) {
+  const phantora_transformer shape = {
+      .struct_size = sizeof shape, .layers = 4, .hidden = 1024, .heads = 8, .mlp = 4096};
+  const phantora_parallelism way = {
+      .struct_size = sizeof way, .tensor = 2, .pipeline = 2, .data = 2, .batch = 8};
+  const phantora_recipe recipe = {.struct_size = sizeof recipe};
+  phantora_workload* step = NULL;
+  OK(phantora_workload_training_steps(&shape, &way, 1, NULL, &step));
+
+#define CHANGED_SHAPE(field, value)                \
+  do {                                             \
+    phantora_transformer changed = shape;          \
+    changed.field = value;                         \
+    CHECK(differs(step, &changed, &way, &recipe)); \
+  } while (0)
+#define WAY(field, value, expected)                           \
+  do {                                                        \
+    phantora_parallelism changed = way;                       \
+    changed.field = value;                                    \
+    CHECK(differs(step, &shape, &changed, NULL) == expected); \
+  } while (0)
+#define CHANGED_RECIPE(field, value)              \
+  do {                                            \
+    phantora_recipe changed = recipe;             \
+    changed.field = value;                        \
+    CHECK(differs(step, &shape, &way, &changed)); \
+  } while (0)
+  CHANGED_SHAPE(experts, 4);
+  CHANGED_SHAPE(not_gated, true);
+  CHANGED_SHAPE(biases, true);
+  CHANGED_SHAPE(learned_positions, true);
+  WAY(context, 1, false);
+  WAY(context, 2, true);
+  WAY(chunks, 2, true);
+  WAY(schedule, PHANTORA_1F1B, false);
+  WAY(schedule, PHANTORA_GPIPE, true);
+  WAY(schedule, PHANTORA_ZERO_BUBBLE, true);
+  WAY(sharding, PHANTORA_SHARDING_OPTIMIZER, false);
+  WAY(sharding, PHANTORA_SHARDING_NONE, true);
+  WAY(sharding, PHANTORA_SHARDING_GRADIENTS, true);
+  WAY(sharding, PHANTORA_SHARDING_PARAMETERS, true);
+  WAY(recompute, PHANTORA_RECOMPUTE_SELECTIVE, true);
+  WAY(recompute, PHANTORA_RECOMPUTE_FULL, true);
+  WAY(bucket, 1 << 20, true);
+  WAY(no_sequence_parallel, true, true);
+  WAY(gather_again, true, true);
+  CHANGED_RECIPE(gradient, 2);
+  CHANGED_RECIPE(optimizer, 6);
+  CHANGED_RECIPE(optimizer, -1);
+  CHANGED_RECIPE(not_fused, true);
+  CHECK(!differs(step, &shape, &way, &recipe));
+
+  phantora_transformer experts = shape;
+  experts.experts = 4;
+  phantora_workload* base = NULL;
+  OK(phantora_workload_training_steps(&experts, &way, 1, NULL, &base));
+  experts.experts_of_token = 2;
+  CHECK(!differs(base, &experts, &way, NULL));
+  experts.experts_of_token = 1;
+  CHECK(differs(base, &experts, &way, NULL));
+  phantora_parallelism other = way;
+  other.expert = 2;
+  experts.experts_of_token = 2;
+  CHECK(differs(base, &experts, &other, NULL));
+  phantora_workload_destroy(&base);
+
+  /* Stages have a table each, so that only one that is first and last gains. */
+  phantora_transformer tied = shape;
+  other = way;
+  other.pipeline = 1;
+  OK(phantora_workload_training_steps(&tied, &other, 1, NULL, &base));
+  tied.tied = true;
+  CHECK(differs(base, &tied, &other, NULL));
+  phantora_workload_destroy(&base);
+
+  phantora_parallelism slices = way;
+  slices.context = 2;
+  OK(phantora_workload_training_steps(&shape, &slices, 1, NULL, &base));
+  slices.exchange = PHANTORA_EXCHANGE_ALL_GATHER;
+  CHECK(differs(base, &shape, &slices, NULL));
+  phantora_workload_destroy(&base);
+
+  other = way;
+  other.sharding = (phantora_sharding)4;
+  FAILS(PHANTORA_INVALID_ARGUMENT, "sharding is 4",
+        phantora_workload_training_steps(&shape, &other, 1, NULL, &base));
+  phantora_workload_destroy(&step);
+}
+
 static void transformers_and_jobs(void) {
   phantora_simulation* simulation = NULL;
   OK(phantora_simulation_create("h200:2x8", NULL, &simulation));
@@ -209,7 +311,7 @@ static void transformers_and_jobs(void) {
       .struct_size = sizeof shape, .layers = 2, .hidden = 1024, .heads = 8, .mlp = 4096};
   const phantora_parallelism way = {.struct_size = sizeof way, .tensor = 2, .data = 4, .batch = 8};
   phantora_workload* step = NULL;
-  OK(phantora_workload_training_steps(&shape, &way, 1, &step));
+  OK(phantora_workload_training_steps(&shape, &way, 1, NULL, &step));
   CHECK(phantora_workload_rank_count(step) == 8);
   phantora_jobs* jobs = NULL;
   OK(phantora_jobs_create(simulation, &jobs));
@@ -251,6 +353,15 @@ static void json_in_one_call(void) {
   json = NULL;
   FAILS(PHANTORA_BAD_CONFIG, "request", phantora_simulate_json("{", &json));
   FAILS(PHANTORA_BAD_CONFIG, "speed", phantora_simulate_json("{\"speed\": 1}", &json));
+  FAILS(PHANTORA_BAD_CONFIG, "transformer.schedule: expected one of gpipe, 1f1b, zero_bubble",
+        phantora_simulate_json(
+            "{\"cluster\": \"h200:1x8\", \"transformer\": {\"schedule\": \"2f\"}}", &json));
+  FAILS(PHANTORA_BAD_CONFIG, "transformer.fused: expected true or false",
+        phantora_simulate_json("{\"cluster\": \"h200:1x8\", \"transformer\": {\"fused\": 1}}",
+                               &json));
+  FAILS(PHANTORA_BAD_CONFIG, "transformer.bucket: expected bytes",
+        phantora_simulate_json("{\"cluster\": \"h200:1x8\", \"transformer\": {\"bucket\": -1}}",
+                               &json));
   FAILS(PHANTORA_BAD_CONFIG, "transformer.layers",
         phantora_simulate_json("{\"cluster\": \"h200:1x8\", \"transformer\": {\"layers\": 1.5}}",
                                &json));
@@ -311,6 +422,7 @@ int main(void) {
   kernels_have_costs();
   reports_add_up();
   streams_hosts_and_memory();
+  fields_of_transformers();
   transformers_and_jobs();
   json_in_one_call();
   structs_of_other_versions();

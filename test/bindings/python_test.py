@@ -310,6 +310,42 @@ class Transformers(unittest.TestCase):
         with self.assertRaisesRegex(phantora.ArgumentError, "layers"):
             phantora.training_steps(phantora.TransformerShape(layers=3), phantora.Parallelism(pipeline=2))
 
+    def test_every_field_is_heard_in_python_and_in_json(self):
+        shape = {"layers": 4, "hidden": 1024, "heads": 8, "mlp": 4096}
+        way = {"tensor": 2, "pipeline": 2, "data": 2, "batch": 8}
+        simulation = phantora.Simulation("h200:2x8")
+
+        def report(shape_fields, way_fields, recipe_fields):
+            of_shape, of_way = phantora.TransformerShape(**shape_fields), phantora.Parallelism(**way_fields)
+            recipe = phantora.TrainingRecipe(**recipe_fields)
+            for it, fields in ((of_shape, shape_fields), (of_way, way_fields), (recipe, recipe_fields)):
+                for name, value in fields.items():
+                    self.assertEqual(getattr(it, name), value)
+            told = simulation.run(phantora.training_steps(of_shape, of_way, recipe=recipe)).to_json()
+            request = {"cluster": "h200:2x8", "transformer": shape_fields | way_fields | recipe_fields}
+            self.assertEqual(phantora.simulate_json(json.dumps(request)), told)
+            return told
+
+        experts, slices = shape | {"experts": 4}, way | {"context": 2}
+        seen = [report(shape, way, {}), report(experts, way, {}), report(shape, slices, {})]
+        seen += [report(shape | fields, way, {}) for fields in (
+            {"gated": False}, {"rotary": False}, {"biases": True})]
+        # Stages have a table each, so that only one that is first and last gains.
+        seen += [report(shape | {"tied": tied}, way | {"pipeline": 1}, {}) for tied in (False, True)]
+        seen.append(report(experts | {"experts_of_token": 1}, way, {}))
+        seen.append(report(experts, way | {"expert": 2}, {}))
+        seen += [report(shape, way | fields, {}) for fields in (
+            {"chunks": 2}, {"schedule": "gpipe"}, {"schedule": "zero_bubble"}, {"sharding": "none"},
+            {"sharding": "gradients"}, {"sharding": "parameters"}, {"bucket": 1 << 20}, {"recompute": "selective"},
+            {"recompute": "full"}, {"sequence_parallel": False}, {"keep_gathered": False})]
+        seen.append(report(shape, slices | {"exchange": "all_gather"}, {}))
+        seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False})]
+        self.assertEqual(len(set(seen)), len(seen))
+        # The defaults by name.
+        self.assertEqual(report(shape, way | {"schedule": "1f1b", "sharding": "optimizer", "recompute": "none"}, {}), seen[0])
+        with self.assertRaisesRegex(phantora.ArgumentError, "sharding is all, not one of none, optimizer"):
+            phantora.Parallelism(sharding="all")
+
 
 class Tables(unittest.TestCase):
     def test_pandas(self):
