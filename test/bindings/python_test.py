@@ -1,6 +1,7 @@
 """The Python package: what it computes is what the C++ library does, and what it refuses."""
 import copy
 import gc
+import gzip
 import json
 import math
 import pathlib
@@ -16,6 +17,7 @@ import phantora
 from phantora import kernels
 
 MS = 1e-3
+PROFILE = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpt2_b8_profile.json.gz"
 
 
 def two_ranks():
@@ -121,6 +123,25 @@ class Workloads(unittest.TestCase):
         peaks = report.ranks["peak_memory"]
         self.assertEqual(peaks[0] - peaks[1], 2**30 - 5)
 
+    def test_threads_and_marks_of_hosts(self):
+        job = phantora.Workload()
+        job.host(0, 2 * MS).thread(0, 1).host(0, 3 * MS)
+        mark = job.mark(0)
+        job.thread(0, 0).synchronize(0, mark).launch(0, kernels.known_time(1 * MS))
+        run = phantora.Simulation("h200:1x1", launch_latency=0).run
+        self.assertAlmostEqual(run(job).makespan, 4 * MS, 12)  # the threads work side by side
+        self.assertAlmostEqual(run(job.scale_host_time(2)).makespan, 7 * MS, 12)
+        with self.assertRaises(phantora.ArgumentError):
+            job.scale_host_time(-1)
+
+    def test_more_replicas(self):
+        wide = phantora.widen(two_ranks(), 3)
+        self.assertEqual((wide.rank_count, wide.groups), (6, [[0, 1, 2, 3, 4, 5]]))
+        apart = phantora.widen(two_ranks(), 2, replica=2)
+        self.assertEqual((apart.rank_count, sorted(apart.groups)), (4, [[0, 1], [2, 3]]))
+        with self.assertRaisesRegex(phantora.ArgumentError, "replica"):
+            phantora.widen(two_ranks(), 2, replica=3)
+
     def test_refuses(self):
         job = phantora.Workload()
         for bad, words in ((lambda: job.all_reduce([0, 0], 8), "0"), (lambda: job.all_reduce([0, 1], "8 parsecs"), "parsecs"),
@@ -132,6 +153,46 @@ class Workloads(unittest.TestCase):
         with self.assertRaisesRegex(phantora.ConfigError, "workload: .*line 1"):
             phantora.Workload.from_json("{")
         self.assertTrue(issubclass(phantora.ConfigError, phantora.Error))
+
+
+class Traces(unittest.TestCase):
+    def test_a_profile_of_pytorch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "profile.json"
+            path.write_bytes(gzip.decompress(PROFILE.read_bytes()))
+            trace = phantora.read_kineto(path)
+            with self.assertRaisesRegex(phantora.ConfigError, "profile.json"):
+                phantora.read_kineto(path, str(path) + ".none")
+        self.assertEqual((trace.workload.rank_count, len(trace.workload)), (1, 4706))
+        self.assertEqual((trace.recorded.dtype, trace.recorded.shape), (numpy.float64, (1,)))
+        self.assertAlmostEqual(trace.recorded[0], 0.131495, 6)
+        self.assertTrue(all(isinstance(note, str) for note in trace.notes))
+        simulation = phantora.Simulation("h200:1x1")
+        makespan = simulation.run(trace.workload).makespan
+        self.assertAlmostEqual(makespan / trace.recorded[0], 1, delta=0.02)
+        with self.assertRaisesRegex(phantora.ConfigError, "there is none"):
+            phantora.read_kineto()
+        with self.assertRaisesRegex(TypeError, "paths"):
+            phantora.read_kineto(5)
+
+    def test_chakra_both_ways(self):
+        job = two_ranks().send(0, 1, "1MB").receive(1, 0, "1MB")
+        job.launch(1, kernels.gemm(1024, 1024, 1024))
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = pathlib.Path(folder) / "job"
+            phantora.write_chakra(job, prefix)
+            self.assertEqual(sorted(path.name for path in prefix.parent.iterdir()),
+                             ["job.0.et", "job.1.et", "job.groups.json"])
+            trace = phantora.read_chakra(prefix)
+            on_a100 = pathlib.Path(folder) / "a100"
+            phantora.write_chakra(job, on_a100, gpu="a100")
+            self.assertNotEqual(on_a100.with_suffix(".1.et").read_bytes(), prefix.with_suffix(".1.et").read_bytes())
+            with self.assertRaisesRegex(phantora.ConfigError, "none.0.et"):
+                phantora.read_chakra(pathlib.Path(folder) / "none")
+            with self.assertRaisesRegex(phantora.ConfigError, "tpu"):
+                phantora.write_chakra(job, prefix, gpu="tpu")
+        run = phantora.Simulation("h200:1x2").run
+        self.assertAlmostEqual(run(trace.workload).makespan, run(job).makespan, 11)
 
 
 class Simulations(unittest.TestCase):
@@ -227,6 +288,18 @@ class Simulations(unittest.TestCase):
 
         with self.assertRaisesRegex(KeyError, "gemm"):
             phantora.Simulation("h100:1x1", costs=fails).run_all([job, job])
+
+    def test_steps_of_what_marks_none(self):
+        simulation = phantora.Simulation("h200:1x2")
+        job = phantora.Workload()
+        for _ in range(6):
+            job.launch(range(2), kernels.known_time(2 * MS, "forward")).launch(range(2), kernels.known_time(1 * MS, "backward"))
+            job.all_reduce(range(2), "1MiB").launch(range(2), kernels.known_time(1 * MS, "update"))
+        found = simulation.step_time(job)
+        self.assertGreater(found, 4 * MS)
+        self.assertAlmostEqual(found, simulation.run(job).makespan / 6, 5)
+        self.assertAlmostEqual(simulation.step_time(job, marker="backward"), found, 8)
+        self.assertIsNone(simulation.step_time(two_ranks()))
 
     def test_nccl_variables(self):
         job = phantora.Workload().all_reduce(range(16), "1GiB")
@@ -373,6 +446,31 @@ class Runs(unittest.TestCase):
             self.assertEqual(json.loads(kept.read_text()), report)
             self.assertEqual(sorted(path.name for path in pathlib.Path(folder).iterdir()), ["0", "1", "report.json"])
         self.assertEqual((report["cluster"], len(report["ranks"])), ("h200:1x2", 2))
+
+    def test_a_record_runs_anywhere(self):
+        code = """if True:
+            import ctypes, os
+            cudart = ctypes.CDLL("libcudart.so.13")
+            assert cudart.cudaSetDevice(int(os.environ["LOCAL_RANK"])) == 0
+            place = ctypes.c_void_p()
+            assert cudart.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(1 << 30)) == 0
+            assert cudart.cudaMemset(place, 0, ctypes.c_size_t(1 << 30)) == 0
+            assert cudart.cudaDeviceSynchronize() == 0"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "job.rec"
+            live = phantora.run([sys.executable, "-c", code], "h200:1x2", host_time="off", record=path)
+            job = phantora.Workload.load(path)
+            before = path.read_bytes()
+            # A run that ends badly leaves no record.
+            with self.assertRaises(phantora.RunError):
+                phantora.run([sys.executable, "-c", code + "\n            raise SystemExit(3)"], "h200:1x2", record=path)
+            self.assertFalse(path.exists())
+        self.assertEqual(job.rank_count, 2)
+        self.assertEqual(phantora.Workload.from_bytes(before), job)
+        there = phantora.Simulation("h200:1x2").run(job)
+        self.assertAlmostEqual(there.makespan, live["simulated_s"], 8)
+        self.assertGreaterEqual(there.peak_memory, 2**30)
+        self.assertGreater(phantora.Simulation("a100:2x1").run(job).makespan, there.makespan)
 
     def test_tells_of_failure(self):
         with self.assertRaises(phantora.RunError) as raised:

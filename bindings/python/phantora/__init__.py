@@ -1,7 +1,8 @@
 """How fast would this job run on a GPU cluster that I do not have, and would it fit?
 
-Tell a Workload (or take training_steps() of a transformer), run it on a Simulation of a cluster, read
-the Report; or run() a real program of PyTorch on simulated GPUs. Times are seconds, sizes bytes, rates
+Tell a Workload (or take training_steps() of a transformer, or read_kineto() a profile), run it on a
+Simulation of a cluster, read the Report; or run() a real program of PyTorch on simulated GPUs, whose
+record Workload.load() reads. Times are seconds, sizes bytes, rates
 bytes per second."""
 
 from phantora import kernels
@@ -25,13 +26,18 @@ from phantora._core import (
     RouteError,
     Simulation,
     TopologyError,
+    TraceWorkload,
     TrainingRecipe,
     TransformerShape,
     Workload,
     gpu_model,
     gpu_model_keys,
+    read_chakra,
+    read_kineto,
     simulate_json,
     training_steps,
+    widen,
+    write_chakra,
 )
 from phantora.launcher import RunError, run
 
@@ -55,6 +61,7 @@ __all__ = [
     "RunError",
     "Simulation",
     "TopologyError",
+    "TraceWorkload",
     "TrainingRecipe",
     "TransformerShape",
     "Workload",
@@ -62,7 +69,11 @@ __all__ = [
     "gpu_model",
     "gpu_model_keys",
     "kernels",
+    "read_chakra",
+    "read_kineto",
     "run",
     "simulate_json",
     "training_steps",
+    "widen",
+    "write_chakra",
 ]

@@ -31,6 +31,7 @@ def run(
     *,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    record: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Runs a program once per simulated GPU, as `phantora run --cluster CLUSTER -- COMMAND` does.
@@ -38,6 +39,7 @@ def run(
         report = phantora.run([sys.executable, "train.py"], "h200:2x8", host_time="off")
 
     Options are those of `phantora run --help`, with _ for -: gpu_memory="80GB", trace="trace.json".
+    record: where to write what the ranks do, for Workload.load(); a relative path is one of this process.
     True gives a flag; None and False leave an option out. What the program prints appears where this
     program's output does.
 
@@ -45,6 +47,8 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(options.pop("report", None) or pathlib.Path(folder) / "report.json")
         arguments = [str(PROGRAM), "run", "--cluster", cluster, "--report", str(path.absolute())]
+        if record is not None:
+            arguments += ["--record", os.path.abspath(record)]
         for name, value in options.items():
             if value is None or value is False:
                 continue

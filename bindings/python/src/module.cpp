@@ -48,6 +48,7 @@ NB_MODULE(_core, m) {
   define_kernels(m);
   define_workload(m);
   define_transformer(m);
+  define_traces(m);
   define_report(m);
   define_simulation(m);
   define_network(m);

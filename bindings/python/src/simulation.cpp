@@ -3,6 +3,7 @@
 #include "values.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/simulation/step_observer.hpp>
 
 #include <algorithm>
 #include <map>
@@ -74,6 +75,20 @@ nb::dict link_loads(const Simulation& simulation, const Workload& workload, cons
   table["bytes"] = array(std::move(bytes));
   table["time"] = array(std::move(times));
   return table;
+}
+
+std::optional<double> step_time(const Simulation& simulation, const Workload& workload,
+                                const Gpus& gpus, std::string marker) {
+  StepObserver observed{std::move(marker)};
+  SessionObserver* const observers[] = {&observed};
+  std::vector<Duration> lengths;
+  for (const GpuIndex gpu : simulation.run(workload, gpus, observers).gpus) {
+    const Steps steps = observed.steps(gpu);
+    if (steps.count() > 0) lengths.push_back(steps.median());
+  }
+  if (lengths.empty()) return {};
+  std::sort(lengths.begin(), lengths.end());
+  return to_python(lengths[lengths.size() / 2]);
 }
 
 /// Jobs of a Jobs by number, with what its reports are made of.
@@ -166,6 +181,13 @@ launch_latency, kernel_gap: seconds from a launch to its start, and between kern
 
 gpus: of each rank, distinct; none: the cluster's first ones. Raises ConfigError or CostError if it
 cannot run here, Error if its ranks wait for one another for ever.)")
+      .def(
+          "step_time", &step_time, "workload"_a, "gpus"_a = Gpus{}, "marker"_a = "",
+          nb::call_guard<nb::gil_scoped_release>(),
+          R"(A step of a workload that marks none, such as a record, in seconds: median over the ranks of the
+median of each. Steps are found in the order of the kernels; None if nothing repeats.
+
+marker: what ends a step: a part of a kernel's name, or "optimizer".)")
       .def(
           "run_all",
           [](const Simulation& simulation, const std::vector<Workload>& workloads,

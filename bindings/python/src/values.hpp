@@ -47,6 +47,7 @@ void define_errors(nb::module_& m);
 void define_cluster(nb::module_& m);
 void define_kernels(nb::module_& m);
 void define_workload(nb::module_& m);
+void define_traces(nb::module_& m);
 void define_transformer(nb::module_& m);
 void define_report(nb::module_& m);
 void define_simulation(nb::module_& m);

@@ -1,6 +1,7 @@
 #include "values.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/simulation/widen.hpp>
 #include <phantora/simulation/workload.hpp>
 
 #include <array>
@@ -126,6 +127,15 @@ reduce_scatter. root: its place in the group, where the operation has one.)")
             return job.host(rank, to_duration(time));
           },
           "rank"_a, "time"_a, itself, "The rank's host works for `time` seconds.")
+      .def("scale_host_time", &Workload::scale_host_time, "factor"_a, itself,
+           "Every host() takes `factor` times as long: that of a record on another host.")
+      .def(
+          "thread", &Workload::thread, "rank"_a, "number"_a, itself,
+          R"(What the rank is told from now on is issued by this thread of its host; 0 is the first.
+
+Threads go on side by side unless a mark() and a synchronize() order them.)")
+      .def("mark", &Workload::mark, "rank"_a,
+           "Marks where the rank's host, or its present thread, is, for synchronize() of others.")
       .def(
           "synchronize",
           [](Workload& job, Rank rank) -> Workload& { return job.synchronize(rank); }, "rank"_a,
@@ -197,7 +207,8 @@ or text as in "128MiB". Methods that append give the workload back.)"};
           "path"_a, "As JSON if the path ends in \".json\", else in binary form.")
       .def_static(
           "load", [](const std::filesystem::path& path) { return Workload::load(path.string()); },
-          "path"_a, "From a file of either form.")
+          "path"_a,
+          "From a file of either form, or a record of a real job (run(..., record=path)).")
       .def("__copy__", [](const Workload& job) { return job; })
       .def(
           "__deepcopy__", [](const Workload& job, const nb::dict&) { return job; }, "memo"_a)
@@ -210,6 +221,15 @@ or text as in "128MiB". Methods that append give the workload back.)"};
         return "<Workload of " + std::to_string(job.rank_count()) + " ranks, " +
                std::to_string(job.operation_count()) + " operations>";
       });
+
+  m.def(
+      "widen", &widen, "workload"_a, "factor"_a, "replica"_a = 1,
+      nb::call_guard<nb::gil_scoped_release>(),
+      R"(The workload with `factor` times as many data-parallel replicas: copies of its ranks that follow one
+another. Groups with ranks of several replicas grow, their collectives keep their sizes.
+
+replica: ranks of one replica: 1 without model parallelism. Kernels and memory of shards stay as
+large as they are.)");
 }
 
 }  // namespace phantora::python
