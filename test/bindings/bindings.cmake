@@ -43,6 +43,20 @@ if(PHANTORA_PYTHON AND PHANTORA_ADAPTERS)
       -DPROGRAM=${PROJECT_SOURCE_DIR}/examples/python/${example}
       -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
   endforeach()
+  # A real job that is recorded, and what Python asks of the record.
+  if(no_torch EQUAL 0)
+    set(record ${PROJECT_BINARY_DIR}/python/gpt.rec)
+    add_test(NAME example.python_record COMMAND phantora_program run --cluster h200:2x2 --host-time off
+      --record ${record} -- ${PHANTORA_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/examples/pytorch/train_gpt.py
+      --steps 4)
+    set_tests_properties(example.python_record PROPERTIES LABELS torch TIMEOUT 600 RUN_SERIAL TRUE
+      FIXTURES_SETUP python_record)
+    phantora_python_test(example.python_what_if_recorded ${CMAKE_COMMAND}
+      -DPYTHON=${Python_EXECUTABLE} -DPROGRAM=${PROJECT_SOURCE_DIR}/examples/python/what_if_recorded
+      -DARGUMENTS=${record} -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
+    set_tests_properties(example.python_what_if_recorded PROPERTIES
+      LABELS torch FIXTURES_REQUIRED "python_package;python_record")
+  endif()
   add_test(NAME bindings.python_wheel COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bindings/wheel_test.sh
     ${Python_EXECUTABLE} ${PROJECT_BINARY_DIR}/wheel_test ${PHANTORA_TEST_PYTHON})
   set_tests_properties(bindings.python_wheel PROPERTIES LABELS heavy TIMEOUT 3600)  # it builds all
