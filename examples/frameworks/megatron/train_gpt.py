@@ -23,6 +23,7 @@ from megatron.core.rerun_state_machine import (RerunDataIterator, RerunMode,
                                                get_rerun_state_machine,
                                                initialize_rerun_state_machine)
 from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.moe import moe_utils
 from megatron.core.transformer.module import Float16Module
 from megatron.core.transformer.transformer_block import (TransformerBlockSubmodules,
                                                          get_num_layers_to_build)
@@ -54,6 +55,8 @@ data_parallel = world // (options.tp * options.pp * options.cp)
 global_batch = options.global_batch or 4 * options.micro_batch * data_parallel
 init_num_microbatches_calculator(rank, None, global_batch, options.micro_batch, data_parallel)
 
+if options.experts and not moe_utils.HAVE_TE:
+    moe_utils.te_general_gemm = None  # 0.16.1 asks for the name where Transformer Engine is missing, too
 experts = dict(num_moe_experts=options.experts, moe_router_topk=2, moe_token_dispatcher_type="alltoall",
                moe_aux_loss_coeff=0.01, moe_grouped_gemm=False, add_bias_linear=False)
 config = TransformerConfig(
