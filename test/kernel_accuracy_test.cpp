@@ -36,8 +36,8 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"gemm bf16 unaligned", {.mean = 0.145, .median = 0.11}},
                  {"gemm fp32", {.mean = 0.13, .median = 0.10}},
                  {"gemm tf32", {.mean = 0.14, .median = 0.115}},
-                 // 7.8 % in the sweeps of plain transformers alone; masks, odd heads, fp32 and cross
-                 // attention have come to them since.
+                 // 7.8 % in the sweeps of plain transformers alone; masks, odd heads, fp32 and
+                 // cross attention have come to them since.
                  {"attention", {.mean = 0.12, .median = 0.056}},
                  // 19 % until networks that are no ResNets came to it, whose own are at 33 %.
                  {"convolution", {.mean = 0.265, .median = 0.16}},

@@ -38,8 +38,8 @@ enum class Op : std::uint16_t {
   operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
-  memory,   ///< device, a = bytes taken, or b = bytes given back
-  context,  ///< the same of what a context takes
+  memory,              ///< device, a = bytes taken, or b = bytes given back
+  context,             ///< the same of what a context takes
   range,  ///< that the program named, from c to the clock on its thread a; payload = name
   // Blocking: answered in the thread's slot.
   synchronize,  ///< a = marker

@@ -1,4 +1,5 @@
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/tensor_accessor.hpp"
 
 #include <string_view>
 
@@ -10,43 +11,13 @@ namespace phantora::rank {
 
 namespace {
 
-/// Elements of the 3-dimensional accessor [batch, channels, space] at `parameter`; 0 if it is none.
-std::size_t elements(const Arguments& a, std::size_t parameter) {
-  std::size_t count = 1;
-  for (std::size_t i = 0; i < 3; ++i) {
-    switch (a.bytes(parameter).size()) {
-      case 32:
-        count *= a.get<std::uint32_t>(parameter, 8 + 4 * i);
-        break;
-      case 56:
-        count *= a.get<std::size_t>(parameter, 8 + 8 * i);
-        break;
-      default:
-        return 0;
-    }
-  }
-  return count;
-}
-
-/// Channels of the 1-dimensional accessor at `parameter`; 0 if it is none.
-std::size_t channels(const Arguments& a, std::size_t parameter) {
-  switch (a.bytes(parameter).size()) {
-    case 16:
-      return a.get<std::uint32_t>(parameter, 8);
-    case 24:
-      return a.get<std::size_t>(parameter, 8);
-    default:
-      return 0;
-  }
-}
-
 /// `passes`: how often each element is read or written. `tensor_out`: the parameter that is a
 /// result as large as the input, if any; `statistics_out`: those with one number per channel.
 std::unique_ptr<Meaning> normalisation(ElementType type, double passes,
                                        std::optional<std::size_t> tensor_out,
                                        std::vector<std::size_t> statistics_out) {
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
-    const std::size_t count = elements(a, 0);
+    const std::size_t count = accessor_elements(a, 0, 3);
     if (count == 0) return std::nullopt;
     Effect effect;
     effect.bytes = passes * static_cast<double>(count * size_of(type));
@@ -58,7 +29,7 @@ std::unique_ptr<Meaning> normalisation(ElementType type, double passes,
     for (const std::size_t parameter : statistics_out) {
       // Statistics are float at most; a null accessor has no channels.
       effect.operands.push_back(
-          {a.pointer(parameter), channels(a, parameter) * sizeof(float), false, true});
+          {a.pointer(parameter), accessor_elements(a, parameter, 1) * sizeof(float), false, true});
     }
     return effect;
   });

@@ -1,23 +1,11 @@
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/tensor_accessor.hpp"
 
 #include <string_view>
 
 /// PyTorch's own depthwise convolutions (DepthwiseConv2d.cu), which it takes where cuDNN is not
 /// known to be faster, as for filters of 5x5. Not executed.
 namespace phantora::rank {
-
-namespace {
-
-/// Elements of the 4-dimensional PackedTensorAccessor32 at `parameter`: a pointer, four sizes, four
-/// strides. 0 if it is none.
-std::size_t elements(const Arguments& a, std::size_t parameter) {
-  if (a.bytes(parameter).size() != 40) return 0;
-  std::size_t count = 1;
-  for (std::size_t i = 0; i < 4; ++i) count *= a.get<std::uint32_t>(parameter, 8 + 4 * i);
-  return count;
-}
-
-}  // namespace
 
 std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const KernelResources&) {
   const TemplateName& kernel = signature.kernel;
@@ -37,17 +25,16 @@ std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const Kernel
   const std::size_t written = of_weight ? 2 : 1;
   const std::size_t output = forward ? 1 : 0;
   return meaning([=, element = size_of(*type)](const Arguments& a) -> std::optional<Effect> {
-    const std::size_t weights = elements(a, 2);
-    if (weights == 0) return std::nullopt;
+    if (a.bytes(2).size() != 40 || accessor_elements(a, 2, 4) == 0) return std::nullopt;
     Effect effect;
     for (std::size_t i = 0; i < 3; ++i) {
-      const std::size_t size = elements(a, i) * element;
+      const std::size_t size = accessor_elements(a, i, 4) * element;
       effect.operands.push_back({a.pointer(i), size, i != written, i == written});
       effect.bytes += static_cast<double>(size);
     }
     // Each output is a sum over a filter: the weight is [channels, 1, height, width].
     effect.features = {
-        {"numel", static_cast<double>(elements(a, output))},
+        {"numel", static_cast<double>(accessor_elements(a, output, 4))},
         {"cols", static_cast<double>(a.get<std::uint32_t>(2, 16) * a.get<std::uint32_t>(2, 20))}};
     return effect;
   });
