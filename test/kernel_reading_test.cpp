@@ -437,6 +437,40 @@ TEST(KernelEffect, BatchNormOfInnermostChannels) {
   deallocate(memory);
 }
 
+// SyncBatchNorm's gradient has two parameters more than batch norm's around its result.
+TEST(KernelEffect, GradientOfBatchNormOfInnermostChannels) {
+  const std::string begins =
+      "void at::native::batch_norm_backward_elemt_channels_last_kernel<4, c10::BFloat16, float, "
+      "float>(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, float "
+      "const*, float const*, float const*, ";
+  auto* memory = static_cast<std::byte*>(allocate(0, 8192));
+  for (const bool of_ranks : {false, true}) {
+    const std::string name = begins + (of_ranks ? "int const*, c10::BFloat16*, long, int, int)"
+                                                : "c10::BFloat16*, float, int, int)");
+    const Signature parts = signature(name);
+    Launched launch;
+    const int pointers = of_ranks ? 9 : 8;
+    for (int i = 0; i < pointers; ++i) launch.add(memory + 512 * i);
+    if (of_ranks) {
+      launch.add(std::int64_t{2});
+    } else {
+      launch.add(1.0f);
+    }
+    launch.add(6);
+    launch.add(8);
+    const auto effect = effect_of(read_batch_norm(parts, {}).get(), launch);
+    ASSERT_TRUE(effect);
+    EXPECT_EQ(effect->bytes, 3 * 6 * 8 * 2.0);
+    fill(memory, 1, 8192);
+    apply(*effect);
+    const std::byte* const result = memory + 512 * (pointers - 1);
+    EXPECT_FALSE(known(result, 1));
+    EXPECT_TRUE(known(result + 96, 512 - 96));
+    EXPECT_TRUE(known(memory, 512 * static_cast<std::size_t>(pointers - 1)));
+  }
+  deallocate(memory);
+}
+
 // Two images of 3 channels, 8x8, filtered by 5x5 to 8x8, in bfloat16.
 TEST(KernelEffect, DepthwiseConvolutions) {
   auto* memory = static_cast<std::byte*>(allocate(0, 4096));

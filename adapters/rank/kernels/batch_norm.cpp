@@ -69,7 +69,8 @@ std::unique_ptr<Meaning> normalisation(ElementType type, const ChannelsLast& ker
 }
 
 /// Where each kernel's parameters are, and which of its template arguments is the tensors' type.
-std::unique_ptr<Meaning> read_channels_last(const TemplateName& kernel, std::string_view name) {
+std::unique_ptr<Meaning> read_channels_last(const Signature& signature, std::string_view name) {
+  const TemplateName& kernel = signature.kernel;
   const auto read = [&](std::size_t type_at, const ChannelsLast& parameters) {
     const auto type = element_type_named(kernel.arguments[type_at]);
     return type ? normalisation(*type, parameters) : nullptr;
@@ -79,8 +80,11 @@ std::unique_ptr<Meaning> read_channels_last(const TemplateName& kernel, std::str
   if (name == "batch_norm_transform_input_channels_last_kernel") return read(0, {{0, 1}, 6, {}, 7});
   if (name == "batch_norm_backward_reduce_channels_last_kernel")
     return read(1, {{0, 1}, std::nullopt, {4, 5, 6, 7}, 10});
-  // Of several ranks at once the factor is computed on the GPU, from one more parameter.
-  if (name == "batch_norm_backward_elemt_channels_last_kernel") return read(1, {{0, 1}, 7, {}, 9});
+  // SyncBatchNorm's has the ranks' counts before the result, and how many there are after it.
+  if (name == "batch_norm_backward_elemt_channels_last_kernel") {
+    return signature.parameters.size() == 12 ? read(1, {{0, 1}, 8, {}, 10})
+                                             : read(1, {{0, 1}, 7, {}, 9});
+  }
   return nullptr;
 }
 
@@ -90,7 +94,7 @@ std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const Kerne
   const TemplateName& kernel = signature.kernel;
   const std::string_view name = unqualified(kernel.name);
   if (!name.starts_with("batch_norm_") || kernel.arguments.size() < 2) return nullptr;
-  if (name.ends_with("_channels_last_kernel")) return read_channels_last(kernel, name);
+  if (name.ends_with("_channels_last_kernel")) return read_channels_last(signature, name);
   const bool collects = name == "batch_norm_collect_statistics_kernel";
   const auto type = element_type_named(kernel.arguments[collects ? 1 : 0]);
   if (!type) return nullptr;
