@@ -39,13 +39,14 @@ struct Told {
 /// The same, of kernels that are all bound as it says.
 struct ToldWithLimit {
   std::optional<KernelLimit> limit{};
-  std::optional<double> demand{}, memory_share{};
+  std::optional<double> demand{}, memory_share{}, power_share{};
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
     return CostEstimate{
         .duration = std::chrono::microseconds{static_cast<std::int64_t>(query.features.at("us"))},
         .limit = limit,
         .demand = demand,
-        .memory_share = memory_share};
+        .memory_share = memory_share,
+        .power_share = power_share};
   }
 };
 
@@ -579,10 +580,52 @@ TEST_F(InterferenceTest, AMemoryShareOfOnesOwnSlowsACollective) {
   EXPECT_GT(beside(0.5), beside(0.0));
 }
 
+class PowerTest : public SessionTest {
+ protected:
+  /// What a kernel of 1 ms takes that begins `idle` after one of `before` ms has ended, where both
+  /// draw `power` times what the GPU's limit allows.
+  double microseconds_of_one(int before, Duration idle, KernelLimit limit, double power) {
+    open("h200:1x1", ideal, ToldWithLimit{.limit = limit, .demand = 1.0, .power_share = power});
+    session->add_stream(StreamId{1}, 0, 0);
+    session->launch(StreamId{1}, at(0us), session->add_query(kernel(1000 * before)));
+    const Time begin = at(std::chrono::milliseconds{before}) + idle;
+    session->launch(StreamId{1}, begin, session->add_query(kernel(1000)));
+    session->record(StreamId{1}, begin, MarkerId{1});
+    (void)advance({never});
+    return 1e6 * to_seconds(*session->completion(MarkerId{1}) - begin);
+  }
+};
+
+TEST_F(PowerTest, TensorCoresSlowDownWhereTheGpuDrawsMoreThanItsLimit) {
+  // After a second the power of the last 50 ms is 1.5 of the limit: 1 ms x 1.5^0.44.
+  EXPECT_NEAR(microseconds_of_one(1000, {}, KernelLimit::arithmetic, 1.5), 1195.31, 0.01);
+  // After 50 ms it is 1.5 (1 - 1/e) = 0.948 of it, and the clock is still at its highest.
+  EXPECT_EQ(microseconds_of_one(50, {}, KernelLimit::arithmetic, 1.5), 1000.0);
+  // After 100 ms 1.5 (1 - 1/e^2) = 1.297.
+  EXPECT_NEAR(microseconds_of_one(100, {}, KernelLimit::arithmetic, 1.5), 1121.23, 0.01);
+}
+
+TEST_F(PowerTest, MemoryIsAsFastAtAnyClock) {
+  EXPECT_EQ(microseconds_of_one(1000, {}, KernelLimit::memory, 1.5), 1000.0);
+}
+
+TEST_F(PowerTest, AnIdleGpuCoolsDown) {
+  // 1.5 / e = 0.55 of the limit.
+  EXPECT_EQ(microseconds_of_one(1000, 50ms, KernelLimit::arithmetic, 1.5), 1000.0);
+  // 1.5 / e^0.2 = 1.228 of it.
+  EXPECT_NEAR(microseconds_of_one(1000, 10ms, KernelLimit::arithmetic, 1.5), 1094.61, 0.01);
+}
+
+TEST_F(PowerTest, WhatTheLimitAllowsLasts) {
+  EXPECT_EQ(microseconds_of_one(1000, {}, KernelLimit::arithmetic, 1.0), 1000.0);
+}
+
 TEST_F(SessionTest, AModelThatSaysWhatCannotBeIsRefused) {
   open("h200:1x1", ideal, ToldWithLimit{.demand = 0.0});
   EXPECT_THROW((void)session->add_query(kernel(1)), CostError);
   open("h200:1x1", ideal, ToldWithLimit{.memory_share = 1.5});
+  EXPECT_THROW((void)session->add_query(kernel(1)), CostError);
+  open("h200:1x1", ideal, ToldWithLimit{.power_share = -1.0});
   EXPECT_THROW((void)session->add_query(kernel(1)), CostError);
 }
 

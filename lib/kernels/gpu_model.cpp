@@ -15,7 +15,17 @@ namespace {
 // The others: NVIDIA's data sheets and architecture papers (A100 SXM 80GB, H100 SXM, B200 HGX,
 // L40S), dense figures; their memory is the data sheet's less the share that the H200's driver
 // keeps, and their context memory is the H200's, for want of a measurement.
+//
+// Power: an H200 whose limit is 700 W idles at 125 W (busy with nothing but launches), and draws
+// 840 W more with products of bf16 at 787 TFLOP/s, as extrapolated from those that fill 31, 47 and
+// 62 % of the time (384, 520 and 637 W at 1.98 GHz), and 456 W more with copies at 4.23 TB/s
+// (bench/accuracy/h200_power.jsonl). Such a product itself moves 0.385 TB/s. The limit leaves 565 W
+// beyond idling, of the 690 W at which the clock begins to fall. The H100 has the same die and
+// limit, and is taken to need as much for a byte of memory.
 constexpr Bytes h200_context{552'402'944};
+constexpr double limit_watts = 690.0 - 125.0;
+constexpr double watts_per_terabyte = 456.0 / 4.23;
+constexpr double watts_per_tensor_peak = (840.0 - 0.385 * watts_per_terabyte) * 989.4 / 787.0;
 
 const std::array<GpuModel, 5>& models() {
   static const std::array<GpuModel, 5> all{{
@@ -52,7 +62,9 @@ const std::array<GpuModel, 5>& models() {
        .half = 989.4_TFLOPS,
        .tf32 = 494.7_TFLOPS,
        .fp32 = 66.9_TFLOPS,
-       .fp64 = 66.9_TFLOPS},
+       .fp64 = 66.9_TFLOPS,
+       .tensor_power = watts_per_tensor_peak / limit_watts,
+       .memory_power = watts_per_terabyte * 3.35 / limit_watts},
       {.key = "h200",
        .name = "NVIDIA H200",
        .capability_major = 9,
@@ -69,7 +81,9 @@ const std::array<GpuModel, 5>& models() {
        .half = 989.4_TFLOPS,
        .tf32 = 494.7_TFLOPS,
        .fp32 = 66.9_TFLOPS,
-       .fp64 = 66.9_TFLOPS},
+       .fp64 = 66.9_TFLOPS,
+       .tensor_power = watts_per_tensor_peak / limit_watts,
+       .memory_power = watts_per_terabyte * 4.8 / limit_watts},
       {.key = "b200",
        .name = "NVIDIA B200",
        .capability_major = 10,

@@ -57,6 +57,7 @@ struct Scaled {
       found->duration = duration_from_seconds(to_seconds(found->duration) * factor);
       found->stddev = duration_from_seconds(to_seconds(found->stddev) * factor);
       if (found->memory_share) found->memory_share = std::min(1.0, *found->memory_share / factor);
+      if (found->power_share) *found->power_share /= factor;
     }
     return found;
   }

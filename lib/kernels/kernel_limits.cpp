@@ -29,6 +29,19 @@ double memory_share_of(const KernelWork& work, Duration duration, const GpuModel
                            (to_seconds(duration) * gpu.memory_bandwidth.bytes_per_second()));
 }
 
+/// What its tensor operations and its memory traffic draw. Arithmetic outside of the tensor cores
+/// is not known apart from them.
+double power_share_of(const KernelWork& work, double memory_share, Duration duration,
+                      const GpuModel& gpu) {
+  const bool tensor = work.arithmetic == Arithmetic::fp8 || work.arithmetic == Arithmetic::half ||
+                      work.arithmetic == Arithmetic::tf32;
+  if (!tensor || duration <= Duration{}) return gpu.memory_power * memory_share;
+  const double product = 2.0 * work.m * work.n * work.k * work.batch * work.repeats;
+  const double rate = (work.flops > 0.0 ? work.flops : product) / to_seconds(duration);
+  const double of_peak = std::min(1.0, rate / peak_rate(gpu, work.arithmetic).per_second());
+  return gpu.tensor_power * of_peak + gpu.memory_power * memory_share;
+}
+
 }  // namespace
 
 CostEstimate with_limits(CostEstimate estimate, const KernelQuery& query, const GpuModel& gpu) {
@@ -36,6 +49,9 @@ CostEstimate with_limits(CostEstimate estimate, const KernelQuery& query, const 
   if (!estimate.limit) estimate.limit = limit_of(query, work, gpu);
   if (!estimate.demand) estimate.demand = demand_of(query, gpu);
   if (!estimate.memory_share) estimate.memory_share = memory_share_of(work, estimate.duration, gpu);
+  if (!estimate.power_share) {
+    estimate.power_share = power_share_of(work, *estimate.memory_share, estimate.duration, gpu);
+  }
   return estimate;
 }
 

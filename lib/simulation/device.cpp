@@ -105,7 +105,10 @@ void Device::start_head(StreamQueue& stream, Time now) {
       stream.kernel = &events_.kernel(op.argument);
       stream.state = StreamQueue::State::running;
       stream.start = stream.segment_start = at;
+      follow_power(now);
       stream.remaining = static_cast<double>(stream.kernel->duration.count());
+      if (stream.kernel->limit == PricedKernel::Limit::arithmetic)
+        stream.remaining *= power_stretch();
       stream.rate = 0;
       stream.completion = never;  // update_rates() sets it
       const auto place = std::lower_bound(
@@ -233,11 +236,28 @@ void Device::update_rates(Time now) {
     next_events_.set(stream->slot, stream->completion);
   }
   events_.rescheduled(*this);
+  follow_power(now);
   double memory = 0.0;
-  for (const StreamQueue* stream : active_) memory += stream->kernel->memory_share * stream->rate;
+  power_drawn_ = 0.0;
+  for (const StreamQueue* stream : active_) {
+    memory += stream->kernel->memory_share * stream->rate;
+    power_drawn_ += stream->kernel->power_share * stream->rate;
+  }
   const double before =
       std::exchange(collective_slowdown_, 1.0 + timing_.memory_contention * std::min(1.0, memory));
   if (collective_slowdown_ != before) events_.slowdown_changed(*this);
+}
+
+void Device::follow_power(Time now) {
+  if (now <= power_followed_to_) return;
+  const auto passed = static_cast<double>((now - power_followed_to_).count());
+  const double kept = std::exp(-passed / static_cast<double>(timing_.power_window.count()));
+  power_averaged_ = power_drawn_ + (power_averaged_ - power_drawn_) * kept;
+  power_followed_to_ = now;
+}
+
+double Device::power_stretch() const {
+  return power_averaged_ > 1.0 ? std::pow(power_averaged_, timing_.power_exponent) : 1.0;
 }
 
 void Device::count(int& counter, int change, Time now) {

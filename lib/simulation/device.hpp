@@ -29,6 +29,8 @@ struct PricedKernel {
   double demand = 1.0;
   /// Share of the memory's peak bandwidth that it draws, in [0, 1].
   double memory_share = 0.0;
+  /// CostEstimate::power_share
+  double power_share = 0.0;
   std::uint64_t identity = 0;  ///< Span::identity
 };
 
@@ -150,6 +152,10 @@ class Device {
   /// Collectives that wait for SMs start where there are some now.
   void dispatch_waiting(Time now);
   void update_rates(Time now);
+  /// Lets the averaged power follow what was drawn until `now`.
+  void follow_power(Time now);
+  /// By how much the clock that the power limit leaves makes kernels of tensor cores longer.
+  [[nodiscard]] double power_stretch() const;
   void count(int& counter, int change, Time now);
 
   GpuIndex index_;
@@ -166,6 +172,9 @@ class Device {
   int held_sms_ = 0;             ///< by these
   int foreign_waits_ = 0;
   double collective_slowdown_ = 1.0;
+  double power_drawn_ = 0.0;     ///< by running kernels, as a share of the limit
+  double power_averaged_ = 0.0;  ///< over DeviceTiming::power_window
+  Time power_followed_to_{};
   int running_kernels_ = 0, running_copies_ = 0;
   Time processed_to_{};
   Time counted_to_{};

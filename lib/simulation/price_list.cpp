@@ -3,6 +3,7 @@
 #include <phantora/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -77,12 +78,17 @@ std::uint64_t PriceList::price(const KernelQuery& query, std::size_t model, std:
     throw CostError{"the cost model's estimate of kernel " + query.name +
                     ": expected a demand in (0, 1] and a memory_share in [0, 1], got " +
                     std::to_string(demand) + " and " + std::to_string(memory_share)};
+  const double power_share = estimate->power_share.value_or(0.0);
+  if (!(power_share >= 0.0) || !std::isfinite(power_share))
+    throw CostError{"the cost model's estimate of kernel " + query.name +
+                    ": expected a power_share of 0 or more, got " + std::to_string(power_share)};
   kernels_.push_back({.name = query.name,
                       .duration = std::max(estimate->duration, Duration{1}),
                       .source = estimate->source,
                       .limit = estimate->limit.value_or(KernelLimit::memory),
                       .demand = demand,
                       .memory_share = memory_share,
+                      .power_share = power_share,
                       .identity = number});
   return kernels_.size() - 1;
 }

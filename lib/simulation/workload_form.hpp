@@ -130,6 +130,8 @@ void transfer(A& a, std::string_view field, CostEstimate& known) {
     a.optional("demand", known.demand, [&](double& share) { a.number("demand", share); });
     a.optional("memory_share", known.memory_share,
                [&](double& share) { a.number("memory_share", share); });
+    a.optional("power_share", known.power_share,
+               [&](double& share) { a.number("power_share", share); });
   });
 }
 

@@ -32,6 +32,11 @@ struct GpuModel {
   FlopRate fp32{};  ///< outside the tensor cores
   FlopRate fp64{};  ///< tensor cores where they have it
 
+  // Power beyond an idle GPU's, as a share of what the power limit allows beyond it. 0 = not known:
+  // then the clock never falls.
+  double tensor_power = 0.0;  ///< of the tensor cores at their peak rate
+  double memory_power = 0.0;  ///< of the memory at its peak bandwidth
+
   bool operator==(const GpuModel&) const = default;
 };
 

@@ -70,6 +70,9 @@ struct CostEstimate {
   std::optional<KernelLimit> limit{};
   std::optional<double> demand{};        ///< share of the SMs that it can fill, in (0, 1]
   std::optional<double> memory_share{};  ///< of the peak bandwidth that it draws, in [0, 1]
+  /// Power that it draws beyond an idle GPU's while the clock is at its highest, as a share of what
+  /// the GPU's limit allows (>= 0; more than 1 cannot last). Not told = 0.
+  std::optional<double> power_share{};
 };
 
 /// Anything that may know a kernel's time; nullopt means "not mine, ask the next".

@@ -18,6 +18,12 @@ struct DeviceTiming {
   double broken_waves = 1.2;
   /// A collective slows by this much more where kernels draw all of the memory's bandwidth.
   double memory_contention = 1.0;
+  /// The clock follows the power of about this long: the first 150 ms of products at full power are
+  /// 0.71 of what they lose for good slower (bench/accuracy/h200_power.jsonl).
+  Duration power_window{50'000'000'000};
+  /// Kernels of tensor cores take (power / limit)^this times as long where power exceeds the limit;
+  /// fitted on products that alone or among copies take 1.01 to 1.49 times what the limit allows.
+  double power_exponent = 0.44;
 };
 
 }  // namespace phantora
