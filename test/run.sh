@@ -3,6 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../examples/setup.sh"
 # A second environment for the bindings, so that neither asks the other for versions.
 bindings=$root/build/bindings/venv
+packages+=(doxygen)  # ctest documentation
 install_packages
 make_venv "$bindings" "$root/test/bindings/requirements.txt"
 export PHANTORA_CMAKE_ARGUMENTS="${PHANTORA_CMAKE_ARGUMENTS-} -DPHANTORA_PYTHON=ON -DPython_EXECUTABLE=$bindings/bin/python"

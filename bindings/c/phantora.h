@@ -1,7 +1,8 @@
 #ifndef PHANTORA_H
 #define PHANTORA_H
 
-/* Phantora from C11, and from any language that calls C: simulation of jobs on GPU clusters.
+/** @file
+ * Phantora from C11, and from any language that calls C: simulation of jobs on GPU clusters.
  * bindings/c/README.md has a program that uses it.
  *
  * Times are whole picoseconds, sizes are bytes. Text is UTF-8 and ends with a zero.
@@ -61,8 +62,10 @@ PHANTORA_API phantora_status phantora_simulate_json(const char* request, char** 
 
 /* ---- Kernels ---- */
 
+/* A handle: what a kernel is, or how long it takes. */
 typedef struct phantora_kernel phantora_kernel;
 
+/* Types of elements. */
 typedef enum phantora_element {
   PHANTORA_BF16 = 0,
   PHANTORA_FP16 = 1,
@@ -98,29 +101,31 @@ typedef enum phantora_limit {
 
 /* C = A B for A of m x k, B of k x n. */
 typedef struct phantora_gemm {
-  size_t struct_size;
-  int64_t m, n, k;
+  size_t struct_size;    /* sizeof the struct */
+  int64_t m, n, k;       /* rows of A, columns of B, and what is summed over */
   int64_t batch;         /* products of that shape in one call; 0: 1 */
   phantora_element type; /* of A, B and C; C of 8-bit products is bf16 */
   bool a_transposed;     /* A is stored k x m */
   bool b_transposed;     /* B is stored n x k */
   bool tf32;             /* fp32 on tensor cores where the GPU has them */
 } phantora_gemm;
+/* A matrix product. */
 PHANTORA_API phantora_status phantora_kernel_gemm(const phantora_gemm* shape,
                                                   phantora_kernel** out);
 
 /* Scaled dot product attention; bf16 or fp16. */
 typedef struct phantora_attention {
-  size_t struct_size;
-  int64_t batch;     /* 0: 1 */
-  int64_t heads;     /* 0: 1 */
-  int64_t key_heads; /* 0: as many as heads */
-  int64_t queries;   /* positions that ask; 0: 1 */
-  int64_t keys;      /* positions that are asked about; 0: as many as queries */
-  int64_t depth;     /* elements of a head; 0: 64 */
-  bool not_causal;
-  phantora_element type;
+  size_t struct_size;    /* sizeof the struct */
+  int64_t batch;         /* 0: 1 */
+  int64_t heads;         /* 0: 1 */
+  int64_t key_heads;     /* 0: as many as heads */
+  int64_t queries;       /* positions that ask; 0: 1 */
+  int64_t keys;          /* positions that are asked about; 0: as many as queries */
+  int64_t depth;         /* elements of a head; 0: 64 */
+  bool not_causal;       /* positions see those after them too */
+  phantora_element type; /* of queries, keys and values */
 } phantora_attention;
+/* As flash attention computes it. */
 PHANTORA_API phantora_status phantora_kernel_attention(const phantora_attention* shape,
                                                        phantora_pass pass, phantora_kernel** out);
 
@@ -128,13 +133,15 @@ PHANTORA_API phantora_status phantora_kernel_attention(const phantora_attention*
 PHANTORA_API phantora_status phantora_kernel_linear(int64_t rows, int64_t in_features,
                                                     int64_t out_features, phantora_element type,
                                                     phantora_pass pass, phantora_kernel** out);
-/* Over rows of cols elements each. */
+/* Layer norm over rows of cols elements each. */
 PHANTORA_API phantora_status phantora_kernel_layer_norm(int64_t rows, int64_t cols,
                                                         phantora_element type, phantora_pass pass,
                                                         phantora_kernel** out);
+/* The same for RMS norm. */
 PHANTORA_API phantora_status phantora_kernel_rms_norm(int64_t rows, int64_t cols,
                                                       phantora_element type, phantora_pass pass,
                                                       phantora_kernel** out);
+/* The same for softmax. */
 PHANTORA_API phantora_status phantora_kernel_softmax(int64_t rows, int64_t cols,
                                                      phantora_element type, phantora_pass pass,
                                                      phantora_kernel** out);
@@ -159,8 +166,10 @@ PHANTORA_API phantora_status phantora_kernel_custom(const char* name, double byt
 PHANTORA_API phantora_status phantora_kernel_known_time(const char* name, int64_t time,
                                                         phantora_limit limit,
                                                         phantora_kernel** out);
+/* Ends the handle; workloads keep what they launch. */
 PHANTORA_API void phantora_kernel_destroy(phantora_kernel** kernel);
 
+/* Where a price comes from. */
 typedef enum phantora_source {
   PHANTORA_MEASURED = 0,
   PHANTORA_FITTED = 1,
@@ -168,11 +177,12 @@ typedef enum phantora_source {
   PHANTORA_UNKNOWN = 3
 } phantora_source;
 
+/* What a kernel costs. */
 typedef struct phantora_cost {
-  size_t struct_size;
-  int64_t duration;
-  int64_t deviation; /* one standard deviation; 0: not known */
-  phantora_source source;
+  size_t struct_size;     /* sizeof the struct */
+  int64_t duration;       /* of the kernel alone on its GPU */
+  int64_t deviation;      /* one standard deviation; 0: not known */
+  phantora_source source; /* where that comes from */
 } phantora_cost;
 /* What a kernel costs on a GPU: "h200", "h100", "a100", "b200", "l40s". */
 PHANTORA_API phantora_status phantora_kernel_cost(const phantora_kernel* kernel, const char* gpu,
@@ -180,16 +190,19 @@ PHANTORA_API phantora_status phantora_kernel_cost(const phantora_kernel* kernel,
 
 /* ---- Workloads: what every rank of a job does ---- */
 
+/* A handle: what every rank does. */
 typedef struct phantora_workload phantora_workload;
 
-/* A point in a stream, and a piece of device memory, of a rank of a workload. */
+/* A point in a stream of a rank of a workload. */
 typedef struct phantora_event {
-  uint32_t rank, number;
+  uint32_t rank, number; /* among those that the rank records */
 } phantora_event;
+/* A piece of device memory of a rank of a workload. */
 typedef struct phantora_block {
-  uint32_t rank, number;
+  uint32_t rank, number; /* among those that the rank allocates */
 } phantora_block;
 
+/* What the ranks of a group do together. */
 typedef enum phantora_collective {
   PHANTORA_ALL_REDUCE = 0,
   PHANTORA_ALL_GATHER = 1,
@@ -201,10 +214,13 @@ typedef enum phantora_collective {
   PHANTORA_SCATTER = 7
 } phantora_collective;
 
+/* One of no ranks. */
 PHANTORA_API phantora_status phantora_workload_create(phantora_workload** out);
+/* Ends the handle. */
 PHANTORA_API void phantora_workload_destroy(phantora_workload** workload);
 
-/* Ranks and the streams of a rank are numbered from 0. Work on a stream runs in order. */
+/* Puts a kernel on a stream. Ranks and the streams of a rank are numbered from 0. Work on a stream
+ * runs in order. */
 PHANTORA_API phantora_status phantora_workload_launch(phantora_workload* workload, uint32_t rank,
                                                       const phantora_kernel* kernel,
                                                       uint32_t stream);
@@ -221,57 +237,67 @@ PHANTORA_API phantora_status phantora_workload_collective_of(phantora_workload* 
                                                              size_t group_size,
                                                              phantora_collective op, int64_t total,
                                                              uint32_t stream, int root);
+/* A message to another rank, which has to receive one of that size. */
 PHANTORA_API phantora_status phantora_workload_send(phantora_workload* workload, uint32_t rank,
                                                     uint32_t to, int64_t bytes, uint32_t stream);
+/* The other side of it. */
 PHANTORA_API phantora_status phantora_workload_receive(phantora_workload* workload, uint32_t rank,
                                                        uint32_t from, int64_t bytes,
                                                        uint32_t stream);
-/* Marks the end of what the stream was given so far; what a stream is given after a wait follows.
- */
+/* Marks the end of what the stream was given so far. */
 PHANTORA_API phantora_status phantora_workload_record(phantora_workload* workload, uint32_t rank,
                                                       uint32_t stream, phantora_event* out);
+/* What the stream is given from now on waits for the event, of any rank. */
 PHANTORA_API phantora_status phantora_workload_wait(phantora_workload* workload, uint32_t rank,
                                                     phantora_event event, uint32_t stream);
 /* The rank's host works for a while before it goes on issuing. */
 PHANTORA_API phantora_status phantora_workload_host(phantora_workload* workload, uint32_t rank,
                                                     int64_t time);
-/* It blocks until all that the rank was given has ended, or until an event has come. */
+/* It blocks until all that the rank was given has ended. */
 PHANTORA_API phantora_status phantora_workload_synchronize(phantora_workload* workload,
                                                            uint32_t rank);
+/* It blocks until an event has come, of any rank. */
 PHANTORA_API phantora_status phantora_workload_synchronize_event(phantora_workload* workload,
                                                                  uint32_t rank,
                                                                  phantora_event event);
-/* label: what for, or NULL. */
+/* The rank holds device memory from now on. label: what for, or NULL. */
 PHANTORA_API phantora_status phantora_workload_allocate(phantora_workload* workload, uint32_t rank,
                                                         int64_t bytes, const char* label,
                                                         phantora_block* out);
+/* It gives it back. */
 PHANTORA_API phantora_status phantora_workload_free(phantora_workload* workload,
                                                     phantora_block block);
 /* A step of all ranks ends with what their stream was given so far. */
 PHANTORA_API phantora_status phantora_workload_end_step(phantora_workload* workload,
                                                         uint32_t stream);
 
+/* Ranks are 0 to one less than this. */
 PHANTORA_API size_t phantora_workload_rank_count(const phantora_workload* workload);
+/* Of all ranks together. */
 PHANTORA_API size_t phantora_workload_operation_count(const phantora_workload* workload);
 /* Equal for equal workloads, on every machine. */
 PHANTORA_API phantora_status phantora_workload_hash(const phantora_workload* workload,
                                                     uint64_t* out);
-/* Written down as JSON, or in a compact binary form; to be released by phantora_free. */
+/* Written down as JSON; to be released by phantora_free. */
 PHANTORA_API phantora_status phantora_workload_to_json(const phantora_workload* workload,
                                                        char** out);
+/* Written down in a compact binary form; to be released by phantora_free. */
 PHANTORA_API phantora_status phantora_workload_to_binary(const phantora_workload* workload,
                                                          char** out, size_t* size);
+/* What phantora_workload_to_json wrote. */
 PHANTORA_API phantora_status phantora_workload_from_json(const char* text, phantora_workload** out);
+/* What phantora_workload_to_binary wrote. */
 PHANTORA_API phantora_status phantora_workload_from_binary(const char* bytes, size_t size,
                                                            phantora_workload** out);
-/* From and to a file: JSON if its name ends in ".json", else binary. */
+/* From a file of either form. */
 PHANTORA_API phantora_status phantora_workload_load(const char* path, phantora_workload** out);
+/* To a file: JSON if its name ends in ".json", else binary. */
 PHANTORA_API phantora_status phantora_workload_save(const phantora_workload* workload,
                                                     const char* path);
 
 /* A decoder: norms, attention with grouped keys, an MLP or experts. */
 typedef struct phantora_transformer {
-  size_t struct_size;
+  size_t struct_size;     /* sizeof the struct */
   int layers;             /* 0: 32 */
   int hidden;             /* 0: 4096 */
   int heads;              /* 0: 32 */
@@ -318,19 +344,19 @@ typedef enum phantora_exchange {
 /* How a step is divided:
  * rank = ((stage * data + replica) * context + slice) * tensor + part. */
 typedef struct phantora_parallelism {
-  size_t struct_size;
-  int tensor;      /* parts of each layer; 0: 1, as for the others */
-  int pipeline;    /* stages */
-  int data;        /* replicas */
-  int batch;       /* sequences of a step, of all replicas together */
-  int micro_batch; /* sequences of a replica that go through the stages at a time */
-  int context;     /* parts of each sequence; for weights they count as replicas */
-  int expert;      /* replicas that share the experts of a layer */
-  int chunks;      /* parts of the model that each stage has (interleaved schedules) */
-  phantora_schedule schedule;
-  phantora_sharding sharding;
-  phantora_recompute recompute;
-  phantora_exchange exchange;
+  size_t struct_size;           /* sizeof the struct */
+  int tensor;                   /* parts of each layer; 0: 1, as for the others */
+  int pipeline;                 /* stages */
+  int data;                     /* replicas */
+  int batch;                    /* sequences of a step, of all replicas together */
+  int micro_batch;              /* sequences of a replica that go through the stages at a time */
+  int context;                  /* parts of each sequence; for weights they count as replicas */
+  int expert;                   /* replicas that share the experts of a layer */
+  int chunks;                   /* parts of the model that each stage has (interleaved schedules) */
+  phantora_schedule schedule;   /* order of the pipeline's passes */
+  phantora_sharding sharding;   /* what replicas share */
+  phantora_recompute recompute; /* what is computed again */
+  phantora_exchange exchange;   /* of keys and values, where context > 1 */
   int64_t bucket; /* bytes of gradients that are reduced at a time beside the backward pass of the
                      last micro-batch; 0: all of them after it */
   bool no_sequence_parallel; /* norms are not divided among the tensor group; else they are */
@@ -339,10 +365,10 @@ typedef struct phantora_parallelism {
 
 /* How numbers are kept, and what kernels pass over them. */
 typedef struct phantora_recipe {
-  size_t struct_size;
-  double gradient;  /* bytes for each parameter; 0: 4 */
-  double optimizer; /* bytes for each parameter; 0: 12, negative: none */
-  bool not_fused;   /* the passes that PyTorch makes without torch.compile */
+  size_t struct_size; /* sizeof the struct */
+  double gradient;    /* bytes for each parameter; 0: 4 */
+  double optimizer;   /* bytes for each parameter; 0: 12, negative: none */
+  bool not_fused;     /* the passes that PyTorch makes without torch.compile */
 } phantora_recipe;
 
 /* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them.
@@ -353,11 +379,14 @@ PHANTORA_API phantora_status phantora_workload_training_steps(
 
 /* ---- Simulations ---- */
 
+/* A handle: a cluster that workloads run on. */
 typedef struct phantora_simulation phantora_simulation;
+/* A handle: what a run did. */
 typedef struct phantora_report phantora_report;
 
+/* What a simulation assumes besides its cluster. */
 typedef struct phantora_simulation_options {
-  size_t struct_size;
+  size_t struct_size;      /* sizeof the struct */
   const char* const* nccl; /* NCCL's variables, "NCCL_ALGO=Ring"; ends with NULL; NULL: none */
   int64_t gpu_memory;      /* of every GPU; 0: as the cluster says */
 } phantora_simulation_options;
@@ -367,7 +396,9 @@ typedef struct phantora_simulation_options {
 PHANTORA_API phantora_status phantora_simulation_create(const char* cluster,
                                                         const phantora_simulation_options* options,
                                                         phantora_simulation** out);
+/* Ends the handle; its reports and jobs live on. */
 PHANTORA_API void phantora_simulation_destroy(phantora_simulation** simulation);
+/* Of the cluster. */
 PHANTORA_API size_t phantora_simulation_gpu_count(const phantora_simulation* simulation);
 
 /* Runs a workload alone. Thread-safe; equal workloads have equal reports, to the bit.
@@ -383,11 +414,12 @@ PHANTORA_API phantora_status phantora_simulation_run_all(const phantora_simulati
                                                          size_t count, unsigned threads,
                                                          phantora_report** reports);
 
+/* What a link carries. */
 typedef struct phantora_link_load {
-  size_t struct_size;
-  uint32_t link;
-  int64_t bytes;
-  int64_t time; /* that the link's bandwidth takes for them */
+  size_t struct_size; /* sizeof the struct */
+  uint32_t link;      /* phantora_simulation_link_name says which */
+  int64_t bytes;      /* over all of the workload */
+  int64_t time;       /* that the link's bandwidth takes for them */
 } phantora_link_load;
 /* What each link carries of a workload, most loaded for its bandwidth first. Fills loads[0 ..
  * capacity) as far as there are links with load, and tells how many those are. The caller sets
@@ -397,49 +429,55 @@ PHANTORA_API phantora_status phantora_simulation_link_loads(const phantora_simul
                                                             const uint32_t* gpus, size_t gpu_count,
                                                             phantora_link_load* loads,
                                                             size_t capacity, size_t* count);
-/* To be released by phantora_free. */
+/* The name of a link; to be released by phantora_free. */
 PHANTORA_API phantora_status phantora_simulation_link_name(const phantora_simulation* simulation,
                                                            uint32_t link, char** out);
 
 /* ---- Reports ---- */
 
+/* A report's totals. */
 typedef struct phantora_summary {
-  size_t struct_size;
-  int64_t start;
-  int64_t makespan;
-  int64_t deviation; /* one standard deviation of the makespan, by its kernels' */
-  int64_t step;      /* median step without the first; the makespan where none is marked */
-  int64_t computing; /* this and the next three are means over the ranks; their sum is the */
-  int64_t exposed;   /* makespan */
-  int64_t waiting;
-  int64_t idle;
-  int64_t peak_memory; /* the greatest of a rank */
-  size_t ranks, steps, path_parts;
-  bool fits;
+  size_t struct_size; /* sizeof the struct */
+  int64_t start;      /* of the job */
+  int64_t makespan;   /* from there to the end of the last rank */
+  int64_t deviation;  /* one standard deviation of the makespan, by its kernels' */
+  int64_t step;       /* median step without the first; the makespan where none is marked */
+  /* These four are means over the ranks; their sum is the makespan. */
+  int64_t computing;               /* kernels or copies ran */
+  int64_t exposed;                 /* none did, and a communication moved data */
+  int64_t waiting;                 /* neither, and a communication waited for other ranks */
+  int64_t idle;                    /* nothing was on the GPU */
+  int64_t peak_memory;             /* the greatest of a rank */
+  size_t ranks, steps, path_parts; /* how many */
+  bool fits;                       /* every GPU has as much memory */
 } phantora_summary;
+/* Fills the struct. */
 PHANTORA_API phantora_status phantora_report_summary(const phantora_report* report,
                                                      phantora_summary* out);
 
+/* What a rank did. Its computing, exposed, waiting and idle time add up to the makespan. */
 typedef struct phantora_rank_report {
-  size_t struct_size;
-  uint32_t gpu;
-  int64_t end;
-  int64_t computing;
-  int64_t exposed; /* communication moved data and no kernel ran */
-  int64_t waiting; /* a communication waited for other ranks */
-  int64_t idle;
-  int64_t communicating; /* a communication moved data, whatever else ran */
-  int64_t kernel_time;
-  int64_t kernel_deviation;
-  uint64_t kernels;
-  int64_t peak_memory;
-  int64_t memory; /* of the GPU */
+  size_t struct_size;       /* sizeof the struct */
+  uint32_t gpu;             /* of the cluster */
+  int64_t end;              /* when its host and all its streams have */
+  int64_t computing;        /* kernels or copies ran */
+  int64_t exposed;          /* communication moved data and no kernel ran */
+  int64_t waiting;          /* a communication waited for other ranks */
+  int64_t idle;             /* nothing was on the GPU */
+  int64_t communicating;    /* a communication moved data, whatever else ran */
+  int64_t kernel_time;      /* of all launches */
+  int64_t kernel_deviation; /* one standard deviation of that */
+  uint64_t kernels;         /* launches */
+  int64_t peak_memory;      /* with what a process has before it allocates */
+  int64_t memory;           /* of the GPU */
 } phantora_rank_report;
+/* Fills the struct. */
 PHANTORA_API phantora_status phantora_report_rank(const phantora_report* report, uint32_t rank,
                                                   phantora_rank_report* out);
 /* The ends of steps: `ends` has room for as many as the summary says. */
 PHANTORA_API phantora_status phantora_report_steps(const phantora_report* report, int64_t* ends);
 
+/* What a part of the critical path is. */
 typedef enum phantora_path_kind {
   PHANTORA_PATH_KERNEL = 0,
   PHANTORA_PATH_COMMUNICATION = 1,
@@ -447,27 +485,32 @@ typedef enum phantora_path_kind {
   PHANTORA_PATH_LAUNCH = 3,
   PHANTORA_PATH_QUEUEING = 4
 } phantora_path_kind;
+/* Alike operations on the critical path. */
 typedef struct phantora_path_part {
-  size_t struct_size;
-  phantora_path_kind kind;
-  const char* name; /* the report's */
-  uint64_t count;
-  int64_t time;
-  int64_t link; /* that would hold a communication if it were alone; -1: none */
+  size_t struct_size;      /* sizeof the struct */
+  phantora_path_kind kind; /* what they are */
+  const char* name;        /* the report's */
+  uint64_t count;          /* how many */
+  int64_t time;            /* how much they are of the makespan */
+  int64_t link;            /* that would hold a communication if it were alone; -1: none */
 } phantora_path_part;
 /* What the makespan consists of, longest first. */
 PHANTORA_API phantora_status phantora_report_path_part(const phantora_report* report, size_t part,
                                                        phantora_path_part* out);
 /* All of it, as phantora_simulate_json gives it; to be released by phantora_free. */
 PHANTORA_API phantora_status phantora_report_to_json(const phantora_report* report, char** out);
+/* Ends the handle. */
 PHANTORA_API void phantora_report_destroy(phantora_report** report);
 
 /* ---- Jobs that share a cluster ---- */
 
+/* A handle: jobs that come one after the other, and their clock. */
 typedef struct phantora_jobs phantora_jobs;
 
+/* None yet, at the instant 0. */
 PHANTORA_API phantora_status phantora_jobs_create(const phantora_simulation* simulation,
                                                   phantora_jobs** out);
+/* Ends the handle. */
 PHANTORA_API void phantora_jobs_destroy(phantora_jobs** jobs);
 /* A job begins now, or at `start` if that is later.
  * gpus: of each rank; no job that phantora_jobs_next has not told of may have one of them. */
@@ -479,6 +522,7 @@ PHANTORA_API phantora_status phantora_jobs_add(phantora_jobs* jobs,
  * ended: whether one did; job: which. */
 PHANTORA_API phantora_status phantora_jobs_next(phantora_jobs* jobs, int64_t until, bool* ended,
                                                 uint32_t* job);
+/* The end of the job that phantora_jobs_next told of last, or the instant that it was to go to. */
 PHANTORA_API int64_t phantora_jobs_now(const phantora_jobs* jobs);
 /* What a job did that has ended: a report of the caller's. Times count from the simulation's start.
  */

@@ -111,6 +111,8 @@ inline constexpr std::array<FormatUnit, 10> bandwidth_units{{{"GB/s", 1e-9, 0},
 
 }  // namespace phantora::detail
 
+/// @cond
+
 template <>
 struct fmt::formatter<phantora::Duration>
     : phantora::detail::QuantityFormatter<phantora::detail::time_units.size()> {
@@ -183,3 +185,4 @@ struct fmt::formatter<phantora::CostSource> : fmt::formatter<std::string_view> {
     return fmt::formatter<std::string_view>::format(phantora::to_string(source), context);
   }
 };
+/// @endcond

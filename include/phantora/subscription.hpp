@@ -12,6 +12,7 @@ class Subscription {
   Subscription() = default;
   Subscription(Subscription&&) noexcept = default;
   Subscription& operator=(Subscription&&) noexcept = default;
+  /// @param token  what keeps the observer on the list of those who are told.
   explicit Subscription(std::shared_ptr<void> token) : token_{std::move(token)} {}
 
  private:

@@ -12,12 +12,14 @@ namespace phantora {
 using Duration = std::chrono::duration<std::int64_t, std::pico>;
 
 /// The clock of the simulation. It has no now(): each simulated thread carries its own.
-struct VirtualTimeline {
+struct VirtualTimeline {  // what std::chrono asks of a clock
+  /// @cond
   using duration = Duration;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<VirtualTimeline, Duration>;
   static constexpr bool is_steady = true;
+  /// @endcond
 };
 
 /// An instant of virtual time, counted from the start of the simulation.
@@ -30,9 +32,12 @@ inline constexpr Time never = Time::max();
 class Bytes {
  public:
   constexpr Bytes() = default;
+  /// So many bytes.
   constexpr explicit Bytes(std::int64_t count) : count_{count} {}
+  /// As a number.
   [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
   constexpr auto operator<=>(const Bytes&) const = default;
+  /// @{ Arithmetic of the count.
   constexpr Bytes& operator+=(Bytes other) noexcept {
     count_ += other.count_;
     return *this;
@@ -47,9 +52,12 @@ class Bytes {
     return Bytes{a.count_ * static_cast<std::int64_t>(n)};
   }
   friend constexpr Bytes operator*(std::integral auto n, Bytes a) noexcept { return a * n; }
-  /// Rounded to the nearest byte. @throws ArgumentError if that is none, or out of range.
+  /// @}
+  /// @{ Rounded to the nearest byte. @throws ArgumentError if that is none, or out of range.
   friend Bytes operator*(Bytes a, double k);
   friend Bytes operator*(double k, Bytes a) { return a * k; }
+  /// @}
+  /// Rounded towards 0.
   friend constexpr Bytes operator/(Bytes a, std::int64_t n) noexcept { return Bytes{a.count_ / n}; }
 
  private:
@@ -60,9 +68,12 @@ class Bytes {
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;
+  /// So many bytes per second.
   constexpr explicit Bandwidth(double bytes_per_second) : bytes_per_second_{bytes_per_second} {}
+  /// As a number.
   [[nodiscard]] constexpr double bytes_per_second() const noexcept { return bytes_per_second_; }
   constexpr auto operator<=>(const Bandwidth&) const = default;
+  /// @{ So many times as much.
   friend constexpr Bandwidth operator*(Bandwidth b, double k) noexcept {
     return Bandwidth{b.bytes_per_second_ * k};
   }
@@ -70,6 +81,7 @@ class Bandwidth {
   friend constexpr Bandwidth operator/(Bandwidth b, double k) noexcept {
     return Bandwidth{b.bytes_per_second_ / k};
   }
+  /// @}
 
  private:
   double bytes_per_second_ = 0.0;
@@ -79,7 +91,9 @@ class Bandwidth {
 class FlopRate {
  public:
   constexpr FlopRate() = default;
+  /// So many operations per second.
   constexpr explicit FlopRate(double per_second) : per_second_{per_second} {}
+  /// As a number.
   [[nodiscard]] constexpr double per_second() const noexcept { return per_second_; }
   constexpr auto operator<=>(const FlopRate&) const = default;
 
@@ -103,6 +117,7 @@ inline Duration transfer_time(Bytes size, Bandwidth rate) {
 Bandwidth operator/(Bytes size, Duration time);
 
 inline namespace literals {
+/// @{ 64_KiB, 400_Gbps, 989_TFLOPS: K is 1000 in a rate and in KB, 1024 in KiB.
 constexpr Bytes operator""_B(unsigned long long n) { return Bytes{static_cast<std::int64_t>(n)}; }
 constexpr Bytes operator""_KiB(unsigned long long n) {
   return 1024_B * static_cast<std::int64_t>(n);
@@ -134,6 +149,7 @@ constexpr FlopRate operator""_TFLOPS(unsigned long long n) {
 constexpr FlopRate operator""_TFLOPS(long double n) {
   return FlopRate{static_cast<double>(n) * 1e12};
 }
+/// @}
 }  // namespace literals
 
 }  // namespace phantora

@@ -15,12 +15,12 @@ namespace phantora {
 
 /// One machine of a cluster. Its GPUs are alike.
 struct Host {
-  std::string name{};
+  std::string name{};       ///< unique in its cluster
   std::string gpu_model{};  ///< "h200", "h100", "a100", "b200" or "l40s"
   /// Device memory of each GPU, where the cluster's description overrides that of the model.
   std::optional<Bytes> gpu_memory{};
-  std::vector<NodeId> gpus{};
-  NodeId memory{};
+  std::vector<NodeId> gpus{};  ///< in the order of their ranks
+  NodeId memory{};             ///< where copies from and to the host end
   /// The NVSwitches as one node; nothing on PCIe hosts and meshes.
   std::optional<NodeId> nvswitch{};
   bool nvlink_mesh = false;  ///< NVLinks join its GPUs in pairs
@@ -30,23 +30,23 @@ struct Host {
 
 /// Links that lose bandwidth for a time: a cable or a switch that fails or degrades.
 struct Failure {
-  Time at{};
-  Time until = never;
-  std::vector<LinkId> links{};
-  double speed = 0;  ///< what is left of their bandwidth, in [0, 1]; 0: they are down
+  Time at{};                    ///< when it begins
+  Time until = never;           ///< when it is repaired
+  std::vector<LinkId> links{};  ///< those that it concerns, of one direction each
+  double speed = 0;             ///< what is left of their bandwidth, in [0, 1]; 0: they are down
 };
 
 /// A set of hosts with GPUs, and the network that joins them.
 struct Cluster {
-  std::string name{};
+  std::string name{};  ///< the text that it was made of, or what its TOML file calls it
   /// That of the first host, which all have unless the cluster is mixed.
   std::string gpu_model{};
-  Topology topology;
-  std::vector<Host> hosts{};
+  Topology topology;          ///< hosts and fabric as one graph
+  std::vector<Host> hosts{};  ///< in rank order
   /// All GPUs in rank order: host by host.
   std::vector<NodeId> gpus{};
-  RoutingOptions routing{};
-  std::vector<Failure> failures{};
+  RoutingOptions routing{};         ///< how flows choose among equal routes
+  std::vector<Failure> failures{};  ///< links that are down or slow for a time
 
   /// The host of a GPU. @throws ArgumentError if the node is none of our GPUs.
   [[nodiscard]] const Host& host_of(NodeId gpu) const;

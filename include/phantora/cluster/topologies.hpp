@@ -25,18 +25,18 @@ namespace phantora::topologies {
 
 /// Alike hosts. What is not given is the model's own.
 struct HostGroup {
-  std::string gpu_model = "h200";
-  int hosts = 1;
-  int gpus_per_host = 8;
-  std::optional<Bandwidth> nvlink{};  ///< line rate of all NVLinks of one GPU; 0: none
-  std::optional<Duration> nvlink_latency{};
+  std::string gpu_model = "h200";            ///< a key of gpu_model()
+  int hosts = 1;                             ///< how many
+  int gpus_per_host = 8;                     ///< how many each has
+  std::optional<Bandwidth> nvlink{};         ///< line rate of all NVLinks of one GPU; 0: none
+  std::optional<Duration> nvlink_latency{};  ///< of a link to the NVSwitch, or to a neighbour
   /// GPUs joined to one another in pairs, each with its share of the NVLinks, without an NVSwitch:
   /// HGX boards of four A100 or H100.
   bool nvlink_mesh = false;
-  std::optional<Bandwidth> pcie{};  ///< payload rate of a x16 slot
-  std::optional<Bandwidth> nic{};   ///< line rate of a NIC
-  std::optional<int> gpus_per_nic{};
-  std::optional<Bytes> gpu_memory{};
+  std::optional<Bandwidth> pcie{};    ///< payload rate of a x16 slot
+  std::optional<Bandwidth> nic{};     ///< line rate of a NIC
+  std::optional<int> gpus_per_nic{};  ///< those that share one
+  std::optional<Bytes> gpu_memory{};  ///< of each GPU
 };
 
 /// What all fabrics have.
@@ -55,7 +55,7 @@ struct FabricLinks {
 ///     nic0  nic0       nic1  nic1
 ///     host0 host1      host0 host1
 struct RailOptimized : FabricLinks {
-  int hosts_per_pod = 32;
+  int hosts_per_pod = 32;       ///< whose NICs of equal number meet at one leaf
   double oversubscription = 1;  ///< ports down over ports up, at every level
 };
 
@@ -67,8 +67,8 @@ struct RailOptimized : FabricLinks {
 ///     / | \     / | \   .
 ///     host0..3  host4..7
 struct LeafSpine : FabricLinks {
-  int hosts_per_leaf = 4;
-  double oversubscription = 1;
+  int hosts_per_leaf = 4;       ///< whose NICs all meet at one leaf
+  double oversubscription = 1;  ///< of each leaf: ports down over ports up
 };
 
 /// Three levels of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores.
@@ -86,9 +86,9 @@ struct FatTree : FabricLinks {
 ///              |   |   `--------- global links, spread over the routers
 ///           NICs  NICs
 struct Dragonfly : FabricLinks {
-  int routers_per_group = 4;
-  int nics_per_router = 8;
-  int links_per_pair = 1;  ///< global links between two groups
+  int routers_per_group = 4;  ///< all joined to each other
+  int nics_per_router = 8;    ///< ports for hosts
+  int links_per_pair = 1;     ///< global links between two groups
 };
 
 /// Switches in a grid whose every line closes to a circle; hosts spread evenly over them.
@@ -108,6 +108,7 @@ struct Torus : FabricLinks {
 ///       `-switch-'
 struct OneSwitch : FabricLinks {};
 
+/// What joins the NICs of a cluster's hosts.
 using Fabric = std::variant<RailOptimized, LeafSpine, FatTree, Dragonfly, Torus, OneSwitch>;
 
 /// Builds hosts in the order of their groups, named host0, host1, ..., and the fabric.
@@ -122,9 +123,10 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric 
 ///       `------|------------'
 ///            switch
 struct SingleSwitch {
-  int gpus = 2;
-  LinkSpec link{};
+  int gpus = 2;     ///< each with a link of its own
+  LinkSpec link{};  ///< of each GPU, in either direction
 };
+/// @throws ConfigError for a number of GPUs or a link that cannot be.
 Cluster single_switch(const SingleSwitch& spec);
 
 }  // namespace phantora::topologies

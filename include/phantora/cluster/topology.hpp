@@ -26,11 +26,13 @@ enum class NodeKind : std::uint8_t {
   nic,
   network_switch
 };
+/// The kind's name as the enumeration has it: "gpu".
 std::string_view to_string(NodeKind kind) noexcept;
 
+/// What a link can do.
 struct LinkSpec {
-  Bandwidth bandwidth{};
-  Duration latency{};
+  Bandwidth bandwidth{};  ///< > 0
+  Duration latency{};     ///< from one end to the other
   /// Unique among links; empty means "FROM->TO", and "FROM->TO#2", ... for parallel links.
   std::string name{};
 };
@@ -45,9 +47,10 @@ enum class Routing : std::uint8_t {
   spray,     ///< all routes, each switch splitting evenly
 };
 
+/// How flows are routed on a topology.
 struct RoutingOptions {
-  Routing routing = Routing::ecmp;
-  std::uint64_t seed = 0;
+  Routing routing = Routing::ecmp;  ///< the choice among equally short routes
+  std::uint64_t seed = 0;           ///< of the hash by which ecmp chooses
 };
 
 /// An immutable network of GPUs, NVSwitches, PCIe, NICs and switches; copies share one graph.
@@ -55,26 +58,39 @@ struct RoutingOptions {
 /// Links are directed. Thread-safe.
 class Topology {
  public:
+  /// The graph itself.
   [[nodiscard]] const Graph& graph() const& noexcept { return *graph_; }
   void graph() const&& = delete;  // it goes with the topology
+  /// The graph, for those who outlive the topology.
   [[nodiscard]] std::shared_ptr<const Graph> shared_graph() const noexcept { return graph_; }
+  /// Nodes are NodeId{0} to NodeId{node_count() - 1}.
   [[nodiscard]] std::size_t node_count() const noexcept;
+  /// Links, of one direction each, are LinkId{0} to LinkId{link_count() - 1}.
   [[nodiscard]] std::size_t link_count() const noexcept;
 
+  /// As the TopologyBuilder was told.
   [[nodiscard]] const std::string& name(NodeId node) const;
+  /// What the node is.
   [[nodiscard]] NodeKind kind(NodeId node) const;
+  /// As the TopologyBuilder was told, or "FROM->TO".
   [[nodiscard]] std::string name(LinkId link) const;
+  /// Where the link begins.
   [[nodiscard]] NodeId source(LinkId link) const;
+  /// Where the link ends.
   [[nodiscard]] NodeId target(LinkId link) const;
+  /// Of the link, when it is whole.
   [[nodiscard]] Bandwidth bandwidth(LinkId link) const;
+  /// From one end of the link to the other.
   [[nodiscard]] Duration latency(LinkId link) const;
 
-  /// The node or link of that name, if any. Cost is linear.
+  /// The node of that name, if any. Cost is linear.
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
+  /// The link of that name, if any. Cost is linear.
   [[nodiscard]] std::optional<LinkId> find_link(std::string_view name) const;
 
-  /// The links from and to a node; and those that join two nodes, in both directions.
+  /// The links from and to a node.
   [[nodiscard]] std::vector<LinkId> links_of(NodeId node) const;
+  /// The links that join two nodes, in both directions.
   [[nodiscard]] std::vector<LinkId> links_between(NodeId a, NodeId b) const;
 
   /// One shortest route, chosen by a hash of (key, from, to, seed) at each hop.
@@ -101,8 +117,11 @@ class TopologyBuilder {
   TopologyBuilder& operator=(TopologyBuilder&&) noexcept;
   ~TopologyBuilder();
 
+  /// @param name  unique among nodes, which build() checks.
   NodeId add_node(NodeKind kind, std::string name);
+  /// add_node() of a GPU.
   NodeId add_gpu(std::string name) { return add_node(NodeKind::gpu, std::move(name)); }
+  /// add_node() of a switch of the fabric.
   NodeId add_switch(std::string name) {
     return add_node(NodeKind::network_switch, std::move(name));
   }
@@ -112,7 +131,9 @@ class TopologyBuilder {
   /// Adds both directions; a name gets "/up" (a to b) and "/down" (b to a) appended.
   std::pair<LinkId, LinkId> add_duplex_link(NodeId a, NodeId b, const LinkSpec& spec);
 
+  /// Nodes so far.
   [[nodiscard]] std::size_t node_count() const noexcept;
+  /// Links so far, of one direction each.
   [[nodiscard]] std::size_t link_count() const noexcept;
 
   /// @throws TopologyError naming the node or link at fault: an empty or duplicate name, a

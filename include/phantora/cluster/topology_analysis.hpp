@@ -47,9 +47,9 @@ Cut bisection(const Cluster& cluster, Time at = Time{});
 
 /// The longest of the shortest paths between two GPUs: the network's diameter.
 struct LongestPath {
-  NodeId from{};
-  NodeId to{};
-  std::size_t links = 0;
+  NodeId from{};          ///< the GPU at one end
+  NodeId to{};            ///< the GPU at the other
+  std::size_t links = 0;  ///< on the way, in order
   Duration latency{};  ///< the greatest of all paths of so few links between two GPUs so far apart
 };
 
@@ -59,7 +59,7 @@ LongestPath longest_path(const Cluster& cluster, Time at = Time{});
 
 /// A node, or a cable between two, without which some GPUs have no path to some others.
 struct SinglePoint {
-  NodeId node{};
+  NodeId node{};                      ///< the one that fails
   std::optional<NodeId> other_end{};  ///< of a cable
   /// That the first GPU of the cluster does not reach without it, or the last: the fewer.
   std::size_t gpus = 0;

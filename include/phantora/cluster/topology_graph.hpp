@@ -17,14 +17,16 @@
 
 namespace phantora {
 
+/// What a vertex carries.
 struct GraphNode {
-  NodeKind kind = NodeKind::network_switch;
-  std::string name{};
+  NodeKind kind = NodeKind::network_switch;  ///< what it is
+  std::string name{};                        ///< unique among nodes
 };
 
+/// What an edge carries.
 struct GraphLink {
-  LinkId id{};
-  LinkSpec spec{};
+  LinkId id{};      ///< its place in Graph::links
+  LinkSpec spec{};  ///< what it can do
 };
 
 class RouteGraph;

@@ -19,11 +19,11 @@ namespace phantora {
 /// How a collective runs, and for how long: `latency`, then all flows at once. It ends with the
 /// last flow's completion, or after `latency` alone if there is none.
 struct CollectivePlan {
-  Algorithm algorithm = Algorithm::ring;
-  Protocol protocol = Protocol::simple;
+  Algorithm algorithm = Algorithm::ring;  ///< what NCCL would choose
+  Protocol protocol = Protocol::simple;   ///< of the algorithm
   /// Thread blocks on each GPU: the SMs that the collective occupies.
   int channels = 0;
-  Duration latency{};
+  Duration latency{};  ///< before the flows begin
   /// Each names its links; `start` is for the caller to set.
   std::vector<FlowSpec> flows{};
 };
@@ -41,6 +41,7 @@ class Communicator {
   Communicator(const Cluster& cluster, std::vector<NodeId> ranks,
                const NcclVariables& variables = {});
 
+  /// Ranks.
   [[nodiscard]] int size() const noexcept;
 
   /// The plan of one operation.

@@ -10,6 +10,7 @@
 /// What ranks ask NCCL to do, and how NCCL does it.
 namespace phantora {
 
+/// Operations, as NCCL and PyTorch call them.
 enum class CollectiveOp : std::uint8_t {
   all_reduce,
   all_gather,
@@ -20,6 +21,7 @@ enum class CollectiveOp : std::uint8_t {
   gather,
   scatter,
 };
+/// NCCL's algorithms; point_to_point is what exchanges and messages run as.
 enum class Algorithm : std::uint8_t {
   tree,
   ring,
@@ -30,14 +32,18 @@ enum class Algorithm : std::uint8_t {
   pat,
   point_to_point,
 };
+/// NCCL's protocols: low latency with flags in 8 bytes, with flags in 128, whole buffers.
 enum class Protocol : std::uint8_t { ll, ll128, simple };
+/// The name as the enumeration has it: "all_reduce".
 std::string_view to_string(CollectiveOp op) noexcept;
+/// The name as the enumeration has it: "ring".
 std::string_view to_string(Algorithm algorithm) noexcept;
+/// The name as the enumeration has it: "ll128".
 std::string_view to_string(Protocol protocol) noexcept;
 
 /// The buffers that one rank hands to NCCL for an operation.
 struct BufferBytes {
-  Bytes send{}, receive{};
+  Bytes send{}, receive{};  ///< what it reads and what it writes
 };
 /// @param one  bytes of what the call's count counts: the whole buffer for all_reduce, broadcast
 /// and
@@ -50,27 +56,29 @@ Bytes total_bytes(CollectiveOp op, Bytes one, int ranks) noexcept;
 
 /// One message of a send/recv group; ranks are ranks of the communicator.
 struct SendRecv {
-  int src_rank = 0;
-  int dst_rank = 0;
-  Bytes size{};
+  int src_rank = 0;  ///< who sends
+  int dst_rank = 0;  ///< who receives
+  Bytes size{};      ///< of the message
 };
 
 /// What a rank sends and receives in one group, by peer, itself too.
 struct RankMessages {
+  /// @param group  messages of the ranks; those that are not of `rank` are left out.
   RankMessages(int rank, std::span<const SendRecv> group);
+  /// What goes to, or comes from, one peer.
   struct Load {
-    double bytes = 0;
-    int messages = 0;
+    double bytes = 0;  ///< of all messages together
+    int messages = 0;  ///< how many
   };
-  std::map<int, Load> sent, received;
-  double sent_to_others = 0, received_from_others = 0;
+  std::map<int, Load> sent, received;                   ///< by peer
+  double sent_to_others = 0, received_from_others = 0;  ///< bytes, without messages to itself
 };
 
 /// One operation of a group, as between ncclGroupStart and ncclGroupEnd.
 struct GroupedCollective {
-  CollectiveOp op = CollectiveOp::all_reduce;
-  Bytes total{};  ///< as Communicator::plan counts them
-  int root = 0;
+  CollectiveOp op = CollectiveOp::all_reduce;  ///< which
+  Bytes total{};                               ///< as Communicator::plan counts them
+  int root = 0;                                ///< where the operation has one
   int type = 0;  ///< of the elements, numbered by the caller: ranks that reduce have to agree
 };
 

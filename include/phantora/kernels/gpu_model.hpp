@@ -14,23 +14,23 @@ struct Host;
 ///
 /// Rates are dense peaks, without structured sparsity. Links are per direction.
 struct GpuModel {
-  std::string key{};         ///< as in `--cluster h200:2x8`
-  std::string name{};        ///< as cudaDeviceProp::name reports it
-  int capability_major = 0;  ///< compute capability, e.g. 9.0
-  int capability_minor = 0;
-  int sm_count = 0;
-  double clock_hz = 0.0;   ///< boost clock of the SMs
-  Bytes memory{};          ///< as cudaDeviceProp::totalGlobalMem reports it
-  Bytes context_memory{};  ///< device memory that a process uses before its first allocation
-  Bytes l2{};              ///< as cudaDeviceProp::l2CacheSize reports it
-  Bandwidth memory_bandwidth{};
-  Bandwidth nvlink{};  ///< all links of one GPU together; 0 where there is none
-  Bandwidth pcie{};    ///< x16, raw
-  FlopRate fp8{};      ///< 0 where the tensor cores lack it
-  FlopRate half{};     ///< bf16 and fp16 on tensor cores
-  FlopRate tf32{};
-  FlopRate fp32{};  ///< outside the tensor cores
-  FlopRate fp64{};  ///< tensor cores where they have it
+  std::string key{};             ///< as in `--cluster h200:2x8`
+  std::string name{};            ///< as cudaDeviceProp::name reports it
+  int capability_major = 0;      ///< compute capability, e.g. 9.0
+  int capability_minor = 0;      ///< the 0 of 9.0
+  int sm_count = 0;              ///< streaming multiprocessors
+  double clock_hz = 0.0;         ///< boost clock of the SMs
+  Bytes memory{};                ///< as cudaDeviceProp::totalGlobalMem reports it
+  Bytes context_memory{};        ///< device memory that a process uses before its first allocation
+  Bytes l2{};                    ///< as cudaDeviceProp::l2CacheSize reports it
+  Bandwidth memory_bandwidth{};  ///< peak of the device memory
+  Bandwidth nvlink{};            ///< all links of one GPU together; 0 where there is none
+  Bandwidth pcie{};              ///< x16, raw
+  FlopRate fp8{};                ///< 0 where the tensor cores lack it
+  FlopRate half{};               ///< bf16 and fp16 on tensor cores
+  FlopRate tf32{};               ///< on tensor cores; 0 where they lack it
+  FlopRate fp32{};               ///< outside the tensor cores
+  FlopRate fp64{};               ///< tensor cores where they have it
 
   // Power beyond an idle GPU's, as a share of what the power limit allows beyond it. 0 = not known:
   // then the clock never falls.

@@ -17,6 +17,7 @@ namespace phantora {
 /// Which units do the arithmetic, and so which peak rate bounds it: tensor cores for fp8, half
 /// (bf16 and fp16) and tf32. `none` = not told; FLOP are then those of fp32.
 enum class Arithmetic : std::uint8_t { none, fp8, half, tf32, fp32, fp64 };
+/// The name as the enumeration has it: "half".
 std::string_view to_string(Arithmetic arithmetic) noexcept;
 
 /// What a launch says about a kernel: identity and features, never data.
@@ -30,16 +31,18 @@ std::string_view to_string(Arithmetic arithmetic) noexcept;
 /// - Kernels of one's own, of any other name, that tell their bytes, FLOP or both: {.name =
 ///   "my_kernel", .bytes = 1e9}.
 struct KernelQuery {
+  /// CUDA's dim3.
   struct Dim3 {
-    std::uint32_t x = 1, y = 1, z = 1;
+    std::uint32_t x = 1, y = 1, z = 1;  ///< at least 1 each
     auto operator<=>(const Dim3&) const = default;
+    /// Blocks of a grid, or threads of a block.
     [[nodiscard]] double count() const noexcept {
       return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
     }
   };
-  std::string name;
-  std::optional<Dim3> grid{};  ///< unknown = enough blocks to fill the GPU
-  Dim3 block{};
+  std::string name;                ///< of the operation, the launch or the kernel, as above
+  std::optional<Dim3> grid{};      ///< unknown = enough blocks to fill the GPU
+  Dim3 block{};                    ///< threads of each block
   std::uint32_t shared_bytes = 0;  ///< dynamic shared memory per block
   /// Device memory read + written, or the size of a copy or memset; 0 = unknown.
   double bytes = 0;
@@ -53,6 +56,7 @@ struct KernelQuery {
 
 /// Which link of the cost chain answered.
 enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown };
+/// The name as the enumeration has it: "measured".
 std::string_view to_string(CostSource source) noexcept;
 
 /// What holds a kernel up, which decides how it fares beside others: the tensor cores, whose blocks
@@ -60,14 +64,15 @@ std::string_view to_string(CostSource source) noexcept;
 /// needs no SM.
 enum class KernelLimit : std::uint8_t { arithmetic, memory, copy_engine };
 
+/// What a kernel costs, and how sure that is.
 struct CostEstimate {
-  Duration duration{};
-  Duration stddev{};  ///< of what one kernel takes; 0 = not known
-  CostSource source = CostSource::unknown;
+  Duration duration{};                      ///< of the kernel alone on its GPU
+  Duration stddev{};                        ///< of what one kernel takes; 0 = not known
+  CostSource source = CostSource::unknown;  ///< which link of the chain says so
 
   // What the kernel takes of its GPU while it runs, for those that run beside it. With what is not
   // told it counts as a kernel that fills the SMs and leaves the memory alone.
-  std::optional<KernelLimit> limit{};
+  std::optional<KernelLimit> limit{};    ///< what holds it up
   std::optional<double> demand{};        ///< share of the SMs that it can fill, in (0, 1]
   std::optional<double> memory_share{};  ///< of the peak bandwidth that it draws, in [0, 1]
   /// Power that it draws beyond an idle GPU's while the clock is at its highest, as a share of what
@@ -84,11 +89,13 @@ concept CostModel = std::copyable<M> && requires(const M& m, const KernelQuery& 
 /// An owning, copyable, type-erased CostModel. Copies share one immutable model.
 class KernelCostModel {
  public:
+  /// Any model becomes one.
   template <class M>
   requires(!std::same_as<M, KernelCostModel> && CostModel<M>) KernelCostModel(
       M model)  // NOLINT(google-explicit-constructor): any model is a KernelCostModel
       : model_{std::make_shared<const Holder<M>>(std::move(model))} {}
 
+  /// What the model says; nothing: it does not know the kernel.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
     return model_->estimate(query);
   }
@@ -112,6 +119,7 @@ class KernelCostModel {
 /// Asks each link in order; the first answer wins.
 KernelCostModel first_of(std::vector<KernelCostModel> links);
 template <class... Ms>
+/// The same of models as they are.
 KernelCostModel first_of(Ms... links) {
   return first_of(std::vector<KernelCostModel>{KernelCostModel{std::move(links)}...});
 }

@@ -11,9 +11,9 @@ namespace phantora {
 
 /// A kernel, or library call, and how long it took.
 struct Measurement {
-  KernelQuery query{};
-  Duration duration{};
-  Duration stddev{};  ///< of a further measurement of it; 0 = not known
+  KernelQuery query{};  ///< what was measured
+  Duration duration{};  ///< how long it took
+  Duration stddev{};    ///< of a further measurement of it; 0 = not known
 };
 
 /// Reads kernel data: tab-separated text, one measurement per line.

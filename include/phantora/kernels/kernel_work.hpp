@@ -17,7 +17,7 @@ enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink 
 /// other arithmetic beside it (repeats, flops), or arithmetic cut into tiles (flops and tiles > 0),
 /// or moves bytes only. All of them move bytes.
 struct KernelWork {
-  static constexpr std::size_t dimensions = 8;
+  static constexpr std::size_t dimensions = 8;  ///< of `coordinates`
 
   /// Kernels whose efficiency may be compared, e.g. "gemm/half" or "reduce_kernel".
   std::string group{};
@@ -27,15 +27,15 @@ struct KernelWork {
   /// alike. Unused ones are 0.
   std::array<float, dimensions> coordinates{};
 
-  KernelLimit limit = KernelLimit::memory;
-  Arithmetic arithmetic = Arithmetic::none;
-  double m = 0, n = 0, k = 0, batch = 0;
+  KernelLimit limit = KernelLimit::memory;   ///< what holds it up
+  Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
+  double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
   double repeats = 1;       ///< of the product and its round trips, each waiting for the one before
   double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
-  double flops = 0;
-  double tiles = 0;
-  DataPath path = DataPath::device_memory;
-  double bytes = 0;            ///< that must be moved at least
+  double flops = 0;         ///< of arithmetic that is no product
+  double tiles = 0;         ///< that such arithmetic is cut into
+  DataPath path = DataPath::device_memory;  ///< what the bytes go over
+  double bytes = 0;                         ///< that must be moved at least
   double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
   double blocks = 0;           ///< thread blocks that move them; 0 = enough to fill the GPU
   double round_trips = 0;      ///< to memory, that have to wait for each other

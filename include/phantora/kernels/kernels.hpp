@@ -19,10 +19,12 @@ namespace phantora {
 
 /// Types of elements.
 enum class ElementType : std::uint8_t { bf16, fp16, fp32, fp64, fp8_e4m3, fp8_e5m2 };
+/// The name as the enumeration has it: "bf16".
 std::string_view to_string(ElementType type) noexcept;
 /// Bytes of one.
 double size_of(ElementType type) noexcept;
 
+/// What a matrix product is besides its sizes.
 struct GemmOptions {
   ElementType type = ElementType::bf16;      ///< of A and B
   std::optional<ElementType> output_type{};  ///< of C; nothing: that of A, bf16 for 8 bits
@@ -33,48 +35,59 @@ struct GemmOptions {
 };
 /// C = A B for A of m x k, B of k x n and C of m x n elements.
 KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, const GemmOptions& options = {});
+/// The same with nothing but a type.
 inline KernelQuery gemm(std::int64_t m, std::int64_t n, std::int64_t k, ElementType type) {
   return gemm(m, n, k, GemmOptions{.type = type});
 }
-/// y = x W^T, as a linear layer stores its weights of `out` x `in`: forward, and what its backward
-/// pass computes for x and for W.
+/// y = x W^T, as a linear layer stores its weights of `out` x `in`.
 KernelQuery linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out,
                            ElementType type = ElementType::bf16);
+/// What its backward pass computes for x.
 KernelQuery linear_backward_input(std::int64_t rows, std::int64_t in, std::int64_t out,
                                   ElementType type = ElementType::bf16);
+/// What its backward pass computes for W.
 KernelQuery linear_backward_weight(std::int64_t rows, std::int64_t in, std::int64_t out,
                                    ElementType type = ElementType::bf16);
 
 /// Scaled dot product attention.
 struct AttentionShape {
-  std::int64_t batch = 1;
-  std::int64_t heads = 1;
+  std::int64_t batch = 1;      ///< sequences
+  std::int64_t heads = 1;      ///< of queries
   std::int64_t key_heads = 0;  ///< of keys and values; 0: as many as `heads`
   std::int64_t queries = 1;    ///< positions that ask
   std::int64_t keys = 0;       ///< positions that are asked about; 0: as many as `queries`
   std::int64_t depth = 64;     ///< elements of a head
-  bool causal = true;
+  bool causal = true;          ///< a position sees those before it and itself
   ElementType type = ElementType::bf16;  ///< bf16 or fp16
 };
+/// As flash attention computes it.
 KernelQuery attention_forward(const AttentionShape& shape);
+/// The gradients of queries, keys and values.
 KernelQuery attention_backward(const AttentionShape& shape);
 
 /// Over rows of `cols` elements each, as PyTorch's kernels compute them, of bf16 or fp32. A norm's
 /// backward pass is two kernels, for its input and for its weights.
 KernelQuery layer_norm_forward(std::int64_t rows, std::int64_t cols,
                                ElementType type = ElementType::bf16);
+/// Its gradient for the input.
 KernelQuery layer_norm_backward_input(std::int64_t rows, std::int64_t cols,
                                       ElementType type = ElementType::bf16);
+/// Its gradient for the weights.
 KernelQuery layer_norm_backward_weight(std::int64_t rows, std::int64_t cols,
                                        ElementType type = ElementType::bf16);
+/// Over rows as layer_norm_forward().
 KernelQuery rms_norm_forward(std::int64_t rows, std::int64_t cols,
                              ElementType type = ElementType::bf16);
+/// Its gradient for the input.
 KernelQuery rms_norm_backward_input(std::int64_t rows, std::int64_t cols,
                                     ElementType type = ElementType::bf16);
+/// Its gradient for the weights.
 KernelQuery rms_norm_backward_weight(std::int64_t rows, std::int64_t cols,
                                      ElementType type = ElementType::bf16);
+/// Over rows as layer_norm_forward().
 KernelQuery softmax_forward(std::int64_t rows, std::int64_t cols,
                             ElementType type = ElementType::bf16);
+/// Its gradient for the input.
 KernelQuery softmax_backward(std::int64_t rows, std::int64_t cols,
                              ElementType type = ElementType::bf16);
 
@@ -91,9 +104,9 @@ KernelQuery copy(Bytes size);
 
 /// A kernel that is told by its work. It is taken to fill the GPU.
 struct CustomKernel {
-  std::string name = "custom";
-  double bytes = 0;  ///< read from and written to device memory
-  double flops = 0;
+  std::string name = "custom";               ///< as reports call it
+  double bytes = 0;                          ///< read from and written to device memory
+  double flops = 0;                          ///< arithmetic
   Arithmetic arithmetic = Arithmetic::none;  ///< that does the flops; none: fp32
 };
 /// @throws ArgumentError if it tells no work, or the name is that of a library's operation.
@@ -102,13 +115,15 @@ KernelQuery custom(const CustomKernel& kernel);
 /// A kernel as a Workload launches it: one that a cost model has to price, or one whose time is
 /// known.
 struct Kernel {
-  KernelQuery query{};
+  KernelQuery query{};  ///< what it is
   /// In place of what a cost model would say, on every GPU.
   std::optional<CostEstimate> known{};
 
   Kernel() = default;
+  /// One that a cost model has to price.
   Kernel(KernelQuery asked)  // NOLINT(google-explicit-constructor): most kernels are but a query
       : query{std::move(asked)} {}
+  /// One whose time is known.
   Kernel(KernelQuery asked, CostEstimate answer) : query{std::move(asked)}, known{answer} {}
 };
 /// A kernel that takes `time` when it has its GPU to itself. @throws ArgumentError if that is

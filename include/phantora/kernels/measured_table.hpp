@@ -23,6 +23,7 @@ class MeasuredTable {
   explicit MeasuredTable(std::vector<Measurement> rows,
                          std::optional<GpuModel> measured_on = std::nullopt);
 
+  /// The mean of the query's measurements; nothing if there are none.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
 
  private:

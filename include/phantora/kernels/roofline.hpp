@@ -20,12 +20,14 @@ FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic);
 /// beyond the common efficiencies is for FittedModel to learn.
 class Roofline {
  public:
+  /// @param gpu  whose peaks bound a kernel.
   explicit Roofline(GpuModel gpu);
 
   /// Seconds, > 0. Expects that the GPU has units for the work's arithmetic.
   [[nodiscard]] double seconds(const KernelWork& work) const;
   /// @throws CostError as check() does.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
+  /// Whose peaks bound a kernel.
   [[nodiscard]] const GpuModel& gpu() const noexcept { return gpu_; }
 
  private:

@@ -20,8 +20,8 @@ inline constexpr Bandwidth unlimited{std::numeric_limits<double>::infinity()};
 
 /// A transfer to simulate.
 struct FlowSpec {
-  NodeId src{};
-  NodeId dst{};
+  NodeId src{};                 ///< where it begins
+  NodeId dst{};                 ///< where it ends
   Bytes size{};                 ///< > 0, and at most 2^59 per share
   std::optional<Time> start{};  ///< nothing: now()
   /// Chooses among equal routes, and orders flows that are otherwise alike.
@@ -48,9 +48,11 @@ class FlowObserver {
   FlowObserver(const FlowObserver&) = default;
   FlowObserver& operator=(const FlowObserver&) = default;
   virtual ~FlowObserver() = default;
+  /// The flow begins to move.
   virtual void on_flow_start(FlowId, Time) {}
   /// `completion` includes the latency, so it may lie after the instant of the call.
   virtual void on_flow_finish(FlowId, Time /*completion*/) {}
+  /// The bytes per second of the flow from this instant on.
   virtual void on_rate_change(FlowId, Time, Bandwidth) {}
   /// The bytes per second that the link carries from this instant on.
   virtual void on_link_load(LinkId, Time, Bandwidth) {}
@@ -64,7 +66,7 @@ class FlowObserver {
 
 /// A state to return to; valid for the network that made it, until a commit() beyond it.
 struct Checkpoint {
-  Time now{};
+  Time now{};                ///< the instant to return to
   std::uint64_t inputs = 0;  ///< changes told before
   std::uint64_t flows = 0;   ///< the first id that had not been given
 };
@@ -75,7 +77,7 @@ struct FlowStatistics {
   std::uint64_t replayed_events = 0;     ///< of these, solved again because of a change in the past
   std::uint64_t rate_changes = 0;        ///< rates whose bits changed
   std::uint64_t touched_incidences = 0;  ///< (flow, link) and (group, link) pairs looked at
-  std::uint64_t rollbacks = 0;
+  std::uint64_t rollbacks = 0;           ///< times that the past was changed
 };
 
 /// Fluid model of flows that share links under weighted max-min fairness.
@@ -98,6 +100,7 @@ struct FlowStatistics {
 /// has its cap or a saturated link on which its rate per share is greatest.
 class FlowNetwork {
  public:
+  /// An empty network at the instant 0.
   explicit FlowNetwork(NetworkView network);
   FlowNetwork(FlowNetwork&&) noexcept;
   FlowNetwork& operator=(FlowNetwork&&) noexcept;
@@ -124,6 +127,7 @@ class FlowNetwork {
   /// @throws CommitError if `at` lies before the last commit().
   void set_capacity(LinkId link, Time at, Bandwidth capacity);
 
+  /// The instant up to which everything is simulated.
   [[nodiscard]] Time now() const noexcept;
   /// The earliest instant after what has been simulated when something changes; `never` when idle.
   /// May equal now() after a start(now()).
@@ -146,6 +150,7 @@ class FlowNetwork {
   /// time.
   [[nodiscard]] std::vector<LinkUse> links(FlowId flow) const;
 
+  /// The present state, for rollback().
   [[nodiscard]] Checkpoint checkpoint() const;
   /// Forgets everything told since the checkpoint and returns to its instant.
   /// @throws CommitError if a commit() beyond its instant has happened, or beyond the start of a
@@ -163,6 +168,7 @@ class FlowNetwork {
 
   /// Tells the observer of everything from now on. Costs nothing while nobody subscribes.
   [[nodiscard]] Subscription subscribe(FlowObserver& observer);
+  /// Work done so far.
   [[nodiscard]] const FlowStatistics& statistics() const noexcept;
 
  private:

@@ -15,25 +15,25 @@ namespace phantora {
 
 /// A flow puts `bytes_per_byte` bytes on `link` for every byte of its own progress (> 0).
 struct LinkUse {
-  LinkId link{};
-  double bytes_per_byte = 1;
+  LinkId link{};              ///< which
+  double bytes_per_byte = 1;  ///< bytes on the link for each of the flow
   friend bool operator==(const LinkUse&, const LinkUse&) = default;
 };
 
 /// The links that carry a flow, and the latency along them.
 struct Route {
-  std::vector<LinkUse> links{};
-  Duration latency{};
+  std::vector<LinkUse> links{};  ///< in the order of the way
+  Duration latency{};            ///< of all of them together
 };
 
 /// What a router may look at when a flow starts.
 struct RouteRequest {
-  NodeId src{};
-  NodeId dst{};
-  std::uint64_t key = 0;
-  /// Bytes per second that the link can carry now (0: down) and does carry now.
-  std::function<double(LinkId)> capacity{};
-  std::function<double(LinkId)> load{};
+  NodeId src{};           ///< where it begins
+  NodeId dst{};           ///< where it ends
+  std::uint64_t key = 0;  ///< FlowSpec::key
+  // In bytes per second.
+  std::function<double(LinkId)> capacity{};  ///< that the link can carry now; 0: it is down
+  std::function<double(LinkId)> load{};      ///< that it carries now
 };
 
 /// Chooses the links of a flow. A pure function of the request: replay must choose alike.
@@ -55,11 +55,14 @@ class NetworkView {
   /// A network without routes: every flow must name its links.
   explicit NetworkView(std::vector<Bandwidth> capacities)
       : NetworkView{std::move(capacities), {}} {}
+  /// @param router  for flows that do not name their links.
   NetworkView(std::vector<Bandwidth> capacities, std::shared_ptr<const Router> router)
       : capacities_{std::make_shared<const std::vector<Bandwidth>>(std::move(capacities))},
         router_{std::move(router)} {}
 
+  /// Links are LinkId{0} to LinkId{link_count() - 1}.
   [[nodiscard]] std::size_t link_count() const noexcept { return capacities_->size(); }
+  /// By link.
   [[nodiscard]] std::span<const Bandwidth> capacities() const& noexcept { return *capacities_; }
   void capacities() const&& = delete;  // they go with the view
   /// Null when flows must name their links.

@@ -25,34 +25,39 @@ class Communicators {
  public:
   /// Has a communicator on these GPUs, one of each rank: Session::add_communicator, say.
   using Make = std::function<CommunicatorId(std::vector<GpuIndex> gpus)>;
+  /// What ncclGetUniqueId() gives.
   using UniqueId = std::vector<std::byte>;
 
+  /// A rank of a communicator.
   struct Member {
-    ProcessIndex process = 0;
-    GpuIndex gpu = 0;
+    ProcessIndex process = 0;  ///< that the rank belongs to
+    GpuIndex gpu = 0;          ///< that the rank uses
   };
+  /// Who asks, and when by its clock.
   struct Caller {
-    ProcessIndex process = 0;
-    std::uint32_t thread = 0;
-    Time clock{};
+    ProcessIndex process = 0;  ///< of the thread
+    std::uint32_t thread = 0;  ///< within its process
+    Time clock{};              ///< of the thread
   };
   /// A caller that may go on, at its clock.
   struct Admitted {
-    Caller caller{};
+    Caller caller{};                               ///< whose call may return
     std::optional<CommunicatorId> communicator{};  ///< none: it is in none
-    int rank = 0, ranks = 0;                       ///< of that communicator
+    int rank = 0, ranks = 0;                       ///< its own, of how many
   };
   /// A call that ranks are missing for.
   struct Pending {
+    /// A member that has asked, and waits for others.
     struct Waiting {
-      Caller caller{};
-      int rank = 0;
+      Caller caller{};  ///< whose call has not returned
+      int rank = 0;     ///< that it asked to be
     };
     std::optional<CommunicatorId> splits{};  ///< none: ranks join under a unique id
     int ranks = 0;                           ///< that have to call
     std::vector<Waiting> waiting{};          ///< in the order in which they called
   };
 
+  /// @param make  called when all members of a communicator have come.
   explicit Communicators(Make make) : make_{std::move(make)} {}
 
   /// ncclCommInitRank: the caller is rank `rank` of `ranks` under this id.

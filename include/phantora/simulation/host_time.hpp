@@ -10,11 +10,13 @@
 /// What the host's work costs in virtual time.
 namespace phantora {
 
+/// Where the time of host work is taken from.
 enum class HostTime : std::uint8_t { measured, fixed, off };
 
+/// What `--host-time` says.
 struct HostTimePolicy {
-  HostTime kind = HostTime::measured;
-  Duration per_call{};            ///< of `fixed`
+  HostTime kind = HostTime::measured;  ///< which
+  Duration per_call{};                 ///< of `fixed`
   std::optional<double> scale{};  ///< of `measured`; nothing: by the machine's speed as it runs
   bool operator==(const HostTimePolicy&) const = default;
 };

@@ -20,17 +20,18 @@ using GpuIndex = std::uint32_t;
 using ProcessIndex = std::uint32_t;
 /// A stretch of time on a stream.
 struct Span {
+  /// What the stream did.
   enum class Kind : std::uint8_t { compute, copy, communication };
-  GpuIndex gpu = 0;
-  ProcessIndex process = 0;
-  StreamId stream{};
-  Kind kind{};
-  CostSource source{};      ///< of a compute or copy span
-  std::string_view name{};  ///< valid during the call
+  GpuIndex gpu = 0;          ///< whose stream it is
+  ProcessIndex process = 0;  ///< that made the stream
+  StreamId stream{};         ///< on which it ran
+  Kind kind{};               ///< what the stream did
+  CostSource source{};       ///< of a compute or copy span
+  std::string_view name{};   ///< valid during the call
   /// Equal for equal work: same kernel and launch, or same collective and size.
   std::uint64_t identity = 0;
-  Time start{};
-  Time end{};
+  Time start{};  ///< when it began
+  Time end{};    ///< when the next of its stream may follow
 };
 
 /// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers
@@ -41,6 +42,7 @@ class SessionObserver {
   SessionObserver(const SessionObserver&) = default;
   SessionObserver& operator=(const SessionObserver&) = default;
   virtual ~SessionObserver() = default;
+  /// Work on a stream has ended.
   virtual void on_span(const Span&) {}
 };
 
@@ -50,7 +52,7 @@ struct GpuUse {
   Duration communication{};  ///< a collective ran
   Duration exposed{};        ///< a collective ran and no kernel did
   std::vector<Duration> by_source = std::vector<Duration>(4);  ///< kernel time by CostSource
-  std::uint64_t kernels = 0;
+  std::uint64_t kernels = 0;                                   ///< that ran
 };
 
 }  // namespace phantora

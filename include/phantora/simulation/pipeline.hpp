@@ -7,6 +7,7 @@
 /// In which order the stages of a pipeline run their micro-batches.
 namespace phantora {
 
+/// Orders of a pipeline's passes.
 enum class PipelineSchedule : std::uint8_t {
   gpipe,                     ///< all forward passes, then all backward passes
   one_forward_one_backward,  ///< 1F1B: in turn, once the stages behind have begun
@@ -15,12 +16,14 @@ enum class PipelineSchedule : std::uint8_t {
   /// Parallelism").
   zero_bubble,
 };
+/// The name as the enumeration has it: "gpipe".
 std::string_view to_string(PipelineSchedule schedule) noexcept;
 
+/// A pipeline.
 struct PipelineShape {
-  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
-  int stages = 1;
-  int micro_batches = 1;
+  PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;  ///< the order
+  int stages = 1;                                                          ///< of the pipeline
+  int micro_batches = 1;                                                   ///< of a step
   /// Parts of the model that each stage has: with 2 of 4 stages, those numbered s and s + 4. More
   /// than one is the interleaved schedule (of gpipe: breadth first), in whose rounds each part sees
   /// as many micro-batches as there are stages.
@@ -29,15 +32,16 @@ struct PipelineShape {
 
 /// What a stage does at a time.
 struct PipelinePass {
+  /// Which way.
   enum Kind : std::uint8_t {
     forward,
     backward,        ///< for the input and for the weights
     backward_input,  ///< with zero_bubble: for the stage before
     backward_weight,
   };
-  Kind kind = forward;
-  int chunk = 0;
-  int micro_batch = 0;
+  Kind kind = forward;  ///< which way
+  int chunk = 0;        ///< of the stage, from 0
+  int micro_batch = 0;  ///< of the step, from 0
   bool operator==(const PipelinePass&) const = default;
 };
 

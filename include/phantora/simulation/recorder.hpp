@@ -41,9 +41,9 @@ class Recorder {
  public:
   /// Who calls, and when by its clock.
   struct Caller {
-    ProcessIndex process = 0;
-    std::uint32_t thread = 0;
-    Time clock{};
+    ProcessIndex process = 0;  ///< of the thread
+    std::uint32_t thread = 0;  ///< within its process
+    Time clock{};              ///< when it calls
   };
 
   /// @param session  that it is told of; it has to live as long.
@@ -52,16 +52,23 @@ class Recorder {
   Recorder& operator=(Recorder&&) noexcept;
   ~Recorder();
 
+  /// Session::add_query() gave this index.
   void add_query(QueryIndex query, const KernelQuery& asked);
+  /// As Session::add_stream().
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
   /// @param gpus  of each rank.
   void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus);
 
+  /// As Session::launch().
   void launch(const Caller& caller, StreamId stream, QueryIndex query);
+  /// As Session::record().
   void record(const Caller& caller, StreamId stream, MarkerId marker);
+  /// As Session::wait().
   void wait(const Caller& caller, StreamId stream, MarkerId marker);
+  /// One rank's part, as Session::collective().
   void collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
                   std::span<const GroupedCollective> group);
+  /// One rank's part, as Session::send_recv().
   void send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
                  std::span<const SendRecv> group);
   /// The process takes memory of a GPU, and gives some back, beside what its context takes.
@@ -71,8 +78,11 @@ class Recorder {
   /// It has ended, and holds nothing.
   void end(ProcessIndex process);
 
+  /// As Session::synchronize(); answered() says when it returned.
   void synchronize(const Caller& caller, MarkerId marker);
+  /// As Session::query(); answered() says what it gave.
   void query(const Caller& caller, MarkerId marker);
+  /// What Session::advance() or force() gave.
   void answered(const Answer& answer);
 
   /// What was told so far. Blocking calls that have not been answered are left out.

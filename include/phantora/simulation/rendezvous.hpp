@@ -22,16 +22,17 @@ namespace phantora {
 /// Ranks of a communicator call different collectives where they have to call the same.
 class Disagreement : public Error {
  public:
+  /// One of two ranks that disagree.
   struct Side {
-    int rank = 0;
+    int rank = 0;  ///< of the communicator
     /// What it calls: the first that is unlike, or its whole group where groups have not as many.
     std::vector<GroupedCollective> calls{};
   };
   /// @param number  of the communicator's collectives, from 1.
   Disagreement(std::size_t ranks, std::uint64_t number, Side lower, Side higher);
 
-  std::uint64_t number = 0;
-  Side lower, higher;  ///< by rank, whichever was heard first
+  std::uint64_t number = 0;  ///< of the communicator's collectives, from 1
+  Side lower, higher;        ///< by rank, whichever was heard first
 };
 
 /// What a group of collectives is called: as its operations are, if they are of a kind.
@@ -39,7 +40,7 @@ std::string_view name_of(std::span<const GroupedCollective> group) noexcept;
 
 /// An operation that some ranks of a communicator have called and others have not.
 struct OpenCall {
-  CommunicatorId communicator{};
+  CommunicatorId communicator{};          ///< whose ranks meet
   std::string what{};                     ///< "all_reduce of 64 bytes"
   std::vector<int> waiting{}, missing{};  ///< ranks of the communicator
   Time since{};                           ///< when the first of them called
@@ -58,8 +59,9 @@ class Rendezvous {
     std::uint64_t meeting = 0;  ///< counted from 1, in the order in which they were first called
     std::uint32_t slot = 0, index = 0;  ///< the book's own
   };
+  /// What became of a call.
   struct Called {
-    Place place{};
+    Place place{};             ///< what reached() takes
     std::uint64_t number = 0;  ///< of the communicator's groups, or of its pair's messages, from 0
     bool first = false;        ///< nobody has called it before
     bool last = false;         ///< everybody has called it now

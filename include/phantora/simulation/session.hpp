@@ -29,10 +29,10 @@ using GpuCosts = std::function<KernelCostModel(const GpuModel&)>;
 
 /// A blocking call that may return.
 struct Answer {
-  ProcessIndex process = 0;
-  std::uint32_t thread = 0;
-  Time clock{};      ///< what the thread's clock becomes
-  bool done = true;  ///< of a query
+  ProcessIndex process = 0;  ///< that blocks, or asked
+  std::uint32_t thread = 0;  ///< within its process
+  Time clock{};              ///< what the thread's clock becomes
+  bool done = true;          ///< of a query
 };
 
 /// The simulation of live ranks: streams of GPUs, collectives over the network, and the
@@ -83,10 +83,13 @@ class Session {
   /// @throws CostError if the stream's GPU is unlike that of add_query(), and no cost model of it
   ///   answers.
   void launch(StreamId stream, Time issued, QueryIndex query);
+  /// The marker completes when all that the stream was given before has.
   void record(StreamId stream, Time issued, MarkerId marker);
+  /// What the stream is given from now on waits for the marker.
   void wait(StreamId stream, Time issued, MarkerId marker);
   /// The stream stops here until host_function_done(ticket).
   void host_function(StreamId stream, Time issued, std::uint64_t ticket);
+  /// The stream goes on from there.
   void host_function_done(std::uint64_t ticket, Time finished);
   /// Host functions whose turn has come since the last call, with their instants.
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions();
@@ -141,6 +144,7 @@ class Session {
 
   /// The instant up to which everything is simulated.
   [[nodiscard]] Time now() const noexcept;
+  /// What the GPU did so far.
   [[nodiscard]] const GpuUse& use(GpuIndex gpu) const;
   /// Collectives and messages that some ranks have called and others have not, by communicator,
   /// oldest first.

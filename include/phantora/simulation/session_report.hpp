@@ -20,34 +20,34 @@ class StepObserver;
 
 /// GPUs of one model with the same memory.
 struct GpuKind {
-  std::string model{};
-  Bytes memory{};
+  std::string model{};  ///< a key of gpu_model()
+  Bytes memory{};       ///< of each GPU
   bool operator==(const GpuKind&) const = default;
 };
 
 /// What one GPU of a session did.
 struct GpuReport {
-  std::string host{};
+  std::string host{};    ///< its name
   std::size_t kind = 0;  ///< in SessionReport::kinds
-  Steps steps{};
-  GpuUse use{};
+  Steps steps{};         ///< that its work shows
+  GpuUse use{};          ///< what it was busy with
 };
 
 /// Kernels of one name.
 struct NamedKernel {
-  std::string name{};
-  std::uint64_t count = 0;
-  Duration total{};  ///< over all GPUs
-  CostSource source{};
+  std::string name{};       ///< as the cost model is asked for it
+  std::uint64_t count = 0;  ///< over all GPUs
+  Duration total{};         ///< over all GPUs
+  CostSource source{};      ///< of its price
 };
 
 /// What a Session's GPUs did for programs that issued their work to it. (A Workload's Report says
 /// more: it knows what its operations are.)
 struct SessionReport {
-  Time makespan{};  ///< end of the last span
-  std::uint64_t late_operations = 0;
-  std::vector<GpuKind> kinds{};  ///< in the order of their GPUs; one where all are alike
-  std::vector<GpuReport> gpus{};
+  Time makespan{};                     ///< end of the last span
+  std::uint64_t late_operations = 0;   ///< Session::late_operations()
+  std::vector<GpuKind> kinds{};        ///< in the order of their GPUs; one where all are alike
+  std::vector<GpuReport> gpus{};       ///< by GpuIndex
   std::vector<NamedKernel> kernels{};  ///< longest first, equal ones by name
 
   /// Kernel time of all GPUs, by CostSource.
@@ -58,6 +58,7 @@ struct SessionReport {
   [[nodiscard]] double share_of_kernels(Duration part) const;
 };
 
+/// What the session did so far.
 /// @param observed  has been told of all that the session did.
 SessionReport session_report(const Cluster& cluster, const Session& session,
                              const StepObserver& observed);

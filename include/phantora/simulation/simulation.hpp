@@ -18,6 +18,7 @@
 
 namespace phantora {
 
+/// What a simulation assumes of GPUs and NCCL.
 struct SimulationOptions {
   /// What kernels cost, asked once for each kind of GPU. Any function that makes a KernelCostModel
   /// of a GpuModel will do, such as one that puts prices of one's own before the library's:
@@ -27,8 +28,8 @@ struct SimulationOptions {
   /// What the GPUs are, where the cluster does not say (topologies::single_switch), or where their
   /// figures are changed.
   std::optional<GpuModel> gpu{};
-  DeviceTiming timing{};
-  NcclVariables nccl{};  ///< of every rank, as environment variables ("NCCL_ALGO")
+  DeviceTiming timing{};  ///< of every GPU
+  NcclVariables nccl{};   ///< of every rank, as environment variables ("NCCL_ALGO")
 };
 
 /// Runs workloads on a cluster, in virtual time.
@@ -69,6 +70,7 @@ class Simulation {
   [[nodiscard]] std::vector<LinkLoad> link_loads(const Workload& workload,
                                                  std::span<const GpuIndex> gpus = {}) const;
 
+  /// What workloads run on.
   [[nodiscard]] const Cluster& cluster() const noexcept;
 
  private:
@@ -89,6 +91,7 @@ using JobId = Id<struct JobTag>;
 /// Not thread-safe; distinct instances are independent.
 class Jobs {
  public:
+  /// None yet, at the instant 0.
   explicit Jobs(const Simulation& simulation);
   Jobs(Jobs&&) noexcept;
   Jobs& operator=(Jobs&&) noexcept;
@@ -112,6 +115,7 @@ class Jobs {
   [[nodiscard]] const Report& report(JobId job) const;
   /// GPUs that no job has which has not been returned, in order.
   [[nodiscard]] std::vector<GpuIndex> free_gpus() const;
+  /// Tells the observer of every job's spans from now on, until the subscription ends.
   [[nodiscard]] Subscription subscribe(SessionObserver& observer);
 
  private:

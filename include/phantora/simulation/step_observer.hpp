@@ -29,6 +29,7 @@ class StepObserver final : public SessionObserver {
   /// @param marker  what ends a step: a part of a kernel's name, "optimizer", or empty where the
   ///   order of the work has to tell.
   explicit StepObserver(std::string marker = {});
+  /// Told by the session.
   void on_span(const Span& span) override;
   /// A stretch of time that the program of a process named: one that bears the marker's name ends
   /// a step where it ends.
@@ -40,10 +41,11 @@ class StepObserver final : public SessionObserver {
   [[nodiscard]] Time makespan() const noexcept { return makespan_; }
   /// Kernel time by name, over all GPUs.
   struct KernelTotal {
-    std::uint64_t count = 0;
-    Duration total{};
-    CostSource source{};
+    std::uint64_t count = 0;  ///< launches
+    Duration total{};         ///< over all launches
+    CostSource source{};      ///< of the last price
   };
+  /// By name.
   [[nodiscard]] const std::map<std::string, KernelTotal, std::less<>>& kernels() const noexcept {
     return kernels_;
   }

@@ -20,9 +20,9 @@ enum class StepRole : std::uint8_t {
 /// One piece of work of a stream, in the order in which they ran.
 struct WorkItem {
   std::uint64_t identity = 0;  ///< equal for equal work
-  Time start{};
-  Time end{};
-  StepRole role{};
+  Time start{};                ///< when it began
+  Time end{};                  ///< when it ended
+  StepRole role{};             ///< what it says about steps
 };
 
 /// A program's own cadence: training steps, or requests of a server.
@@ -36,10 +36,10 @@ struct Steps {
 
   /// Another repetition that explains as much of the work.
   struct Rival {
-    std::size_t count = 0;
-    Duration length{};
+    std::size_t count = 0;  ///< steps
+    Duration length{};      ///< median
   };
-  std::optional<Rival> rival{};
+  std::optional<Rival> rival{};  ///< where the steps are not sure
 
   /// Steps whose length is known.
   [[nodiscard]] std::size_t count() const noexcept {

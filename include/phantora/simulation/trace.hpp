@@ -22,6 +22,7 @@ class TraceWriter final : public SessionObserver {
   /// @throws Error if `path` cannot be written.
   TraceWriter(const std::string& path, std::function<int(ProcessIndex)> rank_of,
               std::vector<std::string> gpu_names = {});
+  /// Told by the session.
   void on_span(const Span& span) override;
   /// A stretch of time on a thread of a process, by a name that the program gave.
   void on_range(ProcessIndex process, std::uint64_t thread, std::string_view name, Time start,

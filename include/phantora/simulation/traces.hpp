@@ -15,7 +15,7 @@ namespace phantora {
 
 /// A workload that was read from traces.
 struct TraceWorkload {
-  Workload workload{};
+  Workload workload{};  ///< what the ranks of the trace did
   /// Of each rank: from its first call or work to the end of the last, as it was recorded; 0 where
   /// the trace has no times.
   std::vector<Duration> recorded{};
@@ -39,6 +39,7 @@ struct TraceWorkload {
 /// @param source  what errors call the text, such as its path.
 /// @throws ConfigError naming source, event, field and what was expected there.
 TraceWorkload read_kineto(std::istream& profile, std::string_view source = "profile");
+/// The same of files, a rank each.
 TraceWorkload read_kineto(std::span<const std::string> paths);
 
 /// An MLCommons Chakra execution trace, as ASTRA-sim reads it.

@@ -11,12 +11,12 @@ namespace phantora {
 
 /// A decoder: norms, attention with grouped keys, an MLP or experts.
 struct TransformerShape {
-  int layers = 32;
-  int hidden = 4096;
-  int heads = 32;
-  int key_heads = 8;
-  int mlp = 14336;  ///< width of the MLP, or of an expert
-  int vocabulary = 128256;
+  int layers = 32;           ///< of attention and MLP each
+  int hidden = 4096;         ///< width of a token
+  int heads = 32;            ///< of queries
+  int key_heads = 8;         ///< of keys and values
+  int mlp = 14336;           ///< width of the MLP, or of an expert
+  int vocabulary = 128256;   ///< tokens that there are
   int sequence = 4096;       ///< tokens
   int experts = 0;           ///< of each layer; 0: a plain MLP
   int experts_of_token = 2;  ///< those that each token goes to
@@ -66,19 +66,21 @@ struct Parallelism {
   int context = 1;      ///< parts of each sequence. For weights they count as replicas
   int expert = 1;       ///< replicas that share the experts of a layer; divides `data`
   int chunks = 1;       ///< parts of the model that each stage has (interleaved schedules)
+  /// Order of the pipeline's passes.
   PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
-  Sharding sharding = Sharding::optimizer;
+  Sharding sharding = Sharding::optimizer;  ///< what replicas share
   /// Gradients of the last micro-batch are reduced as soon as so many are there, beside the
   /// backward pass; 0: all of them after it.
   Bytes bucket{};
-  Recompute recompute = Recompute::none;
-  ContextExchange exchange = ContextExchange::ring;
+  Recompute recompute = Recompute::none;             ///< what is computed again
+  ContextExchange exchange = ContextExchange::ring;  ///< of keys and values, in context groups
   /// Norms are divided too: all_gather before each half of a layer and reduce_scatter after it;
   /// else an all_reduce after it.
   bool sequence_parallel = true;
   /// What those gather is kept for the backward pass, as PyTorch does; else gathered again, as
   /// Megatron does, which takes less memory.
   bool keep_gathered = true;
+  /// GPUs that it takes.
   [[nodiscard]] int ranks() const noexcept { return tensor * context * pipeline * data; }
 };
 
@@ -86,8 +88,8 @@ struct Parallelism {
 struct TrainingRecipe {
   // Bytes for each parameter. Weights and activations are bf16. The defaults are mixed precision:
   // fp32 gradients; fp32 weights and both moments of Adam.
-  double gradient = 4;
-  double optimizer = 12;
+  double gradient = 4;    ///< bytes of each gradient
+  double optimizer = 12;  ///< bytes for each parameter beside its bf16 weight
   /// Activation functions, rotary embeddings and the accumulation of gradients are a pass each or
   /// a part of a product, as torch.compile or Megatron's fused kernels have them; else the passes
   /// that PyTorch makes of them.

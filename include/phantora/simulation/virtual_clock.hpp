@@ -33,6 +33,7 @@ class VirtualClock {
     if (running_) book();
     host_scale_ = host_scale;
   }
+  /// What CPU time elsewhere is multiplied by.
   [[nodiscard]] double host_scale() const noexcept { return timer_ != nullptr ? host_scale_ : 0; }
   /// Adds modelled time, `by` >= 0.
   void advance(Duration by) noexcept { time_ += by; }

@@ -49,92 +49,101 @@ class Workload {
 
   /// A point in a stream, which record() makes, or in what a host does, which mark() makes.
   struct Event {
-    Rank rank = 0;
+    Rank rank = 0;             ///< whose it is
     std::uint32_t number = 0;  ///< among those that the rank records and marks
     bool operator==(const Event&) const = default;
   };
   /// A piece of device memory. allocate() makes it.
   struct Block {
-    Rank rank = 0;
+    Rank rank = 0;             ///< whose it is
     std::uint32_t number = 0;  ///< among those that the rank allocates
     bool operator==(const Block&) const = default;
   };
   /// A kernel of this workload, for those who launch one often. kernel() makes it.
   struct KernelNumber {
-    std::uint32_t value = 0;
+    std::uint32_t value = 0;  ///< in kernels()
   };
 
   // What a rank's list consists of. Numbers are places in the tables below.
+  /// A kernel is put on a stream.
   struct Launch {
-    StreamNumber stream = 0;
-    std::uint32_t kernel = 0;
+    StreamNumber stream = 0;   ///< of the rank
+    std::uint32_t kernel = 0;  ///< in kernels()
   };
   /// The rank's part of collectives that run as one kernel.
   struct Collective {
-    StreamNumber stream = 0;
-    std::uint32_t call = 0;
+    StreamNumber stream = 0;  ///< of the rank
+    std::uint32_t call = 0;   ///< in calls()
   };
   /// The rank's sends and receives that run as one kernel.
   struct Exchange {
-    StreamNumber stream = 0;
-    std::uint32_t messages = 0;
+    StreamNumber stream = 0;     ///< of the rank
+    std::uint32_t messages = 0;  ///< in messages()
   };
   /// The event whose number is that of such operations, and of marks, before it in the list.
   struct Record {
-    StreamNumber stream = 0;
+    StreamNumber stream = 0;  ///< of the rank
   };
+  /// The stream waits.
   struct Wait {
-    StreamNumber stream = 0;
-    Event event{};
+    StreamNumber stream = 0;  ///< of the rank
+    Event event{};            ///< of any rank
   };
+  /// The host waits.
   struct Synchronize {
-    Event event{};
+    Event event{};  ///< of any rank
   };
   /// The rank's host works.
   struct Host {
-    Duration time{};
+    Duration time{};  ///< that it takes
   };
+  /// The rank takes device memory.
   struct Allocate {
-    Bytes size{};
-    std::uint32_t label = 0;
+    Bytes size{};             ///< of the block
+    std::uint32_t label = 0;  ///< in labels()
   };
+  /// It gives a block back.
   struct Free {
-    std::uint32_t block = 0;
+    std::uint32_t block = 0;  ///< the number of the rank's allocation
   };
   /// A step ends where the stream's work does that was issued before.
   struct StepEnd {
-    StreamNumber stream = 0;
+    StreamNumber stream = 0;  ///< of the rank
   };
   /// The event that has come when the host has: numbered with those of Record.
   struct Mark {};
   /// The operations that follow in the list are of this thread of the host.
   struct Thread {
-    std::uint32_t number = 0;
+    std::uint32_t number = 0;  ///< 0 is the first
   };
+  /// What a rank does next.
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
                                  Allocate, Free, StepEnd, Mark, Thread>;
 
   /// Collectives of a group of ranks.
   struct Call {
-    std::uint32_t group = 0;
-    std::vector<GroupedCollective> operations{};
+    std::uint32_t group = 0;                      ///< in groups()
+    std::vector<GroupedCollective> operations{};  ///< that run as one kernel
   };
   /// Messages between ranks of a group, which they name by their place in it.
   struct Messages {
-    std::uint32_t group = 0;
+    std::uint32_t group = 0;  ///< in groups()
+    /// Src_rank or dst_rank of each is the caller's place in the group.
     std::vector<SendRecv> parts{};
   };
 
   /// A group of ranks. group() makes it.
   struct GroupNumber {
-    std::uint32_t value = 0;
+    std::uint32_t value = 0;  ///< in groups()
   };
 
   // --- Work on streams ---
 
   /// Puts a kernel on a stream. @throws ArgumentError if a known time is negative.
   Workload& launch(Rank rank, const Kernel& kernel, StreamNumber stream = 0);
+  /// The same of a kernel() of this workload.
   Workload& launch(Rank rank, KernelNumber kernel, StreamNumber stream = 0);
+  /// Notes a kernel, which launch() then takes by number.
   KernelNumber kernel(const Kernel& kernel);
 
   /// The ranks of `group` run a collective; this one call stands for those of all of them.
@@ -150,25 +159,31 @@ class Workload {
   /// The same of several that run as one kernel, as between ncclGroupStart and ncclGroupEnd.
   Workload& collectives(Rank rank, std::span<const Rank> group,
                         std::span<const GroupedCollective> operations, StreamNumber stream = 0);
+  /// The same of a group() of this workload.
   Workload& collectives(Rank rank, GroupNumber group, std::span<const GroupedCollective> operations,
                         StreamNumber stream = 0);
+  /// collective() of that name.
   Workload& all_reduce(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::all_reduce, total, stream);
   }
+  /// collective() of that name.
   Workload& all_gather(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::all_gather, total, stream);
   }
+  /// collective() of that name.
   Workload& reduce_scatter(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::reduce_scatter, total, stream);
   }
+  /// collective() of that name.
   Workload& all_to_all(std::span<const Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::all_to_all, total, stream);
   }
-  // Lists in braces: w.all_reduce({0, 1}, 1_GB).
+  /// collective() of a list in braces: w.all_reduce({0, 1}, 1_GB).
   Workload& collective(std::initializer_list<Rank> group, CollectiveOp op, Bytes total,
                        StreamNumber stream = 0, int root = 0) {
     return collective(std::span{group.begin(), group.size()}, op, total, stream, root);
   }
+  /// all_reduce() of a list in braces.
   Workload& all_reduce(std::initializer_list<Rank> group, Bytes total, StreamNumber stream = 0) {
     return collective(group, CollectiveOp::all_reduce, total, stream);
   }
@@ -176,12 +191,14 @@ class Workload {
   /// A message to another rank, which has to receive() one of that size. Messages between two
   /// ranks arrive in the order in which they are sent.
   Workload& send(Rank rank, Rank to, Bytes size, StreamNumber stream = 0);
+  /// The other side of a send().
   Workload& receive(Rank rank, Rank from, Bytes size, StreamNumber stream = 0);
   /// Sends and receives of one rank that run together, as between ncclGroupStart and ncclGroupEnd.
   /// @param group  of the communicator.
   /// @param parts  src_rank or dst_rank of each is the rank's place in the group.
   Workload& exchange(Rank rank, std::span<const Rank> group, std::span<const SendRecv> parts,
                      StreamNumber stream = 0);
+  /// The same of a group() of this workload.
   Workload& exchange(Rank rank, GroupNumber group, std::span<const SendRecv> parts,
                      StreamNumber stream = 0);
 
@@ -204,9 +221,11 @@ class Workload {
   Workload& host(Rank rank, Duration time);
   /// Every host() takes `factor` times as long, to the picosecond.
   Workload& scale_host_time(double factor);
-  /// It blocks until the event has come, or all that the stream, or the rank, was given.
+  /// It blocks until the event has come.
   Workload& synchronize(Rank rank, Event event);
+  /// It blocks until all that the stream was given has ended.
   Workload& synchronize(Rank rank, StreamNumber stream);
+  /// It blocks until all that the rank was given has ended.
   Workload& synchronize(Rank rank);
   /// What the rank is told from now on is issued by this thread of its host; 0 is the first.
   /// Threads have clocks of their own, and go on side by side unless a mark() and a synchronize()
@@ -233,16 +252,23 @@ class Workload {
 
   // --- What it holds ---
 
+  /// Ranks are 0 to rank_count() - 1.
   [[nodiscard]] std::size_t rank_count() const noexcept { return ranks_.size(); }
   /// Of all ranks together.
   [[nodiscard]] std::size_t operation_count() const noexcept;
+  /// What a rank does, in the order in which its host issues it.
   [[nodiscard]] std::span<const Operation> operations(Rank rank) const;
+  /// Each once; Launch::kernel is a place here.
   [[nodiscard]] const std::vector<Kernel>& kernels() const noexcept { return kernels_; }
+  /// Each once; Call::group and Messages::group are places here.
   [[nodiscard]] const std::vector<std::vector<Rank>>& groups() const noexcept { return groups_; }
   /// By group.
   [[nodiscard]] const std::vector<std::uint32_t>& instances() const noexcept { return instances_; }
+  /// Each once; Collective::call is a place here.
   [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
+  /// Each once; Exchange::messages is a place here.
   [[nodiscard]] const std::vector<Messages>& messages() const noexcept { return messages_; }
+  /// Each once; Allocate::label is a place here.
   [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }
   /// An operation in words, as errors and reports call it: "all_reduce of 128.0 MiB by ranks 0, 1".
   [[nodiscard]] std::string describe(Rank rank, std::size_t operation) const;
