@@ -38,6 +38,14 @@ TEST(StepObserver, StepsEndWhereParametersAreUpdated) {
   EXPECT_EQ(observer.steps(7).count(), 0U);
 }
 
+TEST(StepObserver, AStepOfManyIsTheirMedian) {
+  const std::vector<GpuIndex> with_work{0}, without{0, 7}, none{7};
+  const StepObserver observer = observed(steps_of(4, 6, "FusedAdam"));
+  EXPECT_EQ(observer.step(with_work), 45us);
+  EXPECT_EQ(observer.step(without), 45us);  // those without steps do not count
+  EXPECT_EQ(observer.step(none), std::nullopt);
+}
+
 TEST(StepObserver, OrWhereTheUserSays) {
   EXPECT_EQ(observed(steps_of(4, 6, "mine"), "mine").steps(0).median(), 45us);
   EXPECT_EQ(observed(steps_of(4, 6, "mine"), "nothing").steps(0).count(), 0U);

@@ -61,4 +61,13 @@ Steps StepObserver::steps(GpuIndex gpu) const {
   return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
 }
 
+std::optional<Duration> StepObserver::step(std::span<const GpuIndex> gpus) const {
+  std::vector<Duration> lengths;
+  for (const GpuIndex gpu : gpus)
+    if (const Steps of_gpu = steps(gpu); of_gpu.count() > 0) lengths.push_back(of_gpu.median());
+  if (lengths.empty()) return std::nullopt;
+  std::sort(lengths.begin(), lengths.end());
+  return lengths[lengths.size() / 2];
+}
+
 }  // namespace phantora

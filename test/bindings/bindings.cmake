@@ -5,13 +5,12 @@ if(PHANTORA_C)
   set_target_properties(c_test PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
   target_compile_definitions(c_test PRIVATE PHANTORA_TEST_VERSION="${PROJECT_VERSION}")
   target_link_libraries(c_test PRIVATE phantora::c phantora_options)
-  add_test(NAME bindings.c COMMAND c_test)
+  add_test(NAME bindings.c COMMAND c_test ${CMAKE_CURRENT_BINARY_DIR})
   add_test(NAME bindings.c_exports COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/bindings/exports_test.py $<TARGET_FILE:phantora_c> ${PROJECT_SOURCE_DIR})
   if(NOT PHANTORA_SANITIZE)  # a user's program is built without
-    add_test(NAME bindings.c_readme COMMAND Python3::Interpreter
-      ${CMAKE_CURRENT_SOURCE_DIR}/bindings/readme.py ${PROJECT_SOURCE_DIR}/bindings/c/README.md c
-      sh -c "${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -I${PROJECT_SOURCE_DIR}/bindings/c {} -o main $<TARGET_FILE:phantora_c> && LD_LIBRARY_PATH=$<TARGET_FILE_DIR:phantora_c> ./main")
+    phantora_readme(c bindings/c/README.md c sh -c
+      "${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -I${PROJECT_SOURCE_DIR}/bindings/c {} -o main $<TARGET_FILE:phantora_c> && LD_LIBRARY_PATH=$<TARGET_FILE_DIR:phantora_c> ./main")
   endif()
 endif()
 
@@ -32,8 +31,8 @@ if(PHANTORA_PYTHON AND PHANTORA_ADAPTERS)
   endfunction()
   phantora_python_test(bindings.python ${Python_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python_test.py)
-  phantora_python_test(bindings.python_readme ${Python_EXECUTABLE}
-    ${CMAKE_CURRENT_SOURCE_DIR}/bindings/readme.py ${PROJECT_SOURCE_DIR}/bindings/python/README.md python
+  phantora_python_test(readme.python ${Python_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/readme.py ${PROJECT_SOURCE_DIR}/bindings/python/README.md python
     ${Python_EXECUTABLE} {})
   # What a type checker sees of the package, in programs that use much of it.
   phantora_python_test(bindings.python_types ${Python_EXECUTABLE} -m mypy --strict
@@ -43,19 +42,13 @@ if(PHANTORA_PYTHON AND PHANTORA_ADAPTERS)
       -DPROGRAM=${PROJECT_SOURCE_DIR}/examples/python/${example}
       -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
   endforeach()
-  # A real job that is recorded, and what Python asks of the record.
+  # What Python asks of a real job that was recorded.
   if(no_torch EQUAL 0)
-    set(record ${PROJECT_BINARY_DIR}/python/gpt.rec)
-    add_test(NAME example.python_record COMMAND phantora_program run --cluster h200:2x2 --host-time off
-      --record ${record} -- ${PHANTORA_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/examples/pytorch/train_gpt.py
-      --steps 4)
-    set_tests_properties(example.python_record PROPERTIES LABELS torch TIMEOUT 600 RUN_SERIAL TRUE
-      FIXTURES_SETUP python_record)
     phantora_python_test(example.python_what_if_recorded ${CMAKE_COMMAND}
       -DPYTHON=${Python_EXECUTABLE} -DPROGRAM=${PROJECT_SOURCE_DIR}/examples/python/what_if_recorded
-      -DARGUMENTS=${record} -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
+      -DARGUMENTS=${PHANTORA_TEST_RECORD} -P ${CMAKE_CURRENT_SOURCE_DIR}/bindings/example.cmake)
     set_tests_properties(example.python_what_if_recorded PROPERTIES
-      LABELS torch FIXTURES_REQUIRED "python_package;python_record")
+      LABELS torch FIXTURES_REQUIRED "python_package;record")
   endif()
   add_test(NAME bindings.python_wheel COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bindings/wheel_test.sh
     ${Python_EXECUTABLE} ${PROJECT_BINARY_DIR}/wheel_test ${PHANTORA_TEST_PYTHON})

@@ -1,6 +1,6 @@
 # Installs the library, moves it elsewhere, builds an example as a project of its own against it, and
-# compares what it prints. Wants EXAMPLE (its folder), BUILD (our build), ROOT (our source tree), and
-# WORK (a scratch folder).
+# compares what it prints. Wants EXAMPLE (its folder), BUILD (our build), ROOT (our source tree), WORK
+# (a scratch folder), and RECORD, which what_if asks of.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE error)
   if(NOT result EQUAL 0)
@@ -16,7 +16,11 @@ file(RENAME ${WORK}/installed ${WORK}/moved)
 run(${CMAKE_COMMAND} -S ${source} -B ${WORK}/build -G Ninja -DCMAKE_BUILD_TYPE=Release
   -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
-run(${WORK}/build/${EXAMPLE})
+set(arguments)
+if(EXAMPLE STREQUAL what_if)
+  set(arguments ${RECORD})
+endif()
+run(${WORK}/build/${EXAMPLE} ${arguments})
 file(READ ${source}/expected.txt expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "expected\n${expected}got\n${output}")

@@ -81,14 +81,9 @@ std::optional<double> step_time(const Simulation& simulation, const Workload& wo
                                 const Gpus& gpus, std::string marker) {
   StepObserver observed{std::move(marker)};
   SessionObserver* const observers[] = {&observed};
-  std::vector<Duration> lengths;
-  for (const GpuIndex gpu : simulation.run(workload, gpus, observers).gpus) {
-    const Steps steps = observed.steps(gpu);
-    if (steps.count() > 0) lengths.push_back(steps.median());
-  }
-  if (lengths.empty()) return {};
-  std::sort(lengths.begin(), lengths.end());
-  return to_python(lengths[lengths.size() / 2]);
+  const auto step = observed.step(simulation.run(workload, gpus, observers).gpus);
+  if (!step) return {};
+  return to_python(*step);
 }
 
 /// Jobs of a Jobs by number, with what its reports are made of.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,6 +39,9 @@ class StepObserver final : public SessionObserver {
   /// The steps of the GPU: where its program said so; else by its stream with the most that ends
   /// steps, or else with the most work.
   [[nodiscard]] Steps steps(GpuIndex gpu) const;
+  /// How long a step takes: the median over GPUs, such as Report::gpus, of the median of each;
+  /// nothing where no work repeats.
+  [[nodiscard]] std::optional<Duration> step(std::span<const GpuIndex> gpus) const;
   /// When the last span of any GPU ended.
   [[nodiscard]] Time makespan() const noexcept { return makespan_; }
   /// Kernel time by name, over all GPUs.
