@@ -221,6 +221,29 @@ TEST(Transformer, ExpertsMeetTheirTokens) {
   EXPECT_TRUE(experts);
 }
 
+TEST(Transformer, EndsOfAPipelineAddTheGradientsOfATiedTable) {
+  TransformerShape tied = small;
+  tied.tied = true;
+  const Parallelism way{.tensor = 2, .pipeline = 4, .batch = 4};
+  const Workload apart = training_steps(small, way), together = training_steps(tied, way);
+  for (Rank rank = 0; rank < 8; ++rank) {
+    const bool middle = rank >= 2 && rank < 6;
+    EXPECT_EQ(count<Workload::Collective>(together, rank),
+              count<Workload::Collective>(apart, rank) + (middle ? 0 : 1));
+  }
+  // fp32 gradients of half the table, by the ranks that have that half.
+  int found = 0;
+  for (const Workload::Call& call : together.calls()) {
+    if (together.groups()[call.group] != std::vector<Rank>{1, 7}) continue;
+    ++found;
+    ASSERT_EQ(call.operations.size(), 1U);
+    EXPECT_EQ(call.operations[0].op, CollectiveOp::all_reduce);
+    EXPECT_EQ(call.operations[0].total, Bytes{32000 * 1024 / 2 * 4});
+  }
+  EXPECT_EQ(found, 1);
+  (void)Simulation{parse_cluster("h200:1x8")}.run(together);
+}
+
 TEST(Transformer, SlicesOfASequenceExchangeKeys) {
   Parallelism p{.batch = 1, .context = 4, .sharding = Sharding::none};
   const Workload ring = training_steps(small, p);

@@ -699,8 +699,22 @@ class Steps {
     }
     reduce_when_full(it, ends_weights(it), 0, true, true);
     if (it.replicas.size() > 1) w_.order(it.rank, reducing, compute);
+    reduce_table(it);
     w_.free(ends);
     update(it);
+  }
+
+  /// Both ends of a pipeline have the table where it is tied, and each half of its gradients, which
+  /// are added when those of the replicas have been (Megatron-core, finalize_model_grads).
+  void reduce_table(const Place& it) {
+    const bool at_an_end = it.stage == 0 || it.stage == p_.pipeline - 1;
+    if (!s_.tied || p_.pipeline == 1 || !at_an_end) return;
+    const auto of_a_stage = static_cast<Rank>(p_.ranks() / p_.pipeline);
+    const Rank first = it.rank % of_a_stage;
+    const std::vector<Rank> ends{first, first + of_a_stage * static_cast<Rank>(p_.pipeline - 1)};
+    double count = table_parameters(s_) / p_.tensor;
+    if (p_.sharding >= Sharding::gradients) count /= static_cast<double>(it.replicas.size());
+    collective(it, ends, CollectiveOp::all_reduce, count * r_.gradient);
   }
 
   /// Adam's lists of tensors end where a launch's arguments do: 21 million elements each, as
