@@ -252,5 +252,28 @@ TEST(Recorder, CountsWhatIsHeld) {
   EXPECT_EQ(report.peak_memory(), gpu_model("h200").context_memory + 4_GiB);
 }
 
+TEST(Recorder, WhatCannotRunToItsEndIsLeftOut) {
+  Live live;
+  const StreamId first = live.stream(0), other = live.stream(1);
+  const CommunicatorId all = live.communicator({0, 1});
+  for (GpuIndex rank = 0; rank < 2; ++rank) {
+    const StreamId stream = rank == 0 ? first : other;
+    live.launch({rank, 0, at(1us)}, stream, 5us);
+    live.all_reduce({rank, 0, at(2us)}, stream, all, static_cast<int>(rank), 1_MiB);
+    live.launch({rank, 0, at(3us)}, stream, 6us);
+  }
+  // Only one rank comes to call the next; the other waits for what the first did after it.
+  live.all_reduce({0, 0, at(4us)}, first, all, 0, 1_MiB);
+  live.launch({0, 0, at(5us)}, first, 7us);
+  const MarkerId marker = live.record({0, 0, at(6us)}, first);
+  live.recorder.wait({1, 0, at(7us)}, other, marker);
+  live.session.wait(other, at(7us), marker);
+  live.launch({1, 0, at(8us)}, other, 8us);
+  live.finish();
+  const Workload told = live.recorder.workload();
+  EXPECT_EQ(replayed(told), live.spans.sorted());
+  EXPECT_EQ(live.spans.all.size(), 6U);
+}
+
 }  // namespace
 }  // namespace phantora

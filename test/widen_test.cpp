@@ -3,6 +3,9 @@
 #include <phantora/simulation/widen.hpp>
 
 #include <numeric>
+#include <optional>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +14,13 @@ namespace phantora {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// Any price.
+struct Told {
+  [[nodiscard]] static std::optional<CostEstimate> estimate(const KernelQuery&) {
+    return CostEstimate{.duration = 1us};
+  }
+};
 
 /// Replicas of two ranks, which share a layer and pass a message; gradients are reduced among the
 /// ranks of the same place.
@@ -60,6 +70,87 @@ TEST(Widen, MessagesBetweenReplicasStayInTheirCopy) {
   EXPECT_EQ(wide.describe(2, 0), "message of 3072 bytes from rank 2 to rank 3");
   EXPECT_EQ(wide.groups().front(), (std::vector<Rank>{0, 1, 2, 3}));
   (void)Simulation{parse_cluster("h200:1x4")}.run(wide);
+}
+
+/// A sharded job: the weights of all replicas are gathered and the gradients scattered, and each
+/// updates its own. What all tell of themselves is gathered too.
+Workload sharded(Rank replicas, const std::string& update = "update") {
+  Workload w;
+  std::vector<Rank> all(replicas);
+  std::iota(all.begin(), all.end(), Rank{0});
+  const double share = 1.0 / replicas;
+  for (const Rank r : all) {
+    w.allocate(r, 64_MiB * share, "weights");
+    const Workload::Block gathered = w.allocate(r, 64_MiB, "gathered");
+    w.collective(r, all, CollectiveOp::all_gather, 64_MiB, 1);
+    w.launch(r, KernelQuery{.name = "copy_out", .grid = {{1024}}, .bytes = 128e6});
+    w.launch(r, gemm(512, 512, 512)).free(gathered);
+    w.collective(r, all, CollectiveOp::reduce_scatter, 128_MiB, 1);
+    w.collective(r, all, CollectiveOp::all_gather, 4_KiB * replicas, 2);
+    // What a loop over tensors launches: fewer and smaller ones where there are more replicas.
+    for (Rank i = 0; i < 64 / replicas; ++i)
+      w.launch(r,
+               KernelQuery{
+                   .name = update, .grid = {{32}}, .bytes = 3e6, .features = {{"numel", 250'000}}});
+    w.launch(r, KernelQuery{.name = "norm",
+                            .grid = {{4096 / replicas}},
+                            .bytes = 4e6 + 32e6 * share,
+                            .features = {{"numel", 4096.0 / replicas}}});
+  }
+  return w;
+}
+
+TEST(Widen, SizesOfShardsFollowTheNumberOfReplicas) {
+  const Workload wide = widen(sharded(8), 4, 1, sharded(4)), live = sharded(32);
+  ASSERT_EQ(wide.rank_count(), 32U);
+  EXPECT_EQ(wide.operation_count(), live.operation_count() + 32 * 6);  // of the updates, 8 and 2
+  const auto sums = [](const Workload& w, const std::string& name) {
+    std::vector<double> of(3);
+    for (const Workload::Operation& operation : w.operations(17)) {
+      const auto* launch = std::get_if<Workload::Launch>(&operation);
+      if (launch == nullptr || w.kernels()[launch->kernel].query.name != name) continue;
+      const KernelQuery& query = w.kernels()[launch->kernel].query;
+      of[0] += query.bytes;
+      of[1] += query.grid ? query.grid->x : 0;
+      if (query.features.contains("numel")) of[2] += query.features.at("numel");
+    }
+    return of;
+  };
+  for (const char* name : {"copy_out", "update", "norm"})
+    EXPECT_EQ(sums(wide, name), sums(live, name)) << name;
+  const auto collectives = [](const Workload& w) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < w.operations(17).size(); ++i)
+      if (std::holds_alternative<Workload::Collective>(w.operations(17)[i]))
+        all.push_back(w.describe(17, i));
+    return all;
+  };
+  EXPECT_EQ(collectives(wide), collectives(live));
+  const Simulation simulation{parse_cluster("h200:4x8"),
+                              {.costs = [](const GpuModel&) { return KernelCostModel{Told{}}; }}};
+  // Pieces are rounded to bytes.
+  EXPECT_NEAR(static_cast<double>(simulation.run(wide).peak_memory().count()),
+              static_cast<double>(simulation.run(live).peak_memory().count()), 2);
+}
+
+TEST(Widen, WithoutChangesOfSizeItIsWhatItWas) {
+  EXPECT_EQ(widen(job(4), 2, 2, job(2)), widen(job(4), 2, 2));
+}
+
+TEST(Widen, RefusesJobsThatDoNotDoTheSame) {
+  try {
+    (void)widen(sharded(8), 2, 1, sharded(4, "other"));
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_NE(std::string{error.what()}.find("rank 0 has update on stream 0, where of fewer rank "
+                                             "0 has other"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW((void)widen(sharded(4), 2, 1, sharded(4)), ArgumentError);
+  EXPECT_THROW((void)widen(sharded(4), 2, 1, sharded(8)), ArgumentError);
+  EXPECT_THROW((void)widen(sharded(4), 2, 1, Workload{}), ArgumentError);
+  EXPECT_THROW((void)widen(job(4), 2, 2, sharded(1)), ArgumentError);  // half a replica
 }
 
 TEST(Widen, RefusesWhatCannotBe) {

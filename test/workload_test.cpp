@@ -170,6 +170,19 @@ TEST(Workload, IsWrittenInTheEarliestVersionThatCanSayIt) {
   EXPECT_EQ(Workload::from_binary(threads.to_binary()).hash(), threads.hash());
 }
 
+TEST(Workload, KeepsWhereItComesFrom) {
+  const Workload::Origin origin{{"cluster", "h200:2x8"}, {"NCCL_ALGO", "Ring"}};
+  Workload told = everything();
+  told.set_origin(origin);
+  EXPECT_EQ(told, everything());
+  EXPECT_EQ(told.hash(), everything().hash());
+  EXPECT_NE(told.to_json().find("\"phantora_workload\": 3,"), std::string::npos);
+  EXPECT_EQ(Workload::from_json(told.to_json()).origin(), origin);
+  EXPECT_EQ(Workload::from_binary(told.to_binary()).origin(), origin);
+  EXPECT_EQ(Workload::from_binary(told.to_binary()), told);
+  EXPECT_TRUE(everything().origin().empty());
+}
+
 TEST(Workload, TellsGroupsOfTheSameRanksApart) {
   Workload w;
   const std::vector<Rank> ranks{0, 1};
@@ -289,8 +302,8 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   EXPECT_EQ(changed("\"messages\": []", "\"messages\": [],\n \"more\": 1"),
             "job.json: line 9, more: expected no such field; one of phantora_workload kernels "
             "groups calls messages labels ranks, got 1");
-  EXPECT_EQ(changed("workload\": 1", "workload\": 3"),
-            "job.json: line 2, phantora_workload: expected a whole number from 1 to 2, got 3");
+  EXPECT_EQ(changed("workload\": 1", "workload\": 4"),
+            "job.json: line 2, phantora_workload: expected a whole number from 1 to 3, got 4");
   EXPECT_EQ(changed("1024", "9223372036854775808").substr(0, 44),
             "job.json: line 7, calls[0].operations[0][1]:");
   EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");

@@ -179,10 +179,18 @@ class Supervisor {
       std::cout << "  no process of this run used a simulated GPU\n";
     }
     if (!options_.report.empty()) report.write(options_.report);
-    if (recorder && cut_short_.empty()) {
-      recorder->workload().save(options_.record);
-    } else if (recorder) {
-      std::cout << "  no record: ranks that were cut short do not meet again\n";
+    if (recorder) {
+      // What a replay assumes unless it is told otherwise.
+      Workload::Origin origin = nccl_environment();
+      origin["cluster"] = options_.cluster.ends_with(".toml")
+                              ? std::filesystem::absolute(options_.cluster).string()
+                              : options_.cluster;
+      if (options_.gpu_memory) origin["gpu_memory"] = *options_.gpu_memory;
+      if (!cut_short_.empty()) {
+        origin["cut_short"] = cut_short_;
+        std::cout << "  the record ends where the last ranks met\n";
+      }
+      recorder->workload().set_origin(std::move(origin)).save(options_.record);
     }
     return status;
   }

@@ -22,6 +22,7 @@ enum class Per : std::uint8_t {
 /// The options of `phantora run`, read and checked.
 struct LaunchOptions {
   std::string cluster{};  ///< as it was given, for the report
+  std::optional<std::string> gpu_memory{};
   std::string report{};
   std::string trace{};
   std::string record{};       ///< what the ranks do, for phantora replay

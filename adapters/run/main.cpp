@@ -38,8 +38,7 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "run a program on a simulated cluster");
   run->add_option("--cluster", options.cluster, "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file")
       ->required();
-  std::optional<std::string> gpu_memory;
-  run->add_option("--gpu-memory", gpu_memory,
+  run->add_option("--gpu-memory", options.gpu_memory,
                   "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
@@ -147,7 +146,8 @@ int main(int argc, char** argv) {
       phantora::run::convert(convert, std::cout);
       return 0;
     }
-    return phantora::run::launch(phantora::run::cluster_of(options.cluster, gpu_memory), options);
+    return phantora::run::launch(phantora::run::cluster_of(options.cluster, options.gpu_memory),
+                                 options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);
   } catch (const phantora::ConfigError& problem) {

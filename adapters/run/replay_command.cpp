@@ -35,8 +35,12 @@
 namespace phantora::run {
 namespace {
 
-NcclVariables nccl_of(const Variant& variant) {
-  NcclVariables variables = nccl_environment();
+/// What the record does not say, and the command line does not either, comes from where we are.
+NcclVariables nccl_of(const Workload& recorded, const Variant& variant) {
+  NcclVariables variables;
+  if (recorded.origin().empty()) variables = nccl_environment();
+  for (const auto& [name, value] : recorded.origin())
+    if (name.starts_with("NCCL_")) variables[name] = value;
   for (const std::string& text : variant.nccl) {
     const std::size_t equals = text.find('=');
     if (equals == text.npos || !text.starts_with("NCCL_"))
@@ -62,9 +66,13 @@ bool changes_workload(const Variant& variant) {
 }
 Workload changed(const Workload& recorded, const Variant& variant) {
   try {
-    Workload workload = variant.widen.empty()
-                            ? recorded
-                            : widen(recorded, factor_of(variant.widen), variant.replica);
+    Workload workload = recorded;
+    if (!variant.widen.empty()) {
+      const std::uint32_t factor = factor_of(variant.widen);
+      workload = variant.narrower.empty()
+                     ? widen(recorded, factor, variant.replica)
+                     : widen(recorded, factor, variant.replica, Workload::load(variant.narrower));
+    }
     workload.scale_host_time(variant.host_scale);
     return workload;
   } catch (const ArgumentError& error) {
@@ -95,17 +103,8 @@ std::string spread(std::vector<T> values, Text text) {
 struct Replayed {
   Report report;
   std::vector<Steps> steps{};  ///< by rank
-  Time end{};                  ///< of the last work on a GPU, as phantora run counts it
-
-  /// Median over the ranks; nothing where no work repeats.
-  [[nodiscard]] std::optional<Duration> step() const {
-    std::vector<Duration> lengths;
-    for (const Steps& of_rank : steps)
-      if (of_rank.count() > 0) lengths.push_back(of_rank.median());
-    if (lengths.empty()) return std::nullopt;
-    std::sort(lengths.begin(), lengths.end());
-    return lengths[lengths.size() / 2];
-  }
+  std::optional<Duration> step{};
+  Time end{};  ///< of the last work on a GPU, as phantora run counts it
 };
 
 Replayed run(const Workload& recorded, const Variant& variant, const Simulation& simulation,
@@ -117,12 +116,27 @@ Replayed run(const Workload& recorded, const Variant& variant, const Simulation&
   if (changes_workload(variant)) other = changed(recorded, variant);
   Replayed result{.report = simulation.run(other ? *other : recorded, {}, observers)};
   for (const GpuIndex gpu : result.report.gpus) result.steps.push_back(observed.steps(gpu));
+  result.step = observed.step(result.report.gpus);
   result.end = observed.makespan();
   return result;
 }
 
-Simulation simulation_of(const Variant& variant) {
-  return Simulation{cluster_of(variant.cluster, variant.gpu_memory), {.nccl = nccl_of(variant)}};
+/// On the cluster of the record where none is named.
+Variant on_a_cluster(const Workload& recorded, Variant variant) {
+  const Workload::Origin& origin = recorded.origin();
+  const auto cluster = origin.find("cluster");
+  if (!variant.cluster.empty() || cluster == origin.end()) return variant;
+  variant.cluster = cluster->second;
+  const auto memory = origin.find("gpu_memory");
+  if (!variant.gpu_memory && memory != origin.end()) variant.gpu_memory = memory->second;
+  return variant;
+}
+
+Simulation simulation_of(const Workload& recorded, const Variant& variant) {
+  if (variant.cluster.empty())
+    throw ConfigError{"expected a --cluster, as in h200:2x8: the record names none"};
+  return Simulation{cluster_of(variant.cluster, variant.gpu_memory),
+                    {.nccl = nccl_of(recorded, variant)}};
 }
 
 void print(const ReplayOptions& options, const Cluster& cluster, const Replayed& result,
@@ -166,7 +180,7 @@ void print(const ReplayOptions& options, const Cluster& cluster, const Replayed&
 nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& cluster,
                                const Replayed& result) {
   using Json = nlohmann::ordered_json;
-  const auto& [report, steps, end] = result;
+  const auto& [report, steps, _, end] = result;
   Json json;
   json["phantora"] = PHANTORA_VERSION_STRING;
   json["record"] = options.record;
@@ -226,7 +240,8 @@ void write(const std::string& path, const Json& json) {
 
 void add_variant(CLI::App& command, Variant& variant) {
   command.add_option("--cluster", variant.cluster,
-                     "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file");
+                     "PRESET:HOSTSxGPUS, as in h200:2x8, or a TOML file (default: that of the "
+                     "record)");
   command.add_option("--gpu-memory", variant.gpu_memory,
                      "memory of each GPU of the cluster, whatever its kind, as in 80GB");
   command
@@ -251,6 +266,9 @@ void add_variant(CLI::App& command, Variant& variant) {
                   "ranks of one data-parallel replica: tensor times pipeline parallelism")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command.add_option("--narrower", variant.narrower,
+                     "with --widen: a record of the job with fewer replicas, which tells how sizes "
+                     "of shards (FSDP, ZeRO) follow their number");
 }
 
 /// The options of each line; those of the command line hold where a line has none.
@@ -271,7 +289,6 @@ std::vector<std::pair<std::string, Variant>> read_variants(const ReplayOptions& 
     } catch (const CLI::ParseError& problem) {
       throw ConfigError{place + problem.what()};
     }
-    if (variant.cluster.empty()) throw ConfigError{place + "expected a --cluster"};
     variants.emplace_back(line, std::move(variant));
   }
   return variants;
@@ -311,11 +328,11 @@ struct Outcome {
   std::string error{};  ///< why it cannot be run
 };
 
-Outcome outcome_of(const Workload& recorded, const Variant& variant,
-                   const std::string& step_marker) {
+Outcome outcome_of(const Workload& recorded, const Variant& given, const std::string& step_marker) {
   try {
-    const Replayed result = run(recorded, variant, simulation_of(variant), step_marker);
-    return {result.step(),        result.end, result.report.exposed(), result.report.peak_memory(),
+    const Variant variant = on_a_cluster(recorded, given);
+    const Replayed result = run(recorded, variant, simulation_of(recorded, variant), step_marker);
+    return {result.step,          result.end, result.report.exposed(), result.report.peak_memory(),
             result.report.fits(), {}};
   } catch (const Error& error) {
     return {.error = error.what()};
@@ -393,18 +410,17 @@ void add_options(CLI::App& command, ReplayOptions& options) {
                      "what ends a step: a part of a kernel's name, or \"optimizer\"");
 }
 
-int replay(const ReplayOptions& options) {
+int replay(ReplayOptions options) {
   check_writable("report", options.report);
   check_writable("trace", options.trace);
   if (!options.variants.empty()) {
     if (!options.trace.empty()) throw ConfigError{"--trace: expected one replay, got --variants"};
     return replay_all(options);
   }
-  if (options.variant.cluster.empty())
-    throw ConfigError{"expected a --cluster, as in h200:2x8, or --variants"};
   const auto began = std::chrono::steady_clock::now();
   const Workload workload = Workload::load(options.record);
-  const Simulation simulation = simulation_of(options.variant);
+  options.variant = on_a_cluster(workload, options.variant);
+  const Simulation simulation = simulation_of(workload, options.variant);
   const Cluster& cluster = simulation.cluster();
   remove_old(options.report);
   remove_old(options.trace);
@@ -421,6 +437,8 @@ int replay(const ReplayOptions& options) {
   if (result.report.ranks.empty()) throw ConfigError{options.record + ": no rank used a GPU"};
   print(options, cluster, result,
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  const auto cut_short = workload.origin().find("cut_short");
+  if (cut_short != workload.origin().end()) row("recorded until", cut_short->second);
   if (!options.report.empty()) write(options.report, json_of(options, cluster, result));
   return 0;
 }

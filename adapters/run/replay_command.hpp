@@ -18,6 +18,7 @@ struct Variant {
   std::vector<std::string> nccl{};  ///< NAME=VALUE
   std::string widen{};              ///< as in 8x; empty: as many replicas as were recorded
   unsigned replica = 1;             ///< ranks of each
+  std::string narrower{};           ///< a record of fewer; empty: sizes of shards stay
 };
 
 struct ReplayOptions {
@@ -33,6 +34,6 @@ void add_options(CLI::App& command, ReplayOptions& options);
 
 /// `phantora replay`: runs what was recorded on a cluster. Returns the exit status.
 /// @throws ConfigError, CostError for what cannot be run there.
-int replay(const ReplayOptions& options);
+int replay(ReplayOptions options);
 
 }  // namespace phantora::run

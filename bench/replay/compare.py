@@ -5,7 +5,8 @@
 
 A row is a cluster: step time, simulated time and peak memory of the live run and of the replay, and
 by how much the replay is off. On a cluster of more GPUs the record is replayed with as many more
-data-parallel replicas (--widen).
+data-parallel replicas (--widen); with --narrower-on, a second record of fewer tells how sizes of
+shards follow their number.
 """
 import argparse
 import json
@@ -41,6 +42,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record-on", default="h200:2x8")
     parser.add_argument("--on", nargs="+", required=True, help="clusters")
+    parser.add_argument("--narrower-on", help="a cluster with fewer replicas")
     parser.add_argument("--host-time", default="off")
     parser.add_argument("--keep", help="folder for records and reports, which are used again")
     parser.add_argument("command", nargs="+")
@@ -60,6 +62,10 @@ def main():
         recorded = live(arguments.record_on) if record.exists() else live(
             arguments.record_on, "--record", record)
         ranks = len(read(recorded)["ranks"])
+        narrower = folder / "narrower.rec"
+        if arguments.narrower_on and not narrower.exists():
+            live(arguments.narrower_on, "--record", narrower)
+        widened = ["--narrower", narrower] if arguments.narrower_on else []
         print(f"recorded on {arguments.record_on}, --host-time {arguments.host_time}\n")
         print("| cluster | step, live | replayed | off | whole, live | replayed | off "
               "| memory, live | replayed | off |\n" + "| --- " * 10 + "|")
@@ -68,7 +74,7 @@ def main():
             factor = len(there["ranks"]) // ranks
             replayed = folder / "replayed.json"
             phantora("replay", record, "--cluster", cluster, "--report", replayed,
-                     *(["--widen", f"{factor}x"] if factor > 1 else []))
+                     *(["--widen", f"{factor}x", *widened] if factor > 1 else []))
             row = [pathlib.Path(cluster).name]
             for unit, theirs, mine in zip(("ms", "ms", "GiB"), figures(there),
                                           figures(read(replayed))):

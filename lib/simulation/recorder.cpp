@@ -1,3 +1,5 @@
+#include "simulation/complete_part.hpp"
+
 #include <phantora/error.hpp>
 #include <phantora/simulation/recorder.hpp>
 
@@ -492,6 +494,10 @@ void Recorder::synchronize(const Caller& caller, MarkerId marker) {
 }
 void Recorder::query(const Caller& caller, MarkerId marker) { impl_->query(caller, marker); }
 void Recorder::answered(const Answer& answer) { impl_->answered(answer); }
-Workload Recorder::workload() const { return impl_->workload(); }
+Workload Recorder::workload() const {
+  detail::WorkloadDocument document = detail::document_of(impl_->workload());
+  detail::keep_complete_part(document);
+  return Workload{std::move(document)};
+}
 
 }  // namespace phantora

@@ -1,3 +1,4 @@
+#include "simulation/shards.hpp"
 #include "simulation/workload_form.hpp"
 
 #include <phantora/error.hpp>
@@ -33,7 +34,9 @@ Numbers copied(std::vector<Entry>& entries, const Numbers& groups) {
 
 }  // namespace
 
-Workload widen(const Workload& workload, std::uint32_t factor, Rank replica) {
+/// @param narrower  null: sizes stay.
+Workload widen(const Workload& workload, std::uint32_t factor, Rank replica,
+               const Workload* narrower) {
   const auto ranks = static_cast<Rank>(workload.rank_count());
   PHANTORA_EXPECTS(factor > 0 && std::int64_t{factor} * ranks <= detail::form::most_ranks,
                    "a workload has a number of ranks");
@@ -42,6 +45,14 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica) {
                        " ranks consist of replicas of as many each, and not of " +
                        std::to_string(replica));
   detail::WorkloadDocument document = detail::document_of(workload);
+  if (narrower != nullptr) {
+    const auto fewer = static_cast<Rank>(narrower->rank_count());
+    PHANTORA_EXPECTS(fewer > 0 && fewer < ranks && fewer % replica == 0,
+                     "the narrower job has whole replicas, fewer than the other's " +
+                         std::to_string(ranks / replica) + ", and not " + std::to_string(fewer) +
+                         " ranks");
+    detail::scale_shards(document, detail::document_of(*narrower), factor);
+  }
 
   Numbers groups(factor);
   const auto old_groups = std::exchange(document.groups, {});
@@ -95,6 +106,14 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica) {
     }
   }
   return Workload{std::move(document)};
+}
+
+Workload widen(const Workload& workload, std::uint32_t factor, Rank replica) {
+  return widen(workload, factor, replica, nullptr);
+}
+Workload widen(const Workload& workload, std::uint32_t factor, Rank replica,
+               const Workload& narrower) {
+  return widen(workload, factor, replica, &narrower);
 }
 
 }  // namespace phantora

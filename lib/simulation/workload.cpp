@@ -322,13 +322,19 @@ Workload& Workload::end_step(Rank rank, StreamNumber stream) {
   return append(rank, stream, StepEnd{stream});
 }
 
+Workload& Workload::set_origin(Origin origin) {
+  origin_ = std::move(origin);
+  return *this;
+}
+
 Workload::Workload(detail::WorkloadDocument document)
     : kernels_{std::move(document.kernels)},
       groups_{std::move(document.groups)},
       instances_{std::move(document.instances)},
       calls_{std::move(document.calls)},
       messages_{std::move(document.messages)},
-      labels_{std::move(document.labels)} {
+      labels_{std::move(document.labels)},
+      origin_{std::move(document.origin)} {
   for (std::vector<Operation>& operations : document.ranks) {
     RankList& list = ranks_.emplace_back();
     list.operations = std::move(operations);

@@ -214,13 +214,14 @@ std::string key_of(const Kernel& kernel) {
 
 }  // namespace detail
 
-std::string Workload::to_binary() const {
-  detail::WorkloadDocument document = detail::document_of(*this);
-  detail::BinaryWriter writer;
-  writer.bytes = detail::magic;
-  detail::form::transfer(writer, document);
+std::string detail::bytes_of(WorkloadDocument document) {
+  BinaryWriter writer;
+  writer.bytes = magic;
+  form::transfer(writer, document);
   return std::move(writer.bytes);
 }
+
+std::string Workload::to_binary() const { return detail::bytes_of(detail::document_of(*this)); }
 
 Workload Workload::from_binary(std::string_view bytes, std::string_view source) {
   detail::BinaryReader reader{bytes, source};

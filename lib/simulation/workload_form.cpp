@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 namespace phantora {
 namespace detail {
@@ -63,12 +64,14 @@ WorkloadDocument document_of(const Workload& workload) {
   for (auto& message : document.messages) message.group = groups(message.group);
   document.groups = groups.sorted(workload.groups());
   document.instances = groups.sorted(workload.instances());
+  document.origin = workload.origin();
   return document;
 }
 
 namespace form {
 
 std::int64_t version_of(const WorkloadDocument& document) {
+  if (!document.origin.empty()) return 3;
   const bool same_groups = std::any_of(document.instances.begin(), document.instances.end(),
                                        [](std::uint32_t instance) { return instance > 0; });
   const bool threads =
@@ -101,15 +104,26 @@ std::string one_of(std::span<const std::string_view> words) {
 }  // namespace form
 }  // namespace detail
 
+namespace {
+
+/// What ranks do, without where it comes from.
+std::string work_of(const Workload& workload) {
+  detail::WorkloadDocument document = detail::document_of(workload);
+  document.origin.clear();
+  return detail::bytes_of(std::move(document));
+}
+
+}  // namespace
+
 bool operator==(const Workload& a, const Workload& b) {
   return a.rank_count() == b.rank_count() && a.operation_count() == b.operation_count() &&
-         a.to_binary() == b.to_binary();
+         work_of(a) == work_of(b);
 }
 
 std::uint64_t Workload::hash() const {
   // FNV-1a (Fowler, Noll, Vo) of the binary form.
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char byte : to_binary())
+  for (const char byte : work_of(*this))
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
   return hash;
 }

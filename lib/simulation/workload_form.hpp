@@ -32,10 +32,14 @@ struct WorkloadDocument {
   std::vector<Workload::Messages> messages{};
   std::vector<std::string> labels{};
   std::vector<std::vector<Workload::Operation>> ranks{};
+  Workload::Origin origin{};
 };
 
 /// The same document for equal workloads: tables hold what is used, in the order of its first use.
 WorkloadDocument document_of(const Workload& workload);
+
+/// The binary form.
+std::string bytes_of(WorkloadDocument document);
 
 /// Equal for equal kernels.
 std::string key_of(const Kernel& kernel);
@@ -51,9 +55,9 @@ struct Misfit {
 
 namespace form {
 
-/// 1: hosts of one thread, and groups of instance 0, as it has no words for others. What can be
-/// said in an earlier version is, so that it stays equal.
-inline constexpr std::int64_t latest_version = 2;
+/// 1: hosts of one thread, and groups of instance 0, as it has no words for others; 2: without an
+/// origin. What can be said in an earlier version is, so that it stays equal.
+inline constexpr std::int64_t latest_version = 3;
 inline constexpr std::size_t kinds_of_version_1 = 10;
 // More than any host has threads, or NCCL communicators of the same ranks.
 inline constexpr std::uint32_t most_threads = 1U << 16U, most_instances = 1U << 16U;
@@ -223,6 +227,7 @@ void transfer(A& a, WorkloadDocument& document) {
           "instances", size, size, size, [](std::size_t) {},
           [&](std::size_t i) { integer(a, {}, document.instances[i], 0, most_instances - 1); });
     }
+    if (version > 2) a.map("origin", document.origin);
     list(a, "calls", document.calls, 0, [&](Workload::Call& call) {
       a.object({}, [&] {
         place(a, "group", call.group, document.groups);

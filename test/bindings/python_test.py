@@ -142,6 +142,17 @@ class Workloads(unittest.TestCase):
         with self.assertRaisesRegex(phantora.ArgumentError, "replica"):
             phantora.widen(two_ranks(), 2, replica=3)
 
+    def test_shards_of_more_replicas(self):
+        def sharded(replicas):
+            job = phantora.Workload()
+            for rank in range(replicas):
+                job.allocate(rank, 2**30 // replicas)
+                job.launch(rank, kernels.custom("update", bytes=2.0**30 / replicas))
+            return job.all_gather(range(replicas), 2**30)
+
+        self.assertEqual(phantora.widen(sharded(4), 4, narrower=sharded(2)), sharded(16))
+        self.assertNotEqual(phantora.widen(sharded(4), 4), sharded(16))
+
     def test_refuses(self):
         job = phantora.Workload()
         for bad, words in ((lambda: job.all_reduce([0, 0], 8), "0"), (lambda: job.all_reduce([0, 1], "8 parsecs"), "parsecs"),

@@ -102,12 +102,34 @@ class Replays(Replay):
                       for name in ("slow.rep", "fast.rep"))
         self.assertGreater(slow, fast + 0.050)
 
-    def test_a_run_that_was_cut_short_leaves_no_record(self):
-        self.write("old", "")
-        job = self.run_python("import gpu\ngpu.set_device()\nraise SystemExit(3)", status=3,
-                              options=["--record", "job.rec"])
-        self.assertIn("no record", job.out)
-        self.assertFalse((self.directory / "job.rec").exists())
+    def test_a_run_that_was_cut_short_leaves_what_was_simulated(self):
+        # The last all_reduce is called by rank 0 alone.
+        program = NATIVE + """
+    if gpu.rank == 1:
+        raise SystemExit(3)
+    reduce(world, streams[0], 1 << 22)
+    gpu.synchronize()
+    """
+        job = self.run_python(program, status=3,
+                              options=["--record", "job.rec", "--trace", "live.json",
+                                       "--host-time", "fixed:1500"])
+        self.assertIn("the record ends where the last ranks met", job.out)
+        self.assertIn("recorded until", self.replay("--trace", "again.json"))
+        live, again = (spans(self.directory / name) for name in ("live.json", "again.json"))
+        self.assertEqual(live, again)
+        self.assertGreater(len(live), 10)
+
+    def test_a_record_knows_its_cluster_and_variables(self):
+        self.record(NATIVE, "--host-time", "off", "--gpu-memory", "1GB", cluster="h200:2x1",
+                    environment={"NCCL_ALGO": "Tree"})
+        self.assert_equal_to_live(cluster=None)
+        text = self.replay(cluster=None)
+        self.assertIn("replayed on h200:2x1", text)
+        again = json.loads((self.directory / "again.rep").read_text())
+        self.assertEqual([rank["memory_bytes"] for rank in again["ranks"]], [10**9] * 2)
+        ring = self.replay("--nccl", "NCCL_ALGO=Ring", cluster=None)
+        simulated = [line for line in text.splitlines() if "simulated time" in line]
+        self.assertNotIn(simulated[0], ring)
 
     def test_variants_are_what_each_is_alone(self):
         self.record(NATIVE, "--host-time", "fixed:1500")
@@ -137,7 +159,7 @@ class Replays(Replay):
         version = len(b"PHANTORA-WORKLOAD\n")
         newer = whole[:version] + b"\x63" + whole[version + 1:]
         (self.directory / "newer.rec").write_bytes(newer)
-        self.assertIn("phantora_workload: expected a whole number from 1 to 2, got 99",
+        self.assertIn("phantora_workload: expected a whole number from 1 to 3, got 99",
                       self.replay(record="newer.rec", status=2))
         self.assertIn("cannot be read", self.replay(record="none.rec", status=2))
         self.assertIn("2 ranks on 1 GPUs", self.replay(cluster="h200:1x1", status=2))

@@ -223,13 +223,19 @@ or text as in "128MiB". Methods that append give the workload back.)"};
       });
 
   m.def(
-      "widen", &widen, "workload"_a, "factor"_a, "replica"_a = 1,
+      "widen",
+      [](const Workload& workload, std::uint32_t factor, Rank replica, const Workload* narrower) {
+        return narrower == nullptr ? widen(workload, factor, replica)
+                                   : widen(workload, factor, replica, *narrower);
+      },
+      "workload"_a, "factor"_a, "replica"_a = 1, "narrower"_a = nb::none(),
       nb::call_guard<nb::gil_scoped_release>(),
       R"(The workload with `factor` times as many data-parallel replicas: copies of its ranks that follow one
 another. Groups with ranks of several replicas grow, their collectives keep their sizes.
 
-replica: ranks of one replica: 1 without model parallelism. Kernels and memory of shards stay as
-large as they are.)");
+replica: ranks of one replica: 1 without model parallelism.
+narrower: the same job of fewer replicas, which tells how sizes of kernels, collectives and memory
+follow their number (sharded data parallelism); without it they stay.)");
 }
 
 }  // namespace phantora::python

@@ -85,7 +85,9 @@ class Recorder {
   /// What Session::advance() or force() gave.
   void answered(const Answer& answer);
 
-  /// What was told so far. Blocking calls that have not been answered are left out.
+  /// What was told so far, as far as it can run to its end: of a rank not the collective or message
+  /// that others have not called yet, nor what it did after that. Blocking calls that have not been
+  /// answered are left out.
   [[nodiscard]] Workload workload() const;
 
  private:

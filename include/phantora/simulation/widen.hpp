@@ -16,8 +16,8 @@ namespace phantora {
 /// for padding.
 ///
 /// What is not told, and stays as it was: kernels and memory of shards, which with more replicas
-/// are smaller; messages between replicas, which stay within their copy; a batch, which grows with
-/// them.
+/// are smaller (but see below); messages between replicas, which stay within their copy; a batch,
+/// which grows with them.
 ///
 /// @param replica  ranks of one replica, as many as follow one another: 1 without model
 /// parallelism,
@@ -25,5 +25,18 @@ namespace phantora {
 /// @throws ArgumentError if it does not divide the number of ranks, or the factor is 0 or more than
 ///   workloads have ranks.
 Workload widen(const Workload& workload, std::uint32_t factor, Rank replica = 1);
+
+/// The same, with sizes that follow the number of replicas, as a second workload tells: the same
+/// job of fewer. Kernels and collectives of each stream are compared in their order. A size that is
+/// equal in both stays; one that is less with more replicas, as of a shard, goes on falling with
+/// the inverse of their number; one that is greater, as of what is gathered of each, goes on
+/// growing with it. All of these are exact for a + b / n and a + b n. So does the most memory that
+/// a rank holds; its pieces change alike, since an allocator's are not told apart.
+///
+/// @param narrower  of whole replicas, fewer than `workload`.
+/// @throws ArgumentError as above; also if the two do not do the same in the same order, naming
+///   rank, stream and kernel.
+Workload widen(const Workload& workload, std::uint32_t factor, Rank replica,
+               const Workload& narrower);
 
 }  // namespace phantora

@@ -273,6 +273,15 @@ class Workload {
   /// An operation in words, as errors and reports call it: "all_reduce of 128.0 MiB by ranks 0, 1".
   [[nodiscard]] std::string describe(Rank rank, std::size_t operation) const;
 
+  /// Facts about where it comes from, by name, which it takes with it: of a record, "cluster",
+  /// NCCL's variables, and why it ended early ("cut_short") if it did. They are no part of what
+  /// ranks do, and so equal workloads may differ in them.
+  using Origin = std::map<std::string, std::string, std::less<>>;
+  /// Such facts; none unless set_origin() was called.
+  [[nodiscard]] const Origin& origin() const noexcept { return origin_; }
+  /// Takes such facts in place of those that it has.
+  Workload& set_origin(Origin origin);
+
   /// Whether all ranks do the same in the same order, however it was told. O(operations).
   friend bool operator==(const Workload& a, const Workload& b);
   /// Equal for equal workloads, on every machine. O(operations).
@@ -304,7 +313,9 @@ class Workload {
     std::vector<bool> blocks{};  ///< whether they are held
     std::vector<StreamNumber> streams{};
   };
-  friend Workload widen(const Workload& workload, std::uint32_t factor, Rank replica);
+  friend class Recorder;
+  friend Workload widen(const Workload& workload, std::uint32_t factor, Rank replica,
+                        const Workload* narrower);
   explicit Workload(detail::WorkloadDocument document);
   RankList& rank_list(Rank rank);
   Workload& append(Rank rank, StreamNumber stream, Operation operation);
@@ -328,6 +339,7 @@ class Workload {
   std::vector<Call> calls_{};
   std::vector<Messages> messages_{};
   std::vector<std::string> labels_{};
+  Origin origin_{};
   // By what they are: where the tables have them.
   std::map<std::string, std::uint32_t, std::less<>> kernel_numbers_{};
   std::map<std::pair<std::vector<Rank>, std::uint32_t>, std::uint32_t> group_numbers_{};

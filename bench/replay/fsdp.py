@@ -1,0 +1,27 @@
+"""A small job of FSDP2, for as many ranks as there are: runs live on 32 in minutes."""
+import os
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+local = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local)
+device = torch.device("cuda", local)
+dist.init_process_group("nccl", device_id=device)
+mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+torch.manual_seed(0)
+with device:
+    model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)])
+for layer in model:
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.randn(512, 4096, device=device)
+for _ in range(5):
+    model(data).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.cuda.synchronize()
+dist.destroy_process_group()
