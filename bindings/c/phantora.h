@@ -295,6 +295,24 @@ PHANTORA_API phantora_status phantora_workload_load(const char* path, phantora_w
 PHANTORA_API phantora_status phantora_workload_save(const phantora_workload* workload,
                                                     const char* path);
 
+/* What traces were made a workload of, and what they did not say: text of a line each, to be
+ * released by phantora_free. notes: may be NULL. Paths: PyTorch's profiles, a rank each. */
+PHANTORA_API phantora_status phantora_workload_read_kineto(const char* const* paths, size_t count,
+                                                           phantora_workload** out, char** notes);
+/* The same of an MLCommons Chakra execution trace, of files PREFIX.0.et, PREFIX.1.et, ... */
+PHANTORA_API phantora_status phantora_workload_read_chakra(const char* prefix,
+                                                           phantora_workload** out, char** notes);
+/* Writes such a trace. gpu: what kernels without a known time are priced for, as "h200". */
+PHANTORA_API phantora_status phantora_workload_write_chakra(const phantora_workload* workload,
+                                                            const char* gpu, const char* prefix);
+/* With `factor` times as many data-parallel replicas of `replica` ranks each, as
+ * phantora/simulation/widen.hpp describes it. narrower: the same job of fewer replicas, which tells
+ * how sizes follow their number; NULL: they stay. */
+PHANTORA_API phantora_status phantora_workload_widen(const phantora_workload* workload,
+                                                     uint32_t factor, uint32_t replica,
+                                                     const phantora_workload* narrower,
+                                                     phantora_workload** out);
+
 /* A decoder: norms, attention with grouped keys, an MLP or experts. */
 typedef struct phantora_transformer {
   size_t struct_size;     /* sizeof the struct */
@@ -407,6 +425,13 @@ PHANTORA_API phantora_status phantora_simulation_run(const phantora_simulation* 
                                                      const phantora_workload* workload,
                                                      const uint32_t* gpus, size_t gpu_count,
                                                      phantora_report** out);
+/* A step of a workload that marks none, such as a record: the median over its ranks of the median
+ * of each. Steps are found in the order of the kernels; 0: nothing repeats. marker: what ends a
+ * step: a part of a kernel's name, or "optimizer"; NULL: the order tells. */
+PHANTORA_API phantora_status phantora_simulation_step(const phantora_simulation* simulation,
+                                                      const phantora_workload* workload,
+                                                      const uint32_t* gpus, size_t gpu_count,
+                                                      const char* marker, int64_t* out);
 /* Runs each of `count` workloads alone, several at a time; fills reports[0 .. count).
  * threads: 0: as many as there are processors. */
 PHANTORA_API phantora_status phantora_simulation_run_all(const phantora_simulation* simulation,

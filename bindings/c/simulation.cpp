@@ -1,6 +1,8 @@
 #include "c/handles.hpp"
 #include "json/simulate.hpp"
 
+#include <phantora/simulation/step_observer.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -54,6 +56,20 @@ phantora_status phantora_simulation_run(const phantora_simulation* simulation,
     create(out,
            of(simulation).run(expect(workload, "workload").workload, list(gpus, gpu_count, "gpus")),
            of(simulation));
+  });
+}
+
+phantora_status phantora_simulation_step(const phantora_simulation* simulation,
+                                         const phantora_workload* workload, const uint32_t* gpus,
+                                         size_t gpu_count, const char* marker, int64_t* out) {
+  return call([&] {
+    expect(out, "out");
+    StepObserver observed{marker == nullptr ? "" : marker};
+    const std::vector<SessionObserver*> observers{&observed};
+    const Report report =
+        of(simulation)
+            .run(expect(workload, "workload").workload, list(gpus, gpu_count, "gpus"), observers);
+    *out = observed.step(report.gpus).value_or(Duration{}).count();
   });
 }
 

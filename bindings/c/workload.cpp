@@ -1,9 +1,14 @@
 #include "c/handles.hpp"
 
+#include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/simulation/traces.hpp>
 #include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/widen.hpp>
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
 using namespace phantora;
 using namespace phantora::bindings;
@@ -15,6 +20,14 @@ const Workload& of(const phantora_workload* workload) {
   return expect(workload, "workload").workload;
 }
 CollectiveOp operation(phantora_collective op) { return enumerator<CollectiveOp>(op, 8, "op"); }
+
+void create_of_trace(TraceWorkload trace, phantora_workload** out, char** notes) {
+  expect(out, "out");
+  std::string text;
+  for (const std::string& note : trace.notes) text += note + '\n';
+  if (notes != nullptr) *notes = copy_of(text);
+  create(out, std::move(trace.workload));
+}
 Workload::Event ours(phantora_event event) { return {event.rank, event.number}; }
 
 /// A field of which zero means the default.
@@ -196,6 +209,35 @@ phantora_status phantora_workload_load(const char* path, phantora_workload** out
 }
 phantora_status phantora_workload_save(const phantora_workload* workload, const char* path) {
   return call([&] { of(workload).save(&expect(path, "path")); });
+}
+
+phantora_status phantora_workload_read_kineto(const char* const* paths, size_t count,
+                                              phantora_workload** out, char** notes) {
+  return call([&] {
+    std::vector<std::string> files;
+    for (const char* path : list(paths, count, "paths"))
+      files.emplace_back(&expect(path, "a path"));
+    create_of_trace(read_kineto(files), out, notes);
+  });
+}
+phantora_status phantora_workload_read_chakra(const char* prefix, phantora_workload** out,
+                                              char** notes) {
+  return call([&] { create_of_trace(read_chakra(&expect(prefix, "prefix")), out, notes); });
+}
+phantora_status phantora_workload_write_chakra(const phantora_workload* workload, const char* gpu,
+                                               const char* prefix) {
+  return call([&] {
+    write_chakra(of(workload), builtin_cost_model(gpu_model(&expect(gpu, "gpu"))),
+                 &expect(prefix, "prefix"));
+  });
+}
+phantora_status phantora_workload_widen(const phantora_workload* workload, uint32_t factor,
+                                        uint32_t replica, const phantora_workload* narrower,
+                                        phantora_workload** out) {
+  return call([&] {
+    create(out, narrower == nullptr ? widen(of(workload), factor, replica)
+                                    : widen(of(workload), factor, replica, of(narrower)));
+  });
 }
 
 phantora_status phantora_workload_training_steps(const phantora_transformer* shape,

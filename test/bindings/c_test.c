@@ -370,6 +370,70 @@ static void json_in_one_call(void) {
   CHECK(json == NULL);
 }
 
+/* More replicas, traces, and steps that nobody marked. */
+static phantora_workload* sharded(uint32_t replicas) {
+  phantora_workload* workload = NULL;
+  OK(phantora_workload_create(&workload));
+  uint32_t all[8] = {0};
+  for (uint32_t rank = 0; rank < replicas; ++rank) all[rank] = rank;
+  for (int step = 0; step < 6; ++step) {
+    for (uint32_t rank = 0; rank < replicas; ++rank) {
+      phantora_kernel *layer = NULL, *update = NULL;
+      OK(phantora_kernel_known_time("layer", ms, PHANTORA_LIMIT_MEMORY, &layer));
+      OK(phantora_workload_launch(workload, rank, layer, 0));
+      phantora_kernel_destroy(&layer);
+      OK(phantora_kernel_custom("update", 1e9 / replicas, 0, PHANTORA_ARITHMETIC_NONE, &update));
+      OK(phantora_workload_launch(workload, rank, update, 0));
+      phantora_kernel_destroy(&update);
+    }
+    OK(phantora_workload_collective(workload, all, replicas, PHANTORA_ALL_GATHER, 1 << 30, 0, 0));
+  }
+  return workload;
+}
+static void replicas_traces_and_steps(const char* folder) {
+  phantora_workload *two = sharded(2), *four = sharded(4), *eight = sharded(8), *wide = NULL;
+  uint64_t live = 0, widened = 0;
+  OK(phantora_workload_hash(eight, &live));
+  OK(phantora_workload_widen(four, 2, 1, two, &wide));
+  OK(phantora_workload_hash(wide, &widened));
+  CHECK(live == widened);
+  phantora_workload_destroy(&wide);
+  OK(phantora_workload_widen(four, 2, 1, NULL, &wide));
+  OK(phantora_workload_hash(wide, &widened));
+  CHECK(live != widened);
+  phantora_workload_destroy(&wide);
+  FAILS(PHANTORA_INVALID_ARGUMENT, "replicas", phantora_workload_widen(four, 2, 3, NULL, &wide));
+  FAILS(PHANTORA_INVALID_ARGUMENT, "narrower", phantora_workload_widen(four, 2, 1, eight, &wide));
+
+  phantora_simulation* simulation = NULL;
+  OK(phantora_simulation_create("h200:1x8", NULL, &simulation));
+  int64_t step = 0, update = 0;
+  OK(phantora_simulation_step(simulation, four, NULL, 0, NULL, &step));
+  OK(phantora_simulation_step(simulation, four, NULL, 0, "update", &update));
+  CHECK(step > 0 && update == step);
+  OK(phantora_simulation_step(simulation, four, NULL, 0, "nothing", &update));
+  CHECK(update == 0);
+
+  char prefix[4096], path[4200];
+  snprintf(prefix, sizeof prefix, "%s/c_test_trace", folder);
+  snprintf(path, sizeof path, "%s.0.et", prefix);
+  OK(phantora_workload_write_chakra(two, "h200", prefix));
+  char* notes = NULL;
+  phantora_workload* read = NULL;
+  OK(phantora_workload_read_chakra(prefix, &read, &notes));
+  CHECK(phantora_workload_rank_count(read) == 2 && notes != NULL);
+  phantora_free(notes);
+  phantora_workload_destroy(&read);
+  FAILS(PHANTORA_BAD_CONFIG, "/nowhere", phantora_workload_read_chakra("/nowhere", &read, NULL));
+  const char* const profiles[] = {path};
+  FAILS(PHANTORA_BAD_CONFIG, path, phantora_workload_read_kineto(profiles, 1, &read, NULL));
+  CHECK(read == NULL);
+  phantora_simulation_destroy(&simulation);
+  phantora_workload_destroy(&two);
+  phantora_workload_destroy(&four);
+  phantora_workload_destroy(&eight);
+}
+
 /* Programs of another version: a shorter struct, a longer one, and one that asks for more. */
 static void structs_of_other_versions(void) {
   phantora_kernel* kernel = NULL;
@@ -416,7 +480,7 @@ static void refuses(void) {
   phantora_workload_destroy(&workload);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   CHECK(strcmp(phantora_version(), PHANTORA_TEST_VERSION) == 0);
   CHECK(phantora_last_error()[0] == '\0');
   kernels_have_costs();
@@ -425,6 +489,7 @@ int main(void) {
   fields_of_transformers();
   transformers_and_jobs();
   json_in_one_call();
+  replicas_traces_and_steps(argc > 1 ? argv[1] : ".");
   structs_of_other_versions();
   refuses();
   if (failures == 0) puts("the C interface is as phantora.h says");
