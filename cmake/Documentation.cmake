@@ -4,6 +4,8 @@ find_package(Doxygen QUIET)
 if(DOXYGEN_FOUND)
   set(DOXYGEN_QUIET YES)
   set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
+  set(DOXYGEN_WARN_IF_INCOMPLETE_DOC NO)  # names of parameters often say enough
+  set(DOXYGEN_FILE_PATTERNS *.hpp *.h)
   set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
   set(DOXYGEN_DISTRIBUTE_GROUP_DOC YES)  # what a group says it says of each member
   set(DOXYGEN_EXCLUDE_SYMBOLS phantora::detail phantora::detail::*)

@@ -120,16 +120,26 @@ class Replays(Replay):
         self.assertGreater(len(live), 10)
 
     def test_a_record_knows_its_cluster_and_variables(self):
-        self.record(NATIVE, "--host-time", "off", "--gpu-memory", "1GB", cluster="h200:2x1",
-                    environment={"NCCL_ALGO": "Tree"})
+        self.record("""
+            import ctypes
+            import gpu
+            gpu.set_device()
+            world = gpu.Communicator()
+            data = gpu.allocate(64 << 20)
+            for i in range(12):
+                world._check(gpu.nccl.ncclAllReduce(data, data, ctypes.c_size_t(1 << 20), 7, 0,
+                                                    world.handle, None))
+            gpu.synchronize()
+            """, "--host-time", "off", "--gpu-memory", "4GB",
+                    environment={"NCCL_MAX_NCHANNELS": "1"})
         self.assert_equal_to_live(cluster=None)
         text = self.replay(cluster=None)
-        self.assertIn("replayed on h200:2x1", text)
+        self.assertIn("replayed on h200:1x2", text)
         again = json.loads((self.directory / "again.rep").read_text())
-        self.assertEqual([rank["memory_bytes"] for rank in again["ranks"]], [10**9] * 2)
-        ring = self.replay("--nccl", "NCCL_ALGO=Ring", cluster=None)
+        self.assertEqual([rank["memory_bytes"] for rank in again["ranks"]], [4 * 10**9] * 2)
+        wide = self.replay("--nccl", "NCCL_MAX_NCHANNELS=8", cluster=None)
         simulated = [line for line in text.splitlines() if "simulated time" in line]
-        self.assertNotIn(simulated[0], ring)
+        self.assertNotIn(simulated[0], wide)
 
     def test_variants_are_what_each_is_alone(self):
         self.record(NATIVE, "--host-time", "fixed:1500")
