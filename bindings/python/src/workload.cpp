@@ -224,9 +224,9 @@ or text as in "128MiB". Methods that append give the workload back.)"};
 
   m.def(
       "widen",
-      [](const Workload& workload, std::uint32_t factor, Rank replica, const Workload* narrower) {
-        return narrower == nullptr ? widen(workload, factor, replica)
-                                   : widen(workload, factor, replica, *narrower);
+      [](const Workload& job, std::uint32_t factor, Rank replica, const Workload* narrower) {
+        return narrower == nullptr ? widen(job, factor, replica)
+                                   : widen(job, factor, replica, *narrower);
       },
       "workload"_a, "factor"_a, "replica"_a = 1, "narrower"_a = nb::none(),
       nb::call_guard<nb::gil_scoped_release>(),
