@@ -46,6 +46,8 @@ void exchange(Stream& stream, DataQueue::Ticket ticket, DataQueue::Operation sen
 
 namespace data {
 bool pending() noexcept { return !fakes::data().idle(); }
+bool any_capture() noexcept { return false; }
+bool captured(Stream&, Operation) { return false; }
 bool pending(Stream& stream) {
   if (!pending()) return false;
   order_with_legacy(stream);

@@ -92,9 +92,14 @@ bool pending() noexcept;
 /// Puts `operation` behind what is held back.
 void hold_back(Stream& stream, Operation operation);
 
+/// Whether there is any stream capture, and whether `stream` has one, which takes `operation`.
+bool any_capture() noexcept;
+bool captured(Stream& stream, Operation operation);
+
 /// Runs `operation` when everything before it in `stream` has run.
 template <class F>
 void enqueue(Stream& stream, F&& operation) {
+  if (any_capture() && captured(stream, operation)) return;
   if (pending()) {
     hold_back(stream, Operation{std::forward<F>(operation)});
   } else {

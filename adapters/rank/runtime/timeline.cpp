@@ -1,9 +1,15 @@
 #include "rank/runtime/timeline.hpp"
 
 #include "rank/memory/data_queue.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/rank.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace phantora::rank {
 namespace {
@@ -31,11 +37,29 @@ void order_with_legacy(Stream& stream) { streams().order_with_legacy(this_thread
 // --- Asynchronous calls ---
 
 QueryId intern(const KernelQuery& query) { return streams().intern(this_thread(), query); }
-void launch(Stream& stream, const KernelQuery& query) { launch(stream, intern(query)); }
-void launch(Stream& stream, QueryId query) { streams().launch(this_thread(), stream, query); }
+void launch(Stream& stream, const KernelQuery& query) {
+  if (capturing(stream)) {
+    capture(stream, std::make_shared<LibraryWork>(intern(query), query.name));
+  } else {
+    launch(stream, intern(query));
+  }
+}
+void launch(Stream& stream, QueryId query) {
+  if (capturing(stream)) {
+    capture(stream, std::make_shared<LibraryWork>(query, "library operation"));
+  } else {
+    streams().launch(this_thread(), stream, query);
+  }
+}
 
 Marker record(Stream& stream) { return streams().record(this_thread(), stream); }
-void record(Stream& stream, Event& event) {
+void record(Stream& stream, Event& event, bool external) {
+  if (capturing(stream)) {
+    if (!external) return capture_record(stream, event);
+    capture(stream, std::make_shared<EventWork>(NodeType::event_record, event));
+    return;
+  }
+  no_longer_captured(event);
   const Marker previous = event.marker.exchange(record(stream));
   forget_marker(previous);
 }
@@ -44,7 +68,19 @@ void forget_marker(Marker marker) {
 }
 void wait(Stream& stream, Marker marker) { streams().wait(this_thread(), stream, marker); }
 
+void wait(Stream& stream, Event& event, bool external) {
+  if (external && capturing(stream)) {
+    capture(stream, std::make_shared<EventWork>(NodeType::wait_event, event));
+  } else if (!capture_wait(stream, event)) {
+    wait(stream, event.marker.load());
+  }
+}
+
 void host_function(Stream& stream, void (*function)(void*), void* argument) {
+  if (capturing(stream)) {
+    capture(stream, std::make_shared<HostWork>(function, argument));
+    return;
+  }
   Rank& rank = connected_rank();
   rank.streams.append(
       this_thread(), stream,
@@ -54,15 +90,59 @@ void host_function(Stream& stream, void (*function)(void*), void* argument) {
 // --- Blocking calls and queries ---
 
 void synchronize(Marker marker) { streams().synchronize(this_thread(), marker); }
-void synchronize(Stream& stream) { streams().synchronize(this_thread(), stream); }
+void synchronize(const Event& event) {
+  refuse_if_captured(event, true);
+  refuse_if_unsafe();
+  synchronize(event.marker.load());
+}
+void synchronize(Stream& stream) {
+  refuse_if_captured(stream);
+  streams().synchronize(this_thread(), stream);
+}
 void synchronize_device(int device) { streams().synchronize_device(this_thread(), device); }
 bool done(Marker marker) { return streams().done(this_thread(), marker); }
-bool done(Stream& stream) { return streams().done(this_thread(), stream); }
+bool done(const Event& event) {
+  refuse_if_captured(event, true);
+  refuse_if_unsafe();
+  return done(event.marker.load());
+}
+bool done(Stream& stream) {
+  refuse_if_captured(stream);
+  refuse_if_unsafe();
+  return streams().done(this_thread(), stream);
+}
+Marker marker_of(const Event& event) {
+  refuse_if_captured(event, false);
+  return event.marker.load();
+}
 std::optional<Duration> elapsed(Marker start, Marker end) {
   return streams().elapsed(this_thread(), start, end);
 }
 
 // --- Communicators ---
+
+namespace {
+
+/// Of each captured stream the operations become a node.
+/// @return the others.
+std::vector<CollectiveCall> without_captured(std::span<const CollectiveCall> group) {
+  std::vector<CollectiveCall> rest;
+  std::vector<std::pair<Stream*, std::vector<CollectiveCall>>> captured;
+  for (const CollectiveCall& call : group) {
+    if (!capturing(*call.stream)) {
+      rest.push_back(call);
+      continue;
+    }
+    auto found = std::ranges::find(captured, call.stream, [](const auto& e) { return e.first; });
+    if (found == captured.end()) found = captured.insert(found, {call.stream, {}});
+    found->second.push_back(call);
+  }
+  for (auto& [stream, calls] : captured)
+    capture(*stream, std::make_shared<CollectiveWork>(std::move(calls)));
+  return rest;
+}
+
+}  // namespace
 
 void make_unique_id(std::span<std::byte, 128> out) {
   connected_rank().communicators.make_unique_id(out);
@@ -82,6 +162,9 @@ CommunicatorInfo communicator_info(std::uint64_t communicator) {
   return this_rank().communicators.info(communicator);
 }
 void enqueue_collectives(std::span<const CollectiveCall> group) {
+  std::vector<CollectiveCall> rest;
+  if (any_capture()) group = rest = without_captured(group);
+  if (group.empty()) return;
   connected_rank().communicators.enqueue(this_thread(), group);
 }
 
@@ -89,6 +172,12 @@ void enqueue_collectives(std::span<const CollectiveCall> group) {
 
 namespace data {
 
+bool any_capture() noexcept { return rank::any_capture(); }
+bool captured(Stream& stream, Operation operation) {
+  if (!capturing(stream)) return false;
+  capture_data(stream, std::move(operation));
+  return true;
+}
 bool pending() noexcept { return !this_rank().data.idle(); }
 bool pending(Stream& stream) { return this_rank().streams.holds_back(this_thread(), stream); }
 void hold_back(Stream& stream, Operation operation) {

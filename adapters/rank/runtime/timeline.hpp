@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,11 +33,15 @@ struct Stream {
 /// An instant in a stream: what one record call or one synchronisation point refers to. 0 = none.
 using Marker = std::uint64_t;
 
+struct CapturedPoint;
+
 /// A CUDA event: the marker of its latest record.
 struct Event {
   int device = 0;
   unsigned flags = 0;  ///< as in cudaEventCreateWithFlags
   std::atomic<Marker> marker{0};
+  /// Instead, if a captured stream recorded it last (capture.hpp).
+  std::shared_ptr<const CapturedPoint> captured{};
 };
 
 /// The legacy default stream of `device`, and new streams. Thread-safe.
@@ -59,23 +64,31 @@ void launch(Stream& stream, QueryId query);
 /// Records a new marker at the stream's end.
 Marker record(Stream& stream);
 /// The same into `event`, whose former marker is forgotten.
-void record(Stream& stream, Event& event);
+/// @param external  in a captured stream: each launch of the graph records it.
+void record(Stream& stream, Event& event, bool external = false);
 /// Nobody will ask about `marker` again (its event was destroyed). 0 is allowed.
 void forget_marker(Marker marker);
 /// Work appended to `stream` from now on starts no earlier than `marker`'s completion.
 void wait(Stream& stream, Marker marker);
+/// The same of an event, which counts as complete if it was never recorded.
+/// @param external  in a captured stream: each launch of the graph waits for it.
+void wait(Stream& stream, Event& event, bool external = false);
 
 /// Block the calling thread until completion; its clock becomes max(own, completion).
 void synchronize(Marker marker);
+void synchronize(const Event& event);
 void synchronize(Stream& stream);
-void synchronize_device(int device);
+void synchronize_device(int device);  ///< captured streams have nothing to wait for
 
 /// Done at the calling thread's present clock? Never moves the clock to the completion.
 bool done(Marker marker);
+bool done(const Event& event);
 bool done(Stream& stream);
 
 /// Completion times of two finished markers, later - earlier; nullopt when either is not done.
 std::optional<Duration> elapsed(Marker start, Marker end);
+/// The event's marker, which the program may ask about: not while a captured stream has it.
+Marker marker_of(const Event& event);
 
 /// Runs `function(argument)` on a thread of its own when the stream reaches it; the stream goes on
 /// after it returned.
