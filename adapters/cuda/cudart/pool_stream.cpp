@@ -7,11 +7,11 @@ namespace rank = phantora::rank;
 
 namespace {
 
-cudaError_t allocate(void** address, std::size_t bytes, driver::Pool& pool) {
+cudaError_t allocate(void** address, std::size_t bytes, driver::Pool& pool, cudaStream_t stream) {
   if (!address) return cudaErrorInvalidValue;
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
-  *address = driver::allocate(pool, bytes);
+  *address = driver::allocate_in_order(pool, bytes, stream_of(stream));
   return *address ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -20,15 +20,15 @@ cudaError_t allocate(void** address, std::size_t bytes, driver::Pool& pool) {
 PHANTORA_EXPORT cudaError_t cudaMallocAsync(void** address, std::size_t bytes,
                                             cudaStream_t stream) {
   return device_entry(Api::malloc, [&] {
-    return allocate(address, bytes, driver::current_pool(stream_of(stream).device));
+    return allocate(address, bytes, driver::current_pool(stream_of(stream).device), stream);
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaMallocFromPoolAsync(void** address, std::size_t bytes,
-                                                    cudaMemPool_t pool, cudaStream_t) {
+                                                    cudaMemPool_t pool, cudaStream_t stream) {
   return device_entry(Api::malloc, [&] {
     if (!pool) return cudaErrorInvalidValue;
-    return allocate(address, bytes, *reinterpret_cast<driver::Pool*>(pool));
+    return allocate(address, bytes, *reinterpret_cast<driver::Pool*>(pool), stream);
   });
 }
 

@@ -1,11 +1,14 @@
 #include "cuda/driver/copy.hpp"
 
+#include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -54,12 +57,18 @@ rank::CopyKind kind_of(const void* destination, const void* source) {
 
 void copy(const Copy& c, bool blocking, rank::Stream& stream) {
   if (c.width == 0 || c.rows == 0) return;
+  if (rank::capturing(stream)) {
+    if (blocking) rank::refuse_if_captured(stream);
+    rank::capture(stream, std::make_shared<CopyWork>(CopyBox{c}));
+    return;
+  }
   const rank::CopyKind kind = kind_of(c.destination, c.source);
   const void* host = kind == rank::CopyKind::host_to_device ? c.source : c.destination;
-  const bool host_is_pinned = kind != rank::CopyKind::device_to_device && pinned(host);
+  const bool host_is_pinned =
+      kind != rank::CopyKind::device_to_device && (c.of_graph || pinned(host));
   const bool waits = blocking && kind != rank::CopyKind::device_to_device;
   const bool one_row = c.rows == 1 || (c.destination_pitch == c.width && c.source_pitch == c.width);
-  if (one_row) {
+  if (one_row && !(c.of_graph && kind == rank::CopyKind::host_to_host)) {
     rank::copy_async(c.destination, c.source, c.width * c.rows, kind, host_is_pinned, waits,
                      stream);
     return;
@@ -96,6 +105,11 @@ void copy(const Copy& c, bool blocking, rank::Stream& stream) {
 void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit, std::size_t width,
           std::size_t rows, rank::Stream& stream) {
   if (width == 0 || rows == 0) return;
+  if (rank::capturing(stream)) {
+    rank::capture(stream,
+                  std::make_shared<FillWork>(Fill{destination, pitch, value, unit, width, rows}));
+    return;
+  }
   const bool one_row = rows == 1 || pitch == width;
   if (unit == 1 && one_row) {
     rank::fill_async(destination, static_cast<int>(value), width * rows, stream);

@@ -14,6 +14,9 @@ struct Copy {
   std::size_t source_pitch = 0;
   std::size_t width = 0;
   std::size_t rows = 1;
+  /// Of a graph's node: host memory is read and written when the stream gets there, page-locked or
+  /// not, and the call never waits.
+  bool of_graph = false;
 };
 
 /// Which way a copy goes, by where its addresses lie.

@@ -1,10 +1,13 @@
 #include "cuda/driver/function.hpp"
 
 #include "cuda/driver/device_attributes.hpp"
+#include "cuda/driver/graph_work.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <climits>
+#include <memory>
 
 #include <cuda.h>
 
@@ -21,8 +24,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 
 }  // namespace
 
-LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
-                    rank::Stream& stream) {
+LaunchStatus check(const Function& function, const rank::LaunchShape& shape) {
   const auto& [grid, block, shared] = shape;
   // The same limits for every compute capability since 3.0 (CUDA C++ Programming Guide).
   const bool in_range = grid.x >= 1 && grid.x <= INT_MAX && grid.y >= 1 && grid.y <= 65535 &&
@@ -30,12 +32,23 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
                         block.y >= 1 && block.y <= 1024 && block.z >= 1 && block.z <= 64 &&
                         block.count() <= 1024;
   if (!in_range) return LaunchStatus::bad_configuration;
-  if (stream.device != rank::current_device()) return LaunchStatus::wrong_device;
   if (shared > static_cast<std::size_t>(function.max_dynamic_shared.load())) {
     return LaunchStatus::too_much_shared;
   }
   if (block.count() > rank::resources(function).max_threads) return LaunchStatus::out_of_resources;
-  rank::launch_kernel(function, shape, arguments, stream);
+  return LaunchStatus::launched;
+}
+
+LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
+                    rank::Stream& stream) {
+  if (stream.device != rank::current_device()) return LaunchStatus::wrong_device;
+  const LaunchStatus status = check(function, shape);
+  if (status != LaunchStatus::launched) return status;
+  if (rank::capturing(stream)) {
+    rank::capture(stream, std::make_shared<KernelWork>(function, shape, arguments));
+  } else {
+    rank::launch_kernel(function, shape, arguments, stream);
+  }
   return LaunchStatus::launched;
 }
 

@@ -23,6 +23,8 @@ enum class LaunchStatus : std::uint8_t {
   wrong_device        ///< the stream is of another device
 };
 
+/// Whether the device can run such a launch, wherever: `launched` if so.
+LaunchStatus check(const Function& function, const rank::LaunchShape& shape);
 /// Checks the launch as the driver does, synchronously, and hands it to the rank.
 LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
                     rank::Stream& stream);

@@ -1,13 +1,17 @@
 #include "cuda/driver/pool.hpp"
 
+#include "cuda/driver/graph_work.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace phantora::driver {
 namespace {
@@ -79,7 +83,29 @@ void* allocate(Pool& pool, std::size_t bytes) {
   return address;
 }
 
+void* allocate_in_order(Pool& pool, std::size_t bytes, rank::Stream& stream) {
+  if (!rank::capturing(stream)) {
+    rank::refuse_if_unsafe();
+    return allocate(pool, bytes);
+  }
+  auto memory = reserve_graph_memory(pool.device, bytes);
+  if (!memory) return nullptr;
+  void* const address = address_of(*memory);
+  rank::capture(stream, std::make_shared<AllocationWork>(std::move(memory)));
+  return address;
+}
+
 bool free_in_order(void* address, rank::Stream& stream) {
+  auto of_graph = graph_memory_at(address);
+  if (rank::capturing(stream)) {
+    // A graph frees what graphs have allocated.
+    if (of_graph) rank::capture(stream, std::make_shared<FreeWork>(of_graph));
+    return of_graph != nullptr;
+  }
+  if (of_graph) {
+    rank::data::enqueue(stream, [address] { free_graph_memory(address); });
+    return true;
+  }
   {
     const std::scoped_lock lock{pools().mutex};
     const auto found = pools().owned.find(address);

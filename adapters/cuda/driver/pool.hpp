@@ -29,6 +29,8 @@ void destroy_pool(Pool& pool);
 
 /// Memory from `pool`; nullptr if the GPU has not enough left.
 void* allocate(Pool& pool, std::size_t bytes);
+/// The same in the order of `stream`: of a captured one, from when the graph is launched.
+void* allocate_in_order(Pool& pool, std::size_t bytes, rank::Stream& stream);
 /// Frees in the order of `stream`. False if `address` is no live allocation.
 bool free_in_order(void* address, rank::Stream& stream);
 

@@ -106,7 +106,9 @@ PHANTORA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr destination, unsigned valu
 PHANTORA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes, CUstream stream) {
   return device_entry(Api::malloc, [&] {
     if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    *memory = address(driver::allocate(driver::current_pool(stream_of(stream).device), bytes));
+    rank::Stream& target = stream_of(stream);
+    *memory = address(
+        driver::allocate_in_order(driver::current_pool(target.device), bytes, target));
     return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   });
 }
