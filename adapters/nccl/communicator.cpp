@@ -2,6 +2,7 @@
 
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/refusal.hpp"
 
 #include <array>
 #include <cstring>
@@ -69,6 +70,8 @@ ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noe
   try {
     if (!rank::simulated()) return fail(ncclSystemError, "not under phantora run");
     return body();
+  } catch (const rank::Refusal& refusal) {
+    return fail(ncclUnhandledCudaError, refusal.what());
   } catch (const std::exception& error) {
     // NCCL's text for this status sends the user to NCCL's developers.
     const std::string why =

@@ -10,10 +10,6 @@ using namespace phantora::cudart;
 extern "C" cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation);
 extern "C" cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned,
                                             cudaStream_t);
-extern "C" cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus*,
-                                                unsigned long long*, cudaGraph_t*,
-                                                const cudaGraphNode_t**, const cudaGraphEdgeData**,
-                                                std::size_t*);
 
 namespace {
 
@@ -28,13 +24,11 @@ namespace {
 // Kept, before the first names get their own meaning back.
 constexpr auto advise = cudaMemAdvise;
 constexpr auto prefetch = cudaMemPrefetchAsync;
-constexpr auto capture_info = cudaStreamGetCaptureInfo;
 
 }  // namespace
 
 #undef cudaMemAdvise
 #undef cudaMemPrefetchAsync
-#undef cudaStreamGetCaptureInfo
 
 // The header declares the first names with CUDA 13's arguments, so that ours are given by their
 // symbols.
@@ -63,22 +57,4 @@ extern "C" cudaError_t phantora_prefetch(const void*, std::size_t, int, cudaStre
 cudaError_t phantora_prefetch(const void* address, std::size_t bytes, int device,
                               cudaStream_t stream) {
   return prefetch(address, bytes, location_of(device), 0, stream);
-}
-
-extern "C" cudaError_t phantora_capture_info(cudaStream_t, cudaStreamCaptureStatus*,
-                                             unsigned long long*)
-    PHANTORA_SYMBOL_PTSZ("cudaStreamGetCaptureInfo");
-cudaError_t phantora_capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                  unsigned long long* id) {
-  return capture_info(stream, status, id, nullptr, nullptr, nullptr, nullptr);
-}
-
-extern "C" cudaError_t phantora_capture_info_v2(cudaStream_t, cudaStreamCaptureStatus*,
-                                                unsigned long long*, cudaGraph_t*,
-                                                const cudaGraphNode_t**, std::size_t*)
-    PHANTORA_SYMBOL_PTSZ("cudaStreamGetCaptureInfo_v2");
-cudaError_t phantora_capture_info_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id, cudaGraph_t* graph,
-                                     const cudaGraphNode_t** dependencies, std::size_t* count) {
-  return capture_info(stream, status, id, graph, dependencies, nullptr, count);
 }

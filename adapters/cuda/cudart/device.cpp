@@ -1,5 +1,6 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/device_attributes.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <algorithm>
@@ -239,6 +240,7 @@ PHANTORA_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
 
 PHANTORA_EXPORT cudaError_t cudaDeviceSynchronize() {
   return device_entry(Api::synchronize, [] {
+    rank::refuse_if_captured(rank::current_device());
     rank::synchronize_device(rank::current_device());
     return cudaSuccess;
   });

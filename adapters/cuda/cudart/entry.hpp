@@ -4,6 +4,7 @@
 #include "cuda/version.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/refusal.hpp"
 
 #include <exception>
 #include <new>
@@ -32,6 +33,8 @@ cudaError_t entry(Api api, Body&& body) noexcept {
   try {
     if (!rank::simulated()) return remember(cudaErrorNoDevice);
     return remember(body());
+  } catch (const rank::Refusal& refusal) {
+    return remember(static_cast<cudaError_t>(refusal.status));
   } catch (const std::bad_alloc&) {
     return remember(cudaErrorMemoryAllocation);
   } catch (const std::exception& error) {

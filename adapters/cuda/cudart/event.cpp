@@ -3,7 +3,6 @@
 #include "rank/runtime/timeline.hpp"
 
 #include <memory>
-#include <utility>
 
 using namespace phantora::cudart;
 namespace driver = phantora::driver;
@@ -46,15 +45,6 @@ PHANTORA_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* gr
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  return entry(Api::is_capturing, [&] {
-    thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-    if (!mode) return cudaErrorInvalidValue;
-    std::swap(*mode, current);
-    return cudaSuccess;
-  });
-}
-
 PHANTORA_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return device_entry(Api::event_create, [&] {
     constexpr unsigned known =
@@ -86,16 +76,14 @@ PHANTORA_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
 PHANTORA_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   return entry(Api::event_query, [&] {
     if (!event) return cudaErrorInvalidResourceHandle;
-    const rank::Marker marker = event_of(event)->marker.load();
-    return !marker || rank::done(marker) ? cudaSuccess : cudaErrorNotReady;
+    return rank::done(*event_of(event)) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return entry(Api::synchronize, [&] {
     if (!event) return cudaErrorInvalidResourceHandle;
-    const rank::Marker marker = event_of(event)->marker.load();
-    if (marker) rank::synchronize(marker);
+    rank::synchronize(*event_of(event));
     return cudaSuccess;
   });
 }
@@ -109,7 +97,7 @@ PHANTORA_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_
     const rank::Event& second = *event_of(end);
     if ((first.flags | second.flags) & cudaEventDisableTiming)
       return cudaErrorInvalidResourceHandle;
-    const rank::Marker from = first.marker.load(), to = second.marker.load();
+    const rank::Marker from = rank::marker_of(first), to = rank::marker_of(second);
     if (!from || !to) return cudaErrorInvalidResourceHandle;
     const auto elapsed = rank::elapsed(from, to);
     if (!elapsed) return cudaErrorNotReady;

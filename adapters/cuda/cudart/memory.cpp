@@ -1,6 +1,8 @@
 #include "cuda/cudart/entry.hpp"
+#include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 using namespace phantora::cudart;
@@ -15,6 +17,7 @@ cudaError_t allocate_host(void** address, std::size_t bytes, driver::HostMemoryK
     if (!address) return cudaErrorInvalidValue;
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
+    rank::refuse_if_unsafe();
     *address = driver::allocate_host(bytes, kind, flags);
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
   });
@@ -27,6 +30,7 @@ PHANTORA_EXPORT cudaError_t cudaMalloc(void** address, std::size_t bytes) {
     if (!address) return cudaErrorInvalidValue;
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;
+    rank::refuse_if_unsafe();
     *address = rank::allocate(rank::current_device(), bytes);
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
   });
@@ -41,6 +45,7 @@ PHANTORA_EXPORT cudaError_t cudaMallocPitch(void** address, std::size_t* pitch, 
 
 PHANTORA_EXPORT cudaError_t cudaFree(void* address) {
   return device_entry(Api::free, [&] {
+    rank::refuse_if_unsafe();
     if (!address) return cudaSuccess;
     const auto allocation = rank::allocation_of(address);
     if (!allocation) {
@@ -48,6 +53,7 @@ PHANTORA_EXPORT cudaError_t cudaFree(void* address) {
     }
     // The driver waits for all work of the device before it unmaps memory.
     rank::synchronize_device(allocation->device);
+    if (driver::free_graph_memory(address)) return cudaSuccess;
     return rank::deallocate(address) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -75,6 +81,7 @@ PHANTORA_EXPORT cudaError_t cudaMallocManaged(void** address, std::size_t bytes,
 
 PHANTORA_EXPORT cudaError_t cudaFreeHost(void* address) {
   return device_entry(Api::free, [&] {
+    rank::refuse_if_unsafe();
     if (!address) return cudaSuccess;
     rank::synchronize_device(rank::current_device());
     return driver::free_host(address) ? cudaSuccess : cudaErrorInvalidValue;

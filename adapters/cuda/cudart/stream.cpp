@@ -1,4 +1,5 @@
 #include "cuda/cudart/stream_argument.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <memory>
@@ -8,6 +9,8 @@ namespace rank = phantora::rank;
 
 PHANTORA_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return device_entry(Api::synchronize, [&] {
+    rank::refuse_if_captured(stream_of(stream));
+    rank::refuse_if_unsafe();
     rank::synchronize(stream_of(stream));
     return cudaSuccess;
   });
@@ -19,18 +22,18 @@ PHANTORA_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+PHANTORA_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                                unsigned flags) {
   return device_entry(Api::stream_wait_event, [&] {
     if (!event) return cudaErrorInvalidResourceHandle;
-    // An event that was never recorded is complete.
-    const rank::Marker marker = reinterpret_cast<rank::Event*>(event)->marker.load();
-    if (marker) rank::wait(stream_of(stream), marker);
+    rank::wait(stream_of(stream), *reinterpret_cast<rank::Event*>(event),
+               flags == cudaEventWaitExternal);
     return cudaSuccess;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
-                                                     unsigned) {
+                                                     unsigned flags) {
   const auto* known = reinterpret_cast<rank::Event*>(event);
   const bool timing = known && !(known->flags & cudaEventDisableTiming);
   const Api cost = timing ? Api::event_record_timing : Api::event_record_with_flags;
@@ -38,7 +41,7 @@ PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStre
     if (!event) return cudaErrorInvalidResourceHandle;
     rank::Stream& target = stream_of(stream);
     if (known->device != target.device) return cudaErrorInvalidResourceHandle;
-    rank::record(target, *reinterpret_cast<rank::Event*>(event));
+    rank::record(target, *reinterpret_cast<rank::Event*>(event), flags == cudaEventRecordExternal);
     return cudaSuccess;
   });
 }
@@ -82,6 +85,7 @@ PHANTORA_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream,
                                                   unsigned) {
   return device_entry(Api::launch, [&] {
     if (!callback) return cudaErrorInvalidValue;
+    rank::refuse_if_captured(stream_of(stream));  // it would be called once
     struct Call {
       cudaStream_t stream;
       cudaStreamCallback_t callback;
@@ -97,44 +101,5 @@ PHANTORA_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream,
         call.get());
     call.release();  // the stream's now
     return cudaSuccess;
-  });
-}
-
-// Capture is not simulated yet: no stream is ever capturing, and beginning says so.
-
-PHANTORA_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  return device_entry(Api::is_capturing, [&] {
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-  });
-}
-
-PHANTORA_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
-                                                     unsigned long long* id, cudaGraph_t* graph,
-                                                     const cudaGraphNode_t** dependencies,
-                                                     const cudaGraphEdgeData** edges,
-                                                     std::size_t* count) {
-  return device_entry(Api::is_capturing, [&] {
-    *status = cudaStreamCaptureStatusNone;
-    if (id) *id = 0;
-    if (graph) *graph = nullptr;
-    if (dependencies) *dependencies = nullptr;
-    if (edges) *edges = nullptr;
-    if (count) *count = 0;
-    return cudaSuccess;
-  });
-}
-
-PHANTORA_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  return device_entry(Api::is_capturing, [] {
-    rank::unsupported("cudaStreamBeginCapture");
-    return cudaErrorNotSupported;
-  });
-}
-
-PHANTORA_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  return device_entry(Api::is_capturing, [&] {
-    if (graph) *graph = nullptr;
-    return cudaErrorIllegalState;  // no capture was begun
   });
 }

@@ -1,4 +1,5 @@
 #include "cuda/libcuda/entry.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <deque>
@@ -209,6 +210,7 @@ PHANTORA_EXPORT CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
 
 PHANTORA_EXPORT CUresult cuCtxSynchronize() {
   return device_entry(Api::synchronize, [] {
+    rank::refuse_if_captured(rank::current_device());
     rank::synchronize_device(rank::current_device());
     return CUDA_SUCCESS;
   });

@@ -4,6 +4,7 @@
 #include "cuda/driver/stream.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/refusal.hpp"
 
 #include <exception>
 #include <new>
@@ -25,6 +26,8 @@ CUresult entry(Api api, Body&& body) noexcept {
   try {
     if (!rank::simulated()) return CUDA_ERROR_NO_DEVICE;
     return body();
+  } catch (const rank::Refusal& refusal) {
+    return static_cast<CUresult>(refusal.status);
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   } catch (const std::exception& error) {

@@ -34,16 +34,14 @@ PHANTORA_EXPORT CUresult cuEventDestroy(CUevent event) {  // _v2
 PHANTORA_EXPORT CUresult cuEventQuery(CUevent event) {
   return entry(Api::event_query, [&] {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    const rank::Marker marker = event_of(event)->marker.load();
-    return !marker || rank::done(marker) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return rank::done(*event_of(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
 PHANTORA_EXPORT CUresult cuEventSynchronize(CUevent event) {
   return entry(Api::synchronize, [&] {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    const rank::Marker marker = event_of(event)->marker.load();
-    if (marker) rank::synchronize(marker);
+    rank::synchronize(*event_of(event));
     return CUDA_SUCCESS;
   });
 }
@@ -55,7 +53,7 @@ PHANTORA_EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent start,
     if ((event_of(start)->flags | event_of(end)->flags) & CU_EVENT_DISABLE_TIMING) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
-    const rank::Marker from = event_of(start)->marker.load(), to = event_of(end)->marker.load();
+    const rank::Marker from = rank::marker_of(*event_of(start)), to = rank::marker_of(*event_of(end));
     if (!from || !to) return CUDA_ERROR_INVALID_HANDLE;
     const auto elapsed = rank::elapsed(from, to);
     if (!elapsed) return CUDA_ERROR_NOT_READY;

@@ -1,6 +1,8 @@
+#include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "cuda/libcuda/entry.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 using namespace phantora::libcuda;
@@ -13,6 +15,7 @@ CUresult allocate_host(void** memory, std::size_t bytes, driver::HostMemoryKind 
                        unsigned flags) {
   return device_entry(Api::malloc, [&] {
     if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    rank::refuse_if_unsafe();
     *memory = driver::allocate_host(bytes, kind, flags);
     return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   });
@@ -80,6 +83,7 @@ PHANTORA_EXPORT CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {  
 PHANTORA_EXPORT CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {  // _v2
   return device_entry(Api::malloc, [&] {
     if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    rank::refuse_if_unsafe();
     *memory = address(rank::allocate(rank::current_device(), bytes));
     return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   });
@@ -94,12 +98,14 @@ PHANTORA_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* memory, std::size_t* pitch
 
 PHANTORA_EXPORT CUresult cuMemFree(CUdeviceptr memory) {  // _v2
   return device_entry(Api::free, [&] {
+    rank::refuse_if_unsafe();
     if (!memory) return CUDA_SUCCESS;
     const auto allocation = rank::allocation_of(pointer(memory));
     if (!allocation) {
       return driver::free_host(pointer(memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     rank::synchronize_device(allocation->device);
+    if (driver::free_graph_memory(pointer(memory))) return CUDA_SUCCESS;
     return rank::deallocate(pointer(memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
@@ -130,6 +136,7 @@ PHANTORA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* memory, std::size_t byte
 
 PHANTORA_EXPORT CUresult cuMemFreeHost(void* memory) {
   return device_entry(Api::free, [&] {
+    rank::refuse_if_unsafe();
     return driver::free_host(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }

@@ -1,6 +1,7 @@
 #include "cuda/libcuda/entry.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <memory>
@@ -10,6 +11,8 @@ namespace rank = phantora::rank;
 
 PHANTORA_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return device_entry(Api::synchronize, [&] {
+    rank::refuse_if_captured(stream_of(stream));
+    rank::refuse_if_unsafe();
     rank::synchronize(stream_of(stream));
     return CUDA_SUCCESS;
   });
@@ -21,22 +24,22 @@ PHANTORA_EXPORT CUresult cuStreamQuery(CUstream stream) {
   });
 }
 
-PHANTORA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+PHANTORA_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   return device_entry(Api::stream_wait_event, [&] {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    const rank::Marker marker = reinterpret_cast<rank::Event*>(event)->marker.load();
-    if (marker) rank::wait(stream_of(stream), marker);
+    rank::wait(stream_of(stream), *reinterpret_cast<rank::Event*>(event),
+               flags == CU_EVENT_WAIT_EXTERNAL);
     return CUDA_SUCCESS;
   });
 }
 
-PHANTORA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
+PHANTORA_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   return device_entry(Api::event_record, [&] {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
     rank::Stream& target = stream_of(stream);
     auto& recorded = *reinterpret_cast<rank::Event*>(event);
     if (recorded.device != target.device) return CUDA_ERROR_INVALID_HANDLE;
-    rank::record(target, recorded);
+    rank::record(target, recorded, flags == CU_EVENT_RECORD_EXTERNAL);
     return CUDA_SUCCESS;
   });
 }
@@ -77,13 +80,6 @@ PHANTORA_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   return device_entry(Api::get_device, [&] {
     rank::set_current_device(stream_of(stream).device);
     return cuCtxGetCurrent(context);
-  });
-}
-
-PHANTORA_EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  return device_entry(Api::is_capturing, [&] {
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
   });
 }
 

@@ -4,6 +4,7 @@
 #include "cuda/driver/stream.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/refusal.hpp"
 
 #include <exception>
 #include <new>
@@ -30,6 +31,8 @@ Status guarded(const Failures<Status>& failures, Api api, Body&& body) noexcept 
     if (!rank::simulated()) return failures.not_initialized;
     if (!driver::activate(rank::current_device())) return failures.out_of_memory;
     return body();
+  } catch (const rank::Refusal&) {
+    return failures.internal;
   } catch (const std::bad_alloc&) {
     return failures.out_of_memory;
   } catch (const std::exception& error) {
