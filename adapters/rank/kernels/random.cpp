@@ -17,16 +17,31 @@ namespace phantora::rank {
 
 namespace {
 
-/// PhiloxCudaState: seed and offset, values or addresses of values (when a graph captures).
+/// PhiloxCudaState: seed and offset, or in a captured graph where they lie on the device, and how far
+/// the kernel is behind that offset.
 struct State {
-  std::uint64_t seed = 0, offset = 0;
+  std::uint64_t seed = 0, offset = 0, further = 0;
+  bool captured = false;
+
+  /// What it says when the kernel runs; nothing if that is not known.
+  [[nodiscard]] std::optional<State> now() const {
+    if (!captured) return *this;
+    State read{};
+    for (const auto& [value, address] : {std::pair{&read.seed, seed}, {&read.offset, offset}}) {
+      const auto* const place = reinterpret_cast<const void*>(address);
+      if (!known(place, sizeof *value)) return std::nullopt;
+      rank::read(value, place, sizeof *value);
+    }
+    read.offset += further;
+    return read;
+  }
 };
 std::optional<State> state(const Arguments& arguments, std::size_t parameter) {
-  constexpr std::size_t captured = 28;
   if (arguments.bytes(parameter).size() != 32) return std::nullopt;
-  if (arguments.get<std::uint8_t>(parameter, captured) != 0) return std::nullopt;
-  return State{arguments.get<std::uint64_t>(parameter, 0),
-               arguments.get<std::uint64_t>(parameter, 8)};
+  return State{.seed = arguments.get<std::uint64_t>(parameter, 0),
+               .offset = arguments.get<std::uint64_t>(parameter, 8),
+               .further = arguments.get<std::uint64_t>(parameter, 16),
+               .captured = arguments.get<std::uint8_t>(parameter, 24) != 0};
 }
 
 // curand_uniform.h: to (0, 1].
@@ -225,11 +240,13 @@ class DistributionKernel final : public Meaning {
     const auto transform = transformation(distribution_, arguments, transformation_at(captures));
     if (!transform) return effect;
     const std::size_t threads = std::size_t{arguments.shape.block.x} * arguments.shape.grid.x;
-    effect.compute = [=, d = distribution_, seed = *seed,
+    effect.compute = [=, d = distribution_, given = *seed,
                       transform = *transform](std::span<Image> images) {
+      const auto state_now = given.now();
+      if (!state_now) return images[0].forget();
       const bool doubles = d.number == ElementType::float64;
       for (std::size_t thread = 0; thread < std::min(threads, count); ++thread) {
-        Philox generator{seed.seed, thread, seed.offset};
+        Philox generator{state_now->seed, thread, state_now->offset};
         for (std::size_t first = thread; first < count;) {
           const auto numbers = draw(generator, d.source, doubles);
           for (std::size_t k = 0; k < numbers.size(); ++k) {
@@ -279,7 +296,9 @@ std::unique_ptr<Meaning> duplicate_keys(const TemplateName& kernel) {
         effect.bytes = static_cast<double>(count * size_of(key));
         effect.features.emplace_back("numel", static_cast<double>(count));
         effect.limit = 8 * small_bytes;
-        effect.compute = [=](std::span<Image> images) {
+        effect.compute = [=, given = *seed](std::span<Image> images) {
+          const auto state_now = given.now();
+          if (!state_now) return images[1].forget();
           const auto masked = [&](std::size_t i) -> std::optional<std::int64_t> {
             const auto value = images[0].load(i * size_of(key), key);
             if (!value) return std::nullopt;
@@ -290,7 +309,7 @@ std::unique_ptr<Meaning> duplicate_keys(const TemplateName& kernel) {
             if (!own) return images[1].forget();
             std::size_t last = first + 1;
             while (last < count && masked(last) == own) ++last;
-            Philox generator{seed->seed, first, seed->offset};
+            Philox generator{state_now->seed, first, state_now->offset};
             for (std::size_t i = last - first; i-- > 1;) {
               const std::size_t r = generator.one() % static_cast<std::uint32_t>(i + 1);
               if (r == i) continue;
