@@ -76,6 +76,8 @@ phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks Spi
 phantora_jobs(waits SilentSpin HEAVY)
 phantora_jobs(values SmallValues DistributedValues TORCH)
 phantora_jobs(values UnknownValues TORCH HEAVY)
+phantora_jobs(graphs Capture Construction)
+phantora_jobs(graphs GraphsTorch TORCH)
 phantora_jobs(replay Replays)
 phantora_jobs(replay ReplaysTorch TORCH)
 phantora_jobs(report NamedRanges)
