@@ -180,6 +180,8 @@ PYTORCH = [
     parallel("single", "--compile", name="compile", gpus=1, seconds=240),
     parallel("single", "--compile max-autotune-no-cudagraphs", name="compile-max-autotune", gpus=1,
              seconds=400),
+    *(pytorch(f"graphs-{way}", f"graphs.py {way}", gpus=2 if way == "ddp" else 1, seconds=240)
+      for way in ("raw", "callables", "reduce-overhead", "ddp")),
     parallel("ddp", "--compile", name="compile-ddp", seconds=240),
     parallel("fsdp2", "--compile", name="compile-fsdp2", seconds=240),
     parallel("sp", "--compile", name="compile-tp", seconds=240),
