@@ -1,7 +1,5 @@
 """Stream capture and CUDA graphs under `phantora run`."""
-import ctypes
 import json
-import unittest
 
 from job import JobTest, main, printed
 
@@ -381,6 +379,24 @@ class GraphsTorch(JobTest):
         step = next(n for n in range(5, len(eager)) if eager[-n:] == eager[-2 * n:-n])
         self.assertIn("gemm", eager[-step:])
         self.assertEqual(graph[-3 * step:], eager[-3 * step:])
+
+    def test_an_all_reduce_is_captured(self):
+        """With PyTorch's watchdog beside it, which asks about events."""
+        job = self.run_python("""
+            import os, torch, torch.distributed as dist
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            dist.init_process_group("nccl")
+            x = torch.ones(4, device="cuda")
+            dist.all_reduce(x)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                dist.all_reduce(x)
+            for _ in range(3):
+                graph.replay()
+            print(x.tolist(), flush=True)
+            dist.destroy_process_group()
+            """, torch=True, options=OFF, cluster="h200:1x2", timeout=240)
+        self.assertEqual(lines(job), ["[16.0, 16.0, 16.0, 16.0]"] * 2)
 
     def test_values_are_those_of_eager(self):
         job = self.run_python("""
