@@ -83,8 +83,8 @@ cudaError_t set(void* destination, std::size_t pitch, int value, std::size_t wid
                 std::size_t count, bool blocking, cudaStream_t stream) {
   return device_entry(Api::memset_async, [&] {
     if (width == 0 || count == 0) return cudaSuccess;
-    if (!on_device(destination)) return cudaErrorInvalidValue;
     if (count > 1 && width > pitch) return cudaErrorInvalidPitchValue;
+    if (!driver::reaches(destination, (count - 1) * pitch + width)) return cudaErrorInvalidValue;
     driver::fill(destination, pitch, static_cast<unsigned>(value) & 0xffu, 1, width, count,
                  stream_of(stream));
     // The runtime's memset is asynchronous except on page-locked host memory.

@@ -33,6 +33,24 @@ void move(void* destination, const void* source, std::size_t bytes, rank::CopyKi
   }
 }
 
+/// Whether the side with this pitch and distance of slices has no gaps.
+bool dense(const Copy& c, std::size_t pitch, std::size_t slice) {
+  return (c.rows == 1 || pitch == c.width) && (c.slices == 1 || slice == c.width * c.rows);
+}
+
+/// Calls `body` with both addresses of each row, and its number.
+template <class Body>
+void for_rows(const Copy& c, Body&& body) {
+  for (std::size_t slice = 0; slice < c.slices; ++slice) {
+    for (std::size_t row = 0; row < c.rows; ++row) {
+      body(static_cast<std::byte*>(c.destination) + slice * c.destination_slice +
+               row * c.destination_pitch,
+           static_cast<const std::byte*>(c.source) + slice * c.source_slice + row * c.source_pitch,
+           slice * c.rows + row);
+    }
+  }
+}
+
 std::string operation_name(rank::CopyKind kind, bool host_is_pinned) {
   switch (kind) {
     case rank::CopyKind::host_to_device:
@@ -55,8 +73,18 @@ rank::CopyKind kind_of(const void* destination, const void* source) {
   return from_device ? rank::CopyKind::device_to_host : rank::CopyKind::host_to_host;
 }
 
+bool reaches(const void* address, std::size_t bytes) {
+  const auto* first = static_cast<const std::byte*>(address);
+  if (const auto allocation = rank::allocation_of(address)) {
+    return bytes <= allocation->size - static_cast<std::size_t>(first - allocation->base);
+  }
+  const auto memory = host_memory_of(address);
+  return memory && bytes <= memory->size - static_cast<std::size_t>(first - memory->base);
+}
+
 void copy(const Copy& c, bool blocking, rank::Stream& stream) {
-  if (c.width == 0 || c.rows == 0) return;
+  const std::size_t bytes = c.width * c.rows * c.slices;
+  if (bytes == 0) return;
   if (rank::capturing(stream)) {
     if (blocking) rank::refuse_if_captured(stream);
     rank::capture(stream, std::make_shared<CopyWork>(CopyBox{c}));
@@ -67,36 +95,29 @@ void copy(const Copy& c, bool blocking, rank::Stream& stream) {
   const bool host_is_pinned =
       kind != rank::CopyKind::device_to_device && (c.of_graph || pinned(host));
   const bool waits = blocking && kind != rank::CopyKind::device_to_device;
-  const bool one_row = c.rows == 1 || (c.destination_pitch == c.width && c.source_pitch == c.width);
-  if (one_row && !(c.of_graph && kind == rank::CopyKind::host_to_host)) {
-    rank::copy_async(c.destination, c.source, c.width * c.rows, kind, host_is_pinned, waits,
-                     stream);
+  const bool contiguous = dense(c, c.destination_pitch, c.destination_slice) &&
+                          dense(c, c.source_pitch, c.source_slice);
+  if (contiguous && !(c.of_graph && kind == rank::CopyKind::host_to_host)) {
+    rank::copy_async(c.destination, c.source, bytes, kind, host_is_pinned, waits, stream);
     return;
   }
   KernelQuery query;
   query.name = operation_name(kind, host_is_pinned);
-  const double moved = static_cast<double>(c.width) * static_cast<double>(c.rows);
+  const auto moved = static_cast<double>(bytes);
   query.bytes = kind == rank::CopyKind::device_to_device ? 2 * moved : moved;
   rank::launch(stream, query);
   // A pageable source may change as soon as the call returns, so its rows are taken now.
   std::vector<std::byte> staged;
-  Copy rows = c;
-  if (kind == rank::CopyKind::host_to_device && !host_is_pinned &&
-      c.width * c.rows <= rank::small_bytes) {
-    staged.resize(c.width * c.rows);
-    for (std::size_t row = 0; row < c.rows; ++row) {
-      std::memcpy(staged.data() + row * c.width,
-                  static_cast<const std::byte*>(c.source) + row * c.source_pitch, c.width);
-    }
-    rows.source_pitch = c.width;
+  if (kind == rank::CopyKind::host_to_device && !host_is_pinned && bytes <= rank::small_bytes) {
+    staged.resize(bytes);
+    for_rows(c, [&](std::byte*, const std::byte* source, std::size_t row) {
+      std::memcpy(staged.data() + row * c.width, source, c.width);
+    });
   }
-  rank::data::enqueue(stream, [rows, kind, staged = std::move(staged)] {
-    const auto* source =
-        staged.empty() ? static_cast<const std::byte*>(rows.source) : staged.data();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      move(static_cast<std::byte*>(rows.destination) + row * rows.destination_pitch,
-           source + row * rows.source_pitch, rows.width, kind);
-    }
+  rank::data::enqueue(stream, [c, kind, staged = std::move(staged)] {
+    for_rows(c, [&](std::byte* destination, const std::byte* source, std::size_t row) {
+      move(destination, staged.empty() ? source : staged.data() + row * c.width, c.width, kind);
+    });
   });
   const bool pageable_read = kind == rank::CopyKind::device_to_host && !host_is_pinned;
   if (waits || pageable_read) rank::synchronize(stream);

@@ -6,7 +6,7 @@
 
 namespace phantora::driver {
 
-/// A copy of `rows` rows of `width` bytes; a plain copy is one row.
+/// A copy of `slices` slices of `rows` rows of `width` bytes; a plain copy is one row.
 struct Copy {
   void* destination = nullptr;
   std::size_t destination_pitch = 0;
@@ -17,10 +17,16 @@ struct Copy {
   /// Of a graph's node: host memory is read and written when the stream gets there, page-locked or
   /// not, and the call never waits.
   bool of_graph = false;
+  std::size_t slices = 1;
+  std::size_t destination_slice = 0, source_slice = 0;  ///< bytes from one slice to the next
 };
 
 /// Which way a copy goes, by where its addresses lie.
 rank::CopyKind kind_of(const void* destination, const void* source);
+
+/// Whether the device may touch so many bytes from `address` on: they lie in one allocation, or one
+/// piece of host memory that CUDA knows.
+bool reaches(const void* address, std::size_t bytes);
 
 /// Copies in `stream`. With `blocking`, returns when done if host memory takes part, as cudaMemcpy
 /// does; a copy between devices stays asynchronous.

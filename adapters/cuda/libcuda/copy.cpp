@@ -24,8 +24,10 @@ CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes, bo
 CUresult set(CUdeviceptr destination, unsigned value, std::size_t unit, std::size_t count,
              CUstream stream) {
   return device_entry(Api::memset_async, [&] {
-    if (!rank::is_device_address(pointer(destination))) return CUDA_ERROR_INVALID_VALUE;
-    if (destination % unit != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (count == 0) return CUDA_SUCCESS;
+    if (destination % unit != 0 || !driver::reaches(pointer(destination), unit * count)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     driver::fill(pointer(destination), unit * count, value, unit, unit * count, 1,
                  stream_of(stream));
     return CUDA_SUCCESS;

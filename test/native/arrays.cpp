@@ -1,0 +1,254 @@
+// Arrays, copies of boxes, and the objects through which kernels see them.
+#include "expect.hpp"
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+namespace {
+
+constexpr cudaChannelFormatDesc floats{32, 0, 0, 0, cudaChannelFormatKindFloat};
+
+std::vector<float> counting(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+void descriptions() {
+  const cudaChannelFormatDesc desc =
+      cudaCreateChannelDesc(8, 8, 8, 8, cudaChannelFormatKindUnsigned);
+  EXPECT(desc.x == 8 && desc.w == 8 && desc.f == cudaChannelFormatKindUnsigned);
+  cudaArray_t array = nullptr;
+  WORKS(cudaMallocArray(&array, &desc, 64, 32, cudaArraySurfaceLoadStore));
+  cudaChannelFormatDesc got{};
+  cudaExtent extent{};
+  unsigned flags = 0;
+  WORKS(cudaArrayGetInfo(&got, &extent, &flags, array));
+  EXPECT(std::memcmp(&got, &desc, sizeof got) == 0);
+  EXPECT(extent.width == 64 && extent.height == 32 && extent.depth == 0);
+  EXPECT(flags == cudaArraySurfaceLoadStore);
+  CUDA_ARRAY3D_DESCRIPTOR driver{};
+  WORKS(cuArray3DGetDescriptor(&driver, reinterpret_cast<CUarray>(array)));
+  EXPECT(driver.Format == CU_AD_FORMAT_UNSIGNED_INT8 && driver.NumChannels == 4);
+  WORKS(cudaFreeArray(array));
+  EXPECT_STATUS(cudaErrorInvalidResourceHandle, cudaFreeArray(array));
+
+  const cudaChannelFormatDesc uneven{32, 16, 0, 0, cudaChannelFormatKindFloat};
+  EXPECT_STATUS(cudaErrorInvalidChannelDescriptor, cudaMallocArray(&array, &uneven, 8, 8, 0));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMallocArray(&array, &floats, 0, 8, 0));
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaMalloc3DArray(&array, &floats, {8, 8, 5}, cudaArrayCubemap));
+  const cudaChannelFormatDesc blocks{8, 8, 8, 8, cudaChannelFormatKindUnsignedBlockCompressed1};
+  EXPECT_STATUS(cudaErrorNotSupported, cudaMallocArray(&array, &blocks, 8, 8, 0));
+
+  std::size_t before = 0, during = 0, after = 0, total = 0;
+  WORKS(cudaMemGetInfo(&before, &total));
+  WORKS(cudaMallocArray(&array, &floats, 4096, 4096, 0));
+  WORKS(cudaMemGetInfo(&during, &total));
+  WORKS(cudaFreeArray(array));
+  WORKS(cudaMemGetInfo(&after, &total));
+  EXPECT(before - during == std::size_t{64} << 20);
+  EXPECT(after == before);
+}
+
+void rectangles() {
+  constexpr std::size_t width = 32, height = 8;
+  const std::vector<float> values = counting(width * height);
+  cudaArray_t array = nullptr, other = nullptr;
+  WORKS(cudaMallocArray(&array, &floats, width, height, 0));
+  WORKS(cudaMallocArray(&other, &floats, width, height, 0));
+  WORKS(cudaMemcpy2DToArray(array, 0, 0, values.data(), width * 4, width * 4, height,
+                            cudaMemcpyHostToDevice));
+  std::vector<float> back(width * height);
+  WORKS(cudaMemcpy2DFromArray(back.data(), width * 4, array, 0, 0, width * 4, height,
+                              cudaMemcpyDeviceToHost));
+  EXPECT(back == values);
+  // A corner into the middle of the other array, and out of it in one piece.
+  WORKS(cudaMemcpy2DArrayToArray(other, 16, 2, array, 8, 1, 8, 3, cudaMemcpyDeviceToDevice));
+  float corner[6] = {};
+  WORKS(cudaMemcpy2DFromArrayAsync(corner, 8, other, 16, 2, 8, 3, cudaMemcpyDeviceToHost, nullptr));
+  WORKS(cudaDeviceSynchronize());
+  for (int row = 0; row < 3; ++row) {
+    EXPECT(corner[2 * row] == static_cast<float>((1 + row) * 32 + 2));
+    EXPECT(corner[2 * row + 1] == static_cast<float>((1 + row) * 32 + 3));
+  }
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaMemcpy2DToArray(array, 4, 0, values.data(), width * 4, width * 4, height,
+                                    cudaMemcpyHostToDevice));
+  EXPECT_STATUS(cudaErrorInvalidResourceHandle,
+                cudaMemcpy2DToArray(nullptr, 0, 0, values.data(), 4, 4, 1, cudaMemcpyHostToDevice));
+  WORKS(cudaFreeArray(array));
+  WORKS(cudaFreeArray(other));
+}
+
+void boxes() {
+  constexpr std::size_t width = 6, height = 5, depth = 4;
+  std::vector<float> values = counting(width * height * depth);
+  cudaArray_t array = nullptr;
+  WORKS(cudaMalloc3DArray(&array, &floats, {width, height, depth}, 0));
+  cudaMemcpy3DParms in{};
+  in.srcPtr = {values.data(), width * 4, width, height};
+  in.dstArray = array;
+  in.extent = {width, height, depth};
+  in.kind = cudaMemcpyHostToDevice;
+  WORKS(cudaMemcpy3D(&in));
+
+  cudaPitchedPtr pitched{};
+  WORKS(cudaMalloc3D(&pitched, {width * 4, height, depth}));
+  EXPECT(pitched.pitch == 512 && pitched.ysize == height);
+  WORKS(cudaMemset3D(pitched, 0, {width * 4, height, depth}));
+  cudaMemcpy3DParms inside{};  // elements (1, 2, 1) to (4, 4, 3)
+  inside.srcArray = array;
+  inside.srcPos = {1, 2, 1};
+  inside.dstPtr = pitched;
+  inside.dstPos = {2, 1, 0};
+  inside.extent = {3, 2, 2};
+  inside.kind = cudaMemcpyDeviceToDevice;
+  WORKS(cudaMemcpy3DAsync(&inside, nullptr));
+  std::vector<float> back(width * height * depth, -1.0F);
+  cudaMemcpy3DParms out{};
+  out.srcPtr = pitched;
+  out.dstPtr = {back.data(), width * 4, width, height};
+  out.extent = {width * 4, height, depth};
+  out.kind = cudaMemcpyDeviceToHost;
+  WORKS(cudaMemcpy3D(&out));
+  for (std::size_t z = 0; z < depth; ++z) {
+    for (std::size_t y = 0; y < height; ++y) {
+      for (std::size_t x = 0; x < width; ++x) {
+        const bool moved = x >= 2 && x < 5 && y >= 1 && y < 3 && z < 2;
+        const std::size_t from = ((z + 1) * height + y + 1) * width + x - 1;
+        EXPECT(back[(z * height + y) * width + x] == (moved ? static_cast<float>(from) : 0.0F));
+      }
+    }
+  }
+  out.extent.depth = 5;
+  out.srcPtr = {};
+  out.srcArray = array;
+  out.extent = {width, height, depth + 1};
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemcpy3D(&out));
+  WORKS(cudaFree(pitched.ptr));
+  WORKS(cudaFreeArray(array));
+}
+
+void driver_copies() {
+  constexpr std::size_t width = 16, height = 4;
+  const std::vector<float> values = counting(width * height);
+  CUDA_ARRAY_DESCRIPTOR desc{};
+  desc.Width = width;
+  desc.Height = height;
+  desc.Format = CU_AD_FORMAT_FLOAT;
+  desc.NumChannels = 1;
+  CUarray array = nullptr;
+  WORKS(cuArrayCreate(&array, &desc));
+  CUDA_MEMCPY2D in{};
+  in.srcMemoryType = CU_MEMORYTYPE_HOST;
+  in.srcHost = values.data();
+  in.srcPitch = width * 4;
+  in.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  in.dstArray = array;
+  in.WidthInBytes = width * 4;
+  in.Height = height;
+  WORKS(cuMemcpy2D(&in));
+  float row[width] = {};
+  WORKS(cuMemcpyAtoH(row, array, 8, 16));
+  EXPECT(row[0] == 2 && row[3] == 5);
+  CUdeviceptr memory = 0;
+  WORKS(cuMemAlloc(&memory, 1024));
+  WORKS(cuMemsetD2D32(memory, 256, 7, 4, 4));
+  CUDA_MEMCPY2D out{};
+  out.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  out.srcArray = array;
+  out.srcY = 3;
+  out.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  out.dstDevice = memory;
+  out.dstXInBytes = 8;
+  out.WidthInBytes = 8;
+  out.Height = 1;
+  WORKS(cuMemcpy2D(&out));
+  float four[4] = {};
+  int seven = 0;
+  WORKS(cuMemcpyDtoH(four, memory, sizeof four));
+  WORKS(cuMemcpyDtoH(&seven, memory + 3 * 256 + 12, sizeof seven));
+  EXPECT(four[2] == 48 && four[3] == 49);
+  EXPECT(seven == 7);
+  WORKS(cuArrayDestroy(array));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_HANDLE, cuArrayDestroy(array));
+  WORKS(cuMemFree(memory));
+}
+
+void objects() {
+  cudaArray_t array = nullptr;
+  WORKS(cudaMallocArray(&array, &floats, 64, 64, cudaArraySurfaceLoadStore));
+  cudaResourceDesc resource{};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaTextureDesc texture{};
+  texture.filterMode = cudaFilterModeLinear;
+  cudaTextureObject_t object = 0;
+  WORKS(cudaCreateTextureObject(&object, &resource, &texture, nullptr));
+  EXPECT(object != 0);
+  cudaTextureDesc got{};
+  WORKS(cudaGetTextureObjectTextureDesc(&got, object));
+  EXPECT(got.filterMode == cudaFilterModeLinear);
+  WORKS(cudaDestroyTextureObject(object));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetTextureObjectTextureDesc(&got, object));
+  cudaSurfaceObject_t surface = 0;
+  WORKS(cudaCreateSurfaceObject(&surface, &resource));
+  WORKS(cudaDestroySurfaceObject(surface));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaDestroySurfaceObject(surface));
+  WORKS(cudaFreeArray(array));
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaCreateTextureObject(&object, &resource, &texture, nullptr));
+
+  void* memory = nullptr;
+  WORKS(cudaMalloc(&memory, 4096));
+  cudaResourceDesc linear{};
+  linear.resType = cudaResourceTypeLinear;
+  linear.res.linear.devPtr = static_cast<char*>(memory) + 4;
+  linear.res.linear.desc = floats;
+  linear.res.linear.sizeInBytes = 1024;
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaCreateTextureObject(&object, &linear, &texture, nullptr));
+  linear.res.linear.devPtr = memory;
+  WORKS(cudaCreateTextureObject(&object, &linear, &texture, nullptr));
+  WORKS(cudaDestroyTextureObject(object));
+  WORKS(cudaFree(memory));
+}
+
+void mipmaps() {
+  cudaMipmappedArray_t array = nullptr;
+  WORKS(cudaMallocMipmappedArray(&array, &floats, {16, 8, 0}, 5, 0));
+  cudaArray_t level = nullptr;
+  WORKS(cudaGetMipmappedArrayLevel(&level, array, 2));
+  cudaExtent extent{};
+  WORKS(cudaArrayGetInfo(nullptr, &extent, nullptr, level));
+  EXPECT(extent.width == 4 && extent.height == 2 && extent.depth == 0);
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetMipmappedArrayLevel(&level, array, 5));
+  WORKS(cudaFreeMipmappedArray(array));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMallocMipmappedArray(&array, &floats, {16, 8, 0}, 6, 0));
+}
+
+void fills() {
+  char* memory = nullptr;
+  WORKS(cudaMalloc(reinterpret_cast<void**>(&memory), 1000));
+  WORKS(cudaMemset(memory, 1, 1000));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemset(memory, 1, 1001));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemset(memory + 500, 1, 501));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaMemset2D(memory, 100, 1, 50, 11));
+  WORKS(cudaMemset2D(memory, 100, 1, 50, 10));
+  WORKS(cudaFree(memory));
+}
+
+}  // namespace
+
+int main() {
+  descriptions();
+  rectangles();
+  boxes();
+  driver_copies();
+  objects();
+  mipmaps();
+  fills();
+  return failures != 0;
+}
