@@ -303,9 +303,11 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
   struct {
     Elf64_Ehdr header{};
     std::array<Elf64_Shdr, 3> sections{};
-    std::array<Parameter, 2> small{
+    std::array<Parameter, 3> small{
         {{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
-         {.attribute = 0x17, .ordinal = 0, .size = 0x11f000}}};
+         {.attribute = 0x17, .ordinal = 0, .size = 0x11f000},
+         // Of __cluster_dims__(4, 2, 1): three numbers of 32 bits.
+         {.attribute = 0x3d, .index = 4, .ordinal = 2, .size = 1}}};
     std::array<Parameter, 2> large{{{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
                                     {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
     char names[48] = "\0.nv.info.small\0.nv.info.large\0.shstrtab";
@@ -332,6 +334,10 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
   ASSERT_NE(cubin.find("large"), nullptr);
   EXPECT_EQ(cubin.find("small")->parameter_sizes, (Sizes{4, 24}));
   EXPECT_EQ(cubin.find("large")->parameter_sizes, (Sizes{25000, 4}));
+  EXPECT_EQ(cubin.find("small")->parameter_offsets, (Sizes{0, 8}));
+  EXPECT_EQ(cubin.find("large")->parameter_offsets, (Sizes{0, 0x61a8}));
+  EXPECT_EQ(cubin.find("small")->cluster, (phantora::KernelQuery::Dim3{4, 2, 1}));
+  EXPECT_EQ(cubin.find("large")->cluster, (phantora::KernelQuery::Dim3{0, 0, 0}));
 }
 
 struct Launched {

@@ -37,6 +37,29 @@ __global__ void scale(float* data, float factor, int n) {
 
 __global__ void __launch_bounds__(256) bounded(float* data) { data[threadIdx.x] = 0; }
 
+__global__ void with_static(float* data) {
+  __shared__ float tile[4096];
+  tile[threadIdx.x] = data[threadIdx.x];
+  __syncthreads();
+  data[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
+
+__global__ void __cluster_dims__(4, 1, 1) in_cluster(float* data) { data[blockIdx.x] = 0; }
+
+static cudaError_t clustered(unsigned grid, unsigned cluster, float* data) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(grid);
+  config.blockDim = dim3(32);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {cluster, 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  const cudaError_t status = cudaLaunchKernelEx(&config, scale, data, 2.0f, 1);
+  cudaGetLastError();
+  return status;
+}
+
 static void memory() {
   std::size_t free_before = 0, total = 0, free_after = 0;
   EXPECT_STATUS(cudaSuccess, cudaMemGetInfo(&free_before, &total));
@@ -132,6 +155,24 @@ static void launches() {
   EXPECT_STATUS(cudaSuccess, cudaFuncGetAttributes(&attributes, bounded));
   EXPECT(attributes.maxThreadsPerBlock == 256);
   EXPECT(attributes.numRegs > 0 && attributes.numRegs < 64);
+  // A kernel's own shared memory counts towards the 48 KiB.
+  with_static<<<1, 32, 32 * 1024>>>(data);
+  EXPECT_STATUS(cudaSuccess, cudaGetLastError());
+  with_static<<<1, 32, 32 * 1024 + 1>>>(data);
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
+  in_cluster<<<8, 32>>>(data);
+  EXPECT_STATUS(cudaSuccess, cudaGetLastError());
+  in_cluster<<<6, 32>>>(data);
+  EXPECT_STATUS(cudaErrorInvalidClusterSize, cudaGetLastError());
+  EXPECT_STATUS(cudaSuccess, cudaFuncGetAttributes(&attributes, in_cluster));
+  EXPECT(attributes.requiredClusterWidth == 4 && attributes.clusterDimMustBeSet == 1);
+  EXPECT_STATUS(cudaSuccess, clustered(8, 8, data));
+  EXPECT_STATUS(cudaErrorInvalidClusterSize, clustered(16, 16, data));
+  EXPECT_STATUS(cudaSuccess,
+                cudaFuncSetAttribute(scale, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  EXPECT_STATUS(cudaSuccess, clustered(16, 16, data));
+  EXPECT_STATUS(cudaErrorInvalidClusterSize, clustered(17, 17, data));
+
   int blocks = 0;
   EXPECT_STATUS(cudaSuccess, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 256, 0));
   EXPECT(blocks == 8);  // 2048 threads per SM / 256, with few registers

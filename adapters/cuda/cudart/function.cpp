@@ -61,8 +61,13 @@ PHANTORA_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes
     attributes->numRegs = kernel.registers;
     // By it libraries choose among the variants that they hold (CUB, on an L40S: those of sm_86).
     attributes->binaryVersion = attributes->ptxVersion = kernel.architecture;
-    attributes->maxDynamicSharedSizeBytes = function->max_dynamic_shared.load();
+    attributes->maxDynamicSharedSizeBytes = driver::max_dynamic_shared(*function);
     attributes->preferredShmemCarveout = -1;  // cudaSharedmemCarveoutDefault
+    attributes->clusterDimMustBeSet = kernel.cluster.x != 0;
+    attributes->requiredClusterWidth = static_cast<int>(kernel.cluster.x);
+    attributes->requiredClusterHeight = static_cast<int>(kernel.cluster.y);
+    attributes->requiredClusterDepth = static_cast<int>(kernel.cluster.z);
+    attributes->nonPortableClusterSizeAllowed = function->non_portable_clusters.load();
     return cudaSuccess;
   });
 }
@@ -78,7 +83,11 @@ PHANTORA_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttri
               .value_or(0) -
           static_cast<int>(rank::resources(*function).static_shared);
       if (value < 0 || value > most) return cudaErrorInvalidValue;
-      function->max_dynamic_shared = value;
+      function->chosen_dynamic_shared = value;
+    }
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+      if (value != 0 && value != 1) return cudaErrorInvalidValue;
+      function->non_portable_clusters = value;
     }
     return cudaSuccess;  // the others are hints that change no result
   });

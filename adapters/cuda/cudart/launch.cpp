@@ -10,16 +10,19 @@ namespace rank = phantora::rank;
 namespace {
 
 cudaError_t launch(Function* function, dim3 grid, dim3 block, void** arguments,
-                   std::size_t shared_bytes, cudaStream_t stream) {
+                   std::size_t shared_bytes, cudaStream_t stream,
+                   const phantora::KernelQuery::Dim3& cluster = {0, 0, 0}) {
   if (!function) return cudaErrorInvalidDeviceFunction;
   const rank::LaunchShape shape{.grid = {grid.x, grid.y, grid.z},
                                 .block = {block.x, block.y, block.z},
                                 .shared_bytes = shared_bytes};
-  switch (driver::launch(*function, shape, arguments, stream_of(stream))) {
+  switch (driver::launch(*function, shape, arguments, stream_of(stream), cluster)) {
     case driver::LaunchStatus::launched:
       return cudaSuccess;
     case driver::LaunchStatus::bad_configuration:
       return cudaErrorInvalidConfiguration;
+    case driver::LaunchStatus::bad_cluster:
+      return cudaErrorInvalidClusterSize;
     case driver::LaunchStatus::too_much_shared:
       return cudaErrorInvalidValue;
     case driver::LaunchStatus::out_of_resources:
@@ -55,8 +58,15 @@ PHANTORA_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config
                                                 void** arguments) {
   return device_entry(Api::launch, [&] {
     if (!config) return cudaErrorInvalidValue;
+    phantora::KernelQuery::Dim3 cluster{0, 0, 0};
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+      const cudaLaunchAttribute& attribute = config->attrs[i];
+      if (attribute.id != cudaLaunchAttributeClusterDimension) continue;
+      cluster = {attribute.val.clusterDim.x, attribute.val.clusterDim.y,
+                 attribute.val.clusterDim.z};
+    }
     return launch(function_of(stub), config->gridDim, config->blockDim, arguments,
-                  config->dynamicSmemBytes, config->stream);
+                  config->dynamicSmemBytes, config->stream, cluster);
   });
 }
 

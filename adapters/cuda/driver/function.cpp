@@ -22,9 +22,26 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+/// Clusters of 8 blocks are portable, of 16 what an H100 has at most (CUDA C++ Programming Guide,
+/// Thread Block Clusters).
+bool possible(const KernelQuery::Dim3& cluster, const KernelQuery::Dim3& grid,
+              const Function& function) {
+  if (cluster.x == 0) return true;
+  const unsigned most = function.non_portable_clusters.load() != 0 ? 16 : 8;
+  return cluster.y > 0 && cluster.z > 0 && cluster.count() <= most && grid.x % cluster.x == 0 &&
+         grid.y % cluster.y == 0 && grid.z % cluster.z == 0;
+}
+
 }  // namespace
 
-LaunchStatus check(const Function& function, const rank::LaunchShape& shape) {
+int max_dynamic_shared(const Function& function) {
+  const int chosen = function.chosen_dynamic_shared.load();
+  if (chosen >= 0) return chosen;
+  return std::max(0, 48 * 1024 - static_cast<int>(rank::resources(function).static_shared));
+}
+
+LaunchStatus check(const Function& function, const rank::LaunchShape& shape,
+                   const KernelQuery::Dim3& cluster) {
   const auto& [grid, block, shared] = shape;
   // The same limits for every compute capability since 3.0 (CUDA C++ Programming Guide).
   const bool in_range = grid.x >= 1 && grid.x <= INT_MAX && grid.y >= 1 && grid.y <= 65535 &&
@@ -32,17 +49,21 @@ LaunchStatus check(const Function& function, const rank::LaunchShape& shape) {
                         block.y >= 1 && block.y <= 1024 && block.z >= 1 && block.z <= 64 &&
                         block.count() <= 1024;
   if (!in_range) return LaunchStatus::bad_configuration;
-  if (shared > static_cast<std::size_t>(function.max_dynamic_shared.load())) {
+  if (shared > static_cast<std::size_t>(max_dynamic_shared(function))) {
     return LaunchStatus::too_much_shared;
   }
-  if (block.count() > rank::resources(function).max_threads) return LaunchStatus::out_of_resources;
+  const rank::KernelResources& kernel = rank::resources(function);
+  if (block.count() > kernel.max_threads) return LaunchStatus::out_of_resources;
+  if (!possible(cluster.x ? cluster : kernel.cluster, grid, function)) {
+    return LaunchStatus::bad_cluster;
+  }
   return LaunchStatus::launched;
 }
 
 LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
-                    rank::Stream& stream) {
+                    rank::Stream& stream, const KernelQuery::Dim3& cluster) {
   if (stream.device != rank::current_device()) return LaunchStatus::wrong_device;
-  const LaunchStatus status = check(function, shape);
+  const LaunchStatus status = check(function, shape, cluster);
   if (status != LaunchStatus::launched) return status;
   if (rank::capturing(stream)) {
     rank::capture(stream, std::make_shared<KernelWork>(function, shape, arguments));

@@ -11,23 +11,33 @@ namespace phantora::driver {
 /// A kernel with what the program set on it. Its address is the program's cudaKernel_t,
 /// cudaFunction_t, CUkernel and CUfunction.
 struct Function : rank::Kernel {
-  /// cudaFuncAttributeMaxDynamicSharedMemorySize: 48 KiB until the program opts in to more.
-  std::atomic<int> max_dynamic_shared{48 * 1024};
+  /// cudaFuncAttributeMaxDynamicSharedMemorySize, once the program set it.
+  std::atomic<int> chosen_dynamic_shared{-1};
+  /// cudaFuncAttributeNonPortableClusterSizeAllowed.
+  std::atomic<int> non_portable_clusters{0};
 };
+
+/// Dynamic shared memory that a launch may ask for: what the program opted in to, else what the
+/// kernel's own leaves of 48 KiB.
+int max_dynamic_shared(const Function& function);
 
 enum class LaunchStatus : std::uint8_t {
   launched,
   bad_configuration,  ///< grid or block out of the device's range
+  bad_cluster,        ///< too many blocks, or the grid is no multiple of it
   too_much_shared,    ///< more dynamic shared memory than the program opted in to
   out_of_resources,   ///< more threads than the kernel's registers or launch bounds allow
   wrong_device        ///< the stream is of another device
 };
 
 /// Whether the device can run such a launch, wherever: `launched` if so.
-LaunchStatus check(const Function& function, const rank::LaunchShape& shape);
+/// @param cluster  in blocks, as the launch asks; zeros: as the kernel was compiled
+LaunchStatus check(const Function& function, const rank::LaunchShape& shape,
+                   const KernelQuery::Dim3& cluster = {0, 0, 0});
 /// Checks the launch as the driver does, synchronously, and hands it to the rank.
+/// @param cluster  in blocks, as the launch asks; zeros: as the kernel was compiled
 LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
-                    rank::Stream& stream);
+                    rank::Stream& stream, const KernelQuery::Dim3& cluster = {0, 0, 0});
 
 /// Blocks of `function` that fit on one SM at once, by threads, registers and shared memory.
 /// 0 if not even one does.

@@ -90,10 +90,25 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, void* handle)
       *value = kernel.architecture;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      *value = function.max_dynamic_shared.load();
+      *value = driver::max_dynamic_shared(function);
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       *value = -1;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = kernel.cluster.x != 0;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+      *value = static_cast<int>(kernel.cluster.x);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+      *value = static_cast<int>(kernel.cluster.y);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = static_cast<int>(kernel.cluster.z);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = function.non_portable_clusters.load();
       return CUDA_SUCCESS;
     default:
       *value = 0;
@@ -108,7 +123,11 @@ CUresult set_attribute(void* handle, CUfunction_attribute attribute, int value) 
                                        rank::current_device())
                          .value_or(0);
     if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
-    function_of(handle)->max_dynamic_shared = value;
+    function_of(handle)->chosen_dynamic_shared = value;
+  }
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    if (value != 0 && value != 1) return CUDA_ERROR_INVALID_VALUE;
+    function_of(handle)->non_portable_clusters = value;
   }
   return CUDA_SUCCESS;  // the others are hints
 }

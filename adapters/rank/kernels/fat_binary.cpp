@@ -48,6 +48,7 @@ constexpr std::uint8_t attribute_max_threads = 0x05;
 constexpr std::uint8_t attribute_frame_size = 0x11;
 constexpr std::uint8_t attribute_parameter = 0x17;
 constexpr std::uint8_t attribute_registers = 0x2f;
+constexpr std::uint8_t attribute_cluster = 0x3d;
 // Of kernels whose parameters take more than 4 KiB: the size alone, where the other packs it.
 constexpr std::uint8_t attribute_parameter_v2 = 0x45;
 
@@ -196,6 +197,10 @@ Cubin::Cubin(std::span<const std::byte> elf) {
           const auto x = at<std::uint32_t>(payload, 0), y = at<std::uint32_t>(payload, 4),
                      z = at<std::uint32_t>(payload, 8);
           if (x && y && z) kernel.max_threads = static_cast<int>(*x * *y * *z);
+        } else if (attribute == attribute_cluster) {
+          const auto x = at<std::uint32_t>(payload, 0), y = at<std::uint32_t>(payload, 4),
+                     z = at<std::uint32_t>(payload, 8);
+          if (x && y && z) kernel.cluster = {*x, *y, *z};
         } else if (attribute == attribute_parameter || attribute == attribute_parameter_v2) {
           const auto ordinal = at<std::uint16_t>(payload, 4);
           const auto size = at<std::uint32_t>(payload, 8);
@@ -204,6 +209,8 @@ Cubin::Cubin(std::span<const std::byte> elf) {
             kernel.parameter_sizes.resize(*ordinal + std::size_t{1});
           }
           kernel.parameter_sizes[*ordinal] = attribute == attribute_parameter ? *size >> 18 : *size;
+          kernel.parameter_offsets.resize(kernel.parameter_sizes.size());
+          kernel.parameter_offsets[*ordinal] = at<std::uint16_t>(payload, 6).value_or(0);
         }
       });
     } else if (name.starts_with(text)) {

@@ -51,8 +51,11 @@ struct KernelResources {
   std::size_t static_shared = 0, local = 0, constant = 0;
   int max_threads = 1024;
   std::vector<std::uint32_t> parameter_sizes;  ///< bytes, in order; empty when unknown
-  Accesses accesses{};                         ///< of kernels that have no C++ signature
-  std::string signature{};  ///< as the code tells it, where the mangled name does not
+  /// Where each lies among all; empty when unknown (PTX).
+  std::vector<std::uint32_t> parameter_offsets{};
+  KernelQuery::Dim3 cluster{0, 0, 0};  ///< that it was compiled for (__cluster_dims__), or zeros
+  Accesses accesses{};                 ///< of kernels that have no C++ signature
+  std::string signature{};             ///< as the code tells it, where the mangled name does not
 };
 const KernelResources& resources(const Kernel& kernel);
 
