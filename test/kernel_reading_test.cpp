@@ -340,6 +340,59 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
   EXPECT_EQ(cubin.find("large")->cluster, (phantora::KernelQuery::Dim3{0, 0, 0}));
 }
 
+// __device__ int given[2] = {5, 6} and __device__ char zeros[3], as ptxas lays them out: the first
+// in .nv.global.init, the second in .nv.global, which has no bytes in the file.
+TEST(Cubin, ReadsInitialValuesOfVariables) {
+  struct {
+    Elf64_Ehdr header{};
+    std::array<Elf64_Shdr, 5> sections{};
+    std::array<Elf64_Sym, 3> symbols{};
+    std::array<std::int32_t, 4> values{1, 2, 5, 6};
+    char strings[16] = "\0given\0zeros";
+    char names[4] = "";
+  } file;
+  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+  file.header.e_shoff = sizeof file.header;
+  file.header.e_shentsize = sizeof(Elf64_Shdr);
+  file.header.e_shnum = 5;
+  file.header.e_shstrndx = 4;
+  const auto* const start = reinterpret_cast<const char*>(&file);
+  const auto place = [&](std::size_t section, std::uint32_t type, const auto& part) {
+    file.sections[section].sh_type = type;
+    file.sections[section].sh_offset =
+        static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - start);
+    file.sections[section].sh_size = sizeof part;
+  };
+  place(0, SHT_PROGBITS, file.values);
+  place(1, SHT_NOBITS, file.values);
+  place(2, SHT_SYMTAB, file.symbols);
+  place(3, SHT_STRTAB, file.strings);
+  place(4, SHT_STRTAB, file.names);
+  file.sections[2].sh_link = 3;
+  const auto object = [&](std::size_t i, std::uint32_t name, std::uint16_t section,
+                          std::uint64_t offset, std::uint64_t size) {
+    file.symbols[i].st_name = name;
+    file.symbols[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    file.symbols[i].st_shndx = section;
+    file.symbols[i].st_value = offset;
+    file.symbols[i].st_size = size;
+  };
+  object(1, 1, 0, 8, 8);
+  object(2, 7, 1, 0, 3);
+  const Cubin cubin{std::as_bytes(std::span{&file, 1})};
+  const auto* const given = cubin.variable("given");
+  ASSERT_NE(given, nullptr);
+  ASSERT_EQ(given->value.size(), 8u);
+  std::array<std::int32_t, 2> read{};
+  std::memcpy(read.data(), given->value.data(), sizeof read);
+  EXPECT_EQ(read, (std::array<std::int32_t, 2>{5, 6}));
+  const auto* const zeros = cubin.variable("zeros");
+  ASSERT_NE(zeros, nullptr);
+  EXPECT_EQ(zeros->size, 3u);
+  EXPECT_EQ(zeros->value, std::vector<std::byte>(3));
+  EXPECT_EQ(cubin.variable("other"), nullptr);
+}
+
 struct Launched {
   std::vector<std::vector<std::byte>> values;
   std::vector<void*> pointers;

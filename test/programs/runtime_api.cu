@@ -28,7 +28,9 @@ static int failures = 0;
 
 __constant__ float table[16];
 __device__ int counter;
+__device__ int begun = 5;
 __managed__ int shared_by_all[4];
+__managed__ int begun_everywhere = 7;
 
 __global__ void scale(float* data, float factor, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -122,6 +124,12 @@ static void memory() {
   std::size_t size = 0;
   EXPECT_STATUS(cudaSuccess, cudaGetSymbolSize(&size, counter));
   EXPECT(size == sizeof(int));
+  int first = 0;
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyFromSymbol(&first, begun, sizeof first));
+  EXPECT(first == 5);
+  EXPECT_STATUS(cudaSuccess, cudaMemcpyFromSymbol(&first, counter, sizeof first));
+  EXPECT(first == 0);
+  EXPECT(begun_everywhere == 7);
 
   cudaMemPool_t pool{};
   EXPECT_STATUS(cudaSuccess, cudaDeviceGetDefaultMemPool(&pool, 0));

@@ -2,8 +2,11 @@
 
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/host_memory.hpp"
+#include "rank/kernels/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -22,6 +25,7 @@ struct RegisteredModule : rank::Module {
 
 struct RegisteredVariable {
   rank::Module* module = nullptr;
+  const char* name = nullptr;  ///< in the GPU's code
   std::size_t size = 0;
   bool constant = false;
   std::map<int, void*> addresses{};  ///< by device
@@ -77,8 +81,11 @@ Variable variable_of(const void* symbol) {
   void*& address = variable.addresses[rank::current_device()];
   if (!address) {
     address = rank::allocate(rank::current_device(), variable.size);
-    if (address && !variable.constant) {
-      rank::add_variable(*variable.module, address, variable.size);
+    if (address) {
+      if (const auto known = rank::variable(*variable.module, variable.name)) {
+        rank::write(address, known->value.data(), std::min(variable.size, known->value.size()));
+      }
+      if (!variable.constant) rank::add_variable(*variable.module, address, variable.size);
     }
   }
   return {address, variable.size};
@@ -129,24 +136,28 @@ PHANTORA_EXPORT void __cudaRegisterFunction(void** handle, const char* host_stub
   module_of(handle).last = all.functions.size();
 }
 
-PHANTORA_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*, const char*, int,
-                                       std::size_t size, int constant, int) {
+PHANTORA_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name,
+                                       int, std::size_t size, int constant, int) {
   Registry& all = registry();
   const std::scoped_lock lock{all.mutex};
-  all.variables[host_variable] = {&module_of(handle), size, constant != 0, {}, nullptr};
+  all.variables[host_variable] = {&module_of(handle), name, size, constant != 0, {}, nullptr};
 }
 
 /// A __managed__ variable: the host code goes through a pointer, and knows the variable by what
 /// that points to.
 PHANTORA_EXPORT void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*,
-                                              const char*, int, std::size_t size, int, int) {
+                                              const char* name, int, std::size_t size, int, int) {
   void* const memory = phantora::driver::allocate_host(
       size, phantora::driver::HostMemoryKind::managed, cudaMemAttachGlobal);
   if (!memory) return;
   *host_pointer = memory;
   Registry& all = registry();
   const std::scoped_lock lock{all.mutex};
-  all.variables[memory] = {&module_of(handle), size, false, {}, memory};
+  all.variables[memory] = {&module_of(handle), name, size, false, {}, memory};
+  if (rank::settings() == nullptr) return;  // outside of a run there is no GPU that it is of
+  if (const auto known = rank::variable(module_of(handle), name)) {
+    std::memcpy(memory, known->value.data(), std::min(size, known->value.size()));
+  }
 }
 
 PHANTORA_EXPORT char __cudaInitModule(void**) { return 1; }

@@ -2,12 +2,16 @@
 #include "cuda/driver/function.hpp"
 #include "cuda/driver/image.hpp"
 #include "cuda/libcuda/entry.hpp"
+#include "rank/kernels/module_variable.hpp"
+#include "rank/memory/device_memory.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace phantora::libcuda;
@@ -24,6 +28,7 @@ struct LoadedModule {
   rank::Module module{};
   std::mutex mutex{};
   std::map<std::string, Function> functions{};
+  std::map<std::pair<std::string, int>, std::pair<void*, std::size_t>> variables{};  ///< by device
 };
 
 LoadedModule* module_of(void* handle) { return static_cast<LoadedModule*>(handle); }
@@ -62,6 +67,27 @@ CUresult find(void** function, void* module, const char* name) {
     entry->second.mangled = entry->first.c_str();
   }
   *function = &entry->second;
+  return CUDA_SUCCESS;
+}
+
+/// Memory of a variable on the current device, taken at the first request.
+CUresult find_variable(CUdeviceptr* place, std::size_t* size, void* handle, const char* name) {
+  if (!handle) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  LoadedModule& loaded = *module_of(handle);
+  const std::scoped_lock lock{loaded.mutex};
+  auto& [memory, bytes] = loaded.variables[std::pair{std::string{name}, rank::current_device()}];
+  if (!memory) {
+    const auto known = rank::variable(loaded.module, name);
+    if (!known) return CUDA_ERROR_NOT_FOUND;
+    bytes = known->size;
+    memory = rank::allocate(rank::current_device(), std::max<std::size_t>(bytes, 1));
+    if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+    rank::write(memory, known->value.data(), known->value.size());
+    if (!known->constant) rank::add_variable(loaded.module, memory, bytes);
+  }
+  if (place) *place = address(memory);
+  if (size) *size = bytes;
   return CUDA_SUCCESS;
 }
 
@@ -174,6 +200,18 @@ PHANTORA_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule modu
                       [&] { return find(reinterpret_cast<void**>(function), module, name); });
 }
 
+PHANTORA_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr* place, std::size_t* size, CUmodule module,
+                                           const char* name) {  // _v2
+  return device_entry(Api::function_attributes,
+                      [&] { return find_variable(place, size, module, name); });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* place, std::size_t* size,
+                                            CUlibrary library, const char* name) {
+  return device_entry(Api::function_attributes,
+                      [&] { return find_variable(place, size, library, name); });
+}
+
 PHANTORA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   return entry(Api::get_device, [&] {
     *mode = CU_MODULE_LAZY_LOADING;
@@ -277,6 +315,38 @@ PHANTORA_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks
                                                                      std::size_t dynamic_shared) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads,
                                                               dynamic_shared, 0);
+}
+
+/// The largest block of those that fill an SM best, in steps of a warp (cuda_occupancy.h).
+PHANTORA_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
+    int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of_block,
+    std::size_t shared, int limit, unsigned) {
+  return device_entry(Api::occupancy, [&] {
+    if (!function) return CUDA_ERROR_INVALID_HANDLE;
+    if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
+    const Function& kernel = *function_of(function);
+    int most = rank::resources(kernel).max_threads;
+    if (limit > 0) most = std::min(most, limit);
+    int best = 0;
+    for (int threads = (most + 31) / 32 * 32; threads > 0; threads -= 32) {
+      const int size = std::min(threads, most);
+      const int blocks =
+          driver::blocks_per_sm(kernel, size, shared_of_block ? shared_of_block(size) : shared);
+      if (blocks * size <= best) continue;
+      best = blocks * size;
+      *block = size;
+      *grid = blocks * rank::gpu().sm_count;
+    }
+    return best > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block,
+                                                          CUfunction function,
+                                                          CUoccupancyB2DSize shared_of_block,
+                                                          std::size_t shared, int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of_block, shared,
+                                                   limit, 0);
 }
 
 PHANTORA_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,

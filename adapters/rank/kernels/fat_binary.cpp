@@ -153,6 +153,9 @@ int architecture_of(const Elf64_Ehdr& header) {
 constexpr std::size_t driver_shared = 1024;
 constexpr int driver_shared_from = 90;
 
+// What is longer than the data that are executed on needs no value.
+constexpr std::size_t largest_value = 256 * 1024;
+
 std::size_t hash(std::string_view name) { return std::hash<std::string_view>{}(name); }
 
 }  // namespace
@@ -228,6 +231,20 @@ Cubin::Cubin(std::span<const std::byte> elf) {
   for (std::uint32_t i = 0; i * sizeof(Elf64_Sym) < symbols.size(); ++i) {
     const auto symbol = at<Elf64_Sym>(symbols, i * sizeof(Elf64_Sym));
     if (!symbol) break;
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx < header->e_shnum) {
+      const auto s = section(symbol->st_shndx);
+      if (!s) continue;
+      ModuleVariable& found = variables_[hash(string_at(symbol_names, symbol->st_name))];
+      found.size = symbol->st_size;
+      found.constant = string_at(names, s->sh_name).starts_with(".nv.constant");
+      if (found.size > largest_value) continue;
+      // Without bytes in the file it is zero, as C++ has it.
+      found.value.resize(found.size);
+      if (s->sh_type == SHT_NOBITS) continue;
+      const auto given = part(part(elf, s->sh_offset, s->sh_size), symbol->st_value, found.size);
+      std::copy(given.begin(), given.end(), found.value.begin());
+      continue;
+    }
     const auto frame = frames.find(i);
     const auto count = registers.find(i);
     if (frame == frames.end() && count == registers.end()) continue;
@@ -241,6 +258,11 @@ Cubin::Cubin(std::span<const std::byte> elf) {
 const KernelResources* Cubin::find(std::string_view mangled) const {
   const auto found = kernels_.find(hash(mangled));
   return found == kernels_.end() ? nullptr : &found->second;
+}
+
+const ModuleVariable* Cubin::variable(std::string_view name) const {
+  const auto found = variables_.find(hash(name));
+  return found == variables_.end() ? nullptr : &found->second;
 }
 
 FatBinary::FatBinary(const void* image) {
@@ -313,7 +335,7 @@ std::vector<std::byte> decompress(const FatBinary::Entry& entry) {
   return lz4(in, entry.decompressed);
 }
 
-std::optional<KernelResources> FatBinary::find(std::string_view mangled, int architecture) {
+std::vector<FatBinary::Entry*> FatBinary::by_preference(int architecture) {
   std::vector<Entry*> order;
   for (Entry& entry : entries_) order.push_back(&entry);
   const auto distance = [&](const Entry* e) {
@@ -323,7 +345,20 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](const Entry* a, const Entry* b) { return distance(a) < distance(b); });
-  for (Entry* entry : order) {
+  return order;
+}
+
+std::optional<ModuleVariable> FatBinary::variable(std::string_view name, int architecture) {
+  for (Entry* entry : by_preference(architecture)) {
+    if (entry->is_text) continue;
+    if (!entry->cubin) entry->cubin.emplace(decompress(*entry));
+    if (const auto* found = entry->cubin->variable(name)) return *found;
+  }
+  return std::nullopt;
+}
+
+std::optional<KernelResources> FatBinary::find(std::string_view mangled, int architecture) {
+  for (Entry* entry : by_preference(architecture)) {
     if (entry->is_text) {
       const auto* const text = reinterpret_cast<const char*>(entry->payload.data());
       if (!entry->ptx) entry->ptx.emplace(std::string_view{text, entry->payload.size()});

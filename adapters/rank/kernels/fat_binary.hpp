@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/module_variable.hpp"
 #include "rank/kernels/ptx.hpp"
 
 #include <cstddef>
@@ -20,10 +21,12 @@ class Cubin {
  public:
   explicit Cubin(std::span<const std::byte> elf);
   [[nodiscard]] const KernelResources* find(std::string_view mangled) const;
+  [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
 
  private:
   // By hash: the names are in the file, which is not kept.
   std::unordered_map<std::size_t, KernelResources> kernels_;
+  std::unordered_map<std::size_t, ModuleVariable> variables_;
 };
 
 /// A container of GPU code for several architectures, parsed and decompressed as far as asked for.
@@ -37,6 +40,8 @@ class FatBinary {
   /// one, else for the nearest newer one. nullopt when no code for it has that kernel. Of PTX the
   /// resources' architecture stays 0.
   std::optional<KernelResources> find(std::string_view mangled, int architecture);
+  /// A variable in the same code; nullopt when it says nothing of it (PTX).
+  std::optional<ModuleVariable> variable(std::string_view name, int architecture);
 
   struct Entry {
     int architecture = 0;
@@ -53,6 +58,9 @@ class FatBinary {
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
 
  private:
+  /// As find() looks at them: the best for `architecture` first.
+  std::vector<Entry*> by_preference(int architecture);
+
   std::vector<Entry> entries_;
 };
 

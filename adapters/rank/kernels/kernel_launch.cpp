@@ -4,6 +4,7 @@
 #include "rank/kernels/fat_binary.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
+#include "rank/kernels/module_variable.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
@@ -270,6 +271,12 @@ const KernelResources& resources(const Kernel& kernel) {
 
 void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
   const KernelReading& reading = reading_of(kernel);
+std::optional<ModuleVariable> variable(const Module& module, const char* name) {
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
+  const std::scoped_lock lock{reading_mutex()};
+  return fat_binary(module).variable(name, architecture);
+}
+
   const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape,
                             reading.parameter_kinds};
   std::optional<Effect> effect;
