@@ -6,6 +6,7 @@ set(sources
   memory/copies.cpp
   memory/data_queue.cpp
   memory/device_memory.cpp
+  memory/host_reach.cpp
   memory/last_writer.cpp
   memory/sparse_bytes.cpp
   memory/unknown_reads.cpp

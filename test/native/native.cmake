@@ -11,3 +11,16 @@ endfunction()
 phantora_native_test(arrays phantora_cudart phantora_cuda)
 phantora_native_test(libraries
   phantora_cudart phantora_cufft12 phantora_curand phantora_cusparse phantora_cusolver12)
+phantora_native_test(memory phantora_cudart phantora_cuda)
+phantora_native_test(host_writes phantora_cudart phantora_cufft12)
+set_tests_properties(native.host_writes PROPERTIES
+  PASS_REGULAR_EXPRESSION "a library operation may write page-locked or managed memory; it is not executed")
+
+# The table of entry points is of this build, and torch imports nothing that no list has.
+file(GLOB torch_libraries ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch/lib)
+if(torch_libraries)
+  set(imports --imports ${torch_libraries})
+endif()
+add_test(NAME exports.entry_points
+  COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/adapters/exports/entry_points.py --check
+    $<TARGET_FILE_DIR:phantora_cudart> ${imports})

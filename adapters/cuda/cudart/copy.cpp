@@ -166,13 +166,18 @@ PHANTORA_EXPORT cudaError_t cudaMemset2DAsync(void* destination, std::size_t pit
   return set(destination, pitch, value, width, height, false, stream);
 }
 
-PHANTORA_EXPORT cudaError_t cudaMemPrefetchAsync(const void* address, std::size_t, cudaMemLocation,
-                                                 unsigned, cudaStream_t) {
+PHANTORA_EXPORT cudaError_t cudaMemPrefetchAsync(const void* address, std::size_t,
+                                                 cudaMemLocation location, unsigned, cudaStream_t) {
   // Pages of managed memory are host memory here, and moving them costs nothing.
   return device_entry(Api::memset_async, [&] {
-    const auto memory = driver::host_memory_of(address);
-    return memory && memory->kind == driver::HostMemoryKind::managed ? cudaSuccess
-                                                                     : cudaErrorInvalidValue;
+    const bool host = location.type != cudaMemLocationTypeDevice;
+    if (!host && !valid_device(location.id)) return cudaErrorInvalidDevice;
+    return driver::advise(address,
+                          [&](driver::Advice& advice) {
+                            advice.prefetched = host ? cudaCpuDeviceId : location.id;
+                          })
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
   });
 }
 

@@ -5,6 +5,9 @@
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 using namespace phantora::cudart;
 namespace driver = phantora::driver;
 namespace rank = phantora::rank;
@@ -145,9 +148,88 @@ PHANTORA_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attr
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise,
-                                          cudaMemLocation) {
-  return device_entry(Api::pointer_attributes, [] { return cudaSuccess; });  // a hint
+PHANTORA_EXPORT cudaError_t cudaMemAdvise(const void* address, std::size_t bytes,
+                                          cudaMemoryAdvise advice, cudaMemLocation location) {
+  return device_entry(Api::pointer_attributes, [&] {
+    if (!address || bytes == 0) return cudaErrorInvalidValue;
+    const bool host = location.type != cudaMemLocationTypeDevice;
+    if (!host && !valid_device(location.id)) return cudaErrorInvalidDevice;
+    const std::uint64_t who = std::uint64_t{1} << (host ? 63 : location.id);
+    // A hint: of memory that is not managed, to which it may be given too, nothing is kept.
+    driver::advise(address, [&](driver::Advice& given) {
+      switch (advice) {
+        case cudaMemAdviseSetReadMostly:
+        case cudaMemAdviseUnsetReadMostly:
+          given.read_mostly = advice == cudaMemAdviseSetReadMostly;
+          break;
+        case cudaMemAdviseSetPreferredLocation:
+          given.preferred = host ? cudaCpuDeviceId : location.id;
+          break;
+        case cudaMemAdviseUnsetPreferredLocation:
+          given.preferred = cudaInvalidDeviceId;
+          break;
+        case cudaMemAdviseSetAccessedBy:
+          given.accessed_by |= who;
+          break;
+        case cudaMemAdviseUnsetAccessedBy:
+          given.accessed_by &= ~who;
+          break;
+      }
+    });
+    return cudaSuccess;
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t size,
+                                                     cudaMemRangeAttribute attribute,
+                                                     const void* address, std::size_t bytes) {
+  return device_entry(Api::pointer_attributes, [&] {
+    const auto memory = driver::host_memory_of(address);
+    if (!data || size < sizeof(int) || bytes == 0 || !memory ||
+        memory->kind != driver::HostMemoryKind::managed) {
+      return cudaErrorInvalidValue;
+    }
+    auto* const numbers = static_cast<int*>(data);
+    const driver::Advice& advice = memory->advice;
+    switch (attribute) {
+      case cudaMemRangeAttributeReadMostly:
+        *numbers = advice.read_mostly;
+        return cudaSuccess;
+      case cudaMemRangeAttributePreferredLocation:
+        *numbers = advice.preferred;
+        return cudaSuccess;
+      case cudaMemRangeAttributeLastPrefetchLocation:
+        *numbers = advice.prefetched;
+        return cudaSuccess;
+      case cudaMemRangeAttributeAccessedBy: {
+        // As many as there is room for; the others are no devices.
+        std::size_t written = 0;
+        const std::size_t room = size / sizeof(int);
+        for (int device = 0; device < 64 && written < room; ++device) {
+          if ((advice.accessed_by >> device & 1) == 0) continue;
+          numbers[written++] = device == 63 ? cudaCpuDeviceId : device;
+        }
+        std::fill(numbers + written, numbers + room, cudaInvalidDeviceId);
+        return cudaSuccess;
+      }
+      default:
+        rank::unsupported("cudaMemRangeGetAttribute of a location's type or id");
+        return cudaErrorNotSupported;
+    }
+  });
+}
+
+PHANTORA_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* sizes,
+                                                      cudaMemRangeAttribute* attributes,
+                                                      std::size_t count, const void* address,
+                                                      std::size_t bytes) {
+  if (!data || !sizes || !attributes) return remember(cudaErrorInvalidValue);
+  for (std::size_t i = 0; i < count; ++i) {
+    const cudaError_t status =
+        cudaMemRangeGetAttribute(data[i], sizes[i], attributes[i], address, bytes);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
 }
 
 // Memory and events of other processes are not simulated: PyTorch then shares by copying.

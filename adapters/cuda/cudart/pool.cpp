@@ -62,8 +62,11 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMem
     if (!pool || !props) return cudaErrorInvalidValue;
     if (props->handleTypes != cudaMemHandleTypeNone) return cudaErrorNotSupported;
     const int device = device_of(&props->location);
-    if (device < 0) return cudaErrorNotSupported;
-    *pool = handle_of(driver::create_pool(device));
+    if (device < 0) {
+      return props->location.type == cudaMemLocationTypeDevice ? cudaErrorInvalidDevice
+                                                               : cudaErrorNotSupported;
+    }
+    *pool = handle_of(driver::create_pool(device, props->maxSize));
     return cudaSuccess;
   });
 }
@@ -78,8 +81,12 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t) {
-  return entry(Api::free, [&] { return pool ? cudaSuccess : cudaErrorInvalidValue; });
+PHANTORA_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t bytes) {
+  return entry(Api::free, [&] {
+    if (!pool) return cudaErrorInvalidValue;
+    driver::trim(pool_of(pool), bytes);
+    return cudaSuccess;
+  });
 }
 
 PHANTORA_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
@@ -103,6 +110,8 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMe
         bytes = pool.release_threshold;
         return cudaSuccess;
       case cudaMemPoolAttrReservedMemCurrent:
+        bytes = pool.reserved();
+        return cudaSuccess;
       case cudaMemPoolAttrUsedMemCurrent:
         bytes = pool.used;
         return cudaSuccess;
@@ -160,7 +169,7 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMe
               pool, [](Pool& p, std::uint64_t) { p.used_high = p.used; }, 0);
         } else {
           driver::update(
-              pool, [](Pool& p, std::uint64_t) { p.reserved_high = p.used; }, 0);
+              pool, [](Pool& p, std::uint64_t) { p.reserved_high = p.reserved(); }, 0);
         }
         return cudaSuccess;
       default:

@@ -1,5 +1,6 @@
 #include "cuda/driver/host_memory.hpp"
 
+#include "rank/memory/host_reach.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <map>
@@ -33,6 +34,7 @@ bool forget(void* address, bool registered) {
   if (entry == known().end() || (entry->second.kind == HostMemoryKind::registered) != registered) {
     return false;
   }
+  rank::device_leaves(address);
   if (!registered) munmap(address, entry->second.size);
   known().erase(entry);
   return true;
@@ -46,7 +48,8 @@ void* allocate_host(std::size_t bytes, HostMemoryKind kind, unsigned flags) {
   if (memory == MAP_FAILED) return nullptr;
   const std::scoped_lock lock{mutex};
   auto* base = static_cast<std::byte*>(memory);
-  known()[base] = {base, bytes, kind, flags, rank::current_device()};
+  known()[base] = {base, bytes, kind, flags, rank::current_device(), {}};
+  rank::device_reaches(base, bytes);
   return memory;
 }
 
@@ -59,11 +62,20 @@ bool register_host(void* address, std::size_t bytes, unsigned flags) {
   const bool overlaps =
       find(address) != known().end() || (next != known().end() && next->first < base + bytes);
   if (overlaps) return false;
-  known()[base] = {base, bytes, HostMemoryKind::registered, flags, rank::current_device()};
+  known()[base] = {base, bytes, HostMemoryKind::registered, flags, rank::current_device(), {}};
+  rank::device_reaches(base, bytes);
   return true;
 }
 
 bool unregister_host(void* address) { return forget(address, true); }
+
+bool advise(const void* address, const std::function<void(Advice&)>& change) {
+  const std::scoped_lock lock{mutex};
+  const auto entry = find(address);
+  if (entry == known().end() || entry->second.kind != HostMemoryKind::managed) return false;
+  change(entry->second.advice);
+  return true;
+}
 
 std::optional<HostMemory> host_memory_of(const void* address) {
   const std::shared_lock lock{mutex};

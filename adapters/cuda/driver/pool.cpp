@@ -4,6 +4,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/capture.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -42,6 +43,27 @@ Pool& locked_default(Pools& p, int device) {
   return *pool;
 }
 
+// Memory that a pool keeps is in whole blocks of the driver's; what shares a block is not kept.
+constexpr std::uint64_t block = std::uint64_t{2} << 20;
+std::uint64_t blocks_of(std::size_t bytes) {
+  return bytes < block / 2 ? 0 : (bytes + block - 1) / block * block;
+}
+
+/// Under the lock, as the next one.
+void give_back(Pool& pool, std::uint64_t bytes) {
+  rank::release_memory(pool.device, bytes);
+  pool.kept -= bytes;
+}
+
+/// Keeps so much of what was freed as the release threshold allows.
+void keep(Pool& pool, std::size_t freed) {
+  const std::scoped_lock lock{pools().mutex};
+  const std::uint64_t held = pool.reserved();
+  const std::uint64_t room = pool.release_threshold > held ? pool.release_threshold - held : 0;
+  const std::uint64_t bytes = std::min(blocks_of(freed), room / block * block);
+  if (bytes != 0 && rank::reserve_memory(pool.device, bytes)) pool.kept += bytes;
+}
+
 }  // namespace
 
 Pool& default_pool(int device) {
@@ -60,26 +82,44 @@ void set_current_pool(int device, Pool& pool) {
   pools().current[device] = &pool;
 }
 
-Pool& create_pool(int device) {
+Pool& create_pool(int device, std::uint64_t most) {
   const std::scoped_lock lock{pools().mutex};
   Pool& pool = pools().all.emplace_back();
   pool.device = device;
+  pool.most = most;
   return pool;
+}
+
+void trim(Pool& pool, std::uint64_t bytes) {
+  const std::scoped_lock lock{pools().mutex};
+  const std::uint64_t too_many = pool.reserved() > bytes ? pool.reserved() - bytes : 0;
+  give_back(pool, std::min(pool.kept, too_many));
 }
 
 void destroy_pool(Pool& pool) {
   const std::scoped_lock lock{pools().mutex};
   std::erase_if(pools().current, [&](const auto& entry) { return entry.second == &pool; });
+  give_back(pool, pool.kept);
 }
 
 void* allocate(Pool& pool, std::size_t bytes) {
-  void* const address = rank::allocate(pool.device, bytes);
+  {
+    const std::scoped_lock lock{pools().mutex};
+    if (pool.most != 0 && (bytes > pool.most || pool.used > pool.most - bytes)) return nullptr;
+    // What the pool kept serves first.
+    give_back(pool, std::min<std::uint64_t>(pool.kept, blocks_of(bytes)));
+  }
+  void* address = rank::allocate(pool.device, bytes);
+  if (!address) {
+    trim(pool, 0);
+    address = rank::allocate(pool.device, bytes);
+  }
   if (!address) return nullptr;
   const std::scoped_lock lock{pools().mutex};
   pools().owned[address] = {&pool, bytes};
   pool.used += bytes;
   pool.used_high = std::max(pool.used_high, pool.used);
-  pool.reserved_high = std::max(pool.reserved_high, pool.used);
+  pool.reserved_high = std::max(pool.reserved_high, pool.reserved());
   return address;
 }
 
@@ -106,17 +146,24 @@ bool free_in_order(void* address, rank::Stream& stream) {
     rank::data::enqueue(stream, [address] { free_graph_memory(address); });
     return true;
   }
+  Pool* owner = nullptr;
+  std::size_t bytes = 0;
   {
     const std::scoped_lock lock{pools().mutex};
     const auto found = pools().owned.find(address);
     if (found != pools().owned.end()) {
-      found->second.pool->used -= found->second.bytes;
+      owner = found->second.pool;
+      bytes = found->second.bytes;
+      owner->used -= bytes;
       pools().owned.erase(found);
     } else if (!rank::allocation_of(address)) {
       return false;  // cudaMalloc's memory may be freed in stream order too
     }
   }
-  rank::data::enqueue(stream, [address] { rank::deallocate(address); });
+  rank::data::enqueue(stream, [address, owner, bytes] {
+    rank::deallocate(address);
+    if (owner) keep(*owner, bytes);
+  });
   return true;
 }
 

@@ -9,14 +9,18 @@ namespace phantora::driver {
 
 /// A memory pool of stream-ordered allocation. Its address is the program's cudaMemPool_t.
 ///
-/// @note Approximation: a pool keeps no freed memory back, so that what is reserved equals what is
-/// used, whatever the release threshold says; the threshold is only remembered.
+/// @note Approximation: what is freed goes back to the GPU at once as far as the pool then holds
+/// more than its release threshold, not at the next synchronisation.
 struct Pool {
   int device = 0;
   int reuse_follow_event_dependencies = 1, reuse_allow_opportunistic = 1,
       reuse_allow_internal_dependencies = 1;
   std::uint64_t release_threshold = 0;
   std::uint64_t used = 0, used_high = 0, reserved_high = 0;
+  std::uint64_t kept = 0;  ///< freed, but still the pool's
+  std::uint64_t most = 0;  ///< it may use so much (cudaMemPoolProps::maxSize); 0: any amount
+
+  [[nodiscard]] std::uint64_t reserved() const { return used + kept; }
 };
 
 /// The pool that `device` was made with.
@@ -24,7 +28,9 @@ Pool& default_pool(int device);
 /// The pool that allocations on `device` take from.
 Pool& current_pool(int device);
 void set_current_pool(int device, Pool& pool);
-Pool& create_pool(int device);
+Pool& create_pool(int device, std::uint64_t most);
+/// Gives memory that is not used back to the GPU until the pool holds `bytes` at most.
+void trim(Pool& pool, std::uint64_t bytes);
 void destroy_pool(Pool& pool);
 
 /// Memory from `pool`; nullptr if the GPU has not enough left.

@@ -4,7 +4,9 @@
 // descriptors: the addresses exist and copies take their time, the data stay with each process.
 #include "cuda/libcuda/entry.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/shown_memory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -27,9 +29,12 @@ constexpr std::size_t granularity = std::size_t{2} << 20;  // cuMemGetAllocation
 class Block {
  public:
   /// nullptr if the GPU has not that much left.
-  static std::shared_ptr<Block> create(int device, std::size_t size) {
+  static std::shared_ptr<Block> create(int device, std::size_t size,
+                                       CUmemAllocationHandleType shareable) {
     if (!rank::reserve_memory(device, size)) return nullptr;
-    return std::shared_ptr<Block>{new Block{device, size}};
+    auto block = std::shared_ptr<Block>{new Block{device, size}};
+    block->shareable = shareable;
+    return block;
   }
   /// What another process of the host has made, on the device of this physical number.
   static std::shared_ptr<Block> imported(int physical, std::size_t size) {
@@ -48,6 +53,9 @@ class Block {
   const int device;  ///< -1: not visible to this process
   const std::size_t size;
   const bool own;
+  CUmemAllocationHandleType shareable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  /// Where its data are: the first of its mappings. Others show what is there.
+  CUdeviceptr home = 0;
 
  private:
   Block(int d, std::size_t s, bool o = true) : device{d}, size{s}, own{o} {}
@@ -58,10 +66,16 @@ struct Mapping {
   std::shared_ptr<Block> block{};
 };
 
+/// What a handle names, and how often it has to be released.
+struct Held {
+  std::shared_ptr<Block> block{};
+  int references = 1;
+};
+
 struct VirtualMemory {
   std::mutex mutex{};
   CUmemGenericAllocationHandle next_handle = 1;
-  std::map<CUmemGenericAllocationHandle, std::shared_ptr<Block>> handles{};
+  std::map<CUmemGenericAllocationHandle, Held> handles{};
   std::map<CUdeviceptr, Mapping> mappings{};
 };
 VirtualMemory& state() {
@@ -88,14 +102,37 @@ constexpr std::string_view shared_kind = "phantora block";
 std::shared_ptr<Block> block_of(CUmemGenericAllocationHandle handle) {
   const std::scoped_lock lock{state().mutex};
   const auto found = state().handles.find(handle);
-  return found == state().handles.end() ? nullptr : found->second;
+  return found == state().handles.end() ? nullptr : found->second.block;
 }
 
 CUmemGenericAllocationHandle handle_of(std::shared_ptr<Block> block) {
   const std::scoped_lock lock{state().mutex};
   const CUmemGenericAllocationHandle handle = state().next_handle++;
-  state().handles[handle] = std::move(block);
+  state().handles[handle] = {std::move(block)};
   return handle;
+}
+
+/// The mapping at `address` is no more; its block's data go on at another one, if there is one.
+/// Under the lock.
+void leave(CUdeviceptr address, const Mapping& mapping) {
+  Block& block = *mapping.block;
+  void* const left = pointer(address);
+  if (block.home != address) {
+    rank::show_nothing(left);
+    return;
+  }
+  block.home = 0;
+  for (const auto& [other, shown] : state().mappings) {
+    if (shown.block != mapping.block || other == address) continue;
+    if (block.home == 0) {
+      rank::show_nothing(pointer(other));
+      rank::copy(pointer(other), left, std::min(shown.size, mapping.size));
+      block.home = other;
+    } else {
+      rank::show(pointer(other), pointer(block.home), shown.size);
+    }
+  }
+  rank::forget(left, mapping.size);
 }
 
 /// Whether mappings cover the whole range; under the lock.
@@ -139,6 +176,13 @@ PHANTORA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t s
 
 PHANTORA_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, std::size_t) {
   return entry(Api::free, [&] {
+    const auto range = rank::allocation_of(pointer(address));
+    if (!range) return CUDA_ERROR_INVALID_VALUE;
+    const std::scoped_lock lock{state().mutex};
+    const auto next = state().mappings.lower_bound(address);
+    if (next != state().mappings.end() && next->first < address + range->size) {
+      return CUDA_ERROR_INVALID_VALUE;  // still mapped
+    }
     return rank::release_addresses(pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
@@ -151,7 +195,7 @@ PHANTORA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::
     }
     const int device = device_of(prop->location);
     if (device < 0) return CUDA_ERROR_NOT_SUPPORTED;  // memory of the host
-    auto block = Block::create(device, size);
+    auto block = Block::create(device, size, prop->requestedHandleTypes);
     if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
     *handle = handle_of(std::move(block));
     return CUDA_SUCCESS;
@@ -161,7 +205,10 @@ PHANTORA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::
 PHANTORA_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return entry(Api::free, [&] {
     const std::scoped_lock lock{state().mutex};
-    return state().handles.erase(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    const auto held = state().handles.find(handle);
+    if (held == state().handles.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (--held->second.references == 0) state().handles.erase(held);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -172,8 +219,8 @@ PHANTORA_EXPORT CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::si
       return CUDA_ERROR_INVALID_VALUE;
     }
     const std::scoped_lock lock{state().mutex};
-    const auto block = state().handles.find(handle);
-    if (block == state().handles.end() || size > block->second->size) {
+    const auto held = state().handles.find(handle);
+    if (held == state().handles.end() || size > held->second.block->size) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     const auto range = rank::allocation_of(pointer(address));
@@ -184,9 +231,14 @@ PHANTORA_EXPORT CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::si
     if (next != state().mappings.end() && next->first < address + size) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    state().mappings[address] = {size, block->second};
-    const Block& shown = *block->second;
+    Block& shown = *held->second.block;
+    state().mappings[address] = {size, held->second.block};
     if (!shown.own && shown.device >= 0) rank::show_peer(pointer(address), shown.device);
+    if (shown.home == 0) {
+      shown.home = address;
+    } else {
+      rank::show(pointer(address), pointer(shown.home), size);
+    }
     return CUDA_SUCCESS;
   });
 }
@@ -200,8 +252,7 @@ PHANTORA_EXPORT CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
     std::size_t covered = 0;
     for (auto m = first; m != last; ++m) covered += m->second.size;
     if (covered != size) return CUDA_ERROR_INVALID_VALUE;  // only whole mappings
-    mappings.erase(first, last);
-    rank::forget(pointer(address), size);
+    for (auto m = first; m != last; m = mappings.erase(m)) leave(m->first, m->second);
     return CUDA_SUCCESS;
   });
 }
@@ -242,8 +293,14 @@ PHANTORA_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandl
     if (phantora::libcuda::address(address) >= next->first + next->second.size) {
       return CUDA_ERROR_INVALID_VALUE;
     }
+    for (auto& [known, held] : state().handles) {
+      if (held.block != next->second.block) continue;
+      *handle = known;
+      ++held.references;
+      return CUDA_SUCCESS;
+    }
     *handle = state().next_handle++;
-    state().handles[*handle] = next->second.block;
+    state().handles[*handle] = {next->second.block};
     return CUDA_SUCCESS;
   });
 }
@@ -256,7 +313,7 @@ PHANTORA_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(
     *prop = {};
     prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop->location = {CU_MEM_LOCATION_TYPE_DEVICE, {block->device}};
-    prop->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    prop->requestedHandleTypes = block->shareable;
     return CUDA_SUCCESS;
   });
 }

@@ -11,7 +11,7 @@ void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_lis
 }
 
 void forget_later(rank::Stream& stream, Output output) {
-  if (!output.address || !output.bytes || !rank::is_device_address(output.address)) return;
+  if (!output.address || !output.bytes) return;
   rank::data::enqueue(stream, [=] {
     rank::forget(const_cast<void*>(output.address), output.bytes, {.name = "a library operation"});
   });

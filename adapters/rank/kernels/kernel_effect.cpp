@@ -107,9 +107,7 @@ void apply(const Effect& effect, const char* kernel) {
   };
   const auto forget_all = [&] {
     for (const Operand& operand : effect.operands) {
-      if (operand.written && is_device_address(operand.address)) {
-        forget(operand.address, operand.extent, writer(operand));
-      }
+      if (operand.written) forget(operand.address, operand.extent, writer(operand));
     }
   };
   if (effect.follows_pointers) {

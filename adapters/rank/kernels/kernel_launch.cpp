@@ -7,6 +7,7 @@
 #include "rank/kernels/module_variable.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/host_reach.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/spin_lock.hpp"
@@ -158,7 +159,12 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
          offset += sizeof(void*)) {
       std::byte* const address = arguments.pointer(p, offset);
       const auto allocation = allocation_of(address);
-      if (!allocation) continue;
+      if (!allocation) {
+        if (written && reached_by_device(address)) {
+          effect.operands.push_back({address, 0, false, true, type});
+        }
+        continue;
+      }
       const auto before = static_cast<std::size_t>(address - allocation->base);
       effect.operands.push_back(
           {address, allocation->size - before, holds_pointers, written, type});
@@ -265,18 +271,18 @@ void add_variable(Module& module, void* address, std::size_t bytes) {
   module.variables.emplace_back(address, bytes);
 }
 
-const KernelResources& resources(const Kernel& kernel) {
-  return reading_of(kernel).kernel_resources;
-}
-
-void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
-  const KernelReading& reading = reading_of(kernel);
 std::optional<ModuleVariable> variable(const Module& module, const char* name) {
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   const std::scoped_lock lock{reading_mutex()};
   return fat_binary(module).variable(name, architecture);
 }
 
+const KernelResources& resources(const Kernel& kernel) {
+  return reading_of(kernel).kernel_resources;
+}
+
+void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream& stream) {
+  const KernelReading& reading = reading_of(kernel);
   const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape,
                             reading.parameter_kinds};
   std::optional<Effect> effect;

@@ -1,6 +1,8 @@
 #include "rank/memory/device_memory.hpp"
 
 #include "rank/memory/extents.hpp"
+#include "rank/memory/host_reach.hpp"
+#include "rank/memory/shown_memory.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
 #include "rank/runtime/process.hpp"
@@ -9,8 +11,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -87,6 +91,56 @@ struct Memory {
 Memory& memory() {
   static Memory* const instance = new Memory;  // entry points are called from destructors at exit
   return *instance;
+}
+
+/// Memory that is mapped at a second address: the range, and where its data are.
+struct Shown {
+  std::uint64_t bytes = 0;
+  std::byte* home = nullptr;
+};
+struct AllShown {
+  std::atomic<bool> any{false};
+  std::mutex mutex{};
+  std::map<std::uint64_t, Shown> by_address{};
+};
+AllShown& shown() {
+  static auto* const instance = new AllShown;
+  return *instance;
+}
+
+/// Where the data at `address` are, and how many of `bytes` lie together from there on.
+struct Place {
+  std::byte* at = nullptr;
+  std::size_t bytes = 0;
+};
+Place place_of(const void* address, std::size_t bytes) {
+  auto* const given = static_cast<std::byte*>(const_cast<void*>(address));
+  const std::uint64_t first = address_of(address);
+  const std::scoped_lock lock{shown().mutex};
+  auto next = shown().by_address.upper_bound(first);
+  if (next != shown().by_address.begin()) {
+    const auto& [start, range] = *std::prev(next);
+    if (first < start + range.bytes) {
+      return {range.home + (first - start), std::min(bytes, start + range.bytes - first)};
+    }
+  }
+  if (next != shown().by_address.end()) bytes = std::min(bytes, next->first - first);
+  return {given, bytes};
+}
+
+/// Calls `body(place, offset, bytes)` for each part of a range of which some is kept elsewhere.
+/// False, without a call, where it is not: always, but for programs that map memory twice.
+template <class Body>
+bool elsewhere(const void* address, std::size_t bytes, Body&& body) {
+  if (!shown().any.load(std::memory_order_acquire) || !is_device_address(address)) return false;
+  const Place whole = place_of(address, bytes);
+  if (whole.at == address && whole.bytes == bytes) return false;
+  for (std::size_t offset = 0; offset < bytes;) {
+    const Place part = place_of(static_cast<const std::byte*>(address) + offset, bytes - offset);
+    body(part.at, offset, part.bytes);
+    offset += part.bytes;
+  }
+  return true;
 }
 
 int device_of(const void* address) {
@@ -215,6 +269,18 @@ void show_peer(void* address, int device) {
   all.window(device_of(address)).peers[address_of(address)] = device;
 }
 
+void show(void* address, void* home, std::size_t bytes) {
+  const std::scoped_lock lock{shown().mutex};
+  shown().by_address[address_of(address)] = {bytes, static_cast<std::byte*>(home)};
+  shown().any.store(true, std::memory_order_release);
+}
+
+void show_nothing(void* address) {
+  const std::scoped_lock lock{shown().mutex};
+  shown().by_address.erase(address_of(address));
+  shown().any.store(!shown().by_address.empty(), std::memory_order_release);
+}
+
 std::optional<Allocation> allocation_of(const void* address) {
   if (!is_device_address(address)) return std::nullopt;
   Memory& all = memory();
@@ -244,6 +310,12 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
     std::memcpy(host_destination, device_source, bytes);
     return true;
   }
+  bool all_known = true;
+  if (elsewhere(device_source, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
+        all_known &= read(static_cast<std::byte*>(host_destination) + offset, at, part);
+      })) {
+    return all_known;
+  }
   {
     Memory& all = memory();
     const std::scoped_lock lock{all.mutex};
@@ -272,6 +344,12 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
     std::memset(mask, 1, bytes);
     return true;
   }
+  bool some = false;
+  if (elsewhere(device_source, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
+        some |= read_with_mask(host_destination + offset, mask + offset, at, part);
+      })) {
+    return some;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_source))
@@ -281,6 +359,11 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
 bool known(const void* device_address, std::size_t bytes) {
   if (!is_device_address(device_address)) return true;
   bytes = within_window(device_address, bytes);
+  bool every = true;
+  if (elsewhere(device_address, bytes,
+                [&](std::byte* at, std::size_t, std::size_t part) { every &= known(at, part); })) {
+    return every;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
@@ -289,6 +372,11 @@ bool known(const void* device_address, std::size_t bytes) {
 bool may_know(const void* device_address, std::size_t bytes) {
   if (!is_device_address(device_address)) return true;
   bytes = within_window(device_address, bytes);
+  bool any = false;
+  if (elsewhere(device_address, bytes,
+                [&](std::byte* at, std::size_t, std::size_t part) { any |= may_know(at, part); })) {
+    return any;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
@@ -297,6 +385,12 @@ bool may_know(const void* device_address, std::size_t bytes) {
 void write(void* device_destination, const void* host_source, std::size_t bytes) {
   if (!is_device_address(device_destination)) {
     std::memmove(device_destination, host_source, bytes);
+    return;
+  }
+  if (elsewhere(device_destination, bytes,
+                [&](std::byte* at, std::size_t offset, std::size_t part) {
+                  write(at, static_cast<const std::byte*>(host_source) + offset, part);
+                })) {
     return;
   }
   Memory& all = memory();
@@ -340,6 +434,11 @@ void fill(void* device_destination, std::span<const std::byte> element, std::siz
     return;
   }
   bytes = within_window(device_destination, bytes);
+  if (elsewhere(device_destination, bytes, [&](std::byte* at, std::size_t, std::size_t part) {
+        fill(at, element, part);  // parts begin at multiples of 2 MiB
+      })) {
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   all.window(device_of(device_destination))
@@ -357,6 +456,16 @@ void copy(void* destination, const void* source, std::size_t bytes) {
     read(destination, source, bytes);
     return;
   }
+  if (elsewhere(source, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
+        rank::copy(static_cast<std::byte*>(destination) + offset, at, part);
+      })) {
+    return;
+  }
+  if (elsewhere(destination, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
+        rank::copy(at, static_cast<const std::byte*>(source) + offset, part);
+      })) {
+    return;
+  }
   Memory& all = memory();
   const std::scoped_lock lock{all.mutex};
   const SparseBytes& from = all.window(device_of(source)).bytes;
@@ -366,8 +475,15 @@ void copy(void* destination, const void* source, std::size_t bytes) {
 }
 
 void forget(void* device_address, std::size_t bytes, const Writer& writer) {
-  if (!is_device_address(device_address)) return;
+  if (!is_device_address(device_address)) {
+    if (reached_by_device(device_address)) tell_host_write(writer);
+    return;
+  }
   bytes = within_window(device_address, bytes);
+  if (elsewhere(device_address, bytes,
+                [&](std::byte* at, std::size_t, std::size_t part) { forget(at, part, writer); })) {
+    return;
+  }
   {
     Memory& all = memory();
     const std::scoped_lock lock{all.mutex};

@@ -279,4 +279,14 @@ void tell_unknown_read(const void* unknown, std::size_t bytes) {
   if (!place.empty()) tell(place, read);
 }
 
+void tell_host_write(const Writer& writer) {
+  count("uncomputed_host_writes");
+  if (!tells()) return;
+  warn_once(
+      "host memory stays",
+      std::string{writer.name ? short_name(writer.name) : "work of the device"} +
+          " may write page-locked or managed memory; it is not executed, and the memory stays "
+          "as it is (said once; uncomputed_host_writes counts them)");
+}
+
 }  // namespace phantora::rank

@@ -24,4 +24,8 @@ bool fills_unknown();
 /// @param unknown  the first unknown byte of the range
 void tell_unknown_read(const void* unknown, std::size_t bytes);
 
+/// Counts that `writer`, which was not executed, writes memory of the host, and says so once: the
+/// program then reads there what it put there itself.
+void tell_host_write(const Writer& writer);
+
 }  // namespace phantora::rank

@@ -1,0 +1,172 @@
+// Pools, memory that is mapped more than once, managed memory, and what streams are told.
+#include "expect.hpp"
+
+#include <cstring>
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::size_t free_memory() {
+  std::size_t free = 0, total = 0;
+  WORKS(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+unsigned long long reserved(cudaMemPool_t pool) {
+  unsigned long long bytes = 0;
+  WORKS(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+  return bytes;
+}
+
+void pools() {
+  cudaMemPool_t pool = nullptr;
+  WORKS(cudaDeviceGetDefaultMemPool(&pool, 0));
+  const std::size_t before = free_memory();
+  void* memory = nullptr;
+  WORKS(cudaMallocAsync(&memory, 100 * mib, nullptr));
+  WORKS(cudaFreeAsync(memory, nullptr));
+  WORKS(cudaDeviceSynchronize());
+  EXPECT(reserved(pool) == 0 && free_memory() == before);  // the threshold is 0 at first
+
+  unsigned long long threshold = 64 * mib;
+  WORKS(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+  WORKS(cudaMallocAsync(&memory, 100 * mib, nullptr));
+  WORKS(cudaFreeAsync(memory, nullptr));
+  WORKS(cudaDeviceSynchronize());
+  EXPECT(reserved(pool) == 64 * mib && free_memory() == before - 64 * mib);
+  WORKS(cudaMallocAsync(&memory, 10 * mib, nullptr));  // out of what the pool has
+  EXPECT(reserved(pool) == 64 * mib && free_memory() == before - 64 * mib);
+  WORKS(cudaMemPoolTrimTo(pool, 20 * mib));
+  EXPECT(reserved(pool) == 20 * mib);
+  WORKS(cudaFreeAsync(memory, nullptr));
+  WORKS(cudaMemPoolTrimTo(pool, 0));
+  EXPECT(reserved(pool) == 0 && free_memory() == before);
+
+  cudaMemPoolProps limited{};
+  limited.allocType = cudaMemAllocationTypePinned;
+  limited.location = {cudaMemLocationTypeDevice, 0};
+  limited.maxSize = 64 * mib;
+  cudaMemPool_t small = nullptr;
+  WORKS(cudaMemPoolCreate(&small, &limited));
+  WORKS(cudaMallocFromPoolAsync(&memory, 40 * mib, small, nullptr));
+  void* more = nullptr;
+  EXPECT_STATUS(cudaErrorMemoryAllocation,
+                cudaMallocFromPoolAsync(&more, 40 * mib, small, nullptr));
+  WORKS(cudaFreeAsync(memory, nullptr));
+  WORKS(cudaMallocFromPoolAsync(&more, 40 * mib, small, nullptr));
+  WORKS(cudaFreeAsync(more, nullptr));
+  WORKS(cudaMemPoolDestroy(small));
+  limited.location.id = 99;
+  EXPECT_STATUS(cudaErrorInvalidDevice, cudaMemPoolCreate(&small, &limited));
+}
+
+void one_memory_at_two_addresses() {
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  CUmemGenericAllocationHandle block = 0, same = 0;
+  WORKS(cuMemCreate(&block, 4 * mib, &kind, 0));
+  CUdeviceptr range = 0;
+  WORKS(cuMemAddressReserve(&range, 16 * mib, 0, 0, 0));
+  const CUdeviceptr one = range, other = range + 8 * mib;
+  WORKS(cuMemMap(one, 4 * mib, 0, block, 0));
+  WORKS(cuMemMap(other, 4 * mib, 0, block, 0));
+  CUmemAccessDesc access{};
+  access.location = kind.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  WORKS(cuMemSetAccess(one, 4 * mib, &access, 1));
+  WORKS(cuMemSetAccess(other, 4 * mib, &access, 1));
+  WORKS(cuMemRetainAllocationHandle(&same, reinterpret_cast<void*>(other)));
+  EXPECT(same == block);
+  WORKS(cuMemRelease(same));
+  CUmemAllocationProp told{};
+  WORKS(cuMemGetAllocationPropertiesFromHandle(&told, block));
+  EXPECT(told.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE);
+
+  int value = 7, read = 0;
+  WORKS(cuMemcpyHtoD(one + 3 * mib, &value, sizeof value));
+  WORKS(cuMemcpyDtoH(&read, other + 3 * mib, sizeof read));
+  EXPECT(read == 7);
+  value = 8;
+  WORKS(cuMemcpyHtoD(other + 3 * mib, &value, sizeof value));
+  WORKS(cuMemcpyDtoH(&read, one + 3 * mib, sizeof read));
+  EXPECT(read == 8);
+  WORKS(cuMemsetD32(other + 2 * mib, 9, mib / 4));  // up to where the 8 is
+  WORKS(cuMemcpyDtoH(&read, one + 3 * mib - 4, sizeof read));
+  EXPECT(read == 9);
+  // The data stay when the address goes through which they were first written.
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(range, 16 * mib));
+  WORKS(cuMemUnmap(one, 4 * mib));
+  WORKS(cuMemcpyDtoH(&read, other + 3 * mib, sizeof read));
+  EXPECT(read == 8);
+  WORKS(cuMemMap(one, 4 * mib, 0, block, 0));
+  WORKS(cuMemcpyDtoH(&read, one + 3 * mib, sizeof read));
+  EXPECT(read == 8);
+  WORKS(cuMemUnmap(one, 4 * mib));
+  WORKS(cuMemUnmap(other, 4 * mib));
+  WORKS(cuMemRelease(block));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(block));
+  WORKS(cuMemAddressFree(range, 16 * mib));
+}
+
+void managed() {
+  char* memory = nullptr;
+  WORKS(cudaMallocManaged(reinterpret_cast<void**>(&memory), mib, cudaMemAttachGlobal));
+  int where = -9;
+  const auto ask = [&](cudaMemRangeAttribute attribute) {
+    WORKS(cudaMemRangeGetAttribute(&where, sizeof where, attribute, memory, mib));
+    return where;
+  };
+  EXPECT(ask(cudaMemRangeAttributePreferredLocation) == cudaInvalidDeviceId);
+  const cudaMemLocation gpu{cudaMemLocationTypeDevice, 1};
+  WORKS(cudaMemAdvise(memory, mib, cudaMemAdviseSetPreferredLocation, gpu));
+  EXPECT(ask(cudaMemRangeAttributePreferredLocation) == 1);
+  WORKS(cudaMemAdvise(memory, mib, cudaMemAdviseSetReadMostly, gpu));
+  EXPECT(ask(cudaMemRangeAttributeReadMostly) == 1);
+  WORKS(cudaMemPrefetchAsync(memory, mib, {cudaMemLocationTypeHost, 0}, 0, nullptr));
+  EXPECT(ask(cudaMemRangeAttributeLastPrefetchLocation) == cudaCpuDeviceId);
+  WORKS(cudaMemAdvise(memory, mib, cudaMemAdviseSetAccessedBy, gpu));
+  int users[2] = {-9, -9};
+  WORKS(
+      cudaMemRangeGetAttribute(users, sizeof users, cudaMemRangeAttributeAccessedBy, memory, mib));
+  EXPECT(users[0] == 1 && users[1] == cudaInvalidDeviceId);
+  const cudaMemLocation none{cudaMemLocationTypeDevice, 5};
+  EXPECT_STATUS(cudaErrorInvalidDevice,
+                cudaMemAdvise(memory, mib, cudaMemAdviseSetPreferredLocation, none));
+  WORKS(cudaMemset(memory, 1, mib));
+  EXPECT(memory[mib - 1] == 1);
+  WORKS(cudaFree(memory));
+  EXPECT_STATUS(
+      cudaErrorInvalidValue,
+      cudaMemRangeGetAttribute(&where, sizeof where, cudaMemRangeAttributeReadMostly, memory, mib));
+}
+
+void stream_attributes() {
+  cudaStream_t one = nullptr, other = nullptr;
+  WORKS(cudaStreamCreateWithPriority(&one, cudaStreamNonBlocking, -2));
+  WORKS(cudaStreamCreate(&other));
+  cudaStreamAttrValue value{};
+  WORKS(cudaStreamGetAttribute(one, cudaStreamAttributePriority, &value));
+  EXPECT(value.priority == -2);
+  value = {};
+  value.accessPolicyWindow.num_bytes = 4096;
+  WORKS(cudaStreamSetAttribute(one, cudaStreamAttributeAccessPolicyWindow, &value));
+  WORKS(cudaStreamCopyAttributes(other, one));
+  value = {};
+  WORKS(cudaStreamGetAttribute(other, cudaStreamAttributeAccessPolicyWindow, &value));
+  EXPECT(value.accessPolicyWindow.num_bytes == 4096);
+  EXPECT_STATUS(cudaErrorInvalidValue,
+                cudaStreamGetAttribute(one, cudaLaunchAttributeCooperative, &value));
+}
+
+}  // namespace
+
+int main() {
+  pools();
+  one_memory_at_two_addresses();
+  managed();
+  stream_attributes();
+  return failures != 0;
+}
