@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# build.sh DIR: builds NVIDIA's cuda-samples and nccl-tests and Karpathy's llm.c, whose sources (git checkouts)
+# are in DIR/cuda-samples, DIR/nccl-tests and DIR/llm.c, into DIR/build; what is missing is left out. Needs
+# nvcc of CUDA 13 on PATH or in /usr/local/cuda, NCCL's header and library in it, cmake, ninja and Open MPI.
+# Sources are changed in three places: one architecture, what finds no library here is left out, and llm.c's
+# call of cudaMemAdvise as CUDA 13 has it.
+set -euo pipefail
+dir=$(cd "$1" && pwd)
+cuda=${CUDA_HOME:-/usr/local/cuda}
+export PATH="$cuda/bin:$PATH"
+jobs=${JOBS:-$(nproc)}
+out=$dir/build
+mkdir -p "$out"
+
+if [ -d "$dir/cuda-samples" ]; then
+  samples=$dir/cuda-samples
+  grep -rl CMAKE_CUDA_ARCHITECTURES "$samples" --include=CMakeLists.txt |
+    xargs sed -i -E 's/set\(CMAKE_CUDA_ARCHITECTURES [0-9 ]+\)/set(CMAKE_CUDA_ARCHITECTURES 90)/'
+  sed -i '/7_libNVVM/d' "$samples/Samples/CMakeLists.txt"  # needs libNVVM and the sources of LLVM
+  [ -e "$cuda/lib64/libnppc.so" ] || sed -i '/watershedSegmentationNPP/d' "$samples"/Samples/4_CUDA_Libraries/CMakeLists.txt
+  [ -e "$cuda/lib64/libnvjpeg.so" ] || sed -i '/nvJPEG/d' "$samples"/Samples/4_CUDA_Libraries/CMakeLists.txt
+  [ -e "$cuda/lib64/libcufft_static.a" ] || sed -i '/simpleCUFFT_callback/d' "$samples"/Samples/4_CUDA_Libraries/CMakeLists.txt
+  # The CUDA runtime has to be the shared one: a static one is not intercepted.
+  cmake -S "$samples" -B "$out/cuda-samples" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" >"$out/cuda-samples.log"
+  cmake --build "$out/cuda-samples" -j"$jobs" -- -k 0 >>"$out/cuda-samples.log" || echo "some samples did not build: $out/cuda-samples.log"
+fi
+
+if [ -d "$dir/nccl-tests" ]; then
+  gencode="-gencode=arch=compute_90,code=sm_90"
+  make -C "$dir/nccl-tests" -j"$jobs" CUDA_HOME="$cuda" NCCL_HOME="$cuda" NVCC_GENCODE="$gencode" \
+    BUILDDIR="$out/nccl-tests" >"$out/nccl-tests.log"
+  make -C "$dir/nccl-tests" -j"$jobs" CUDA_HOME="$cuda" NCCL_HOME="$cuda" NVCC_GENCODE="$gencode" MPI=1 \
+    MPI_HOME="${MPI_HOME:-/usr/lib/x86_64-linux-gnu/openmpi}" NAME_SUFFIX=_mpi BUILDDIR="$out/nccl-tests" \
+    >>"$out/nccl-tests.log"
+fi
+
+if [ -d "$dir/llm.c" ]; then
+  mkdir -p "$out/llm.c"
+  sed -i -E 's/cudaMemAdvise\(([^;]*), cudaCpuDeviceId\)/cudaMemAdvise(\1, cudaMemLocation{cudaMemLocationTypeHost, 0})/' \
+    "$dir"/llm.c/llmc/*.h "$dir"/llm.c/llmc/*.cuh "$dir"/llm.c/*.cu
+  nvcc -std=c++17 -O3 -t=0 --use_fast_math -arch=sm_90 -cudart shared -DENABLE_BF16 -DMULTI_GPU \
+    -I"$dir/llm.c" "$dir/llm.c/train_gpt2.cu" -o "$out/llm.c/train_gpt2cu" \
+    -lcublas -lcublasLt -lnccl -lnvidia-ml -L"$cuda/lib64/stubs" >"$out/llm.c.log" 2>&1
+fi

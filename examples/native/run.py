@@ -1,0 +1,185 @@
+"""Runs native CUDA programs under `phantora run` and judges each by one rule: see run.sh and README.md."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+PHANTORA = os.environ.get("PHANTORA", str(HERE.parent.parent / "build/release/bin/phantora"))
+PATIENCE_S = float(os.environ.get("PATIENCE", "120"))
+
+# What a real GPU would have refused too, or what the sample asks of the machine beside the GPU.
+REFUSED_THERE = re.compile(
+    r"waiv|requires? (at least )?(two|2|more) GPU|at least \d+ (GPU|device)s? (is|are) required|not supported on"
+    r"|does not support|only supported on|display|X11|integrated", re.IGNORECASE)
+# What a program prints of itself, at its end.
+CLAIMS_SUCCESS = re.compile(r"\bPASS(ED)?\b|test passed|\bverified\b|success", re.IGNORECASE)
+
+
+class Program:
+    def __init__(self, name, command, cluster="h200:1x2", options=("--per", "run"), folder=None,
+                 environment=None, check=None):
+        self.name, self.command, self.cluster, self.options = name, command, cluster, list(options)
+        self.folder, self.environment, self.check = folder, environment or {}, check
+
+
+def samples(build):
+    """Every program that build.sh made of cuda-samples."""
+    root = build / "cuda-samples" / "Samples"
+    sources = build.parent / "cuda-samples" / "Samples"
+    for folder in sorted(root.glob("*/*")) + sorted(root.glob("*/*/*")):
+        for program in sorted(folder.glob("*")):
+            if not (program.is_file() and os.access(program, os.X_OK)) or program.suffix:
+                continue
+            data = sources / folder.relative_to(root) / "data"
+            if data.is_dir() and not (folder / "data").exists():
+                (folder / "data").symlink_to(data)
+            if program.name == "simpleMPI":
+                command, options = ["--", "mpirun", "--allow-run-as-root", "-np", "2", f"./{program.name}"], ()
+            else:
+                command, options = ["--", f"./{program.name}"], ("--per", "run")
+            yield Program("samples/" + program.name, command, options=options, folder=folder)
+
+
+def bus_bandwidths(output):
+    """Bus bandwidths of the out-of-place column that nccl-tests prints."""
+    rows = [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s+\w+", line)]
+    return [float(row[7]) for row in rows if len(row) >= 12]
+
+
+def nccl_tests(build):
+    def sane(output):
+        found = bus_bandwidths(output)
+        if not found:
+            return "no bandwidth was printed"
+        # NVLink moves 450 GB/s each way; NVSwitch reduces within: 480 GB/s of an H200's host are published.
+        return f"busbw {found[-1]:.0f} GB/s" if 1 < found[-1] < 500 else f"MISS: busbw {found[-1]} GB/s"
+
+    folder = build / "nccl-tests"
+    sizes = ["-b", "1M", "-e", "256M", "-f", "16"]
+    for program in sorted(folder.glob("*_perf")):
+        yield Program(f"nccl-tests/{program.name} -g 8", ["--", str(program), *sizes, "-g", "8"], "h200:1x8", check=sane)
+    all_reduce = str(folder / "all_reduce_perf")
+    if os.path.exists(all_reduce):
+        yield Program("nccl-tests/all_reduce_perf -t 8", ["--", all_reduce, *sizes, "-t", "8"], "h200:1x8", check=sane)
+    mpi = folder / "all_reduce_perf_mpi"
+    if mpi.exists():
+        yield Program("nccl-tests/all_reduce_perf, mpirun -np 8",
+                      ["--", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "8", str(mpi), *sizes],
+                      "h200:1x8", options=(), check=sane)
+
+
+def llm_c(build):
+    """GPT-2 124M from scratch on random tokens in llm.c's file format (a header of 256 ints, then 16-bit tokens)."""
+    program = build / "llm.c" / "train_gpt2cu"
+    if not program.exists():
+        return
+    generator = random.Random(1)
+    count = 4 * 8 * 1024 * 8 + 1
+    tokens = struct.pack("<256i", 20240520, 1, count, *[0] * 253) + \
+        struct.pack(f"<{count}H", *(generator.randrange(50257) for _ in range(count)))
+    for name in ("train.bin", "val.bin"):
+        (program.parent / name).write_bytes(tokens)
+
+    def sane(output):
+        times = [float(ms) for ms in re.findall(r"\| ([\d.]+) ms \|", output)]
+        return f"{times[-1]:.1f} ms a step" if times else "MISS: no step was printed"
+
+    for gpus in (1, 4):
+        for zero in ((0,) if gpus == 1 else (0, 1)):
+            command = ["--", str(program), "-i", "train.bin", "-j", "val.bin", "-e", "d12", "-b", "8", "-t", "1024",
+                       "-d", str(8192 * gpus), "-x", "4", "-s", "0", "-v", "0", "-z", str(zero), "-pi", "fs",
+                       "-pf", "."]
+            if gpus > 1:  # one process for each GPU; ids pass through a file
+                shell = 'exec "$0" "$@" -pn ' + str(gpus) + ' -pr $RANK -pg 8'
+                command = ["--", "sh", "-c", shell, *command[1:]]
+            yield Program(f"llm.c/train_gpt2cu, {gpus} GPU, ZeRO {zero}", command, f"h200:1x{gpus}", options=(),
+                          folder=program.parent, check=sane)
+
+
+def run(program):
+    """Status (a number, or "hang"), what was printed, seconds."""
+    begin = time.monotonic()
+    for left in (program.folder or pathlib.Path(".")).glob("ncclUniqueId*"):
+        left.unlink()  # llm.c waits for this file, and takes an old one for the new
+    process = subprocess.Popen(
+        [PHANTORA, "run", "--cluster", program.cluster, *program.options, *program.command], cwd=program.folder,
+        env={**os.environ, **program.environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            output, _ = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+        status = "hang"
+    return status, output.decode(errors="replace"), time.monotonic() - begin
+
+
+SAID = re.compile(r"^phantora: .*(not simulated|not computed|not executed|statically linked|no GPU code was found"
+                  r"|does not (compile|have))", re.MULTILINE)
+
+
+def judge(program, status, output):
+    """(what it says, judgement). Either it ends as on a GPU, or we said in a sentence what was different."""
+    said = SAID.search(output)
+    sentence = said.group(0).removeprefix("phantora: ") if said else ""
+    own = [line.strip() for line in output.split("\nphantora: " + program.cluster)[0].splitlines()
+           if line.strip() and not line.startswith("phantora:")]
+    last = own[-1] if own else ""
+    if status == "hang":
+        return last, "MISS: hangs"
+    if status not in (0, 2) and ("signal" in output.lower() or status in (134, 136, 139)):
+        return last, "MISS: crashes"
+    if "internal error" in output:
+        return last, "MISS: an error of ours"
+    if program.check and status == 0:
+        found = program.check(output)
+        return found, found if found.startswith("MISS") else "as on a GPU"
+    if said:
+        return last, "says why not: " + sentence
+    if status == 0 or REFUSED_THERE.search(output):
+        return last, "as on a GPU"
+    return last, "MISS: fails and is not told why"
+
+
+def main():
+    directory = pathlib.Path(sys.argv[1]).resolve()
+    build = directory / "build"
+    filters = sys.argv[2:]
+    programs = [*nccl_tests(build), *llm_c(build), *samples(build)]
+    rows = []
+    logs = build / "logs"
+    logs.mkdir(exist_ok=True)
+    for program in programs:
+        if filters and not any(text in program.name for text in filters):
+            continue
+        status, output, seconds = run(program)
+        (logs / (program.name.replace("/", "-").replace(" ", "_") + ".log")).write_text(output)
+        says, judgement = judge(program, status, output)
+        rows.append((program.name, str(status), says.replace("|", "/")[:60], judgement.replace("|", "/")[:140],
+                     f"{seconds:.0f} s"))
+        print(" | ".join(rows[-1]), flush=True)
+    counts = {"as on a GPU": 0, "says why not": 0, "MISS": 0}
+    for row in rows:
+        counts[row[3].split(":")[0]] += 1
+    table = ["| program | status | its last line | judgement | wall time |", "| --- | --- | --- | --- | --- |",
+             *("| " + " | ".join(row) + " |" for row in rows)]
+    summary = f"{len(rows)} programs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
+    (build / "table.md").write_text("\n".join([*table, "", summary, ""]))
+    print(summary)
+    return 1 if counts["MISS"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
