@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace phantora::detail {
@@ -207,6 +208,32 @@ void Device::dispatch_waiting(Time now) {
   }
 }
 
+double Device::copy_slowdown(const StreamQueue& copy) const {
+  using Way = PricedKernel::Way;
+  if (copy.kernel->way == Way::none) return 1.0;
+  bool both_ways = false;
+  for (const StreamQueue* other : active_) {
+    if (other->kernel->way == Way::none) continue;
+    if (other->kernel->way != copy.kernel->way) {
+      both_ways = true;
+    } else if (other->start < copy.start || (other->start == copy.start && other->id < copy.id)) {
+      return std::numeric_limits<double>::infinity();
+    }
+  }
+  return both_ways ? timing_.both_ways : 1.0;
+}
+
+double Device::memory_crowding(double crowding) const {
+  double copies = 0.0, kernels = 0.0;
+  for (const StreamQueue* stream : active_) {
+    const bool copy = stream->kernel->limit == PricedKernel::Limit::copy_engine;
+    (copy ? copies : kernels) += stream->kernel->memory_share;
+  }
+  // Kernels alone share by their SMs.
+  if (copies == 0.0) return 1.0;
+  return std::max(1.0, (copies + kernels / crowding) / timing_.attained_memory);
+}
+
 void Device::update_rates(Time now) {
   double demand = 0;
   for (const StreamQueue* stream : active_) {
@@ -214,6 +241,7 @@ void Device::update_rates(Time now) {
   }
   const double left = std::max(1, sm_count_ - held_sms_) / static_cast<double>(sm_count_);
   const double crowding = std::max(1.0, demand / left);
+  const double memory_crowding = running_copies_ > 0 ? this->memory_crowding(crowding) : 1.0;
   for (StreamQueue* stream : active_) {
     double slowdown = 1.0;
     switch (stream->kernel->limit) {
@@ -221,9 +249,11 @@ void Device::update_rates(Time now) {
         slowdown = crowding * (held_sms_ > 0 && crowding > 1.0 ? timing_.broken_waves : 1.0);
         break;
       case PricedKernel::Limit::memory:
-        slowdown = crowding;
+        slowdown = crowding * memory_crowding;
         break;
       case PricedKernel::Limit::copy_engine:
+        slowdown = stream->kernel->way == PricedKernel::Way::none ? memory_crowding
+                                                                  : copy_slowdown(*stream);
         break;
     }
     const double rate = 1.0 / slowdown;
@@ -232,7 +262,8 @@ void Device::update_rates(Time now) {
     stream->segment_start = std::max(now, stream->segment_start);
     stream->rate = rate;
     const double rest = std::ceil(std::max(0.0, stream->remaining) / rate);
-    stream->completion = stream->segment_start + Duration{static_cast<Duration::rep>(rest)};
+    stream->completion =
+        rate > 0.0 ? stream->segment_start + Duration{static_cast<Duration::rep>(rest)} : never;
     next_events_.set(stream->slot, stream->completion);
   }
   events_.rescheduled(*this);

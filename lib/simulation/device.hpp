@@ -31,6 +31,8 @@ struct PricedKernel {
   double memory_share = 0.0;
   /// CostEstimate::power_share
   double power_share = 0.0;
+  /// Which way over PCIe, where a copy goes over it.
+  enum class Way : std::uint8_t { none, to_device, to_host } way = Way::none;
   std::uint64_t identity = 0;  ///< Span::identity
 };
 
@@ -104,6 +106,10 @@ class DeviceEvents {
 /// Blocks are dispatched in the order of launches and keep their SM until they end. So a collective
 /// begins once the kernels before it leave as many SMs as it has channels, and then withholds them
 /// from kernels until its end, also while it waits for other ranks.
+///
+/// Copies hold no SMs. Those that go the same way over PCIe take turns, in the order in which they
+/// came; those within the device share its memory's bandwidth with one another and with kernels
+/// that memory holds up.
 /// @note Approximation: a kernel leaves its SMs at its end, not in its last wave.
 class Device {
  public:
@@ -156,6 +162,10 @@ class Device {
   void follow_power(Time now);
   /// By how much the clock that the power limit leaves makes kernels of tensor cores longer.
   [[nodiscard]] double power_stretch() const;
+  /// By how much a copy is slower than alone; infinity while it waits for its turn.
+  [[nodiscard]] double copy_slowdown(const StreamQueue& copy) const;
+  /// By how much what draws on memory is slower while copies do, too.
+  [[nodiscard]] double memory_crowding(double crowding) const;
   void count(int& counter, int change, Time now);
 
   GpuIndex index_;

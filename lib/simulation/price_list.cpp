@@ -67,6 +67,17 @@ std::uint64_t PriceList::kernel_on(GpuIndex gpu, std::uint32_t query) {
   return kernel;
 }
 
+namespace {
+
+PricedKernel::Way way_of(const KernelQuery& query) {
+  if (query.grid) return PricedKernel::Way::none;
+  if (query.name.starts_with("memcpy_h2d")) return PricedKernel::Way::to_device;
+  if (query.name.starts_with("memcpy_d2h")) return PricedKernel::Way::to_host;
+  return PricedKernel::Way::none;
+}
+
+}  // namespace
+
 std::uint64_t PriceList::price(const KernelQuery& query, std::size_t model, std::uint32_t number) {
   const auto& [gpu, costs] = models_[model];
   const auto estimate = costs.estimate(query);
@@ -89,6 +100,7 @@ std::uint64_t PriceList::price(const KernelQuery& query, std::size_t model, std:
                       .demand = demand,
                       .memory_share = memory_share,
                       .power_share = power_share,
+                      .way = way_of(query),
                       .identity = number});
   return kernels_.size() - 1;
 }

@@ -24,6 +24,12 @@ struct DeviceTiming {
   /// Kernels of tensor cores take (power / limit)^this times as long where power exceeds the limit;
   /// fitted on products that alone or among copies take 1.01 to 1.49 times what the limit allows.
   double power_exponent = 0.44;
+  /// Copies to and from the device at once slow each other by this: 5.76 and 5.26 ms where each
+  /// alone takes 4.85 (bench/accuracy/h200_user_kernels.jsonl, "h2d, d2h").
+  double both_ways = 1.14;
+  /// Share of the memory's bandwidth that a copy and what runs beside it attain together: 4.4 of
+  /// 4.8 TB/s ("d2d, d2d" and "kernel, d2d" there).
+  double attained_memory = 0.92;
 };
 
 }  // namespace phantora
