@@ -24,7 +24,7 @@ void price(benchmark::State& state, const char* gpu, const std::vector<KernelQue
     benchmark::DoNotOptimize(costs.estimate(queries[next]));
     next = (next + 1) % queries.size();
   }
-  const char* const names[] = {"measured", "fitted", "roofline", "unknown"};
+  const char* const names[] = {"measured", "fitted", "roofline", "unknown", "code", "grid"};
   const auto estimate = costs.estimate(queries.front());
   state.SetLabel(estimate ? names[static_cast<std::size_t>(estimate->source)] : "none");
   const auto estimates = static_cast<double>(state.iterations());

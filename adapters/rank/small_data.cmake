@@ -14,6 +14,7 @@ set(sources
   kernels/attention.cpp
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp
+  kernels/code_walk.cpp
   kernels/complex_function.cpp
   kernels/concatenation.cpp
   kernels/contrast.cpp

@@ -19,7 +19,9 @@ namespace phantora::run {
 namespace {
 
 constexpr std::array sources = {CostSource::measured, CostSource::fitted, CostSource::roofline,
-                                CostSource::unknown};
+                                CostSource::unknown,  CostSource::code,   CostSource::grid};
+/// Those that every report has; the others only where there are such kernels.
+constexpr bool always_shown(CostSource source) { return source <= CostSource::roofline; }
 
 std::string duration_text(Duration d) { return fmt::format("{}", d); }
 std::string gib_text(Bytes b) { return fmt::format("{:.2GiB}", b); }
@@ -188,7 +190,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (total == Duration{} || (sources[i] == CostSource::unknown && by_source[i] == Duration{})) {
+    if (total == Duration{} || (!always_shown(sources[i]) && by_source[i] == Duration{})) {
       continue;
     }
     text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", sources[i],
@@ -243,8 +245,9 @@ void Report::write(const std::string& path) const {
     entry["exposed_communication_s"] = seconds(gpu.use.exposed);
     entry["kernels"] = gpu.use.kernels;
     for (const CostSource source : sources) {
-      entry["kernel_s_by_source"][std::string{to_string(source)}] =
-          seconds(gpu.use.by_source[static_cast<std::size_t>(source)]);
+      const Duration time = gpu.use.by_source[static_cast<std::size_t>(source)];
+      if (source > CostSource::unknown && time == Duration{}) continue;
+      entry["kernel_s_by_source"][std::string{to_string(source)}] = seconds(time);
     }
     entry["peak_memory_bytes"] = peak_memory_[rank];
     json["ranks"].push_back(std::move(entry));

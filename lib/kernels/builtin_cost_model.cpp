@@ -1,3 +1,5 @@
+#include "kernels/code_roofline.hpp"
+
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/measured_table.hpp>
@@ -28,16 +30,30 @@ std::vector<Measurement> read_builtin_measurements() {
   return read_measurements(text, measured_file);
 }
 
+/// No launch whose code is told takes less than the GPU's peaks allow.
+struct WithinPeaks {
+  KernelCostModel upstream;
+  GpuModel gpu;
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    auto found = upstream.estimate(query);
+    if (found && detail::tells_code(query)) {
+      found->duration =
+          std::max(found->duration, duration_from_seconds(detail::least_code_seconds(query, gpu)));
+    }
+    return found;
+  }
+};
+
 KernelCostModel make_model(const GpuModel& gpu) {
   std::vector<Measurement> rows = builtin_measurements();
-  FittedModel fitted{gpu_model(measured_gpu), rows, gpu};
+  const WithinPeaks fitted{FittedModel{gpu_model(measured_gpu), rows, gpu}, gpu};
   Roofline roofline{gpu};
-  if (gpu.key != measured_gpu) return first_of(std::move(fitted), std::move(roofline));
+  if (gpu.key != measured_gpu) return first_of(fitted, std::move(roofline));
   // A launch of which only the grid is known may have had any size: no exact hit can be told.
   std::erase_if(rows, [](const Measurement& row) {
     return row.query.features.empty() && row.query.bytes <= 0.0;
   });
-  return first_of(MeasuredTable{std::move(rows), gpu}, std::move(fitted), std::move(roofline));
+  return first_of(MeasuredTable{std::move(rows), gpu}, fitted, std::move(roofline));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 11> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 29> kernel_features{{{"numel"},
                                                       {"rows"},
                                                       {"cols"},
                                                       {"arrays"},
@@ -33,7 +33,25 @@ constexpr std::array<FeatureKey, 11> kernel_features{{{"numel"},
                                                       {"s_q"},
                                                       {"s_kv"},
                                                       {"d"},
-                                                      {"d_v"}}};
+                                                      {"d_v"},
+                                                      {"warp_instructions"},
+                                                      {"warp_cycles"},
+                                                      {"alu"},
+                                                      {"fma"},
+                                                      {"double"},
+                                                      {"special"},
+                                                      {"l1_passes"},
+                                                      {"l2_bytes"},
+                                                      {"tensor_half"},
+                                                      {"tensor_tf32"},
+                                                      {"tensor_8_bits"},
+                                                      {"tensor_fp64"},
+                                                      {"atomics"},
+                                                      {"partial_sectors"},
+                                                      {"random_bytes"},
+                                                      {"guessed"},
+                                                      {"registers"},
+                                                      {"shared"}}};
 
 [[noreturn]] void fail(const KernelQuery& query, const std::string& what) {
   throw CostError{"kernel '" + query.name.substr(0, 200) + "': " + what};

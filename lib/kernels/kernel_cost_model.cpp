@@ -12,6 +12,10 @@ std::string_view to_string(CostSource source) noexcept {
       return "fitted";
     case CostSource::roofline:
       return "roofline";
+    case CostSource::code:
+      return "code";
+    case CostSource::grid:
+      return "grid";
     case CostSource::unknown:
       break;
   }

@@ -1,3 +1,5 @@
+#include "kernels/code_roofline.hpp"
+
 #include <phantora/error.hpp>
 #include <phantora/kernels/kernel_check.hpp>
 #include <phantora/kernels/kernel_limits.hpp>
@@ -55,6 +57,11 @@ constexpr double pcie_efficiency = 0.86;
 constexpr double pageable_efficiency = 0.22;
 /// Peer copies: NCCL's tables count 0.8 of the raw NVLink rate.
 constexpr double nvlink_efficiency = 0.8;
+
+/// Of kernels that are known by their code alone (bench/accuracy/README.md), and of those which
+/// spend their time in loops that only data end.
+constexpr double code_deviation = 0.3;
+constexpr double guessed_deviation = 1.0;
 
 struct Tile {
   double rows, cols;
@@ -189,11 +196,32 @@ double Roofline::seconds(const KernelWork& work) const {
 
 std::optional<CostEstimate> Roofline::estimate(const KernelQuery& query) const {
   check(query, gpu_);
-  const double time = seconds(describe(query));
+  const KernelWork work = describe(query);
+  if (detail::tells_code(query)) return code_estimate(query, work);
+  const double time = seconds(work);
   // Kernels reach between a half of the bound and all of it.
-  return with_limits(
-      {duration_from_seconds(time), duration_from_seconds(0.5 * time), CostSource::roofline}, query,
-      gpu_);
+  return with_limits({duration_from_seconds(time), duration_from_seconds(0.5 * time),
+                      work.exact ? CostSource::roofline : CostSource::grid},
+                     query, gpu_);
+}
+
+CostEstimate Roofline::code_estimate(const KernelQuery& query, const KernelWork& work) const {
+  double memory = work.bytes > 0.0 ? transfer_seconds(work) : 0.0;
+  // What goes anywhere costs more where the L2 cache does not keep it.
+  const auto random = query.features.find("random_bytes");
+  if (random != query.features.end() && work.bytes > l2_none * static_cast<double>(gpu_.l2.count()))
+    memory += random->second / (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
+  const double time = floor_seconds + detail::code_seconds(query, gpu_, memory);
+  const auto guessed = query.features.find("guessed");
+  const double part = guessed != query.features.end() ? guessed->second : 0.0;
+  const double deviation = code_deviation + (guessed_deviation - code_deviation) * part;
+  CostEstimate estimate{duration_from_seconds(time), duration_from_seconds(deviation * time),
+                        CostSource::code};
+  const bool products =
+      query.features.contains("tensor_half") || query.features.contains("tensor_tf32") ||
+      query.features.contains("tensor_8_bits") || query.features.contains("tensor_fp64");
+  estimate.limit = products ? KernelLimit::arithmetic : KernelLimit::memory;
+  return with_limits(estimate, query, gpu_);
 }
 
 }  // namespace phantora

@@ -29,8 +29,8 @@ SessionReport session_report(const Cluster& cluster, const Session& session,
   return report;
 }
 
-std::array<Duration, 4> SessionReport::kernel_time() const {
-  std::array<Duration, 4> sum{};
+std::array<Duration, cost_sources> SessionReport::kernel_time() const {
+  std::array<Duration, cost_sources> sum{};
   for (const GpuReport& gpu : gpus) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gpu.use.by_source[i];
   }

@@ -164,4 +164,73 @@ std::optional<double> moved_bytes(const Arguments& arguments, const KernelResour
   return std::min(bytes, 2 * reach);
 }
 
+std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
+                                  const KernelResources& resources) {
+  if (resources.parameters_at == 0 && !arguments.sizes.empty()) return std::nullopt;
+  // The shape lies first in the bank, the parameters from where the code says.
+  std::vector<std::byte> bank(std::max<std::size_t>(resources.parameters_at, 24));
+  const auto put = [&](std::size_t at, std::span<const std::byte> bytes) {
+    if (bank.size() < at + bytes.size()) bank.resize(at + bytes.size());
+    std::copy(bytes.begin(), bytes.end(), bank.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  std::size_t at = 0;
+  for (const KernelQuery::Dim3& size : {arguments.shape.block, arguments.shape.grid}) {
+    for (const std::uint32_t extent : {size.x, size.y, size.z}) {
+      put(at, std::as_bytes(std::span{&extent, 1}));
+      at += sizeof extent;
+    }
+  }
+  for (std::size_t p = 0; p < arguments.sizes.size() && p < resources.parameter_offsets.size(); ++p)
+    put(resources.parameters_at + resources.parameter_offsets[p], arguments.bytes(p));
+  return walk({.code = code,
+               .grid = arguments.shape.grid,
+               .block = arguments.shape.block,
+               .constants = bank,
+               .architecture = resources.architecture});
+}
+
+std::uint64_t hash_of_values(const Arguments& arguments) {
+  std::uint64_t hash = 0;
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * 0x100000001b3ULL;  // FNV-1a by words, whose high bits are mixed in
+    hash ^= hash >> 32U;
+  };
+  for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
+    const auto bytes = arguments.bytes(p);
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      const std::size_t size = std::min(sizeof word, bytes.size() - at);
+      std::memcpy(&word, bytes.data() + at, size);
+      // How an address is aligned decides how many lines of a cache are touched.
+      constexpr std::uint64_t line = 128;
+      if (size == sizeof word && is_device_address(reinterpret_cast<const void*>(word)))
+        word = ~(word % line);
+      mix(word);
+    }
+  }
+  return hash;
+}
+
+std::vector<Feature> features_of(const CodeWork& work, const Arguments& arguments,
+                                 const KernelResources& resources) {
+  return {{"warp_instructions", work.instructions},
+          {"warp_cycles", work.warp_cycles},
+          {"alu", work.alu},
+          {"fma", work.fma},
+          {"double", work.fp64},
+          {"special", work.special},
+          {"l1_passes", work.l1_passes},
+          {"l2_bytes", 32 * work.sectors},
+          {"tensor_half", work.half_flops},
+          {"tensor_tf32", work.tf32_flops},
+          {"tensor_8_bits", work.eight_flops},
+          {"tensor_fp64", work.fp64_flops},
+          {"atomics", work.atomics},
+          {"partial_sectors", work.partial_sectors},
+          {"random_bytes", work.random_bytes},
+          {"guessed", work.guessed},
+          {"registers", static_cast<double>(resources.registers)},
+          {"shared", static_cast<double>(resources.static_shared + arguments.shape.shared_bytes)}};
+}
+
 }  // namespace phantora::rank

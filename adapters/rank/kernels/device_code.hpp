@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/kernels/code_walk.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 
 #include <cstddef>
@@ -19,6 +20,17 @@ Accesses accesses(std::span<const std::byte> code, int architecture);
 /// values that only execution knows: there the launch's elements count, which are told by
 /// its integers and its grid. No launch moves more than what its pointers reach, read and written.
 std::optional<double> moved_bytes(const Arguments& arguments, const KernelResources& resources);
+
+/// What the launch's warps do, unit by unit, as a walk of their code tells.
+std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
+                                  const KernelResources& resources);
+
+/// What that hangs on of the parameters' values: all but which device memory they lead to.
+std::uint64_t hash_of_values(const Arguments& arguments);
+
+/// The same as the cost model's features.
+std::vector<Feature> features_of(const CodeWork& work, const Arguments& arguments,
+                                 const KernelResources& resources);
 
 /// The number of elements that a launch's integers and grid tell of: a grid of blocks of a power of
 /// two elements covers an integer of them along each axis, and the largest integer that is left is

@@ -45,6 +45,7 @@ static_assert(sizeof(EntryHeader) == 64);
 // format 4, a 16-bit size and that many bytes. Names as nvdisasm and cuobjdump print them.
 constexpr std::uint8_t format_sized = 4;
 constexpr std::uint8_t attribute_max_threads = 0x05;
+constexpr std::uint8_t attribute_parameter_bank = 0x0a;
 constexpr std::uint8_t attribute_frame_size = 0x11;
 constexpr std::uint8_t attribute_parameter = 0x17;
 constexpr std::uint8_t attribute_registers = 0x2f;
@@ -204,16 +205,18 @@ Cubin::Cubin(std::span<const std::byte> elf) {
           const auto x = at<std::uint32_t>(payload, 0), y = at<std::uint32_t>(payload, 4),
                      z = at<std::uint32_t>(payload, 8);
           if (x && y && z) kernel.cluster = {*x, *y, *z};
+        } else if (attribute == attribute_parameter_bank) {
+          kernel.parameters_at = at<std::uint16_t>(payload, 4).value_or(0);
         } else if (attribute == attribute_parameter || attribute == attribute_parameter_v2) {
           const auto ordinal = at<std::uint16_t>(payload, 4);
           const auto size = at<std::uint32_t>(payload, 8);
           if (!ordinal || !size) return;
           if (kernel.parameter_sizes.size() <= *ordinal) {
             kernel.parameter_sizes.resize(*ordinal + std::size_t{1});
+            kernel.parameter_offsets.resize(*ordinal + std::size_t{1});
           }
-          kernel.parameter_sizes[*ordinal] = attribute == attribute_parameter ? *size >> 18 : *size;
-          kernel.parameter_offsets.resize(kernel.parameter_sizes.size());
           kernel.parameter_offsets[*ordinal] = at<std::uint16_t>(payload, 6).value_or(0);
+          kernel.parameter_sizes[*ordinal] = attribute == attribute_parameter ? *size >> 18 : *size;
         }
       });
     } else if (name.starts_with(text)) {
@@ -221,6 +224,8 @@ Cubin::Cubin(std::span<const std::byte> elf) {
       const std::string_view mangled = name.substr(text.size());
       KernelResources& kernel = kernels_[hash(mangled)];
       kernel.registers = static_cast<int>(s->sh_info >> 24);
+      kernel.code_offset = s->sh_offset;
+      kernel.code_size = bytes.size();
       if (!mangled.starts_with("_Z")) kernel.accesses = accesses(bytes, architecture_of(*header));
     } else if (name.starts_with(shared)) {
       const bool counted = architecture_of(*header) >= driver_shared_from;
@@ -373,6 +378,18 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::byte> FatBinary::code(const KernelResources& kernel, std::string_view mangled) {
+  for (const Entry& entry : entries_) {
+    if (!entry.cubin || entry.architecture != kernel.architecture) continue;
+    const KernelResources* const found = entry.cubin->find(mangled);
+    if (found == nullptr || found->code_size == 0) continue;
+    const std::vector<std::byte> file = decompress(entry);
+    const auto bytes = part(file, found->code_offset, found->code_size);
+    return {bytes.begin(), bytes.end()};
+  }
+  return {};
 }
 
 }  // namespace phantora::rank

@@ -43,6 +43,10 @@ class FatBinary {
   /// A variable in the same code; nullopt when it says nothing of it (PTX).
   std::optional<ModuleVariable> variable(std::string_view name, int architecture);
 
+  /// The machine code of a kernel that find() gave; empty where there is none. Read anew from the
+  /// file, which is not kept: few kernels are asked for.
+  std::vector<std::byte> code(const KernelResources& kernel, std::string_view mangled);
+
   struct Entry {
     int architecture = 0;
     bool specific = false;  ///< for this architecture alone (sm_90a)

@@ -108,6 +108,10 @@ struct KernelReading {
   /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
   mutable std::once_flag counted;
   mutable std::string counter;
+  /// Of a kernel that nobody can read: its code, and what launches of it do, by shape and values of
+  /// the parameters; nothing where it does not tell. Behind walks_mutex().
+  mutable std::optional<std::vector<std::byte>> code;
+  mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
 };
 
 namespace {
@@ -185,6 +189,28 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
 /// enough for a report.
 std::atomic<int> unread_kernels{0};
 constexpr int counted_apart = 32;
+
+std::mutex& walks_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+/// What a launch of a kernel that nobody can read does, as its code tells.
+std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
+                               const Arguments& arguments) {
+  if (kernel.module == nullptr || reading.kernel_resources.code_size == 0) return std::nullopt;
+  const std::uint64_t key =
+      hash_of(arguments.shape, Effect{}) ^ std::rotl(hash_of_values(arguments), 1);
+  const std::scoped_lock lock{walks_mutex()};
+  if (const auto known = reading.walks.find(key); known != reading.walks.end())
+    return known->second;
+  if (!reading.code) {
+    const std::scoped_lock reading_lock{reading_mutex()};
+    reading.code = fat_binary(*kernel.module).code(reading.kernel_resources, kernel.mangled);
+  }
+  return reading.walks.emplace(key, code_work(*reading.code, arguments, reading.kernel_resources))
+      .first->second;
+}
 
 void count_unread(const KernelReading& reading) {
   count("unread_kernels");
@@ -291,6 +317,9 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
+    } else if (const auto work = walked(kernel, reading, arguments)) {
+      effect->bytes = work->read_bytes + work->written_bytes;
+      effect->features = features_of(*work, arguments, reading.kernel_resources);
     } else {
       count_unread(reading);
     }

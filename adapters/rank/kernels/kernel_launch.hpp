@@ -56,6 +56,8 @@ struct KernelResources {
   KernelQuery::Dim3 cluster{0, 0, 0};  ///< that it was compiled for (__cluster_dims__), or zeros
   Accesses accesses{};                 ///< of kernels that have no C++ signature
   std::string signature{};             ///< as the code tells it, where the mangled name does not
+  std::size_t code_offset = 0, code_size = 0;  ///< of its machine code in the file; 0 = none
+  std::size_t parameters_at = 0;  ///< where its parameters begin in constant bank 0; 0 = not told
 };
 const KernelResources& resources(const Kernel& kernel);
 

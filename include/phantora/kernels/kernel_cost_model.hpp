@@ -3,6 +3,7 @@
 #include <phantora/units.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,8 +55,11 @@ struct KernelQuery {
   auto operator<=>(const KernelQuery&) const = default;
 };
 
-/// Which link of the cost chain answered.
-enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown };
+/// Which link of the cost chain answered, and of what nothing was measured, what it had to go by:
+/// `roofline` = the bytes and arithmetic that its parameters tell, `code` = its machine code,
+/// `grid` = the shape of its launch alone.
+enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown, code, grid };
+inline constexpr std::size_t cost_sources = 6;  ///< how many there are
 /// The name as the enumeration has it: "measured".
 std::string_view to_string(CostSource source) noexcept;
 

@@ -31,6 +31,7 @@ class Roofline {
   [[nodiscard]] const GpuModel& gpu() const noexcept { return gpu_; }
 
  private:
+  [[nodiscard]] CostEstimate code_estimate(const KernelQuery& query, const KernelWork& work) const;
   [[nodiscard]] double transfer_seconds(const KernelWork& work) const;
   [[nodiscard]] double product_seconds(const KernelWork& work) const;
 

@@ -51,8 +51,9 @@ struct GpuUse {
   Duration busy{};           ///< anything ran
   Duration communication{};  ///< a collective ran
   Duration exposed{};        ///< a collective ran and no kernel did
-  std::vector<Duration> by_source = std::vector<Duration>(4);  ///< kernel time by CostSource
-  std::uint64_t kernels = 0;                                   ///< that ran
+  /// Kernel time by CostSource.
+  std::vector<Duration> by_source = std::vector<Duration>(cost_sources);
+  std::uint64_t kernels = 0;  ///< that ran
 };
 
 }  // namespace phantora

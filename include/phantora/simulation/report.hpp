@@ -17,8 +17,8 @@ namespace phantora {
 
 /// Kernel time by where its prices come from, with its error bar.
 struct KernelTime {
-  Duration total{};                     ///< of all launches
-  std::array<Duration, 4> by_source{};  ///< by CostSource
+  Duration total{};                                ///< of all launches
+  std::array<Duration, cost_sources> by_source{};  ///< by CostSource
   /// One standard deviation of the total. What a kernel's price is off by, it is off by each time
   /// that it runs; those of different kernels are taken to be independent.
   Duration deviation{};

@@ -51,7 +51,7 @@ struct SessionReport {
   std::vector<NamedKernel> kernels{};  ///< longest first, equal ones by name
 
   /// Kernel time of all GPUs, by CostSource.
-  [[nodiscard]] std::array<Duration, 4> kernel_time() const;
+  [[nodiscard]] std::array<Duration, cost_sources> kernel_time() const;
   /// The GPU with the most steps, of those the first; nullptr where none has any.
   [[nodiscard]] const GpuReport* most_steps() const;
   /// Of what the kernels' total time is; 0 where there is none.

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <phantora/kernels/kernel_cost_model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+/// What the warps of a launch do, from the kernel's machine code.
+namespace phantora::rank {
+
+/// A launch, as the code sees it.
+struct CodeLaunch {
+  std::span<const std::byte> code;  ///< of sm_70 and later: instructions of 16 bytes
+  KernelQuery::Dim3 grid{}, block{};
+  /// Constant bank 0: the launch's shape and its parameters, as they lie there.
+  std::span<const std::byte> constants;
+  int architecture = 90;
+};
+
+/// What the walk of a launch's warps came to: sums over all of its warps, by unit.
+struct CodeWork {
+  double instructions = 0;  ///< of warps
+  double alu = 0;           ///< warp instructions of the integer and logic units
+  double fma = 0;           ///< of the FP32 units, which multiply integers at half of their rate
+  double fp64 = 0;
+  double special = 0;     ///< of the units for transcendental functions and conversions
+  double l1_passes = 0;   ///< through L1 and shared memory, of 128 bytes each
+  double sectors = 0;     ///< of 32 bytes, to and from the L2 cache
+  double half_flops = 0;  ///< of tensor cores, by operand type
+  double tf32_flops = 0;
+  double eight_flops = 0;      ///< fp8 and int8
+  double fp64_flops = 0;       ///< of tensor cores
+  double atomics = 0;          ///< of threads, on device memory
+  double partial_sectors = 0;  ///< of `sectors`: written, and not whole
+  double read_bytes = 0;       ///< device memory that is read, however often
+  double written_bytes = 0;
+  double random_bytes = 0;  ///< more than that which device memory moves for random accesses
+  double warp_cycles = 0;   ///< of one warp that has the SM for itself: the mean
+  double guessed = 0;       ///< share of the instructions in loops whose trips only data tell
+};
+
+/// Executes the integer part of the code for a sample of the launch's warps. What comes from memory
+/// is not known: threads whose way depends on it go either way, and loops that end by it are taken
+/// to run some times. Loops that count are counted through, not gone through.
+/// nullopt where the code is none, or too long a walk.
+std::optional<CodeWork> walk(const CodeLaunch& launch);
+
+}  // namespace phantora::rank

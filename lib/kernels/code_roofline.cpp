@@ -1,0 +1,119 @@
+#include "kernels/code_roofline.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace phantora::detail {
+
+namespace {
+
+/// What an SM does in a cycle, and what it holds.
+struct Sm {
+  double fp32 = 128, fp64 = 64;  ///< threads' instructions
+  double warps = 64, blocks = 32;
+  double shared = 0;  ///< bytes
+};
+
+// CUDA C++ Programming Guide, tables "Throughput of Native Arithmetic Instructions" and "Technical
+// Specifications per Compute Capability".
+constexpr double logic = 64, special = 16, schedulers = 4, registers = 65536;
+constexpr double threads_of_a_warp = 32;
+Sm sm_of(const GpuModel& gpu) {
+  const int capability = 10 * gpu.capability_major + gpu.capability_minor;
+  constexpr double kib = 1024;
+  if (capability == 80) return {64, 32, 64, 32, 164 * kib};
+  if (capability < 90) return {128, 2, 48, 24, 100 * kib};
+  if (capability < 120) return {128, 64, 64, 32, 228 * kib};
+  return {128, 2, 48, 32, 100 * kib};
+}
+
+/// 128 bytes from L1 or shared memory in a cycle.
+constexpr double l1_passes = 1;
+/// The L2 cache gives twice the memory's bandwidth: Roofline's l2_speedup is measured.
+constexpr double l2_speedup = 1.9;
+// What the L2 cache of an H200 takes in a cycle, by transpose_naive and histogram_shared in
+// bench/accuracy/h200_user_kernels.jsonl: sectors that are not written whole, threads' atomics.
+constexpr double partial_sectors = 31;
+constexpr double atomics_per_cycle = 15.7;
+/// The driver's KiB of every block's shared memory (since sm_80).
+constexpr double reserved_shared = 1024;
+
+double told(const KernelQuery& query, const char* key) {
+  const auto found = query.features.find(key);
+  return found != query.features.end() ? found->second : 0;
+}
+
+/// Blocks on the SM that has most, and how many of them at a time.
+struct Load {
+  double blocks = 1, at_a_time = 1;
+};
+Load load_of(const KernelQuery& query, const GpuModel& gpu) {
+  const Sm sm = sm_of(gpu);
+  const double warps = std::ceil(query.block.count() / threads_of_a_warp);
+  double resident = std::min(sm.blocks, std::floor(sm.warps / warps));
+  // Registers are handed out to warps in units of 256.
+  const double of_a_warp =
+      std::max(256.0, std::ceil(told(query, "registers") * threads_of_a_warp / 256.0) * 256.0);
+  resident = std::min(resident, std::floor(registers / of_a_warp / warps));
+  resident = std::min(resident, std::floor(sm.shared / (told(query, "shared") + reserved_shared)));
+  const double blocks = query.grid ? query.grid->count() : 1.0;
+  return {std::ceil(blocks / gpu.sm_count), std::max(1.0, resident)};
+}
+
+/// Cycles that the units of the fullest SM are busy, the busiest at the efficiency that is given.
+struct Efficiency {
+  double issue = 1, units = 1, l1 = 1, tensor = 1, l2 = 1;
+};
+double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficiency& efficiency) {
+  const Sm sm = sm_of(gpu);
+  const double blocks = query.grid ? query.grid->count() : 1.0;
+  const double share = load_of(query, gpu).blocks / blocks;
+  const auto cycles = [&](const char* key, double threads_per_cycle) {
+    return told(query, key) * share * threads_of_a_warp / threads_per_cycle;
+  };
+  const double units = std::max({cycles("alu", logic), cycles("fma", sm.fp32),
+                                 cycles("double", sm.fp64), cycles("special", special)});
+  const double on_sm =
+      std::max({told(query, "warp_instructions") * share / schedulers / efficiency.issue,
+                units / efficiency.units,
+                told(query, "l1_passes") * share / l1_passes / efficiency.l1}) /
+      gpu.clock_hz;
+  const auto products = [&](const char* key, FlopRate rate) {
+    const double flops = told(query, key) * share;
+    return flops > 0 && rate > FlopRate{}
+               ? flops * gpu.sm_count / rate.per_second() / efficiency.tensor
+               : 0.0;
+  };
+  const double tensor =
+      std::max({products("tensor_half", gpu.half), products("tensor_tf32", gpu.tf32),
+                products("tensor_8_bits", gpu.fp8), products("tensor_fp64", gpu.fp64)});
+  const double l2 = told(query, "l2_bytes") /
+                    (gpu.memory_bandwidth.bytes_per_second() * l2_speedup) / efficiency.l2;
+  const double writes = told(query, "partial_sectors") / partial_sectors / gpu.clock_hz;
+  const double atomics = told(query, "atomics") / atomics_per_cycle / gpu.clock_hz;
+  return std::max({on_sm, tensor, l2, writes, atomics});
+}
+
+}  // namespace
+
+bool tells_code(const KernelQuery& query) { return query.features.contains("warp_instructions"); }
+
+double least_code_seconds(const KernelQuery& query, const GpuModel& gpu) {
+  return busy_seconds(query, gpu, {});
+}
+
+double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory_seconds) {
+  constexpr Efficiency attained{.issue = 0.8, .units = 1.0, .l1 = 0.8, .tensor = 0.6, .l2 = 0.7};
+  const double busy = busy_seconds(query, gpu, attained);
+  // Blocks come in as others end.
+  const Load load = load_of(query, gpu);
+  const double rounds = load.blocks <= load.at_a_time ? 1.0 : load.blocks / load.at_a_time;
+  const double alone = rounds * told(query, "warp_cycles") / gpu.clock_hz;
+  // Where two bounds are near one another both are felt.
+  constexpr double sharpness = 2.5;
+  return std::pow(
+      std::pow(busy, sharpness) + std::pow(alone, sharpness) + std::pow(memory_seconds, sharpness),
+      1.0 / sharpness);
+}
+
+}  // namespace phantora::detail

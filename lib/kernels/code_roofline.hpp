@@ -1,0 +1,22 @@
+#pragma once
+
+#include <phantora/kernels/gpu_model.hpp>
+#include <phantora/kernels/kernel_cost_model.hpp>
+
+/// Kernels that are known by their machine code alone. Private to the kernels folder.
+namespace phantora::detail {
+
+/// Whether the query says what the launch's code does (`warp_instructions` and those beside it, see
+/// lib/kernels/README.md).
+bool tells_code(const KernelQuery& query);
+
+/// Seconds that the launch takes at least: no unit of the GPU, and no path to memory, does more
+/// than its peak. Expects tells_code().
+double least_code_seconds(const KernelQuery& query, const GpuModel& gpu);
+
+/// Seconds that it takes, likely: the busiest unit at the share of its peak that such kernels
+/// attain, or the warps of an SM one after the other, where they are too few to hide what each
+/// waits for. `memory_seconds`: for its bytes. Expects tells_code().
+double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory_seconds);
+
+}  // namespace phantora::detail

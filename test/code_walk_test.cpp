@@ -1,0 +1,180 @@
+#include "rank/kernels/code_walk.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phantora::rank {
+namespace {
+
+/// The machine code (sm_90, nvcc 13.0) of kernels in bench/accuracy/user_kernels, by name.
+const std::map<std::string, std::vector<std::uint64_t>>& codes() {
+  static const auto all = [] {
+    std::map<std::string, std::vector<std::uint64_t>> kernels;
+    std::ifstream file{PHANTORA_TEST_DATA "/user_kernels.code"};
+    std::vector<std::uint64_t>* code = nullptr;
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words{line};
+      if (std::string word, name; line.starts_with("kernel ")) {
+        words >> word >> name;
+        code = &kernels[name];
+      } else {
+        std::uint64_t low = 0, high = 0;
+        words >> std::hex >> low >> high;
+        code->push_back(low);
+        code->push_back(high);
+      }
+    }
+    return kernels;
+  }();
+  return all;
+}
+
+/// The parameters of a launch, as they lie in the constant bank of sm_90.
+class Launch {
+ public:
+  Launch(KernelQuery::Dim3 grid, KernelQuery::Dim3 block) : grid_{grid}, block_{block} {
+    std::size_t at = 0;
+    for (const auto& size : {block, grid}) {
+      for (const std::uint32_t extent : {size.x, size.y, size.z}) {
+        put(at, extent);
+        at += sizeof extent;
+      }
+    }
+  }
+  template <class T>
+  Launch& with(T value) {
+    next_ = (next_ + sizeof value - 1) / sizeof value * sizeof value;
+    put(next_, value);
+    next_ += sizeof value;
+    return *this;
+  }
+  /// The i-th operand's address: they lie far apart.
+  Launch& pointer(std::uint64_t i) { return with(std::uint64_t{0x7f0000000000} + (i << 32)); }
+
+  [[nodiscard]] std::optional<CodeWork> walk(const std::string& kernel) const {
+    const auto& code = codes().at(kernel);
+    return rank::walk({.code = std::as_bytes(std::span{code}),
+                       .grid = grid_,
+                       .block = block_,
+                       .constants = bank_,
+                       .architecture = 90});
+  }
+
+ private:
+  template <class T>
+  void put(std::size_t at, T value) {
+    if (bank_.size() < at + sizeof value) bank_.resize(at + sizeof value);
+    std::memcpy(bank_.data() + at, &value, sizeof value);
+  }
+  KernelQuery::Dim3 grid_, block_;
+  std::vector<std::byte> bank_;
+  std::size_t next_ = 0x210;
+};
+
+TEST(CodeWalk, CountsWhatAThreadDoesOnce) {
+  const auto work =
+      Launch{{4096, 1, 1}, {256, 1, 1}}.with(1 << 20).with(2.0F).pointer(0).pointer(1).walk(
+          "saxpy");
+  ASSERT_TRUE(work);
+  const double warps = 4096 * 8;
+  EXPECT_EQ(work->sectors, 3 * 4 * warps);  // two loads and a store of 128 bytes
+  EXPECT_EQ(work->l1_passes, 3 * warps);
+  EXPECT_EQ(work->read_bytes, 2 * 4.0 * (1 << 20));
+  EXPECT_EQ(work->written_bytes, 4.0 * (1 << 20));
+  EXPECT_EQ(work->partial_sectors, 0);
+  EXPECT_EQ(work->guessed, 0);
+}
+
+TEST(CodeWalk, CountsLoopsThroughByTheirParameters) {
+  const auto products = [](int n) {
+    const auto blocks = static_cast<std::uint32_t>(n / 64);
+    return Launch{{blocks, blocks, 1}, {128, 1, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk(
+        "mma_gemm");
+  };
+  for (const double n : {64, 1024, 4096}) {
+    const auto work = products(static_cast<int>(n));
+    ASSERT_TRUE(work) << n;
+    EXPECT_EQ(work->half_flops, 2 * n * n * n);
+    EXPECT_EQ(work->read_bytes, 2 * 2 * n * n);
+    EXPECT_EQ(work->written_bytes, 4 * n * n);
+  }
+  // The trips in between are not gone through one by one, and come to the same.
+  const auto fma = [](int n) {
+    return Launch{{1, 1, 1}, {32, 32, 1}}
+        .pointer(0)
+        .pointer(1)
+        .pointer(2)
+        .with(n)
+        .walk("matmul_tiled")
+        ->fma;
+  };
+  EXPECT_EQ(fma(32 * 100) - fma(32 * 99), fma(32 * 6) - fma(32 * 5));
+  const auto dfma = [](int rounds) {
+    return Launch{{1, 1, 1}, {32, 1, 1}}.pointer(0).with(rounds).walk("dfma_chain")->fp64;
+  };
+  EXPECT_EQ(dfma(100'000) - dfma(50'000), 4 * 50'000);
+}
+
+TEST(CodeWalk, SumsGridStrides) {
+  const auto work =
+      Launch{{1056, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).with(1 << 24).walk("sum");
+  ASSERT_TRUE(work);
+  EXPECT_NEAR(work->read_bytes, 4.0 * (1 << 24), 0.01 * (1 << 24));
+  EXPECT_GT(work->atomics, 0);
+}
+
+TEST(CodeWalk, SeesHowAccessesLie) {
+  const int n = 2048;
+  const auto work =
+      Launch{{64, 64, 1}, {32, 8, 1}}.pointer(0).pointer(1).with(n).walk("transpose_naive");
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->partial_sectors, double{n} * n);  // each thread's store goes to another sector
+}
+
+TEST(CodeWalk, SaysWhereOnlyDataTell) {
+  const auto rows = Launch{{512, 1, 1}, {128, 1, 1}}
+                        .pointer(0)
+                        .pointer(1)
+                        .pointer(2)
+                        .pointer(3)
+                        .pointer(4)
+                        .with(1 << 16)
+                        .walk("sparse_rows");
+  ASSERT_TRUE(rows);
+  EXPECT_GT(rows->guessed, 0.5);
+  const int n = 1 << 20;
+  const auto gathered =
+      Launch{{4096, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk("gather");
+  ASSERT_TRUE(gathered);
+  EXPECT_EQ(gathered->guessed, 0);
+  EXPECT_EQ(gathered->random_bytes, 32.0 * n);
+  const auto counted =
+      Launch{{1056, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).with(n).walk("histogram_shared");
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->atomics, 1056 * 256);
+}
+
+TEST(CodeWalk, EndsWhateverItIsGiven) {
+  EXPECT_FALSE(Launch({1, 1, 1}, {32, 1, 1}).walk("saxpy") == std::nullopt);  // without parameters
+  std::vector<std::uint64_t> noise;
+  std::uint64_t state = 1;
+  for (int i = 0; i < 4000; ++i)
+    noise.push_back(state = state * 6364136223846793005ULL + 1442695040888963407ULL);
+  for (std::size_t from = 0; from + 400 <= noise.size(); from += 40) {
+    (void)walk({.code = std::as_bytes(std::span{noise}.subspan(from, 400)),
+                .grid = {7, 1, 1},
+                .block = {64, 1, 1},
+                .constants = {}});
+  }
+  EXPECT_FALSE(walk({}));
+}
+
+}  // namespace
+}  // namespace phantora::rank
