@@ -393,7 +393,8 @@ TEST(BuiltinCostModel, AnswersWhatItDoesNotRefuseAndNeverWithZero) {
       ASSERT_GT(estimate->duration, Duration{100ns}) << query.name;
       ASSERT_GE(estimate->stddev.count(), 0);
       ASSERT_NE(estimate->source, CostSource::unknown);
-      ASSERT_TRUE(key == "h200" || estimate->source == CostSource::roofline);
+      ASSERT_TRUE(key == "h200" || estimate->source == CostSource::roofline ||
+                  estimate->source == CostSource::grid);
       ASSERT_TRUE(estimate->limit && estimate->demand && estimate->memory_share);
       ASSERT_TRUE(*estimate->demand > 0.0 && *estimate->demand <= 1.0);
       ASSERT_TRUE(*estimate->memory_share >= 0.0 && *estimate->memory_share <= 1.0);
@@ -618,6 +619,61 @@ TEST(KernelLimits, WhatAModelSaysItselfStays) {
   EXPECT_EQ(filled.demand, 0.5);
   EXPECT_EQ(filled.limit, KernelLimit::arithmetic);
   EXPECT_FALSE((MeasuredTable{{{gemm(64, 64, 64), 3us}}}.estimate(gemm(64, 64, 64))->limit));
+}
+
+/// A launch of which only its machine code is known.
+KernelQuery walked(const char* name, std::map<std::string, double, std::less<>> code) {
+  code.emplace("warp_instructions", 1e6);
+  code.emplace("warp_cycles", 1000);
+  code.emplace("registers", 32);
+  return {.name = name, .grid = {{10'000}}, .block = {256}, .features = std::move(code)};
+}
+
+TEST(CodeRoofline, NoUnitDoesMoreThanItsPeak) {
+  // Also where the name is one that was measured.
+  for (const char* const name : {"my_kernel(float*)", "reduce_kernel"}) {
+    for (const std::string& key : gpu_model_keys()) {
+      const GpuModel gpu = gpu_model(key);
+      const KernelCostModel model = builtin_cost_model(gpu);
+      const auto seconds = [&](const char* unit, double amount) {
+        return to_seconds(model.estimate(walked(name, {{unit, amount}}))->duration);
+      };
+      const double sms = gpu.sm_count * gpu.clock_hz;
+      EXPECT_GE(seconds("tensor_half", 1e15), 1e15 / gpu.half.per_second()) << key;
+      EXPECT_GE(seconds("tensor_tf32", 1e15), 1e15 / gpu.tf32.per_second()) << key;
+      EXPECT_GE(seconds("fma", 1e10), 1e10 * 32 / (128 * sms)) << key;
+      EXPECT_GE(seconds("alu", 1e10), 1e10 * 32 / (64 * sms)) << key;
+      EXPECT_GE(seconds("special", 1e10), 1e10 * 32 / (16 * sms)) << key;
+      EXPECT_GE(seconds("double", 1e10), 1e10 * 32 / (64 * sms)) << key;
+      EXPECT_GE(seconds("l1_passes", 1e10), 1e10 / sms) << key;
+      EXPECT_GE(seconds("warp_instructions", 1e11), 1e11 / (4 * sms)) << key;
+    }
+  }
+}
+
+TEST(CodeRoofline, SaysThatItGoesByTheCodeOrByTheGrid) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto by_code = model.estimate(walked("my_kernel(float*)", {{"fma", 1e6}}));
+  EXPECT_EQ(by_code->source, CostSource::code);
+  EXPECT_GT(model.estimate(walked("my_kernel(float*)", {{"guessed", 1.0}}))->stddev,
+            by_code->stddev);
+  KernelQuery launch{.name = "my_kernel(float*)", .grid = {{100}}, .block = {256}};
+  EXPECT_EQ(model.estimate(launch)->source, CostSource::grid);
+  launch.bytes = 1e6;
+  EXPECT_EQ(model.estimate(launch)->source, CostSource::roofline);
+}
+
+TEST(CodeRoofline, FewWarpsTakeAsLongAsOneOfThem) {
+  const Roofline model{gpu_model("h200")};
+  KernelQuery query = walked("my_kernel(float*)", {});
+  query.features["warp_cycles"] = 1.98e6;  // a millisecond
+  const auto us = [&](std::uint32_t blocks) {
+    query.grid = {{blocks}};
+    return to_seconds(model.estimate(query)->duration) * 1e6;
+  };
+  EXPECT_NEAR(us(1), 1000, 10);
+  EXPECT_EQ(us(132 * 8), us(132));  // 8 blocks of 8 warps are on an SM at a time
+  EXPECT_NEAR(us(132 * 16), 2000, 10);
 }
 
 TEST(KernelCostModel, TheFirstLinkThatKnowsAnswers) {

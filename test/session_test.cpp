@@ -120,6 +120,50 @@ TEST_F(SessionTest, KernelsOfTwoStreamsShareTheSms) {
   EXPECT_EQ(answers[0].clock, at(20us));
 }
 
+TEST_F(SessionTest, CopiesOfOneWayTakeTurnsAndBothWaysSlowEachOther) {
+  DeviceTiming timing = ideal;
+  timing.both_ways = 1.5;
+  const auto ends = [&](const char* first, const char* second) {
+    open("h200:1x1", timing);
+    std::vector<Duration> times;
+    for (const std::uint64_t stream : {1U, 2U}) {
+      session->add_stream(StreamId{stream}, 0, 0);
+      session->launch(StreamId{stream}, at(0us),
+                      session->add_query(kernel(10, stream == 1 ? first : second)));
+      session->record(StreamId{stream}, at(0us), MarkerId{stream});
+    }
+    for (const std::uint64_t stream : {1U, 2U}) {
+      session->synchronize(0, 0, at(0us), MarkerId{stream});
+      times.push_back(advance({never}).at(0).clock.time_since_epoch());
+    }
+    return times;
+  };
+  const std::vector<Duration> in_turn{10us, 20us}, together{15us, 15us}, apart{10us, 10us};
+  EXPECT_EQ(ends("memcpy_h2d_pinned", "memcpy_h2d_pageable"), in_turn);
+  EXPECT_EQ(ends("memcpy_d2h_pinned", "memcpy_d2h_pinned"), in_turn);
+  EXPECT_EQ(ends("memcpy_h2d_pinned", "memcpy_d2h_pinned"), together);
+  EXPECT_EQ(ends("memcpy_h2d_pinned", "copy_kernel"), apart);
+}
+
+TEST_F(SessionTest, CopiesWithinTheDeviceShareItsMemory) {
+  DeviceTiming timing = ideal;
+  timing.attained_memory = 0.8;
+  const auto both_end = [&](double share) {
+    open("h200:1x1", timing,
+         ToldWithLimit{.limit = KernelLimit::copy_engine, .memory_share = share});
+    const QueryIndex ten = session->add_query(kernel(10));
+    for (const std::uint64_t stream : {1U, 2U}) {
+      session->add_stream(StreamId{stream}, 0, 0);
+      session->launch(StreamId{stream}, at(0us), ten);
+      session->record(StreamId{stream}, at(0us), MarkerId{stream});
+    }
+    session->synchronize(0, 0, at(0us), MarkerId{2});
+    return advance({never}).at(0).clock;
+  };
+  EXPECT_EQ(both_end(0.8), at(20us));
+  EXPECT_EQ(both_end(0.4), at(10us));
+}
+
 TEST_F(SessionTest, AWaitOrdersStreams) {
   open("h200:1x1");
   const QueryIndex ten = session->add_query(kernel(10));

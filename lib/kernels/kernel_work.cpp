@@ -616,7 +616,7 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     work.bytes = times * numel * size;
   } else if (query.bytes > 0.0 || numel > 0.0) {
     work.bytes = query.bytes > 0.0 ? query.bytes : 2.0 * numel * size;
-  } else if (query.grid && !query.features.contains("warp_instructions")) {
+  } else if (query.grid) {
     // One 16-byte load and store per thread is what vectorised kernels do; reductions give each
     // thread some 64 elements (in GPT-2's bias gradients 64 to 93).
     work.bytes = threads * (signature.base == "reduce_kernel" ? 64.0 * size : 32.0);

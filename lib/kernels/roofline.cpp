@@ -206,10 +206,11 @@ std::optional<CostEstimate> Roofline::estimate(const KernelQuery& query) const {
 }
 
 CostEstimate Roofline::code_estimate(const KernelQuery& query, const KernelWork& work) const {
-  double memory = work.bytes > 0.0 ? transfer_seconds(work) : 0.0;
+  double memory = query.bytes > 0.0 ? transfer_seconds(work) : 0.0;
   // What goes anywhere costs more where the L2 cache does not keep it.
   const auto random = query.features.find("random_bytes");
-  if (random != query.features.end() && work.bytes > l2_none * static_cast<double>(gpu_.l2.count()))
+  if (random != query.features.end() &&
+      query.bytes > l2_none * static_cast<double>(gpu_.l2.count()))
     memory += random->second / (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
   const double time = floor_seconds + detail::code_seconds(query, gpu_, memory);
   const auto guessed = query.features.find("guessed");

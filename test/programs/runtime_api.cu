@@ -146,10 +146,11 @@ static void launches() {
   EXPECT_STATUS(cudaSuccess, cudaMalloc(&data, 1 << 26));
   scale<<<1 << 16, 256>>>(data, 2.0f, 1 << 24);
   EXPECT_STATUS(cudaSuccess, cudaGetLastError());
+  // CUDA 13's <<<>>> says no more on an H200 (test/native/h200/launches.txt).
   scale<<<1, 2048>>>(data, 2.0f, 1);
-  EXPECT_STATUS(cudaErrorInvalidConfiguration, cudaGetLastError());
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
   scale<<<0, 32>>>(data, 2.0f, 1);
-  EXPECT_STATUS(cudaErrorInvalidConfiguration, cudaGetLastError());
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
   scale<<<1, 32, 100 * 1024>>>(data, 2.0f, 1);
   EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
   EXPECT_STATUS(cudaSuccess, cudaFuncSetAttribute(
@@ -157,7 +158,7 @@ static void launches() {
   scale<<<1, 32, 100 * 1024>>>(data, 2.0f, 1);
   EXPECT_STATUS(cudaSuccess, cudaGetLastError());
   bounded<<<1, 512>>>(data);
-  EXPECT_STATUS(cudaErrorLaunchOutOfResources, cudaGetLastError());
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetLastError());
 
   cudaFuncAttributes attributes{};
   EXPECT_STATUS(cudaSuccess, cudaFuncGetAttributes(&attributes, bounded));

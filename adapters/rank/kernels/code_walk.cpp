@@ -340,7 +340,8 @@ class Warp {
     }
     registers_.general[255].known = all_lanes;
     registers_.general[256 + 63].known = all_lanes;
-    for (const std::size_t always : {7, 15}) registers_.predicates[always] = {all_lanes, all_lanes};
+    for (const std::size_t always : {std::size_t{7}, std::size_t{15}})
+      registers_.predicates[always] = {all_lanes, all_lanes};
     registers_.comparisons.resize(static_cast<std::size_t>(program_.comparisons));
     counts_.sectors.resize(static_cast<std::size_t>(program_.accesses));
     first_sectors_.resize(counts_.sectors.size());
@@ -459,6 +460,7 @@ class Warp {
   void set(unsigned number, const Lanes& value, Mask mask) {
     if (is_zero(number)) return;
     if (number >= 256) mask = all_lanes;  // a warp has one
+    ++written_[number];
     Lanes& to = registers_.general[number];
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if ((mask >> lane & 1) != 0) to.value[lane] = value.value[lane];
@@ -467,7 +469,9 @@ class Warp {
   }
   void forget(unsigned number, unsigned count, Mask mask) {
     for (unsigned n = number; n < number + count; ++n) {
-      if (!is_zero(n) && n < registers_.general.size()) registers_.general[n].known &= ~mask;
+      if (is_zero(n) || n >= registers_.general.size()) continue;
+      registers_.general[n].known &= ~mask;
+      ++written_[n];
     }
   }
   void set_predicate(const Instruction& i, unsigned at, Truth truth, Mask mask) {
@@ -740,7 +744,8 @@ class Warp {
       }
       value.known &= v1.known & v2.known;
     }
-    for (const std::size_t zero : {255, 256 + 63}) registers_.general[zero].known = all_lanes;
+    for (const std::size_t zero : {std::size_t{255}, std::size_t{256 + 63}})
+      registers_.general[zero].known = all_lanes;
     past.clear();
   }
 
@@ -1556,7 +1561,7 @@ class Warp {
       for (const std::uint32_t word : words)
         passes = std::max<double>(passes, ++in_bank[word % 32]);
       // Of threads at addresses that are not known: as if they were one after the other.
-      const int elsewhere = std::popcount(mask & ~address.known);
+      const double elsewhere = std::popcount(mask & ~address.known);
       passes = std::max(passes, elsewhere * bytes / 128.0);
     }
     if (operation == op_atoms || operation == op_atoms_cas) {
@@ -1623,7 +1628,11 @@ class Warp {
     if (first.empty())
       first.assign(sectors.begin(),
                    sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
-    double missed = scattered;
+    // The next elements after an address that is not known lie beside it.
+    const std::uint64_t beside =
+        std::uint64_t{1} << 63 | std::uint64_t{base} << 48 | std::uint64_t{written_[base]} << 24 |
+        (static_cast<std::uint64_t>(offset / std::int64_t{sector_bytes}) & 0xffffff);
+    double missed = scattered > 0 && loads && hit(beside) ? 0 : scattered;
     for (std::size_t s = 0; s < count_of_sectors; ++s) missed += loads && hit(sectors[s]) ? 0 : 1;
     counts_.sectors[number] += missed;
     if (stores) count(Counts::partial_sectors, partial);
@@ -1661,6 +1670,7 @@ class Warp {
   std::array<double, 6> scoreboard_{};
   double copies_ready_ = 0;
   std::vector<std::uint64_t> cached_{};
+  std::array<std::uint32_t, 256 + 64> written_{};  ///< how often each register was
   std::vector<std::vector<std::uint64_t>> first_sectors_{};
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
