@@ -518,9 +518,12 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "memcpy_h2d_pageable, memcpy_d2h_pinned, memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, "
             "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "
             "the features Numel");
-  EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
-            "kernel 'k': feature 'Numel': expected one of numel, rows, cols, arrays, b, h, h_kv, "
-            "s_q, s_kv, d, d_v, got 5");
+  EXPECT_EQ(
+      refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
+      "kernel 'k': feature 'Numel': expected one of numel, rows, cols, arrays, b, h, h_kv, "
+      "s_q, s_kv, d, d_v, warp_instructions, warp_cycles, alu, fma, double, special, l1_passes, "
+      "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
+      "partial_sectors, random_bytes, guessed, registers, shared, got 5");
 }
 
 TEST(Refusals, NamesThatNobodyKnowsWithAKnownOperationsShape) {
