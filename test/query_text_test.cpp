@@ -1,13 +1,12 @@
-#include "channel/query_text.hpp"
-
 #include <phantora/error.hpp>
+#include <phantora/kernels/query_text.hpp>
 
 #include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
 
-namespace phantora::channel {
+namespace phantora {
 namespace {
 
 KernelQuery example() {
@@ -119,4 +118,4 @@ TEST(QueryText, DamagedTextIsRefusedOrReadable) {
 }
 
 }  // namespace
-}  // namespace phantora::channel
+}  // namespace phantora

@@ -26,7 +26,7 @@ inline constexpr std::int64_t no_communicator = 0;
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max();
 
 enum class Op : std::uint16_t {
-  define_query,        ///< a = query id; payload = its text (query_text.hpp)
+  define_query,        ///< a = query id; payload = its text (kernels/query_text.hpp)
   create_stream,       ///< stream, device
   launch,              ///< stream, a = query id
   record,              ///< stream, a = marker

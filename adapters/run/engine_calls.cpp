@@ -1,10 +1,10 @@
 // What ranks ask for, as operations of the session: records are taken off their rings in order.
 
-#include "channel/query_text.hpp"
 #include "run/channel_time.hpp"
 #include "run/engine.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/kernels/query_text.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -102,7 +102,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
     case Op::define_query: {
       const std::string_view text{reinterpret_cast<const char*>(payload.data()), payload.size()};
       PHANTORA_EXPECTS(record.a == process.queries.size(), "query ids are consecutive");
-      const KernelQuery query = channel::query_from_text(text);
+      const KernelQuery query = query_from_text(text);
       // The GPUs of a host are alike.
       process.queries.push_back(session_.add_query(query, gpu_of(process, 0)));
       if (recorder != nullptr) recorder->add_query(process.queries.back(), query);

@@ -23,6 +23,7 @@
 #include <phantora/kernels/kernel_work.hpp>
 #include <phantora/kernels/kernels.hpp>
 #include <phantora/kernels/measured_table.hpp>
+#include <phantora/kernels/query_text.hpp>
 #include <phantora/kernels/roofline.hpp>
 #include <phantora/network/flow_network.hpp>
 #include <phantora/network/network_view.hpp>

@@ -1,8 +1,7 @@
-#include "channel/query_text.hpp"
-
 #include "fuzz.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/kernels/query_text.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -11,9 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace phantora;
   fuzz::accepts<ConfigError>("malformed kernel query", [&] {
     const std::string_view text = fuzz::text_of(data, size);
-    const KernelQuery query = channel::query_from_text(text);
-    const std::string written = channel::to_text(query);
-    fuzz::expect(channel::query_from_text(written) == query, "it is read back as it was written");
+    const KernelQuery query = query_from_text(text);
+    const std::string written = to_text(query);
+    fuzz::expect(query_from_text(written) == query, "it is read back as it was written");
     const auto given = nlohmann::json::parse(text);
     const auto taken = nlohmann::json::parse(written);
     for (const auto& [field, value] : taken.items())

@@ -1,7 +1,8 @@
 #include "rank/runtime/streams.hpp"
 
-#include "channel/query_text.hpp"
 #include "rank/runtime/connection.hpp"
+
+#include <phantora/kernels/query_text.hpp>
 
 #include <algorithm>
 #include <string>
@@ -123,7 +124,7 @@ QueryId Streams::intern(HostThread& thread, const KernelQuery& query) {
   const std::lock_guard lock{queries_mutex_};
   const auto [found, added] = queries_.try_emplace(query, static_cast<QueryId>(queries_.size()));
   if (added) {
-    const std::string text = channel::to_text(query);
+    const std::string text = to_text(query);
     append(thread, {.op = Op::define_query, .a = found->second},
            std::as_bytes(std::span{text.data(), text.size()}));
   }

@@ -1,13 +1,12 @@
-#include "channel/query_text.hpp"
-
 #include <phantora/error.hpp>
+#include <phantora/kernels/query_text.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <limits>
 #include <optional>
 
-namespace phantora::channel {
+namespace phantora {
 namespace {
 
 using Json = nlohmann::json;
@@ -16,7 +15,7 @@ Json to_json(const KernelQuery::Dim3& d) { return {d.x, d.y, d.z}; }
 Json to_json(const std::optional<KernelQuery::Dim3>& d) { return d ? to_json(*d) : Json{}; }
 
 ConfigError malformed(const std::string& what) {
-  return ConfigError{"malformed kernel query on the channel: " + what};
+  return ConfigError{"malformed kernel query: " + what};
 }
 
 // The library's own conversions cut numbers to fit, and take true for one.
@@ -90,4 +89,4 @@ KernelQuery query_from_text(std::string_view text) {
   }
 }
 
-}  // namespace phantora::channel
+}  // namespace phantora
