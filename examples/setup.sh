@@ -8,7 +8,7 @@ venv=$root/build/venv
 
 packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv ca-certificates
   libboost-graph-dev libeigen3-dev libfmt-dev libgtest-dev libbenchmark-dev
-  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libzstd-dev)
+  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libzstd-dev libsqlite3-dev)
 
 say() { printf '\n== %s\n' "$*"; }
 

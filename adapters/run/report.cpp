@@ -18,8 +18,9 @@
 namespace phantora::run {
 namespace {
 
-constexpr std::array sources = {CostSource::measured, CostSource::fitted, CostSource::roofline,
-                                CostSource::unknown,  CostSource::code,   CostSource::grid};
+constexpr std::array sources = {CostSource::database, CostSource::measured, CostSource::fitted,
+                                CostSource::roofline, CostSource::code,     CostSource::grid,
+                                CostSource::unknown};
 /// Those that every report has; the others only where there are such kernels.
 constexpr bool always_shown(CostSource source) { return source <= CostSource::roofline; }
 
@@ -189,12 +190,11 @@ void Report::print(std::ostream& out, double wall_seconds) const {
       });
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (total == Duration{} || (!always_shown(sources[i]) && by_source[i] == Duration{})) {
-      continue;
-    }
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", sources[i],
-                        100 * to_seconds(by_source[i]) / to_seconds(total));
+  for (const CostSource source : sources) {
+    const Duration time = by_source[static_cast<std::size_t>(source)];
+    if (total == Duration{} || (!always_shown(source) && time == Duration{})) continue;
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", source,
+                        100 * to_seconds(time) / to_seconds(total));
   }
   line("kernel time by source", text.empty() ? "no kernels" : text);
   line("forced answers", std::to_string(counters_.forced_answers));

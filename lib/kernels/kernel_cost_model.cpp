@@ -16,6 +16,8 @@ std::string_view to_string(CostSource source) noexcept {
       return "code";
     case CostSource::grid:
       return "grid";
+    case CostSource::database:
+      return "database";
     case CostSource::unknown:
       break;
   }

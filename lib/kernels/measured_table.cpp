@@ -41,13 +41,16 @@ bool same_launch(const KernelQuery& a, const KernelQuery& b) {
 
 struct MeasuredTable::Body {
   std::optional<GpuModel> gpu;
+  CostSource source{};
   std::vector<Measurement> rows;
   std::unordered_multimap<std::size_t, std::size_t> index;
 };
 
-MeasuredTable::MeasuredTable(std::vector<Measurement> rows, std::optional<GpuModel> measured_on) {
+MeasuredTable::MeasuredTable(std::vector<Measurement> rows, std::optional<GpuModel> measured_on,
+                             CostSource source) {
   auto body = std::make_shared<Body>();
   body->gpu = std::move(measured_on);
+  body->source = source;
   body->index.reserve(rows.size());
   for (Measurement& row : rows) {
     const std::size_t hash = key_hash(row.query);
@@ -73,7 +76,7 @@ std::optional<CostEstimate> MeasuredTable::estimate(const KernelQuery& query) co
     const Measurement& row = body_->rows[entry->second];
     const bool same_bytes = row.query.bytes <= 0.0 || row.query.bytes == query.bytes;
     if (same_bytes && same_launch(row.query, query)) {
-      const CostEstimate estimate{row.duration, row.stddev, CostSource::measured};
+      const CostEstimate estimate{row.duration, row.stddev, body_->source};
       return body_->gpu ? with_limits(estimate, query, *body_->gpu) : estimate;
     }
   }

@@ -55,11 +55,12 @@ struct KernelQuery {
   auto operator<=>(const KernelQuery&) const = default;
 };
 
-/// Which link of the cost chain answered, and of what nothing was measured, what it had to go by:
-/// `roofline` = the bytes and arithmetic that its parameters tell, `code` = its machine code,
-/// `grid` = the shape of its launch alone.
-enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown, code, grid };
-inline constexpr std::size_t cost_sources = 6;  ///< how many there are
+/// Which link of the cost chain answered: `database` is one of the user's own (KernelDatabase),
+/// `measured` are the measurements that come with the library. Of what nothing was measured, what
+/// the chain had to go by: `roofline` = the bytes and arithmetic that the parameters tell, `code` =
+/// the machine code, `grid` = the shape of the launch alone.
+enum class CostSource : std::uint8_t { measured, fitted, roofline, unknown, code, grid, database };
+inline constexpr std::size_t cost_sources = 7;  ///< how many there are
 /// The name as the enumeration has it: "measured".
 std::string_view to_string(CostSource source) noexcept;
 

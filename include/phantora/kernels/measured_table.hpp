@@ -20,8 +20,10 @@ class MeasuredTable {
  public:
   /// Of several rows with one key, the last counts.
   /// @param measured_on  if told, the estimates say what a kernel takes of that GPU.
+  /// @param source  of the estimates.
   explicit MeasuredTable(std::vector<Measurement> rows,
-                         std::optional<GpuModel> measured_on = std::nullopt);
+                         std::optional<GpuModel> measured_on = std::nullopt,
+                         CostSource source = CostSource::measured);
 
   /// The mean of the query's measurements; nothing if there are none.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
