@@ -1,7 +1,7 @@
 # Device memory and the small data that is real in it. An object library, so that tests can link it
 # with stand-ins for process.hpp and timeline.hpp.
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)  # the codec of nvcc 13's fat binaries
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)  # the codec of nvcc 13's fat binaries
 set(sources
   memory/copies.cpp
   memory/data_queue.cpp
@@ -53,5 +53,7 @@ if(PHANTORA_STATIC_DEPENDENCIES)
   find_library(PHANTORA_ZSTD libzstd.a HINTS ${zstd_LIBRARY_DIRS} REQUIRED)
   set(zstd ${PHANTORA_ZSTD} -Wl,--exclude-libs,libzstd.a)  # a program's own may be another
 endif()
-target_link_libraries(phantora_small_data PUBLIC phantora::phantora ${zstd}
+add_library(phantora_zstd INTERFACE)
+target_link_libraries(phantora_zstd INTERFACE ${zstd})
+target_link_libraries(phantora_small_data PUBLIC phantora::phantora phantora_zstd
                       PRIVATE phantora_options)

@@ -12,7 +12,6 @@
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
-#include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/simulation/session_report.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
@@ -96,7 +95,7 @@ class Supervisor {
     const auto began = steady_clock::now();
     const std::string socket_name =
         fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
-    Session session{cluster_, builtin_cost_model, {}, nccl_environment()};
+    Session session{cluster_, options_.costs, {}, nccl_environment()};
     std::optional<Recorder> recorder;
     if (!options_.record.empty()) recorder.emplace(session, cluster_.gpus.size());
     Engine engine{cluster_,

@@ -4,6 +4,8 @@
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/simulation/session.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -26,6 +28,7 @@ struct LaunchOptions {
   std::string report{};
   std::string trace{};
   std::string record{};       ///< what the ranks do, for phantora replay
+  GpuCosts costs = builtin_cost_model;
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
   /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).

@@ -1,6 +1,9 @@
 #include "run/cluster_choice.hpp"
 #include "run/convert_command.hpp"
+#include "run/kernel_files.hpp"
+#include "run/kernels_command.hpp"
 #include "run/launcher.hpp"
+#include "run/measure_command.hpp"
 #include "run/replay_command.hpp"
 #include "run/starts.hpp"
 #include "run/topology_command.hpp"
@@ -12,10 +15,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -40,6 +46,11 @@ int main(int argc, char** argv) {
       ->required();
   run->add_option("--gpu-memory", options.gpu_memory,
                   "memory of each GPU of the cluster, whatever its kind, as in 80GB");
+  std::vector<std::string> databases;
+  run->add_option("--kernels", databases,
+                  "a kernel database, of phantora measure; repeatable, first hit wins")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_option("--report", options.report, "write a JSON report");
   run->add_option("--trace", options.trace, "write a trace for Perfetto");
   run->add_option("--record", options.record,
@@ -126,6 +137,14 @@ int main(int argc, char** argv) {
   conversion->add_option("--gpu", convert.gpu, "what kernels without a time are priced for")
       ->capture_default_str();
 
+  std::function<void(std::ostream&)> with_kernels;
+  phantora::run::add_kernels_command(app, with_kernels);
+
+  phantora::run::MeasureOptions measure;
+  CLI::App* measurement = app.add_subcommand(
+      "measure", "run a program on this machine's GPU, and time its kernels for --kernels");
+  phantora::run::add_options(*measurement, measure);
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -146,8 +165,15 @@ int main(int argc, char** argv) {
       phantora::run::convert(convert, std::cout);
       return 0;
     }
-    return phantora::run::launch(phantora::run::cluster_of(options.cluster, options.gpu_memory),
-                                 options);
+    if (with_kernels) {
+      with_kernels(std::cout);
+      return 0;
+    }
+    if (*measurement) return phantora::run::measure(measure);
+    const phantora::Cluster cluster =
+        phantora::run::cluster_of(options.cluster, options.gpu_memory);
+    options.costs = phantora::run::costs_of(databases, cluster);
+    return phantora::run::launch(cluster, options);
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);
   } catch (const phantora::ConfigError& problem) {

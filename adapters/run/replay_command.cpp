@@ -1,6 +1,7 @@
 #include "run/replay_command.hpp"
 
 #include "run/cluster_choice.hpp"
+#include "run/kernel_files.hpp"
 #include "run/output_files.hpp"
 
 #include <phantora/error.hpp>
@@ -132,11 +133,13 @@ Variant on_a_cluster(const Workload& recorded, Variant variant) {
   return variant;
 }
 
-Simulation simulation_of(const Workload& recorded, const Variant& variant) {
+Simulation simulation_of(const Workload& recorded, const Variant& variant,
+                         const std::vector<std::string>& databases) {
   if (variant.cluster.empty())
     throw ConfigError{"expected a --cluster, as in h200:2x8: the record names none"};
-  return Simulation{cluster_of(variant.cluster, variant.gpu_memory),
-                    {.nccl = nccl_of(recorded, variant)}};
+  const Cluster cluster = cluster_of(variant.cluster, variant.gpu_memory);
+  return Simulation{cluster,
+                    {.costs = costs_of(databases, cluster), .nccl = nccl_of(recorded, variant)}};
 }
 
 void print(const ReplayOptions& options, const Cluster& cluster, const Replayed& result,
@@ -211,9 +214,12 @@ nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& clus
     entry["waiting_s"] = to_seconds(it.waiting);
     entry["idle_s"] = to_seconds(it.idle);
     entry["kernels"] = it.kernels.kernels;
-    for (std::size_t i = 0; i < it.kernels.by_source.size(); ++i)
-      entry["kernel_s_by_source"][std::string{to_string(static_cast<CostSource>(i))}] =
+    for (std::size_t i = 0; i < it.kernels.by_source.size(); ++i) {
+      const auto source = static_cast<CostSource>(i);
+      if (source == CostSource::database && it.kernels.by_source[i] == Duration{}) continue;
+      entry["kernel_s_by_source"][std::string{to_string(source)}] =
           to_seconds(it.kernels.by_source[i]);
+    }
     entry["peak_memory_bytes"] = it.peak_memory.count();
     entry["memory_bytes"] = it.memory.count();
     entry["fits"] = it.fits();
@@ -328,10 +334,11 @@ struct Outcome {
   std::string error{};  ///< why it cannot be run
 };
 
-Outcome outcome_of(const Workload& recorded, const Variant& given, const std::string& step_marker) {
+Outcome outcome_of(const Workload& recorded, const Variant& given, const ReplayOptions& options) {
   try {
     const Variant variant = on_a_cluster(recorded, given);
-    const Replayed result = run(recorded, variant, simulation_of(recorded, variant), step_marker);
+    const Replayed result = run(
+        recorded, variant, simulation_of(recorded, variant, options.kernels), options.step_marker);
     return {result.step,          result.end, result.report.exposed(), result.report.peak_memory(),
             result.report.fits(), {}};
   } catch (const Error& error) {
@@ -351,7 +358,7 @@ int replay_all(const ReplayOptions& options) {
     while (next < variants.size()) {
       const std::size_t mine = next++;
       lock.unlock();
-      Outcome outcome = outcome_of(workload, variants[mine].second, options.step_marker);
+      Outcome outcome = outcome_of(workload, variants[mine].second, options);
       lock.lock();
       outcomes[mine] = std::move(outcome);
       bar.show(++done);
@@ -404,6 +411,11 @@ void add_options(CLI::App& command, ReplayOptions& options) {
                      "a file with the options above on each line: a row for each of them");
   command.add_option("--jobs", options.jobs, "variants at a time (default: the cores)")
       ->check(CLI::PositiveNumber);
+  command
+      .add_option("--kernels", options.kernels,
+                  "a kernel database, of phantora measure; repeatable, first hit wins")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--report", options.report, "write a JSON report");
   command.add_option("--trace", options.trace, "write a trace for Perfetto");
   command.add_option("--step-marker", options.step_marker,
@@ -420,7 +432,7 @@ int replay(ReplayOptions options) {
   const auto began = std::chrono::steady_clock::now();
   const Workload workload = Workload::load(options.record);
   options.variant = on_a_cluster(workload, options.variant);
-  const Simulation simulation = simulation_of(workload, options.variant);
+  const Simulation simulation = simulation_of(workload, options.variant, options.kernels);
   const Cluster& cluster = simulation.cluster();
   remove_old(options.report);
   remove_old(options.trace);

@@ -1,0 +1,34 @@
+#include "measure/timer.hpp"
+
+#include "measure/results.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace phantora::measure {
+
+Timer& timer() {
+  static Timer& chosen = []() -> Timer& {
+    expect_results();
+    const char* const asked = std::getenv("PHANTORA_MEASURE_TIMER");
+    if (asked != nullptr && std::string_view{asked} == "events") return event_timer();
+    if (Timer* const cupti = cupti_timer()) return *cupti;
+    std::fputs(
+        "phantora: no CUPTI was found: kernels are timed by pairs of events, which is right to some "
+        "microseconds\n",
+        stderr);
+    return event_timer();
+  }();
+  return chosen;
+}
+
+Timed::Timed(std::size_t queries, const Asked& asked) : queries_{queries}, asked_{asked} {
+  if (queries_ > 1) asked_.query = Timer::no_query;
+  if (queries_ > 0) timer().begin(asked_);
+}
+Timed::~Timed() {
+  if (queries_ > 0) timer().end(asked_);
+}
+
+}  // namespace phantora::measure

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace phantora::run {
+
+struct MeasureOptions {
+  std::string kernels{};  ///< the database
+  std::string timer{};    ///< cupti or events; empty: CUPTI where there is one
+  std::vector<std::string> command{};
+};
+
+void add_options(CLI::App& command, MeasureOptions& options);
+
+/// `phantora measure`: runs COMMAND on the real GPU with the entry points of adapters/measure
+/// before those of CUDA. Returns its exit status.
+/// @throws ConfigError if the database cannot be written, CommandError if COMMAND cannot be run.
+int measure(const MeasureOptions& options);
+
+}  // namespace phantora::run
