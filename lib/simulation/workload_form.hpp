@@ -69,7 +69,7 @@ inline constexpr std::size_t any_size = std::numeric_limits<std::size_t>::max();
 inline constexpr std::array<std::string_view, 6> arithmetics{"none", "fp8",  "half",
                                                              "tf32", "fp32", "fp64"};
 inline constexpr std::array<std::string_view, cost_sources> sources{
-    "measured", "fitted", "roofline", "unknown", "code", "grid"};
+    "measured", "fitted", "roofline", "unknown", "code", "grid", "database"};
 inline constexpr std::array<std::string_view, 3> limits{"arithmetic", "memory", "copy_engine"};
 inline constexpr std::array<std::string_view, 8> collectives{
     "all_reduce", "all_gather", "reduce_scatter", "broadcast",

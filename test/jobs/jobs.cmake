@@ -57,6 +57,8 @@ function(phantora_jobs file)
   endforeach()
 endfunction()
 
+phantora_jobs(measure Without)
+phantora_jobs(measure Measure TORCH)
 phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialReports Stopped)
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)

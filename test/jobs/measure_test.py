@@ -1,0 +1,198 @@
+"""phantora measure on top of the simulated libraries: it finds the simulation's own times, under the very
+queries that the simulation asks for."""
+import csv
+import json
+import sqlite3
+import subprocess
+
+from job import PHANTORA, TORCH_PYTHON, JobTest, main
+
+# Products with and without an epilogue, convolutions, attention, normalisations, elementwise kernels of all
+# sorts, lists of tensors, copies each way, a fill; two streams would share the GPU, and one does not.
+PROGRAM = """
+    import torch, torch.nn.functional as F
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, bias=False), torch.nn.BatchNorm2d(16), torch.nn.ReLU(),
+                                torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16 * 15 * 15, 64),
+                                torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 8)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    table = torch.nn.Embedding(100, 32).cuda()
+    host = torch.randn(4, 3, 32, 32).pin_memory()
+    for step in range(3):
+        images = host.to("cuda", non_blocking=True)
+        loss = F.cross_entropy(model(images), torch.arange(4, device="cuda"))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            q = table(torch.arange(64, device="cuda")).view(1, 64, 2, 16).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+            z = torch.bmm(y.flatten(0, 1), y.flatten(0, 1).transpose(1, 2)).softmax(-1)
+        torch.cat([z.float().sort()[0].sum(0), torch.zeros(64, 64, device="cuda")]).sum().item()
+    print(images.cpu().shape)
+    """
+GAP_PS, LATENCY_PS = 1_400_000, 1_500_000  # device_timing.hpp; event_timer.cpp takes the gap off
+
+
+class Measure(JobTest):
+    def simulate(self, program, *options, under=()):
+        return self.run_job([*under, TORCH_PYTHON, program], cluster="h200:1x1", timeout=600,
+                            options=["--host-time", "off", *options])
+
+    def stacked(self, program, *options):
+        """Measures a program on the simulated GPU. @return {query: {picoseconds: count}}"""
+        path = self.directory / "my.db"
+        self.simulate(program, *options, under=[PHANTORA, "measure", "--kernels", path, "--timer", "events", "--"])
+        found = {}
+        with sqlite3.connect(path) as database:
+            for query, time, count in database.execute(
+                    "SELECT query, picoseconds, sum(count) FROM duration JOIN kernel ON kernel.id = kernel "
+                    "GROUP BY query, picoseconds"):
+                found.setdefault(query, {})[time] = count
+        return found
+
+    def test_measures_what_is_simulated(self):
+        program, record = self.write("program.py", PROGRAM), self.directory / "alone.rec"
+        measured = self.stacked(program)
+        self.simulate(program, "--record", record)
+        told = json.loads(subprocess.run(
+            [PHANTORA, "kernels", "where", record, "--cluster", "h200:1x1", "--format", "json"], check=True,
+            capture_output=True, text=True).stdout)
+        kernels = {json.dumps(kernel["query"], sort_keys=True): kernel for kernel in told["kernels"]}
+        found = {json.dumps(json.loads(query), sort_keys=True): times for query, times in measured.items()}
+        # The same queries, as often as they are asked for.
+        self.assertEqual({query: sum(times.values()) for query, times in found.items()},
+                         {query: kernel["count"] for query, kernel in kernels.items()})
+        self.assertGreater(len(found), 40)
+        # And at their prices, to a float's precision: later by what an idle stream adds to the gap.
+        exact = 0
+        for query, times in found.items():
+            price = 1e12 * kernels[query]["total_s"] / kernels[query]["count"]
+            for time in times:
+                rounding = 1e-7 * (time + GAP_PS) + 1
+                self.assertGreaterEqual(time, price - rounding, query)
+                self.assertLessEqual(time, price + LATENCY_PS - GAP_PS + rounding, query)
+                exact += abs(time - price) <= rounding
+        self.assertGreater(exact, len(found) // 2)
+
+    def test_a_run_takes_its_times_from_the_database(self):
+        program = self.write("program.py", PROGRAM)
+        self.stacked(program)
+        job = self.simulate(program, "--kernels", self.directory / "my.db", "--report", self.directory / "report.json")
+        self.assertRegex(job.out, r"kernel time by source +database 100\.0 %")
+        by_source = self.report()["ranks"][0]["kernel_s_by_source"]
+        self.assertGreater(by_source.pop("database"), 0)
+        self.assertEqual(sum(by_source.values()), 0)
+
+    def test_names_both_gpus(self):
+        self.stacked(self.write("program.py", "import torch; torch.zeros(8, device='cuda').add_(1).sum().item()"))
+        done = subprocess.run([PHANTORA, "run", "--cluster", "h100:1x1", "--kernels", self.directory / "my.db", "--",
+                               "true"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("was measured on NVIDIA H200, the cluster's GPUs are NVIDIA H100 80GB HBM3", done.stderr)
+
+
+class Without(JobTest):
+    """What needs neither a GPU nor PyTorch."""
+
+    def phantora(self, *arguments, status=0):
+        done = subprocess.run([PHANTORA, *map(str, arguments)], capture_output=True, text=True, cwd=self.directory)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if status == 0 else done.stderr
+
+    def csv(self, *rows):
+        lines = ["source,gpu,driver,libraries,command,date,query,picoseconds,count"]
+        for source, query, time, count in rows:
+            text = json.dumps(query, sort_keys=True).replace('"', '""')
+            lines.append(f'{source},NVIDIA H200,580.1,"cublas 13.1, cudnn 9.19",python train.py,2026-11-22T11:00:00Z,'
+                         f'"{text}",{time},{count}')
+        path = self.directory / "rows.csv"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    @staticmethod
+    def query(name, **features):
+        return dict(name=name, grid=None, block=[1, 1, 1], shared=0, bytes=0.0, flops=0.0, arithmetic="none",
+                    features={key: float(value) for key, value in features.items()}, attributes={})
+
+    def test_lists_what_was_measured(self):
+        self.phantora("kernels", "import", self.csv(
+            ("a", self.query("gemm", m=64, n=64, k=64), 3_000_000, 2), ("a", self.query("gemm", m=64, n=64, k=64), 6_000_000, 1),
+            ("a", self.query("batch_norm_bwd", n=8, c=4), 8_000_000, 11)), "my.db")
+        self.assertEqual(self.phantora("kernels", "list", "my.db"), """\
+NVIDIA H200, driver 580.1, cublas 13.1, cudnn 9.19: python train.py (2026-11-22T11:00:00Z)
+      total  share    count        mean      median       least  spread  kernel
+    88.0 us  88.0%       11      8.0 us      8.0 us      8.0 us    0.0%  batch_norm_bwd c=4 n=8
+    12.0 us  12.0%        3      4.0 us      3.0 us      3.0 us   43.3%  gemm k=64 m=64 n=64
+2 of 2 kinds of kernels, copies and library calls, 100.0 us in all
+""")
+        self.assertIn("1 of 1 kinds", self.phantora("kernels", "list", "my.db", "--filter", "gemm"))
+        first = self.phantora("kernels", "list", "my.db", "--sort", "spread").splitlines()[2]
+        self.assertIn("gemm", first)
+
+    def test_csv_loses_nothing(self):
+        rows = self.csv(("a", self.query("gemm", m=64, n=64, k=64), 3_000_001, 2),
+                        ("b", self.query("gemm", m=64, n=64, k=64), 3_000_001, 1),
+                        ("b", self.query('odd, "name"'), 7, 1))
+        self.phantora("kernels", "import", rows, "my.db")
+        first = self.phantora("kernels", "export", "my.db", "-")
+        (self.directory / "again.csv").write_text(first)
+        self.phantora("kernels", "import", "again.csv", "other.db")
+        self.phantora("kernels", "import", "again.csv", "other.db")  # the same sources: not counted twice
+        self.assertEqual(self.phantora("kernels", "export", "other.db", "-"), first)
+
+        def read(text):
+            return sorted([*row[:6], json.dumps(json.loads(row[6]), sort_keys=True), *row[7:]]
+                          for row in list(csv.reader(text.splitlines()))[1:])
+
+        self.assertEqual(read(first), read(rows.read_text()))
+
+    def test_merges_and_compares(self):
+        self.phantora("kernels", "import", self.csv(("a", self.query("gemm", m=64, n=64, k=64), 4_000_000, 2)), "a.db")
+        self.phantora("kernels", "import", self.csv(("b", self.query("gemm", m=64, n=64, k=64), 5_000_000, 1),
+                                                    ("b", self.query("gemm", m=8, n=8, k=8), 1_000_000, 1)), "b.db")
+        self.assertEqual(self.phantora("kernels", "compare", "a.db", "b.db"), """\
+A: a.db, NVIDIA H200
+B: b.db, NVIDIA H200
+1 in both, 0 only in A (0.0 us), 1 only in B (1.0 us)
+those in both, as often as in A: B takes 1.2500 of A's time
+          A           B     B/A    count  kernel
+     4.0 us      5.0 us   1.250        2  gemm k=64 m=64 n=64
+""")
+        self.assertEqual(self.phantora("kernels", "merge", "both.db", "a.db", "b.db", "a.db"),
+                         "both.db: 2 kinds of kernels of 2 processes on NVIDIA H200\n")
+        self.assertIn("       3      4.3 us", self.phantora("kernels", "list", "both.db"))
+
+    def test_refuses_other_files(self):
+        (self.directory / "words.db").write_text("These are words, and no database. " * 9)
+        self.assertIn("this is no SQLite database", self.phantora("kernels", "list", "words.db", status=2))
+        self.assertIn("there is no such file", self.phantora("kernels", "list", "none.db", status=2))
+        with sqlite3.connect(self.directory / "other.db") as other:
+            other.execute("CREATE TABLE bookmarks(address)")
+        self.assertIn("another program's database",
+                      self.phantora("run", "--cluster", "h200:1x1", "--kernels", "other.db", "--", "true", status=2))
+        (self.directory / "bad.csv").write_text(self.csv(("a", self.query("gemm"), 1, 1)).read_text().replace(",1\n", ",0\n"))
+        self.assertIn("bad.csv:2: expected a whole number of at least 1, got '0'",
+                      self.phantora("kernels", "import", "bad.csv", "my.db", status=2))
+        self.assertFalse((self.directory / "my.db").exists())
+
+    def test_says_where_a_report_came_from(self):
+        (self.directory / "report.json").write_text(json.dumps(dict(phantora="0.1", kernels=[
+            dict(name="gemm", count=2, total_s=3e-3, source="database"),
+            dict(name="softmax", count=4, total_s=1e-3, source="fitted")])))
+        self.assertEqual(self.phantora("kernels", "where", "report.json"), """\
+4.000 ms of kernels and copies: database 75.0 %, fitted 25.0 %
+      total  share    count        each        +-    source  kernel
+   3.000 ms  75.0%        2    1.500 ms         -  database  gemm
+   1.000 ms  25.0%        4    250.0 us         -    fitted  softmax
+""")
+
+    def test_measure_says_that_there_is_no_gpu(self):
+        done = subprocess.run([PHANTORA, "measure", "--kernels", "my.db", "--", "sh", "-c", "exit 3"], cwd=self.directory,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("the program used no GPU", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
