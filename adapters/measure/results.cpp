@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,7 @@ class Results {
       timer().flush();
       const std::lock_guard lock{all.mutex_};
       all.write();
+      all.database_.reset();  // the last to close it leaves one file
       all.tell();
     });
   }
@@ -139,7 +141,7 @@ class Results {
     try {
       if (!database_) database_.emplace(path, KernelDatabase::Access::write);
       database_->add(source_, kernels);
-      known_.insert(unwritten_.begin(), unwritten_.end());
+      for (const auto& [query, durations] : unwritten_) known_.insert(query);
       unwritten_.clear();
     } catch (const std::exception& problem) {
       std::fprintf(stderr, "phantora: %s\n", problem.what());
@@ -166,7 +168,7 @@ class Results {
   KernelSource source_{};
   std::mutex mutex_{};
   std::map<std::uint32_t, DurationCounts> unwritten_{};
-  std::map<std::uint32_t, DurationCounts> known_{};
+  std::set<std::uint32_t> known_{};
   std::map<std::string, Duration, std::less<>> keyless_{};
   std::uint64_t count_ = 0;
   Duration total_{}, without_key_{};

@@ -21,7 +21,7 @@ namespace {
 constexpr std::array<std::string_view, 9> columns = {
     "source", "gpu", "driver", "libraries", "command", "date", "query", "picoseconds", "count"};
 
-std::string quoted(std::string_view field) {
+std::string as_field(std::string_view field) {
   if (field.find_first_of(",\"\r\n") == field.npos) return std::string{field};
   std::string text = "\"";
   for (const char c : field) text += c == '"' ? "\"\"" : std::string(1, c);
@@ -97,11 +97,11 @@ void write_csv(const KernelDatabase& database, std::ostream& out) {
   out << fmt::format("{}\n", fmt::join(columns, ","));
   for (const KernelSource& source : database.sources()) {
     const std::string begin =
-        fmt::format("{},{},{},{},{},{}", quoted(source.id), quoted(source.gpu),
-                    quoted(source.driver), quoted(source.libraries), quoted(source.command),
-                    quoted(source.date));
+        fmt::format("{},{},{},{},{},{}", as_field(source.id), as_field(source.gpu),
+                    as_field(source.driver), as_field(source.libraries), as_field(source.command),
+                    as_field(source.date));
     for (const MeasuredKernel& kernel : database.kernels_of(source.id)) {
-      const std::string query = quoted(to_text(kernel.query));
+      const std::string query = as_field(to_text(kernel.query));
       for (const auto& [duration, count] : kernel.durations)
         out << fmt::format("{},{},{},{}\n", begin, query, duration.count(), count);
     }

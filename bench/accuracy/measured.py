@@ -1,65 +1,47 @@
 #!/usr/bin/env python3
 """Training steps of one GPU: real, and simulated with and without a database of their own kernels.
 
-Usage: measured.py PHANTORA [--json OUT] [--databases FOLDER] [--seconds N] [--only NAME...]
-       measured.py --table IN...
+Usage: measured.py PHANTORA --run FOLDER [--seconds N] [--only NAME...]
+       measured.py PHANTORA --table FOLDER
 
-On a machine with a GPU of the kind that --cluster names each case runs for real, then under
-`phantora measure`, then under `phantora run` without and with `--kernels`. --seconds: cases that would
-begin later are left out. --table only prints what was measured.
+--run, on a machine with a GPU of the kind that --cluster names: each case runs for real, under `phantora
+measure`, and under `phantora run --record`; cases that would begin after --seconds are left out. FOLDER gets
+what was printed (rows.jsonl), a database as CSV and a record for each. --table, on any machine, replays the
+records with and without the databases.
 """
 import argparse
+import gzip
 import json
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-TRAIN = HERE.parents[1] / "test/programs/train.py"
-ZOO = HERE / "zoo.py"
 
 
 def train(model, batch, length):
-    return [TRAIN, "--model", model, "--parallel", "none", "--batch", str(batch), "--seq", str(length), "--steps", "12"]
+    return [HERE.parents[1] / "test/programs/train.py", "--model", model, "--parallel", "none",
+            "--batch", str(batch), "--seq", str(length), "--steps", "12"]
 
 
 CASES = {
-    "gpt2 b8 s1024": train("gpt2", 8, 1024),
-    "resnet50 b64": train("resnet50", 64, 1024),
-    "llama1b b2 s2048": train("llama1b", 2, 2048),
-    "compiled_blocks": [ZOO, "--only", "compiled_blocks"],
-    "vit_b_16": [ZOO, "--only", "vit_b_16"],
+    "gpt2": train("gpt2", 8, 1024),
+    "resnet50": train("resnet50", 64, 1024),
+    "llama1b": train("llama1b", 2, 2048),
+    "compiled": [HERE / "zoo.py", "--only", "compiled_blocks"],
+    "vit": [HERE / "zoo.py", "--only", "vit_b_16"],
 }
+# Where the host works less than this part of a real step, the GPU decides how long that takes.
+GPU_BOUND = 0.8
 
 
-class Run:
-    """A command that has been started."""
-
-    def __init__(self, command):
-        self.command = list(map(str, command))
-        self.began = time.monotonic()
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
-
-    def row(self):
-        """What it measured; None if it failed, which is told."""
-        out, err = self.process.communicate()
-        print(f"{time.monotonic() - self.began:.0f} s: {' '.join(self.command)}"[:300], file=sys.stderr)
-        told = [line for line in (out + err).splitlines()
-                if line.startswith("phantora:") or "by source" in line or "step time" in line]
-        print("\n".join(told), file=sys.stderr, flush=True)
-        lines = re.findall(r"^\{.*\}$", out, re.M)
-        if self.process.returncode != 0 or not lines:
-            print(f"it ended with {self.process.returncode}:\n{err[-3000:]}", file=sys.stderr, flush=True)
-            return None
-        return json.loads(lines[-1])
-
-
-def measure(options):
-    folder = pathlib.Path(options.databases)
+def run(options):
+    folder = pathlib.Path(options.run)
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     for name, program in CASES.items():
@@ -68,64 +50,81 @@ def measure(options):
         if time.monotonic() - began > options.seconds:
             print(f"no time is left for {name}", file=sys.stderr)
             continue
-        database = folder / (name.replace(" ", "_") + ".db")
         python = [sys.executable, *program]
-        simulated = [options.phantora, "run", "--cluster", options.cluster]
-        runs = []
-        for what, command in (("real", python),
-                              ("measured", [options.phantora, "measure", "--kernels", database, "--", *python])):
-            runs.append((what, Run(command).row()))
-        # They need no GPU: one beside the other.
-        both = [("without", Run([*simulated, "--", *python])),
-                ("with", Run([*simulated, "--kernels", database, "--", *python]))]
-        runs += [(what, run.row()) for what, run in both]
-        with open(options.json, "a") as out:
-            for what, row in runs:
-                if row is not None:
-                    out.write(json.dumps(dict(name=name, what=what, **row)) + "\n")
+        database, record = folder / f"{name}.db", folder / f"{name}.rec"
+        commands = {"real": python,
+                    "measured": [options.phantora, "measure", "--kernels", database, "--", *python],
+                    "without": [options.phantora, "run", "--cluster", options.cluster, "--record", record, "--", *python]}
+        for what, command in commands.items():
+            done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            rows = re.findall(r"^\{.*\}$", done.stdout, re.M)
+            print(f"{name} {what}: {done.returncode} after {time.monotonic() - began:.0f} s", file=sys.stderr)
+            if done.returncode != 0 or not rows:
+                sys.exit(f"{' '.join(map(str, command))}:\n{done.stderr[-3000:]}")
+            with open(folder / "rows.jsonl", "a") as out:
+                out.write(json.dumps(dict(name=name, what=what, **json.loads(rows[-1]))) + "\n")
+        csv = subprocess.run([options.phantora, "kernels", "export", database, "-"], check=True, stdout=subprocess.PIPE)
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(csv.stdout))
+        (folder / f"{name}.rec.gz").write_bytes(gzip.compress(record.read_bytes()))
+        database.unlink()
+        record.unlink()
 
 
-def table(files):
+def replayed(options, record, *more):
+    """The median step of a replay, and what part of the kernels' time each source told."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        subprocess.run([options.phantora, "replay", record, "--cluster", options.cluster, "--report", report.name, *more],
+                       check=True, stdout=subprocess.DEVNULL)
+        rank = json.load(open(report.name))["ranks"][0]
+    times = rank["kernel_s_by_source"]
+    return rank["step_s"], times.get("database", 0) / sum(times.values())
+
+
+def table(options):
+    folder = pathlib.Path(options.table)
     rows = {}
-    for file in files:
-        for line in pathlib.Path(file).read_text().splitlines():
-            row = json.loads(line)
-            rows.setdefault(row["name"], {})[row["what"]] = row["median_s"]
-    print("| case | real step, ms | while measured | without a database | error | with | error |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    errors = {"without": [], "with": []}
+    for line in (folder / "rows.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        rows.setdefault(row["name"], {}).setdefault(row["what"], row)
+    print("| case | real step, ms | host works, of it | without a database, ms | error | with, ms | error | time from it |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    errors = {"without": {}, "with": {}}
     for name, found in rows.items():
-        if not found.keys() >= {"real", "without", "with"}:
-            print(f"| {name} | only {' '.join(found)} | | | | | |")
-            continue
-        cells = [format(1e3 * found["real"], ".2f"),
-                 format(1e3 * found["measured"], ".2f") if "measured" in found else "-"]
-        for what, all_errors in errors.items():
-            all_errors.append(found[what] / found["real"] - 1)
-            cells += [format(1e3 * found[what], ".2f"), format(all_errors[-1], "+.1%")]
-        print(f"| {name} | {' | '.join(cells)} |")
-    for what, all_errors in errors.items():
-        if all_errors:
-            print(f"\n{what.capitalize()} a database, {len(all_errors)} cases: mean error "
-                  f"{statistics.mean(map(abs, all_errors)):.1%}, worst {max(map(abs, all_errors)):.1%}.")
+        with tempfile.TemporaryDirectory() as scratch:
+            record, csv, database = (str(pathlib.Path(scratch) / file) for file in ("job.rec", "job.csv", "job.db"))
+            for packed, plain in ((f"{name}.rec.gz", record), (f"{name}.csv.gz", csv)):
+                with gzip.open(folder / packed) as source, open(plain, "wb") as target:
+                    shutil.copyfileobj(source, target)
+            subprocess.run([options.phantora, "kernels", "import", csv, database], check=True, stdout=subprocess.DEVNULL)
+            steps = {"without": replayed(options, record), "with": replayed(options, record, "--kernels", database)}
+        real = found["real"]["median_s"]
+        host = found["real"]["cpu_s"] / real
+        cells = [f"{1e3 * real:.2f}", f"{host:.0%}"]
+        for what, (step, _) in steps.items():
+            error = step / real - 1
+            errors[what][name] = (error, host < GPU_BOUND)
+            cells += [f"{1e3 * step:.2f}", f"{error:+.1%}"]
+        print(f"| {name} | {' | '.join(cells)} | {steps['with'][1]:.1%} |")
+    for what, of_cases in errors.items():
+        bound = [abs(error) for error, gpu_bound in of_cases.values() if gpu_bound]
+        print(f"\n{what.capitalize()} a database, where the GPU decides ({len(bound)} cases): mean error "
+              f"{statistics.mean(bound):.1%}, worst {max(bound):.1%}.")
 
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("phantora", nargs="?")
-    arguments.add_argument("--cluster", default="h200:1x1", help="what this machine's GPU is to the simulation")
-    arguments.add_argument("--json", default="measured.jsonl", help="rows are appended to this file")
-    arguments.add_argument("--databases", default="databases", help="a folder, a database for each case")
+    arguments.add_argument("phantora")
+    arguments.add_argument("--cluster", default="h200:1x1", help="what the GPU is to the simulation")
+    what = arguments.add_mutually_exclusive_group(required=True)
+    what.add_argument("--run", metavar="FOLDER")
+    what.add_argument("--table", metavar="FOLDER")
     arguments.add_argument("--seconds", type=float, default=float("inf"))
     arguments.add_argument("--only", nargs="+", choices=CASES)
-    arguments.add_argument("--table", nargs="+", help="print these files' rows, measure nothing")
     options = arguments.parse_args()
-    if options.table:
-        return table(options.table)
-    if options.phantora is None:
-        arguments.error("the phantora program")
-    measure(options)
-    table([options.json])
+    if options.run:
+        run(options)
+    else:
+        table(options)
 
 
 main()
