@@ -36,13 +36,13 @@ constexpr auto init_matmul =
 }  // namespace
 }  // namespace phantora::measure
 
-#define PHANTORA_MIRROR(name)                                                  \
-  PHANTORA_MIRROR_IN(cublasLt12, "libcublasLt.so.12", name, decltype(name))    \
+#define PHANTORA_MIRROR(name)                                               \
+  PHANTORA_MIRROR_IN(cublasLt12, "libcublasLt.so.12", name, decltype(name)) \
   PHANTORA_MIRROR_IN(cublasLt13, "libcublasLt.so.13", name, decltype(name))
-#define PHANTORA_IN_PLACE(name, function)                                                   \
-  PHANTORA_ENTRY(cublasLt12, "libcublasLt.so.12", name, decltype(name),                     \
-                 phantora::measure::function<phantora::measure::Library::cublasLt12>)       \
-  PHANTORA_ENTRY(cublasLt13, "libcublasLt.so.13", name, decltype(name),                     \
+#define PHANTORA_IN_PLACE(name, function)                                             \
+  PHANTORA_ENTRY(cublasLt12, "libcublasLt.so.12", name, decltype(name),               \
+                 phantora::measure::function<phantora::measure::Library::cublasLt12>) \
+  PHANTORA_ENTRY(cublasLt13, "libcublasLt.so.13", name, decltype(name),               \
                  phantora::measure::function<phantora::measure::Library::cublasLt13>)
 
 PHANTORA_MIRROR(cublasLtMatrixLayoutCreate)

@@ -43,10 +43,9 @@ CUresult function_of_module(CUfunction* function, CUmodule module, const char* n
   return make<"cuModuleGetFunction", decltype(cuModuleGetFunction)>(function, module, name);
 }
 CUresult load_library(CUlibrary* library, const void* code, CUjit_option* jit, void** jit_values,
-                      unsigned jit_count, CUlibraryOption* options, void** values,
-                      unsigned count) {
-  return make<"cuLibraryLoadData", decltype(cuLibraryLoadData)>(
-      library, code, jit, jit_values, jit_count, options, values, count);
+                      unsigned jit_count, CUlibraryOption* options, void** values, unsigned count) {
+  return make<"cuLibraryLoadData", decltype(cuLibraryLoadData)>(library, code, jit, jit_values,
+                                                                jit_count, options, values, count);
 }
 CUresult kernel_of_library(CUkernel* kernel, CUlibrary library, const char* name) {
   return make<"cuLibraryGetKernel", decltype(cuLibraryGetKernel)>(kernel, library, name);
@@ -128,12 +127,17 @@ void* unhooked_dlsym(void* handle, const char* name) { return real_dlsym()(handl
   [[gnu::visibility("hidden")]] extern decltype(&name) const phantora_cuda_##name;         \
   [[gnu::used]] decltype(&name) const phantora_cuda_##name = &phantora::measure::function; \
   }                                                                                        \
-  __asm__(".pushsection .text\n"                                                           \
-          ".globl " #name "\n"                                                             \
-          ".type " #name ", @function\n" #name ":\n"                                       \
-          "  jmp *phantora_cuda_" #name "(%rip)\n"                                         \
-          ".size " #name ", .-" #name "\n"                                                 \
-          ".popsection");
+  __asm__(                                                                                 \
+      ".pushsection .text\n"                                                               \
+      ".globl " #name                                                                      \
+      "\n"                                                                                 \
+      ".type " #name ", @function\n" #name                                                 \
+      ":\n"                                                                                \
+      "  jmp *phantora_cuda_" #name                                                        \
+      "(%rip)\n"                                                                           \
+      ".size " #name ", .-" #name                                                          \
+      "\n"                                                                                 \
+      ".popsection");
 PHANTORA_OF_DRIVER(cuModuleLoadData, load_module)
 PHANTORA_OF_DRIVER(cuModuleLoad, load_module_file)
 PHANTORA_OF_DRIVER(cuModuleLoadDataEx, load_module_with)
@@ -144,7 +148,8 @@ PHANTORA_OF_DRIVER(cuKernelGetFunction, function_of_kernel)
 PHANTORA_OF_DRIVER(cuLaunchKernel, launch)
 PHANTORA_OF_DRIVER(cuLaunchKernelEx, launch_with)
 
-extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) noexcept {
+extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle,
+                                                              const char* name) noexcept {
   using namespace phantora::measure;
   if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && depth == 0) {
     if (void* const hook = hook_of(name)) {

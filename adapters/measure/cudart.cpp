@@ -71,9 +71,7 @@ template <Library library>
 cudaError_t launch_with(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   using F = cudaError_t(const cudaLaunchConfig_t*, const void*, void**);
   return timed(
-      [&] {
-        keyed<"cudaLaunchKernelExC", F>()(config, function_for_keys(function), arguments);
-      },
+      [&] { keyed<"cudaLaunchKernelExC", F>()(config, function_for_keys(function), arguments); },
       [&] { return real<library, "cudaLaunchKernelExC", F>()(config, function, arguments); });
 }
 
@@ -98,14 +96,14 @@ constexpr auto launch_of_stub_per_thread = &launch_handle<library, "__cudaLaunch
 }  // namespace
 }  // namespace phantora::measure
 
-#define PHANTORA_MIRROR_AS(name, type)                         \
-  PHANTORA_MIRROR_IN(cudart12, "libcudart.so.12", name, type)  \
+#define PHANTORA_MIRROR_AS(name, type)                        \
+  PHANTORA_MIRROR_IN(cudart12, "libcudart.so.12", name, type) \
   PHANTORA_MIRROR_IN(cudart13, "libcudart.so.13", name, type)
 #define PHANTORA_MIRROR(name) PHANTORA_MIRROR_AS(name, decltype(name))
-#define PHANTORA_CUSTOM(name, type, function)                                           \
-  PHANTORA_ENTRY(cudart12, "libcudart.so.12", name, type,                               \
-                 phantora::measure::function<phantora::measure::Library::cudart12>)     \
-  PHANTORA_ENTRY(cudart13, "libcudart.so.13", name, type,                               \
+#define PHANTORA_CUSTOM(name, type, function)                                       \
+  PHANTORA_ENTRY(cudart12, "libcudart.so.12", name, type,                           \
+                 phantora::measure::function<phantora::measure::Library::cudart12>) \
+  PHANTORA_ENTRY(cudart13, "libcudart.so.13", name, type,                           \
                  phantora::measure::function<phantora::measure::Library::cudart13>)
 
 PHANTORA_CUSTOM(__cudaRegisterFatBinary, void**(void*), register_fat_binary)

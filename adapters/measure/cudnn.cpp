@@ -109,10 +109,10 @@ void choose_engines(Descriptor heuristics, std::int64_t count, const Descriptor*
   for (std::int64_t i = 0; i < found; ++i)
     with_tensor_cores[i] = uses_tensor_cores(make, get, unmake, offered[i]);
   for (std::int64_t i = 0; i < count && found > 0; ++i) {
-    const bool wanted = uses_tensor_cores(
-        really<"cudnnBackendCreateDescriptor", CreateDescriptor>(),
-        really<"cudnnBackendGetAttribute", GetAttribute>(),
-        really<"cudnnBackendDestroyDescriptor", DestroyDescriptor>(), given[i]);
+    const bool wanted =
+        uses_tensor_cores(really<"cudnnBackendCreateDescriptor", CreateDescriptor>(),
+                          really<"cudnnBackendGetAttribute", GetAttribute>(),
+                          really<"cudnnBackendDestroyDescriptor", DestroyDescriptor>(), given[i]);
     const bool* const end = with_tensor_cores + found;
     const bool* const same = std::find<const bool*>(with_tensor_cores, end, wanted);
     // A descriptor of the keys becomes what lies at its place in the answer.
@@ -151,8 +151,7 @@ cudnnStatus_t get_attribute(Descriptor const descriptor, cudnnBackendAttributeNa
 cudnnStatus_t execute(cudnnHandle_t handle, Descriptor plan, Descriptor pack) {
   return timed(
       [&] {
-        keyed<"cudnnBackendExecute", Execute>()(translated(handle), for_keys(plan),
-                                                for_keys(pack));
+        keyed<"cudnnBackendExecute", Execute>()(translated(handle), for_keys(plan), for_keys(pack));
       },
       [&] { return really<"cudnnBackendExecute", Execute>()(handle, plan, pack); });
 }
@@ -177,8 +176,8 @@ PHANTORA_MIRROR(cudnnSetStream)
 
 // --- The API of fixed functions ---
 
-#define PHANTORA_DESCRIPTOR(Name)                   \
-  PHANTORA_MIRROR(cudnnCreate##Name##Descriptor)    \
+#define PHANTORA_DESCRIPTOR(Name)                \
+  PHANTORA_MIRROR(cudnnCreate##Name##Descriptor) \
   PHANTORA_MIRROR(cudnnDestroy##Name##Descriptor)
 PHANTORA_DESCRIPTOR(Tensor)
 PHANTORA_DESCRIPTOR(Filter)

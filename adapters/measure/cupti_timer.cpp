@@ -236,8 +236,7 @@ class CuptiTimer final : public Timer {
 }  // namespace
 
 Timer* cupti_timer() {
-  static Timer* const started =
-      CuptiTimer::instance().start() ? &CuptiTimer::instance() : nullptr;
+  static Timer* const started = CuptiTimer::instance().start() ? &CuptiTimer::instance() : nullptr;
   return started;
 }
 

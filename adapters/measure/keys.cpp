@@ -191,20 +191,20 @@ void* allocate_host(std::size_t, HostMemoryKind, unsigned) { return nullptr; }
 
 extern "C" __attribute__((visibility("default"))) const phantora::measure::Keys* phantora_keys() {
   using namespace phantora;
-  static constexpr measure::Keys functions{
-      .begin = [](const Machine* real) { machine = real; },
-      .take =
-          [](Asked* taken, std::size_t most) {
-            const std::size_t there = asked.size();
-            std::copy_n(asked.begin(), std::min(there, most), taken);
-            asked.clear();
-            return there;
-          },
-      .text_of =
-          [](std::uint32_t query) {
-            Notes& all = notes();
-            const std::lock_guard lock{all.mutex};
-            return all.texts.at(query).c_str();
-          }};
+  static constexpr measure::Keys functions{.begin = [](const Machine* real) { machine = real; },
+                                           .take =
+                                               [](Asked* taken, std::size_t most) {
+                                                 const std::size_t there = asked.size();
+                                                 std::copy_n(asked.begin(), std::min(there, most),
+                                                             taken);
+                                                 asked.clear();
+                                                 return there;
+                                               },
+                                           .text_of =
+                                               [](std::uint32_t query) {
+                                                 Notes& all = notes();
+                                                 const std::lock_guard lock{all.mutex};
+                                                 return all.texts.at(query).c_str();
+                                               }};
   return &functions;
 }

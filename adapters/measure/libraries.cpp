@@ -11,8 +11,8 @@
 namespace phantora::measure {
 namespace {
 
-constexpr std::array sonames = {"libcudart.so.12",   "libcudart.so.13",   "libcublas.so.12",
-                                "libcublas.so.13",   "libcublasLt.so.12", "libcublasLt.so.13",
+constexpr std::array sonames = {"libcudart.so.12", "libcudart.so.13",   "libcublas.so.12",
+                                "libcublas.so.13", "libcublasLt.so.12", "libcublasLt.so.13",
                                 "libcudnn.so.9"};
 
 /// Beside this library. Out of the program's sight, and its own names come first in it.

@@ -65,7 +65,7 @@ T translated(T argument) {
   }
 }
 template <class T>
-inline constexpr bool makes_handle = std::is_pointer_v<T> && is_handle<std::remove_pointer_t<T>>;
+inline constexpr bool makes_handle = std::is_pointer_v<T>&& is_handle<std::remove_pointer_t<T>>;
 
 template <Library library, Name name, class F>
 struct Mirror;
@@ -80,9 +80,10 @@ struct Mirror<library, name, R(A...)> {
     if constexpr ((makes_handle<A> || ...)) {
       return make(really, for_keys, arguments...);
     } else {
-      constexpr bool destroys = std::string_view{name.text}.find("Destroy") != std::string_view::npos;
-      const R result = timed([&] { for_keys(translated(arguments)...); },
-                             [&] { return really(arguments...); });
+      constexpr bool destroys =
+          std::string_view{name.text}.find("Destroy") != std::string_view::npos;
+      const R result =
+          timed([&] { for_keys(translated(arguments)...); }, [&] { return really(arguments...); });
       if constexpr (destroys) (forget_handle(arguments), ...);
       return result;
     }
@@ -116,22 +117,28 @@ struct Mirror<library, name, R(A...)> {
 
 // The dynamic loader looks for a symbol of the version that the program was linked with, which is
 // its library's name: an entry point has a name for each.
-#define PHANTORA_ENTRY(library, node, name, type, function)                                \
-  extern "C" {                                                                             \
-  [[gnu::visibility("hidden")]] extern std::add_pointer_t<type> const                      \
-      phantora_##library##_##name;                                                         \
-  [[gnu::used]] std::add_pointer_t<type> const phantora_##library##_##name = function;     \
-  }                                                                                        \
-  __asm__(".pushsection .text\n"                                                           \
-          ".globl " #name "_of_" #library "\n"                                             \
-          ".type " #name "_of_" #library ", @function\n" #name "_of_" #library ":\n"       \
-          "  jmp *phantora_" #library "_" #name "(%rip)\n"                                 \
-          ".size " #name "_of_" #library ", .-" #name "_of_" #library "\n"                 \
-          ".symver " #name "_of_" #library ", " #name "@" node "\n"                        \
-          ".popsection");
+#define PHANTORA_ENTRY(library, node, name, type, function)                                        \
+  extern "C" {                                                                                     \
+  [[gnu::visibility("hidden")]] extern std::add_pointer_t<type> const phantora_##library##_##name; \
+  [[gnu::used]] std::add_pointer_t<type> const phantora_##library##_##name = function;             \
+  }                                                                                                \
+  __asm__(                                                                                         \
+      ".pushsection .text\n"                                                                       \
+      ".globl " #name "_of_" #library                                                              \
+      "\n"                                                                                         \
+      ".type " #name "_of_" #library ", @function\n" #name "_of_" #library                         \
+      ":\n"                                                                                        \
+      "  jmp *phantora_" #library "_" #name                                                        \
+      "(%rip)\n"                                                                                   \
+      ".size " #name "_of_" #library ", .-" #name "_of_" #library                                  \
+      "\n"                                                                                         \
+      ".symver " #name "_of_" #library ", " #name "@" node                                         \
+      "\n"                                                                                         \
+      ".popsection");
 
 #define PHANTORA_MIRROR_IN(library, node, name, type) \
-  PHANTORA_ENTRY(library, node, name, type,           \
-                 (&phantora::measure::Mirror<phantora::measure::Library::library, #name, type>::call))
+  PHANTORA_ENTRY(                                     \
+      library, node, name, type,                      \
+      (&phantora::measure::Mirror<phantora::measure::Library::library, #name, type>::call))
 
 }  // namespace phantora::measure

@@ -45,8 +45,7 @@ std::string version_of(const char* name, const std::vector<const char*>& sonames
   for (const char* const soname : sonames) {
     void* const handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
-    auto* const ask =
-        reinterpret_cast<int (*)(libraryPropertyType, int*)>(dlsym(handle, function));
+    auto* const ask = reinterpret_cast<int (*)(libraryPropertyType, int*)>(dlsym(handle, function));
     int parts[3] = {};
     for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL})
       if (ask != nullptr) ask(part, &parts[part]);

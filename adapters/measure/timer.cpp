@@ -15,7 +15,8 @@ Timer& timer() {
     if (asked != nullptr && std::string_view{asked} == "events") return event_timer();
     if (Timer* const cupti = cupti_timer()) return *cupti;
     std::fputs(
-        "phantora: no CUPTI was found: kernels are timed by pairs of events, which is right to some "
+        "phantora: no CUPTI was found: kernels are timed by pairs of events, which is right to "
+        "some "
         "microseconds\n",
         stderr);
     return event_timer();

@@ -103,8 +103,7 @@ void list(const ListOptions& options, std::ostream& out) {
       options.top == 0 ? kernels.size() : std::min(options.top, kernels.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const MeasuredKernel& it = kernels[i];
-    const std::string name =
-        options.long_names ? it.query.name : shortened(it.query.name, 60);
+    const std::string name = options.long_names ? it.query.name : shortened(it.query.name, 60);
     out << fmt::format("{:>11} {:>5.1f}% {:>8} {:>11} {:>11} {:>11} {:>6.1f}%  {} {}\n",
                        fmt::format("{}", it.total()), share(it.total(), all), it.count(),
                        fmt::format("{}", it.mean()), fmt::format("{}", it.median()),
@@ -152,9 +151,8 @@ void compare(const std::string& first_path, const std::string& second_path, std:
     return std::abs(to_seconds(pair.second.mean() - pair.first.mean())) *
            static_cast<double>(pair.first.count());
   };
-  std::stable_sort(common.begin(), common.end(), [&](const Pair* a, const Pair* b) {
-    return difference(*a) > difference(*b);
-  });
+  std::stable_sort(common.begin(), common.end(),
+                   [&](const Pair* a, const Pair* b) { return difference(*a) > difference(*b); });
   out << fmt::format("{} in both, {} only in A ({}), {} only in B ({})\n", common.size(),
                      only_first, time_only_first, only_second, time_only_second);
   if (common.empty()) return;
@@ -223,7 +221,8 @@ void print(const std::vector<Priced>& kernels, std::size_t top, std::ostream& ou
 Json json_of(const std::vector<Priced>& kernels) {
   Json list = Json::array();
   for (const Priced& it : kernels) {
-    Json entry{{"name", it.name}, {"source", it.source}, {"count", it.count}, {"total_s", it.total_s}};
+    Json entry{
+        {"name", it.name}, {"source", it.source}, {"count", it.count}, {"total_s", it.total_s}};
     if (it.query) entry["query"] = Json::parse(to_text(*it.query));
     if (it.stddev_s >= 0) entry["stddev_s"] = it.stddev_s;
     list.push_back(std::move(entry));
@@ -297,8 +296,7 @@ void merge(const std::vector<std::string>& paths, std::ostream& out) {
   KernelDatabase into{paths.front(), KernelDatabase::Access::write};
   for (std::size_t i = 1; i < paths.size(); ++i) into.merge(KernelDatabase{paths[i]});
   out << fmt::format("{}: {} kinds of kernels of {} processes on {}\n", paths.front(),
-                     into.kernels().size(), into.sources().size(),
-                     fmt::join(into.gpus(), " and "));
+                     into.kernels().size(), into.sources().size(), fmt::join(into.gpus(), " and "));
 }
 
 void export_csv(const std::string& database, const std::string& csv, std::ostream& out) {
@@ -344,17 +342,15 @@ void add_kernels_command(CLI::App& app, std::function<void(std::ostream&)>& chos
       ->capture_default_str();
   lists->add_option("--top", listed->top, "only so many (default: all)");
   lists->add_flag("--long", listed->long_names, "whole names");
-  lists->callback([listed, &chosen] {
-    chosen = [listed](std::ostream& out) { list(*listed, out); };
-  });
+  lists->callback(
+      [listed, &chosen] { chosen = [listed](std::ostream& out) { list(*listed, out); }; });
 
   const auto merged = std::make_shared<std::vector<std::string>>();
   CLI::App* const merges = command->add_subcommand(
       "merge", "adds databases to the first, which is made if it is not there");
   merges->add_option("databases", *merged, "INTO FROM...")->required()->expected(2, 1 << 20);
-  merges->callback([merged, &chosen] {
-    chosen = [merged](std::ostream& out) { merge(*merged, out); };
-  });
+  merges->callback(
+      [merged, &chosen] { chosen = [merged](std::ostream& out) { merge(*merged, out); }; });
 
   const auto exported = std::make_shared<std::array<std::string, 2>>();
   CLI::App* const exports = command->add_subcommand("export", "a database as CSV, losing nothing");
@@ -399,9 +395,7 @@ void add_kernels_command(CLI::App& app, std::function<void(std::ostream&)>& chos
   asks->add_option("--format", asked->format, "table or json, which has the queries too")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
-  asks->callback([asked, &chosen] {
-    chosen = [asked](std::ostream& out) { where(*asked, out); };
-  });
+  asks->callback([asked, &chosen] { chosen = [asked](std::ostream& out) { where(*asked, out); }; });
 }
 
 }  // namespace phantora::run

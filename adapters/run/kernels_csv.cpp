@@ -45,14 +45,15 @@ class Reader {
       if (more) ++at_;
     }
     if (at_ < text_.size() && text_[at_] == '\r') ++at_;
-    if (at_ < text_.size() && text_[at_] != '\n') fail("the end of the line", text_.substr(at_, 20));
+    if (at_ < text_.size() && text_[at_] != '\n')
+      fail("the end of the line", text_.substr(at_, 20));
     if (at_ < text_.size()) ++at_;
     ++next_number_;
     return fields;
   }
   [[noreturn]] void fail(std::string_view expected, std::string_view got) const {
-    throw ConfigError{fmt::format("{}:{}: expected {}, got '{}'", name_, number_, expected,
-                                  got.substr(0, 80))};
+    throw ConfigError{
+        fmt::format("{}:{}: expected {}, got '{}'", name_, number_, expected, got.substr(0, 80))};
   }
 
  private:
@@ -96,10 +97,9 @@ std::int64_t number(const std::string& text, std::int64_t least, const Reader& r
 void write_csv(const KernelDatabase& database, std::ostream& out) {
   out << fmt::format("{}\n", fmt::join(columns, ","));
   for (const KernelSource& source : database.sources()) {
-    const std::string begin =
-        fmt::format("{},{},{},{},{},{}", as_field(source.id), as_field(source.gpu),
-                    as_field(source.driver), as_field(source.libraries), as_field(source.command),
-                    as_field(source.date));
+    const std::string begin = fmt::format(
+        "{},{},{},{},{},{}", as_field(source.id), as_field(source.gpu), as_field(source.driver),
+        as_field(source.libraries), as_field(source.command), as_field(source.date));
     for (const MeasuredKernel& kernel : database.kernels_of(source.id)) {
       const std::string query = as_field(to_text(kernel.query));
       for (const auto& [duration, count] : kernel.durations)

@@ -27,7 +27,7 @@ struct LaunchOptions {
   std::optional<std::string> gpu_memory{};
   std::string report{};
   std::string trace{};
-  std::string record{};       ///< what the ranks do, for phantora replay
+  std::string record{};  ///< what the ranks do, for phantora replay
   GpuCosts costs = builtin_cost_model;
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it

@@ -83,11 +83,13 @@ int measure(const MeasureOptions& options) {
   const KernelDatabase filled{database};
   const std::vector<MeasuredKernel> kernels = filled.kernels();
   const std::uint64_t added = counted(kernels) - before;
-  std::cout << fmt::format("phantora: {} has {} kinds of kernels, copies and library calls; {} "
-                           "were timed now\n",
-                           options.kernels, kernels.size(), added);
+  std::cout << fmt::format(
+      "phantora: {} has {} kinds of kernels, copies and library calls; {} "
+      "were timed now\n",
+      options.kernels, kernels.size(), added);
   if (added == 0)
-    std::cerr << "phantora: the program used no GPU by the shared CUDA libraries, or there is none\n";
+    std::cerr
+        << "phantora: the program used no GPU by the shared CUDA libraries, or there is none\n";
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -24,8 +24,8 @@ struct Variant {
 struct ReplayOptions {
   std::string record{};
   Variant variant{};
-  std::string variants{};  ///< a file with options of a variant on each line
-  int jobs = 0;            ///< variants at a time; 0: as many as there are cores
+  std::string variants{};              ///< a file with options of a variant on each line
+  int jobs = 0;                        ///< variants at a time; 0: as many as there are cores
   std::vector<std::string> kernels{};  ///< databases
   std::string report{}, trace{};
   std::string step_marker{};

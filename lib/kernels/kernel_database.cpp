@@ -63,8 +63,9 @@ std::string quoted(const fs::path& path) { return "kernel database '" + path.str
     case SQLITE_LOCKED:
       throw ConfigError{name + ": another process has held it for a minute"};
     default:
-      throw ConfigError{name + ": " +
-                        (connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code))};
+      throw ConfigError{
+          name + ": " +
+          (connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code))};
   }
 }
 
@@ -208,8 +209,7 @@ Connection open_to_read(const fs::path& path) {
 Connection open_to_write(const fs::path& path) {
   Connection connection = open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   sqlite3* const raw = connection.get();
-  if (sqlite3_db_readonly(raw, "main") == 1)
-    throw ConfigError{quoted(path) + " cannot be written"};
+  if (sqlite3_db_readonly(raw, "main") == 1) throw ConfigError{quoted(path) + " cannot be written"};
   if (!check_kind(path, raw)) {
     // Readers and a writer at a time, and what is committed is in the file's log: killing a writer
     // loses only what it had not committed. A change of the mode does not wait for others.
@@ -371,12 +371,12 @@ void write(const fs::path& path, sqlite3* connection, const KernelSource& source
                        "INSERT INTO kernel(query) VALUES(?) ON CONFLICT DO NOTHING"};
   Statement find_kernel{path, connection, "SELECT id FROM kernel WHERE query = ?"};
   // Of two states of one source the later has counted on: every count is at least as great.
-  Statement add_duration{
-      path, connection,
-      how == Known::add ? "INSERT INTO duration VALUES(?, ?, ?, ?) "
-                          "ON CONFLICT DO UPDATE SET count = count + excluded.count"
-                        : "INSERT INTO duration VALUES(?, ?, ?, ?) "
-                          "ON CONFLICT DO UPDATE SET count = max(count, excluded.count)"};
+  Statement add_duration{path, connection,
+                         how == Known::add
+                             ? "INSERT INTO duration VALUES(?, ?, ?, ?) "
+                               "ON CONFLICT DO UPDATE SET count = count + excluded.count"
+                             : "INSERT INTO duration VALUES(?, ?, ?, ?) "
+                               "ON CONFLICT DO UPDATE SET count = max(count, excluded.count)"};
   for (const MeasuredKernel& kernel : kernels) {
     const std::string text = to_text(kernel.query);
     new_kernel.bind(1, text).run();

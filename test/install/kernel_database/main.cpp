@@ -15,11 +15,9 @@ int main() {
              std::vector{MeasuredKernel{gemm(64, 64, 64), {{Duration{5'000'000}, 2}}}});
   }
   const KernelDatabase mine{path};
-  const Simulation simulation{
-      parse_cluster("h200:1x1"),
-      {.costs = [&](const GpuModel& gpu) {
-        return first_of(mine.model(gpu), builtin_cost_model(gpu));
-      }}};
+  const Simulation simulation{parse_cluster("h200:1x1"), {.costs = [&](const GpuModel& gpu) {
+                                return first_of(mine.model(gpu), builtin_cost_model(gpu));
+                              }}};
   const Report report = simulation.run(Workload{}.launch(0, gemm(64, 64, 64)));
   assert(report.kernels().by_source[static_cast<std::size_t>(CostSource::database)].count() ==
          5'000'000);
