@@ -104,7 +104,7 @@ class CuptiTimer final : public Timer {
     const std::uint64_t number = ++last_call_;
     cupti_.push(external_kind, number << 32U | asked.query);
     // CUPTI hands out what is complete when it is asked, and else only when a buffer is full.
-    constexpr std::uint64_t calls_between_flushes = 8192;
+    constexpr std::uint64_t calls_between_flushes = 1024;
     if (number % calls_between_flushes == 0) cupti_.flush(0);
   }
   void end(const Asked&) override {
@@ -194,9 +194,10 @@ class CuptiTimer final : public Timer {
   }
   void join(std::uint64_t id, const Work& work) { add(works_[id], work); }
 
-  /// Calls so far back that all their records have come.
+  /// Calls so far back that all their records have come: what is later is lost with a program that
+  /// is killed.
   void forget_old() {
-    constexpr std::uint64_t kept = 32768;
+    constexpr std::uint64_t kept = 4096;
     const std::uint64_t last = last_call_;
     if (last > kept) settle((last - kept) << 32U);
   }
