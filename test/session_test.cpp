@@ -438,6 +438,34 @@ TEST_F(SessionTest, OnlyTagsAreToldOfCollectivesThatFinish) {
   EXPECT_EQ(session->finished_collectives(), (std::vector<std::uint64_t>{7, 7}));
 }
 
+struct Spans : SessionObserver {
+  void on_span(const Span& span) override { all.push_back(span); }
+  std::vector<Span> all;
+};
+
+TEST_F(SessionTest, SpansBearTheTagsOfTheirCalls) {
+  open("h200:1x2");
+  Spans told;
+  const Subscription spans = session->subscribe(told);
+  const QueryIndex ten = session->add_query(kernel(10));
+  const CommunicatorId both = session->add_communicator({0, 1});
+  for (const GpuIndex gpu : {0U, 1U}) session->add_stream(StreamId{gpu}, gpu, gpu);
+  session->launch(StreamId{0}, at(0us), ten, 7);
+  session->launch(StreamId{0}, at(0us), ten);
+  for (const int rank : {0, 1}) {
+    session->collective(StreamId{static_cast<std::uint64_t>(rank)}, at(0us), both, rank,
+                        CollectiveOp::all_reduce, 1_MiB, 0, 8 + static_cast<std::uint64_t>(rank));
+  }
+  advance({never, never});
+  ASSERT_EQ(told.all.size(), 4U);
+  EXPECT_EQ(told.all[0].tag, 7U);
+  EXPECT_EQ(told.all[1].tag, 0U);
+  EXPECT_EQ(told.all[2].tag, 8U);
+  EXPECT_EQ(told.all[3].tag, 9U);
+  EXPECT_FALSE(told.all[0].algorithm);
+  EXPECT_TRUE(told.all[2].algorithm);
+}
+
 /// Ends its subscription when it hears of a span.
 class Once : public SessionObserver {
  public:

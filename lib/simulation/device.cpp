@@ -167,6 +167,7 @@ void Device::complete_kernel(StreamQueue& stream, Time now) {
                 .source = kernel.source,
                 .name = kernel.name,
                 .identity = kernel.identity,
+                .tag = stream.ops.front().tag,
                 .start = stream.start,
                 .end = now});
   std::erase(active_, &stream);
@@ -314,25 +315,22 @@ void Device::wake(StreamQueue& stream, Time at) {
   reschedule(stream);
 }
 
-void Device::collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
-                                 Time reached, Time at) {
+void Device::collective_finished(StreamQueue& stream, const Span& done) {
   held_sms_ -= stream.sms;
-  count(pending_collectives_, -1, at);
-  events_.span({.gpu = index_,
-                .process = stream.process,
-                .stream = stream.id,
-                .kind = Span::Kind::communication,
-                .source = CostSource::fitted,
-                .name = name,
-                .identity = identity,
-                .start = reached,
-                .end = at});
+  count(pending_collectives_, -1, done.end);
+  Span span = done;
+  span.gpu = index_;
+  span.process = stream.process;
+  span.stream = stream.id;
+  span.kind = Span::Kind::communication;
+  span.source = CostSource::fitted;
+  events_.span(span);
   stream.state = StreamQueue::State::idle;
-  stream.end = at;
+  stream.end = done.end;
   stream.after_kernel = true;
   next_events_.set(stream.slot, next_of(stream));
-  dispatch_waiting(at);
-  update_rates(at);
+  dispatch_waiting(done.end);
+  update_rates(done.end);
 }
 
 void Device::host_function_finished(StreamQueue& stream, Time at) {

@@ -40,6 +40,7 @@ struct StreamOp {
   enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function } kind{};
   Time issued{};
   std::uint64_t argument = 0;  ///< priced kernel, marker, collective part or ticket
+  std::uint64_t tag = 0;       ///< of a kernel: Span::tag
 };
 
 /// An in-order queue. The head is either in progress or waits for its start.
@@ -128,8 +129,8 @@ class Device {
 
   /// The marker that `stream`'s head waits for completed at `at`.
   void wake(StreamQueue& stream, Time at);
-  void collective_finished(StreamQueue& stream, std::string_view name, std::uint64_t identity,
-                           Time reached, Time at);
+  /// @param done  what was done, but for what the device knows: its GPU, process, stream and kind.
+  void collective_finished(StreamQueue& stream, const Span& done);
   void host_function_finished(StreamQueue& stream, Time at);
 
   /// True while something beyond this GPU's own streams influences it: then its time must not run

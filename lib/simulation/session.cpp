@@ -51,9 +51,9 @@ class Session::Impl final : public detail::DeviceEvents {
     return prices_.add(query, gpu);
   }
 
-  void launch(StreamId id, Time issued, QueryIndex query) {
+  void launch(StreamId id, Time issued, QueryIndex query, std::uint64_t tag) {
     const std::uint64_t kernel = prices_.kernel_on(stream(id).device->index(), query);
-    append(id, {StreamOp::Kind::kernel, issued, kernel});
+    append(id, {StreamOp::Kind::kernel, issued, kernel, tag});
   }
 
   void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process) {
@@ -327,8 +327,8 @@ QueryIndex Session::add_query(const KernelQuery& query, GpuIndex gpu) {
 void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
   impl_->add_stream(stream, gpu, process);
 }
-void Session::launch(StreamId stream, Time issued, QueryIndex query) {
-  impl_->launch(stream, issued, query);
+void Session::launch(StreamId stream, Time issued, QueryIndex query, std::uint64_t tag) {
+  impl_->launch(stream, issued, query, tag);
 }
 void Session::drop_stream(StreamId stream) { impl_->drop_stream(stream); }
 Time Session::last_issued(StreamId stream) const { return impl_->last_issued(stream); }

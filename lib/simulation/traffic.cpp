@@ -263,8 +263,12 @@ void Traffic::finish(std::uint64_t id, Time at) {
     const auto group = groups_.find(part);
     if (group == groups_.end()) {
       const Part& done = parts_.at(part);
-      done.stream->device->collective_finished(*done.stream, operation.name, operation.identity,
-                                               done.reached, at);
+      done.stream->device->collective_finished(*done.stream, {.name = operation.name,
+                                                              .identity = operation.identity,
+                                                              .tag = done.tag,
+                                                              .algorithm = operation.plan.algorithm,
+                                                              .start = done.reached,
+                                                              .end = at});
       if (done.tag != 0) finished_tags_.push_back(done.tag);
       parts_.erase(part);
     } else if (--group->second.unfinished == 0) {
@@ -278,8 +282,11 @@ void Traffic::finish(std::uint64_t id, Time at) {
 
 void Traffic::finish_group(std::uint64_t id, Time at) {
   const Group& group = groups_.at(id);
-  group.stream->device->collective_finished(*group.stream, "send_recv", ~std::uint64_t{0},
-                                            group.reached, at);
+  group.stream->device->collective_finished(*group.stream, {.name = "send_recv",
+                                                            .identity = ~std::uint64_t{0},
+                                                            .tag = group.tag,
+                                                            .start = group.reached,
+                                                            .end = at});
   if (group.tag != 0) finished_tags_.push_back(group.tag);
   groups_.erase(id);
 }

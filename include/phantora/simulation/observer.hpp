@@ -1,10 +1,12 @@
 #pragma once
 
+#include <phantora/collectives/operation.hpp>
 #include <phantora/ids.hpp>
 #include <phantora/kernels/kernel_cost_model.hpp>
 #include <phantora/units.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -30,8 +32,10 @@ struct Span {
   std::string_view name{};   ///< valid during the call
   /// Equal for equal work: same kernel and launch, or same collective and size.
   std::uint64_t identity = 0;
-  Time start{};  ///< when it began
-  Time end{};    ///< when the next of its stream may follow
+  std::uint64_t tag = 0;                 ///< that its caller gave it; 0: none
+  std::optional<Algorithm> algorithm{};  ///< of a collective
+  Time start{};                          ///< when it began
+  Time end{};                            ///< when the next of its stream may follow
 };
 
 /// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers

@@ -80,9 +80,10 @@ class Session {
   /// When the latest operation of a stream was issued; nothing may be issued on it before.
   [[nodiscard]] Time last_issued(StreamId stream) const;
 
+  /// @param tag  what its span will bear.
   /// @throws CostError if the stream's GPU is unlike that of add_query(), and no cost model of it
   ///   answers.
-  void launch(StreamId stream, Time issued, QueryIndex query);
+  void launch(StreamId stream, Time issued, QueryIndex query, std::uint64_t tag = 0);
   /// The marker completes when all that the stream was given before has.
   void record(StreamId stream, Time issued, MarkerId marker);
   /// What the stream is given from now on waits for the marker.
@@ -100,7 +101,7 @@ class Session {
   void drop_communicator(CommunicatorId communicator);
   /// One rank's part of the communicator's next collectives, which all ranks group alike.
   /// @param stream  of the rank's GPU.
-  /// @param tag  what finished_collectives() will call it; 0: nothing.
+  /// @param tag  what finished_collectives() will call it, and its span bears; 0: nothing.
   /// @throws Disagreement if another rank groups other operations, or ones of another size, root or
   ///   type.
   void collective(StreamId stream, Time issued, CommunicatorId communicator, int rank,
