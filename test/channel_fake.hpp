@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -52,6 +53,17 @@ class FakeRank {
     shared_->written = at + (bytes.size() + unit - 1) / unit * unit;
   }
   void append(const channel::Record& record) { append(std::as_bytes(std::span{&record, 1})); }
+
+  /// What the engine has sent since, which is one delivery.
+  template <class T>
+  std::vector<T> delivery() {
+    channel::Delivery delivery;
+    expect(recv(socket_, &delivery, sizeof delivery, MSG_DONTWAIT) == sizeof delivery);
+    std::vector<T> data(delivery.bytes / sizeof(T));
+    expect(delivery.bytes == 0 ||
+           recv(socket_, data.data(), delivery.bytes, MSG_DONTWAIT) == delivery.bytes);
+    return data;
+  }
 
  private:
   template <class T>

@@ -1,5 +1,6 @@
 #include "run/engine.hpp"
 
+#include "channel/query_text.hpp"
 #include "channel_fake.hpp"
 
 #include <phantora/kernels/roofline.hpp>
@@ -78,6 +79,46 @@ TEST(Engine, LeavesNoDescriptorsWhereItCannotBegin) {
 TEST(Engine, TakesWhatRanksSend) {
   EXPECT_EQ(refusal([](FakeRank& rank) { rank.append({.op = Op::create_stream, .stream = 1}); }),
             "");
+}
+
+TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Session session{cluster, gpu, Roofline{gpu}};
+  Engine engine{cluster, session, {.socket_name = name}};
+  FakeRank rank{engine, name, 0};
+  channel::RankShared& shared = rank.shared();
+  shared.threads[0].state = channel::ThreadState::running;
+  shared.thread_count = 1;
+  KernelQuery query;
+  query.name = "memset";
+  query.bytes = 1 << 20;
+  const std::string text = channel::to_text(query);
+  rank.append({.op = Op::create_stream, .stream = 1});
+  rank.append(with_payload({.op = Op::define_query, .a = 0}, std::as_bytes(std::span{text})));
+  constexpr std::int64_t second = 1'000'000'000'000, much_later = 100 * second;
+  rank.append({.op = Op::launch, .stream = 1, .a = 0, .b = 5});
+  rank.append({.op = Op::launch, .stream = 1, .a = 0});
+  rank.append({.op = Op::launch, .clock_ps = 2 * second, .stream = 1, .a = 0, .b = 6});
+  shared.threads[0].clock_ps = much_later;  // nothing earlier comes: all of it is simulated
+  engine.step(std::chrono::milliseconds{0});
+  const auto take = [&](std::int64_t clock_ps) {
+    rank.append({.op = Op::take_spans, .clock_ps = clock_ps});
+    engine.step(std::chrono::milliseconds{0});
+    EXPECT_EQ(shared.threads[0].reply.clock_ps, clock_ps);
+    return rank.delivery<channel::TaggedSpan>();
+  };
+  const auto first = take(second);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].tag, 5U);
+  EXPECT_GT(first[0].end_ps, first[0].start_ps);
+  EXPECT_LT(first[0].end_ps, second);
+  const auto later = take(3 * second);
+  ASSERT_EQ(later.size(), 1U);
+  EXPECT_EQ(later[0].tag, 6U);
+  EXPECT_GE(later[0].start_ps, 2 * second);
+  EXPECT_EQ(take(much_later).size(), 0U);
 }
 
 // A program may write anywhere, and so over the memory that its hooks share with the engine: the

@@ -16,7 +16,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 4;
+inline constexpr std::uint32_t version = 5;
 
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
@@ -28,14 +28,15 @@ inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max()
 enum class Op : std::uint16_t {
   define_query,        ///< a = query id; payload = its text (kernels/query_text.hpp)
   create_stream,       ///< stream, device
-  launch,              ///< stream, a = query id
+  launch,              ///< stream, a = query id, b = tag of its span, if that is wanted
   record,              ///< stream, a = marker
   wait,                ///< stream, a = marker
   drop_marker,         ///< a = marker: nobody will ask about it any more
   host_function,       ///< stream, a = function ticket
   host_function_done,  ///< a = function ticket
-  collective,          ///< stream; payload = CollectiveRecord per operation of one group
-  operand,             ///< a = ticket; payload = the bytes of a small operand
+  collective,  ///< stream, a = tag of the collectives' span, b = of the messages', if these are
+               ///< wanted; payload = CollectiveRecord per operation of one group
+  operand,     ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
   memory,              ///< device, a = bytes taken, or b = bytes given back
@@ -50,6 +51,7 @@ enum class Op : std::uint16_t {
                        ///< or no_communicator
   split_communicator,  ///< a = parent, b = color, c = key; reply.value as of
                        ///< join_communicator
+  take_spans,          ///< the spans that have a tag and have ended by its clock are delivered
 };
 
 /// One entry of the ring; `payload_bytes` bytes follow it, padded to a multiple of its size.
@@ -209,11 +211,19 @@ struct Welcome {
 /// Rank to engine, after Hello: look at the ring.
 inline constexpr char doorbell = '!';
 
+/// When something that a rank had tagged ran on its GPU.
+struct TaggedSpan {
+  std::uint64_t tag = 0;
+  std::int64_t start_ps = 0, end_ps = 0;
+  std::uint64_t tree = 0;  ///< of a collective: it ran over a tree
+};
+
 /// Engine to rank, after Welcome; `bytes` bytes follow.
 struct Delivery {
   enum class Kind : std::uint32_t {
     result,             ///< of the small collective `ticket`
     run_host_function,  ///< `ticket`, at `clock_ps`
+    spans,              ///< TaggedSpan each
   } kind{};
   std::uint32_t bytes = 0;
   std::uint64_t ticket = 0;

@@ -71,11 +71,11 @@ class StallError : public Error {
   using Error::Error;
 };
 
-class Engine {
+class Engine : SessionObserver {
  public:
   /// @throws Error if the socket cannot be made.
   Engine(const Cluster& cluster, Session& session, EngineOptions options);
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -145,6 +145,7 @@ class Engine {
     /// them: they go on no earlier than those do, and so hold nobody up. Until something is sent:
     /// they may then go on as early as its sender was, who may be ahead when they do.
     std::optional<Time> waits_for_ranks{};
+    std::vector<channel::TaggedSpan> spans{};  ///< that it will ask for
     /// One of its threads sleeps until this instant of its clock, and since when it does.
     std::int64_t sleeps_until_ps = 0;
     std::chrono::steady_clock::time_point asleep_since{};
@@ -169,6 +170,10 @@ class Engine {
   void handle_join(Process& process, const channel::Record& record,
                    std::span<const std::byte> payload);
   void handle_split(Process& process, const channel::Record& record);
+  void on_span(const Span& span) override;
+  void give_spans(Process& process, const channel::Record& record);
+  std::uint64_t span_tag(const Process& process, std::uint64_t tag);
+  void watch_spans();
   void admit(const std::vector<Communicators::Admitted>& callers);
   [[nodiscard]] ProcessIndex process_of(CommunicatorId communicator, int rank) const;
 
@@ -243,9 +248,12 @@ class Engine {
   struct Tagged {
     ProcessIndex process = 0;
     std::vector<std::uint64_t> tickets;
+    std::uint64_t span = 0;  ///< the process's tag of it
   };
   std::map<std::uint64_t, Tagged> tags_{};
   std::uint64_t last_tag_ = 0;
+  /// Once a process has tagged something.
+  std::optional<Subscription> tagged_spans_{};
   RunCounters counters_{};
   std::function<void(const NamedRange&)> range_listener_{};
   std::vector<Time> last_bounds_{};

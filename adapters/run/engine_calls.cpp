@@ -30,6 +30,7 @@ std::uint64_t global(ProcessIndex process, std::uint64_t id) {
   PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
   return (static_cast<std::uint64_t>(process) << 40U) | id;
 }
+std::uint64_t own_id(std::uint64_t global) { return global & ((std::uint64_t{1} << 40U) - 1); }
 
 /// What a rank's hook checks before it asks: a record that says otherwise was overwritten.
 void expect_valid(const channel::CollectiveRecord& call, int rank, int ranks) {
@@ -116,7 +117,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     case Op::launch:
       if (recorder != nullptr) recorder->launch(caller, stream, process.queries.at(record.a));
-      session_.launch(stream, issued(), process.queries.at(record.a));
+      session_.launch(stream, issued(), process.queries.at(record.a), span_tag(process, record.b));
       return;
     case Op::record:
       if (recorder != nullptr) recorder->record(caller, stream, marker);
@@ -198,6 +199,9 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
              .value = start && end ? (*end - *start).count() : channel::no_time});
       return;
     }
+    case Op::take_spans:
+      give_spans(process, record);
+      return;
     case Op::join_communicator:
       process.issued = true;
       block(process, record);
@@ -222,8 +226,8 @@ void Engine::handle_collective(Process& process, const Record& record,
   const auto [communicator, rank] = seat_of(calls.front().communicator);
   const int ranks = static_cast<int>(communicators_.members(communicator).size());
   std::vector<SendRecv> messages;
-  Tagged message_tag{.process = process.index, .tickets = {}};
-  Tagged collective_tag{.process = process.index, .tickets = {}};
+  Tagged message_tag{.process = process.index, .tickets = {}, .span = record.b};
+  Tagged collective_tag{.process = process.index, .tickets = {}, .span = record.a};
   std::vector<GroupedCollective> group;
   for (const channel::CollectiveRecord& call : calls) expect_valid(call, rank, ranks);
   for (const channel::CollectiveRecord& call : calls) {
@@ -261,7 +265,8 @@ void Engine::handle_collective(Process& process, const Record& record,
     if (call.ticket != 0) collective_tag.tickets.push_back(call.ticket);
   }
   const auto number = [&](Tagged& tagged) -> std::uint64_t {
-    if (tagged.tickets.empty()) return 0;  // nobody asks when it is done
+    if (tagged.tickets.empty() && tagged.span == 0) return 0;  // nobody asks when it is done
+    if (tagged.span != 0) watch_spans();
     tags_.emplace(++last_tag_, std::move(tagged));
     return last_tag_;
   };
@@ -280,6 +285,44 @@ void Engine::handle_collective(Process& process, const Record& record,
     if (recorder != nullptr) recorder->send_recv(caller, stream, communicator, messages);
     session_.send_recv(stream, issued, communicator, rank, messages, number(message_tag));
   }
+}
+
+/// What the session is to call a span for which the process has this tag.
+std::uint64_t Engine::span_tag(const Process& process, std::uint64_t tag) {
+  if (tag == 0) return 0;
+  watch_spans();
+  return global(process.index, tag);
+}
+
+void Engine::watch_spans() {
+  if (!tagged_spans_) tagged_spans_ = session_.subscribe(*this);
+}
+
+void Engine::on_span(const Span& span) {
+  if (span.tag == 0) return;
+  const std::uint64_t tag =
+      span.kind == Span::Kind::communication ? tags_.at(span.tag).span : own_id(span.tag);
+  if (tag == 0) return;
+  processes_[span.process].spans.push_back(
+      {.tag = tag,
+       .start_ps = ps_of(span.start),
+       .end_ps = ps_of(span.end),
+       .tree = span.algorithm == Algorithm::tree ? std::uint64_t{1} : 0});
+}
+
+/// Those that have ended for the thread that asks: what the simulation knows beyond that depends on
+/// how far other ranks are.
+void Engine::give_spans(Process& process, const Record& record) {
+  std::vector<channel::TaggedSpan>& all = process.spans;
+  const auto later = std::stable_partition(
+      all.begin(), all.end(), [&](const auto& span) { return span.end_ps <= record.clock_ps; });
+  const std::span<const channel::TaggedSpan> ended{all.begin(), later};
+  const auto bytes = std::as_bytes(ended);
+  process.link.send(
+      {.kind = channel::Delivery::Kind::spans, .bytes = static_cast<std::uint32_t>(bytes.size())},
+      bytes);
+  all.erase(all.begin(), later);
+  reply(process, record.thread, {.clock_ps = record.clock_ps});
 }
 
 /// The process that made a unique id, if ncclGetUniqueId did.
