@@ -108,7 +108,7 @@ void order_with_legacy(Stream& stream) {
     order.joined(join);
   }
 }
-QueryId intern(const KernelQuery& query) {
+QueryId intern(const KernelQuery& query, const KernelCode&) {
   fakes::interned().push_back(query);
   return static_cast<QueryId>(fakes::interned().size() - 1);
 }

@@ -71,7 +71,8 @@ class RankStreams : public testing::Test {
   FakeEngine engine;
   ThreadClocks clocks{HostTimePolicy{.kind = HostTime::off}};
   DataQueue data;
-  Streams streams{clocks, data, [](int device) { return 4 + device; }};
+  Activities activities;
+  Streams streams{clocks, data, activities, [](int device) { return 4 + device; }};
   HostThread thread, background;
 };
 
@@ -98,10 +99,10 @@ TEST_F(RankStreams, WhatIsAppendedBearsTheThreadsClock) {
 TEST_F(RankStreams, AKernelIsDescribedOnce) {
   KernelQuery query;
   query.name = "fill";
-  const QueryId id = streams.intern(thread, query);
-  EXPECT_EQ(streams.intern(thread, query), id);
+  const QueryId id = streams.intern(thread, query, {});
+  EXPECT_EQ(streams.intern(thread, query, {}), id);
   query.name = "copy";
-  EXPECT_NE(streams.intern(thread, query), id);
+  EXPECT_NE(streams.intern(thread, query, {}), id);
   EXPECT_EQ(engine.records().size(), 2U);
 }
 

@@ -47,8 +47,8 @@ Api api_of(const void* destination, const void* source, bool blocking) {
 }
 
 cudaError_t plain(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
-                  bool blocking, cudaStream_t stream) {
-  return device_entry(api_of(destination, source, blocking), [&] {
+                  bool blocking, cudaStream_t stream, const char* name = __builtin_FUNCTION()) {
+  return device_entry({api_of(destination, source, blocking), name}, [&] {
     return copy({.destination = destination, .source = source, .width = bytes}, kind, blocking,
                 stream);
   });
@@ -56,8 +56,9 @@ cudaError_t plain(void* destination, const void* source, std::size_t bytes, cuda
 
 cudaError_t rows(void* destination, std::size_t destination_pitch, const void* source,
                  std::size_t source_pitch, std::size_t width, std::size_t count,
-                 cudaMemcpyKind kind, bool blocking, cudaStream_t stream) {
-  return device_entry(api_of(destination, source, blocking), [&] {
+                 cudaMemcpyKind kind, bool blocking, cudaStream_t stream,
+                 const char* name = __builtin_FUNCTION()) {
+  return device_entry({api_of(destination, source, blocking), name}, [&] {
     if (width > destination_pitch || width > source_pitch) return cudaErrorInvalidPitchValue;
     return copy({destination, destination_pitch, source, source_pitch, width, count}, kind,
                 blocking, stream);
@@ -66,8 +67,9 @@ cudaError_t rows(void* destination, std::size_t destination_pitch, const void* s
 
 /// A copy to (or, with `from`, from) a registered variable.
 cudaError_t symbol_copy(const void* symbol, void* other, std::size_t bytes, std::size_t offset,
-                        bool from, cudaMemcpyKind kind, bool blocking, cudaStream_t stream) {
-  return device_entry(Api::memcpy_async_h2d_pageable, [&] {
+                        bool from, cudaMemcpyKind kind, bool blocking, cudaStream_t stream,
+                        const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memcpy_async_h2d_pageable, name}, [&] {
     const Variable variable = variable_of(symbol);
     if (!variable.size) return cudaErrorInvalidSymbol;
     if (!variable.address) return cudaErrorMemoryAllocation;
@@ -80,8 +82,9 @@ cudaError_t symbol_copy(const void* symbol, void* other, std::size_t bytes, std:
 }
 
 cudaError_t set(void* destination, std::size_t pitch, int value, std::size_t width,
-                std::size_t count, bool blocking, cudaStream_t stream) {
-  return device_entry(Api::memset_async, [&] {
+                std::size_t count, bool blocking, cudaStream_t stream,
+                const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memset_async, name}, [&] {
     if (width == 0 || count == 0) return cudaSuccess;
     if (count > 1 && width > pitch) return cudaErrorInvalidPitchValue;
     if (!driver::reaches(destination, (count - 1) * pitch + width)) return cudaErrorInvalidValue;

@@ -28,8 +28,8 @@ void report(const std::exception& error) noexcept;
 
 /// Runs `body`, charged as `api`; no exception leaves, and the error state is kept.
 template <class Body>
-cudaError_t entry(Api api, Body&& body) noexcept {
-  const rank::ApiCall call{api};
+cudaError_t entry(rank::NamedApi api, Body&& body) noexcept {
+  const rank::ApiCall call{api.api, {rank::Interface::runtime, api.name}};
   try {
     if (!rank::simulated()) return remember(cudaErrorNoDevice);
     return remember(body());
@@ -45,7 +45,7 @@ cudaError_t entry(Api api, Body&& body) noexcept {
 
 /// The same for a call that initialises the current device's primary context, as most do.
 template <class Body>
-cudaError_t device_entry(Api api, Body&& body) noexcept {
+cudaError_t device_entry(rank::NamedApi api, Body&& body) noexcept {
   return entry(api, [&]() -> cudaError_t {
     if (!driver::activate(rank::current_device())) return cudaErrorMemoryAllocation;
     return body();

@@ -49,12 +49,14 @@ void report(const std::exception& error) noexcept {
 using namespace phantora::cudart;
 
 PHANTORA_EXPORT cudaError_t cudaGetLastError() {
-  const phantora::rank::ApiCall call{Api::get_last_error};
+  const phantora::rank::ApiCall call{Api::get_last_error,
+                                     {phantora::rank::Interface::runtime, __func__}};
   return last_error(true);
 }
 
 PHANTORA_EXPORT cudaError_t cudaPeekAtLastError() {
-  const phantora::rank::ApiCall call{Api::get_last_error};
+  const phantora::rank::ApiCall call{Api::get_last_error,
+                                     {phantora::rank::Interface::runtime, __func__}};
   return last_error(false);
 }
 

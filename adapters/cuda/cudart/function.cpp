@@ -25,7 +25,7 @@ thread_local std::vector<CallConfiguration> pushed;
 PHANTORA_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
                                                      std::size_t shared_bytes,
                                                      cudaStream_t stream) {
-  const rank::ApiCall call{Api::get_last_error};
+  const rank::ApiCall call{Api::get_last_error, {rank::Interface::runtime, __func__}};
   try {
     pushed.push_back({grid, block, shared_bytes, stream});
     return 0;
@@ -36,7 +36,7 @@ PHANTORA_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
 
 PHANTORA_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block,
                                                        std::size_t* shared_bytes, void* stream) {
-  const rank::ApiCall call{Api::get_last_error};
+  const rank::ApiCall call{Api::get_last_error, {rank::Interface::runtime, __func__}};
   if (pushed.empty()) return remember(cudaErrorMissingConfiguration);
   const CallConfiguration& top = pushed.back();
   *grid = top.grid;

@@ -15,8 +15,8 @@ namespace rank = phantora::rank;
 namespace {
 
 cudaError_t allocate_host(void** address, std::size_t bytes, driver::HostMemoryKind kind,
-                          unsigned flags) {
-  return device_entry(Api::malloc, [&] {
+                          unsigned flags, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::malloc, name}, [&] {
     if (!address) return cudaErrorInvalidValue;
     *address = nullptr;
     if (bytes == 0) return cudaSuccess;

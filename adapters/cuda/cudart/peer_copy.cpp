@@ -8,8 +8,8 @@ namespace driver = phantora::driver;
 namespace {
 
 cudaError_t peer_copy(void* destination, int to, const void* source, int from, std::size_t bytes,
-                      cudaStream_t stream) {
-  return device_entry(Api::memcpy_async_d2d, [&] {
+                      cudaStream_t stream, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memcpy_async_d2d, name}, [&] {
     if (!valid_device(to) || !valid_device(from)) return cudaErrorInvalidDevice;
     if (!destination || !source) return bytes ? cudaErrorInvalidValue : cudaSuccess;
     driver::copy({.destination = destination, .source = source, .width = bytes}, false,

@@ -11,8 +11,8 @@ namespace rank = phantora::rank;
 namespace {
 
 CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes, bool blocking,
-              CUstream stream, Api api) {
-  return device_entry(api, [&] {
+              CUstream stream, Api api, const char* name = __builtin_FUNCTION()) {
+  return device_entry({api, name}, [&] {
     if (bytes == 0) return CUDA_SUCCESS;
     if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
     driver::copy({.destination = pointer(destination), .source = pointer(source), .width = bytes},
@@ -22,8 +22,8 @@ CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes, bo
 }
 
 CUresult set(CUdeviceptr destination, unsigned value, std::size_t unit, std::size_t count,
-             CUstream stream) {
-  return device_entry(Api::memset_async, [&] {
+             CUstream stream, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memset_async, name}, [&] {
     if (count == 0) return CUDA_SUCCESS;
     if (destination % unit != 0 || !driver::reaches(pointer(destination), unit * count)) {
       return CUDA_ERROR_INVALID_VALUE;

@@ -21,8 +21,8 @@ using rank::Api;
 
 /// Runs `body`, charged as `api`; no exception leaves.
 template <class Body>
-CUresult entry(Api api, Body&& body) noexcept {
-  const rank::ApiCall call{api};
+CUresult entry(rank::NamedApi api, Body&& body) noexcept {
+  const rank::ApiCall call{api.api, {rank::Interface::driver, api.name}};
   try {
     if (!rank::simulated()) return CUDA_ERROR_NO_DEVICE;
     return body();
@@ -39,7 +39,7 @@ CUresult entry(Api api, Body&& body) noexcept {
 
 /// The same for a call that needs the current device's context.
 template <class Body>
-CUresult device_entry(Api api, Body&& body) noexcept {
+CUresult device_entry(rank::NamedApi api, Body&& body) noexcept {
   return entry(api, [&]() -> CUresult {
     if (!driver::activate(rank::current_device())) return CUDA_ERROR_OUT_OF_MEMORY;
     return body();

@@ -39,8 +39,9 @@ class Parameters {
 
 CUresult launch(CUfunction handle, const rank::LaunchShape& shape, CUstream stream,
                 void** arguments, void** extra,
-                const phantora::KernelQuery::Dim3& cluster = {0, 0, 0}) {
-  return device_entry(Api::launch, [&] {
+                const phantora::KernelQuery::Dim3& cluster = {0, 0, 0},
+                const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::launch, name}, [&] {
     if (!handle) return CUDA_ERROR_INVALID_HANDLE;
     if (arguments && extra) return CUDA_ERROR_INVALID_VALUE;
     auto& function = *reinterpret_cast<driver::Function*>(handle);

@@ -12,8 +12,8 @@ namespace rank = phantora::rank;
 namespace {
 
 CUresult allocate_host(void** memory, std::size_t bytes, driver::HostMemoryKind kind,
-                       unsigned flags) {
-  return device_entry(Api::malloc, [&] {
+                       unsigned flags, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::malloc, name}, [&] {
     if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     rank::refuse_if_unsafe();
     *memory = driver::allocate_host(bytes, kind, flags);

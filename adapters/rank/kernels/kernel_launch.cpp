@@ -263,7 +263,8 @@ const KernelReading& reading_of(const Kernel& kernel) {
   return *reading;
 }
 
-QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const Effect& effect) {
+QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,
+                 const Effect& effect) {
   const std::uint64_t hash = hash_of(shape, effect);
   {
     const std::lock_guard lock{reading.queries_lock};
@@ -284,7 +285,11 @@ QueryId query_of(const KernelReading& reading, const LaunchShape& shape, const E
   for (const auto& [name, value] : effect.features) {
     if (value > 0) query.features.emplace(name, value);
   }
-  const QueryId id = intern(query);
+  const KernelResources& code = reading.kernel_resources;
+  const QueryId id = intern(query, {.name = mangled,
+                                    .registers = code.registers,
+                                    .static_shared = code.static_shared,
+                                    .local = code.local});
   const std::lock_guard lock{reading.queries_lock};
   reading.queries.emplace(hash, KnownQuery{shape, effect.bytes, effect.flops, effect.features, id});
   return id;
@@ -324,7 +329,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
       count_unread(reading);
     }
   }
-  launch(stream, query_of(reading, shape, *effect));
+  launch(stream, query_of(kernel.mangled, reading, shape, *effect));
   data::enqueue(
       stream, [effect = std::move(*effect), name = reading.name.c_str()] { apply(effect, name); });
 }

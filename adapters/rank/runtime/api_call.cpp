@@ -1,6 +1,7 @@
 #include "rank/runtime/api_call.hpp"
 
 #include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/rank.hpp"
 
 namespace phantora::rank {
 namespace {
@@ -10,9 +11,23 @@ namespace {
 // time stands for them.
 constexpr Duration at_hand = std::chrono::nanoseconds{100};
 
+void note_begin(HostThread& thread, const CalledFunction& function) noexcept {
+  Rank& rank = this_rank();
+  const Time now = rank.clocks.now(thread);
+  rank.program_ticks.sample(now);
+  rank.activities.call_begins(thread, function, now);
+}
+
+void note_end(HostThread& thread) noexcept {
+  Rank& rank = this_rank();
+  const Time now = rank.clocks.now(thread);
+  rank.activities.call_ends(thread, now);
+  rank.program_ticks.sample(now);
+}
+
 }  // namespace
 
-ApiCall::ApiCall(Api api) noexcept {
+ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   if (!in_virtual_time()) return;
   HostThread& thread = this_thread();
   thread_ = &thread;
@@ -20,9 +35,12 @@ ApiCall::ApiCall(Api api) noexcept {
   thread.readings = 0;
   const HostTimePolicy& policy = host_time_policy();
   const bool measured = policy.kind == HostTime::measured;
-  stops_clock_ = !measured || host_cost(api) > at_hand;
+  noted_ = this_rank().activities.wants_any();
+  // The notes are no work of the program's.
+  stops_clock_ = !measured || noted_ || host_cost(api) > at_hand;
   if (!stops_clock_) return;
   stop_charging(thread);
+  if (noted_) note_begin(thread, function);
   if (!thread.issues) return;
   if (measured && !policy.scale && thread.speed.look())
     thread.clock.set_host_scale(thread.speed.scale());
@@ -32,7 +50,9 @@ ApiCall::ApiCall(Api api) noexcept {
 ApiCall::~ApiCall() {
   if (thread_ == nullptr || !in_virtual_time()) return;
   HostThread& thread = *thread_;
-  if (--thread.api_depth > 0 || !stops_clock_ || !thread.issues) return;
+  if (--thread.api_depth > 0) return;
+  if (noted_) note_end(thread);
+  if (!stops_clock_ || !thread.issues) return;
   publish(thread);
   charge_host(thread);
 }

@@ -4,6 +4,7 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/connection.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -110,7 +111,14 @@ void Communicators::enqueue(HostThread& thread, std::span<const CollectiveCall> 
                          .peer = call.peer,
                          .premul = call.premul});
     }
-    streams_.append(thread, *head.stream, {.op = Op::collective},
+    // All collectives of the group run as one kernel, and all messages.
+    const auto tag = [&](bool messages) -> std::uint64_t {
+      const auto found = std::find_if(calls.begin(), calls.end(), [&](const CollectiveCall* call) {
+        return channel::collective_op(call->op).has_value() != messages;
+      });
+      return found == calls.end() ? 0 : activities_.launched(thread, **found);
+    };
+    streams_.append(thread, *head.stream, {.op = Op::collective, .a = tag(false), .b = tag(true)},
                     std::as_bytes(std::span{records}));
     // Sends first: a receive of the same group may depend on them.
     for (const bool receiving : {false, true}) {

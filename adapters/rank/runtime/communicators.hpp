@@ -17,7 +17,8 @@ namespace phantora::rank {
 /// timeline.hpp says what the functions mean.
 class Communicators {
  public:
-  Communicators(ThreadClocks& clocks, Streams& streams) : clocks_{clocks}, streams_{streams} {}
+  Communicators(ThreadClocks& clocks, Streams& streams, Activities& activities)
+      : clocks_{clocks}, streams_{streams}, activities_{activities} {}
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
@@ -36,6 +37,7 @@ class Communicators {
 
   ThreadClocks& clocks_;
   Streams& streams_;
+  Activities& activities_;
   std::mutex mutex_{};
   std::unordered_map<std::uint64_t, CommunicatorInfo> all_{};
   std::atomic<std::uint64_t> last_ticket_{0};

@@ -2,6 +2,7 @@
 
 #include "channel/settings.hpp"
 #include "channel/wire.hpp"
+#include "rank/runtime/api_call.hpp"
 #include "rank/runtime/host_speed.hpp"
 
 #include <phantora/simulation/virtual_clock.hpp>
@@ -21,7 +22,13 @@ struct HostThread {
   /// Issues GPU work: it is a logical process, and its clock moves. The main thread is one from the
   /// start; others become one with their first call that issues work.
   bool issues = false;
-  int api_depth = 0;                    ///< nested ApiCalls
+  int api_depth = 0;  ///< nested ApiCalls
+  /// The outermost of them, while a profiler asks.
+  struct Call {
+    CalledFunction function{};
+    std::uint32_t number = 0;  ///< 0: it has none yet
+    Time start{};
+  } call{};
   channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
   std::uint32_t index = channel::no_thread;
   const void* waits_for = nullptr;  ///< what it sleeps on, while waiting

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -95,8 +97,8 @@ Rank::Rank()
       standing{first_standing(settings.has_value())},
       epoch{settings.value_or(channel::Settings{}).epoch},
       clocks{settings.value_or(channel::Settings{}).host_time},
-      streams{clocks, data, physical_device},
-      communicators{clocks, streams} {
+      streams{clocks, data, activities, physical_device},
+      communicators{clocks, streams, activities} {
   if (standing == Standing::outside) return;
   // Only the forking thread lives on in a child, and CUDA does not survive a fork.
   pthread_atfork(nullptr, nullptr, [] {
@@ -148,6 +150,12 @@ void Rank::handle_delivery(const channel::Delivery& delivery, std::span<const st
                                    .thread = channel::no_thread,
                                    .a = delivery.ticket});
       clocks.connection()->ring();
+      return;
+    }
+    case channel::Delivery::Kind::spans: {
+      std::vector<channel::TaggedSpan> spans(bytes.size() / sizeof(channel::TaggedSpan));
+      std::memcpy(spans.data(), bytes.data(), spans.size() * sizeof(channel::TaggedSpan));
+      activities.finish(spans);
       return;
     }
   }

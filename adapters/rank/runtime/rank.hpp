@@ -2,8 +2,10 @@
 
 #include "channel/settings.hpp"
 #include "rank/memory/data_queue.hpp"
+#include "rank/runtime/activities.hpp"
 #include "rank/runtime/communicators.hpp"
 #include "rank/runtime/host_functions.hpp"
+#include "rank/runtime/program_ticks.hpp"
 #include "rank/runtime/standing.hpp"
 #include "rank/runtime/streams.hpp"
 #include "rank/runtime/thread_clocks.hpp"
@@ -44,6 +46,8 @@ struct Rank {
   Epoch epoch;
   ThreadClocks clocks;
   DataQueue data;
+  Activities activities;
+  ProgramTicks program_ticks;
   Streams streams;
   Communicators communicators;
   HostFunctions host_functions;

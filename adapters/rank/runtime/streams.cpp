@@ -120,19 +120,21 @@ void Streams::join_legacy(HostThread& thread, Stream& stream) {
   }
 }
 
-QueryId Streams::intern(HostThread& thread, const KernelQuery& query) {
+QueryId Streams::intern(HostThread& thread, const KernelQuery& query, const KernelCode& code) {
   const std::lock_guard lock{queries_mutex_};
   const auto [found, added] = queries_.try_emplace(query, static_cast<QueryId>(queries_.size()));
   if (added) {
     const std::string text = to_text(query);
     append(thread, {.op = Op::define_query, .a = found->second},
            std::as_bytes(std::span{text.data(), text.size()}));
+    activities_.describe(found->second, &found->first, code);
   }
   return found->second;
 }
 
 void Streams::launch(HostThread& thread, Stream& stream, QueryId query) {
-  append(thread, stream, {.op = Op::launch, .a = query});
+  append(thread, stream,
+         {.op = Op::launch, .a = query, .b = activities_.launched(thread, stream, query)});
 }
 
 Marker Streams::record(HostThread& thread, Stream& stream) {

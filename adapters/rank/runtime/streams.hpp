@@ -2,6 +2,7 @@
 
 #include "channel/wire.hpp"
 #include "rank/memory/data_queue.hpp"
+#include "rank/runtime/activities.hpp"
 #include "rank/runtime/legacy_order.hpp"
 #include "rank/runtime/reached_markers.hpp"
 #include "rank/runtime/spin_lock.hpp"
@@ -25,8 +26,9 @@ namespace phantora::rank {
 class Streams {
  public:
   /// @param physical  the host's index of a device as the process counts them.
-  Streams(ThreadClocks& clocks, DataQueue& data, int (*physical)(int device))
-      : clocks_{clocks}, data_{data}, physical_{physical} {}
+  Streams(ThreadClocks& clocks, DataQueue& data, Activities& activities,
+          int (*physical)(int device))
+      : clocks_{clocks}, data_{data}, activities_{activities}, physical_{physical} {}
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
@@ -38,7 +40,7 @@ class Streams {
     if (legacy_order_.concerns(stream)) join_legacy(thread, stream);
   }
 
-  QueryId intern(HostThread& thread, const KernelQuery& query);
+  QueryId intern(HostThread& thread, const KernelQuery& query, const KernelCode& code);
   void launch(HostThread& thread, Stream& stream, QueryId query);
   Marker record(HostThread& thread, Stream& stream);
   void forget(HostThread& thread, Marker marker);
@@ -91,6 +93,7 @@ class Streams {
 
   ThreadClocks& clocks_;
   DataQueue& data_;
+  Activities& activities_;
   int (*physical_)(int);
   std::mutex mutex_{};
   std::deque<Entry> all_{};

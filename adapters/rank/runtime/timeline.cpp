@@ -22,6 +22,25 @@ Rank& connected_rank() {
 }
 Streams& streams() { return connected_rank().streams; }
 
+/// Tells a profiler that asks for them of the wait during its life.
+class NotedWait {
+ public:
+  explicit NotedWait(const WaitActivity& wait) : wait_{wait} {
+    if (wanted_) wait_.start = this_rank().clocks.now(this_thread());
+  }
+  ~NotedWait() {
+    if (!wanted_) return;
+    wait_.end = this_rank().clocks.now(this_thread());
+    this_rank().activities.waited(this_thread(), wait_);
+  }
+  NotedWait(const NotedWait&) = delete;
+  NotedWait& operator=(const NotedWait&) = delete;
+
+ private:
+  const bool wanted_ = this_rank().activities.wants(Activities::waits);
+  WaitActivity wait_;
+};
+
 }  // namespace
 
 // --- Streams ---
@@ -36,7 +55,9 @@ void order_with_legacy(Stream& stream) { streams().order_with_legacy(this_thread
 
 // --- Asynchronous calls ---
 
-QueryId intern(const KernelQuery& query) { return streams().intern(this_thread(), query); }
+QueryId intern(const KernelQuery& query, const KernelCode& code) {
+  return streams().intern(this_thread(), query, code);
+}
 void launch(Stream& stream, const KernelQuery& query) {
   if (capturing(stream)) {
     capture(stream, std::make_shared<LibraryWork>(intern(query), query.name));
@@ -60,13 +81,20 @@ void record(Stream& stream, Event& event, bool external) {
     return;
   }
   no_longer_captured(event);
-  const Marker previous = event.marker.exchange(record(stream));
-  forget_marker(previous);
+  const Marker recorded = record(stream);
+  this_rank().activities.recorded(this_thread(), stream, recorded);
+  forget_marker(event.marker.exchange(recorded));
 }
 void forget_marker(Marker marker) {
   if (marker != 0) streams().forget(this_thread(), marker);
 }
-void wait(Stream& stream, Marker marker) { streams().wait(this_thread(), stream, marker); }
+void wait(Stream& stream, Marker marker) {
+  const NotedWait note{{.kind = WaitActivity::For::event_on_stream,
+                        .device = stream.device,
+                        .stream = &stream,
+                        .marker = marker}};
+  streams().wait(this_thread(), stream, marker);
+}
 
 void wait(Stream& stream, Event& event, bool external) {
   if (external && capturing(stream)) {
@@ -89,7 +117,10 @@ void host_function(Stream& stream, void (*function)(void*), void* argument) {
 
 // --- Blocking calls and queries ---
 
-void synchronize(Marker marker) { streams().synchronize(this_thread(), marker); }
+void synchronize(Marker marker) {
+  const NotedWait note{{.kind = WaitActivity::For::event, .marker = marker}};
+  streams().synchronize(this_thread(), marker);
+}
 void synchronize(const Event& event) {
   refuse_if_captured(event, true);
   refuse_if_unsafe();
@@ -97,9 +128,14 @@ void synchronize(const Event& event) {
 }
 void synchronize(Stream& stream) {
   refuse_if_captured(stream);
+  const NotedWait note{
+      {.kind = WaitActivity::For::stream, .device = stream.device, .stream = &stream}};
   streams().synchronize(this_thread(), stream);
 }
-void synchronize_device(int device) { streams().synchronize_device(this_thread(), device); }
+void synchronize_device(int device) {
+  const NotedWait note{{.kind = WaitActivity::For::device, .device = device}};
+  streams().synchronize_device(this_thread(), device);
+}
 bool done(Marker marker) { return streams().done(this_thread(), marker); }
 bool done(const Event& event) {
   refuse_if_captured(event, true);

@@ -54,11 +54,18 @@ void destroy_stream(Stream& stream);
 /// appended to time and data.
 void order_with_legacy(Stream& stream);
 
+/// What is known of the code of a kernel that the program launches itself.
+struct KernelCode {
+  const char* name = nullptr;  ///< mangled
+  int registers = 0;
+  std::size_t static_shared = 0, local = 0;
+};
+
 /// Appends a kernel, a library operation or a copy ("memcpy_*", "memset"). Never blocks.
 void launch(Stream& stream, const KernelQuery& query);
 /// The same for a query that was interned before: what hot paths use.
 using QueryId = std::uint32_t;
-QueryId intern(const KernelQuery& query);
+QueryId intern(const KernelQuery& query, const KernelCode& code = {});
 void launch(Stream& stream, QueryId query);
 
 /// Records a new marker at the stream's end.
