@@ -78,13 +78,26 @@ void Engine::rank_ended(int rank) {
 
 int Engine::rank_of(ProcessIndex process) const { return processes_.at(process).hello.rank; }
 
-std::uint64_t Engine::peak_memory(GpuIndex gpu) const {
+std::vector<Engine::Resident> Engine::residents() const {
+  std::vector<Resident> all;
+  for (const Process& process : processes_) {
+    const channel::RankShared* const shared = process.link.shared();
+    if (shared == nullptr) continue;
+    const auto host = static_cast<std::size_t>(process.hello.host);
+    for (std::size_t device = 0; device < cluster_.hosts[host].gpus.size(); ++device) {
+      const std::uint64_t bytes = shared->held.at(device).load();
+      if (bytes > 0)
+        all.push_back({gpu_of(process, device), process.hello.pid, process.hello.rank, bytes});
+    }
+  }
+  return all;
+}
+
+const channel::HostShared::Gpu& Engine::ledger(GpuIndex gpu) const {
   const Host& host = cluster_.host_of(cluster_.gpus.at(gpu));
   const auto index = static_cast<std::size_t>(&host - cluster_.hosts.data());
   const auto slot = std::find(host.gpus.begin(), host.gpus.end(), cluster_.gpus[gpu]);
-  return hosts_.at(index)
-      .memory->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin()))
-      .peak.load();
+  return hosts_.at(index).memory->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin()));
 }
 
 void Engine::step(std::chrono::milliseconds patience) {

@@ -104,7 +104,17 @@ class Engine : SessionObserver {
   [[nodiscard]] bool gpus_were_used() const noexcept { return !processes_.empty(); }
   [[nodiscard]] int rank_of(ProcessIndex process) const;
   /// Peak memory of a GPU, in bytes.
-  [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const;
+  [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const { return ledger(gpu).peak.load(); }
+  /// What is taken of it now.
+  [[nodiscard]] std::uint64_t used_memory(GpuIndex gpu) const { return ledger(gpu).used.load(); }
+  /// A process that holds memory of a GPU.
+  struct Resident {
+    GpuIndex gpu = 0;
+    pid_t pid = 0;
+    int rank = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] std::vector<Resident> residents() const;
 
  private:
   struct Thread {
@@ -159,6 +169,7 @@ class Engine : SessionObserver {
   void accept_process();
   bool greet(Process& process);
   [[nodiscard]] int free_rank(ProcessIndex index) const;
+  [[nodiscard]] const channel::HostShared::Gpu& ledger(GpuIndex gpu) const;
   void receive(Process& process);
   void disconnect(Process& process);
   void drain(Process& process);

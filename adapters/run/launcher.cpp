@@ -2,6 +2,7 @@
 
 #include "run/cluster_choice.hpp"
 #include "run/engine.hpp"
+#include "run/look_server.hpp"
 #include "run/memory_pressure.hpp"
 #include "run/output.hpp"
 #include "run/output_files.hpp"
@@ -106,6 +107,15 @@ class Supervisor {
                    .tell = [this](const std::string& what) { output_.say(what); },
                    .recorder = recorder ? &*recorder : nullptr}};
     engine.watch(signals_);
+    // By the pid that the user sees, which is our parent's.
+    LookServer looks{
+        fmt::format("{}{}-{}", look_socket_prefix, getppid(), began.time_since_epoch().count()),
+        cluster_,
+        options_.cluster,
+        options_.command,
+        session,
+        engine};
+    engine.watch(looks.descriptor());
     StepObserver observed{options_.step_marker};
     const Subscription steps = session.subscribe(observed);
     std::optional<TraceWriter> trace;
@@ -146,7 +156,7 @@ class Supervisor {
       }
       output_.start();
       Progress progress{session, observed, output_};
-      status = serve(engine, progress);
+      status = serve(engine, progress, looks);
     } catch (const std::exception& problem) {
       cut_short_ = std::string{problem.what()}.substr(0, std::string{problem.what()}.find('\n'));
       output_.say(problem.what());
@@ -196,7 +206,7 @@ class Supervisor {
 
  private:
   /// Until every process has ended, or the first failure has been given time to spread.
-  int serve(Engine& engine, Progress& progress) {
+  int serve(Engine& engine, Progress& progress, LookServer& looks) {
     int status = 0;
     std::optional<steady_clock::time_point> deadline;
     while (!started_.empty()) {
@@ -207,6 +217,7 @@ class Supervisor {
         throw;
       }
       drain_signals();
+      looks.serve();
       int child_status = 0;
       for (pid_t child = 0; (child = waitpid(-1, &child_status, WNOHANG)) > 0;) {
         const auto found = started_.find(child);

@@ -5,6 +5,7 @@
 #include "run/launcher.hpp"
 #include "run/measure_command.hpp"
 #include "run/replay_command.hpp"
+#include "run/smi_command.hpp"
 #include "run/starts.hpp"
 #include "run/topology_command.hpp"
 
@@ -145,6 +146,15 @@ int main(int argc, char** argv) {
       "measure", "run a program on this machine's GPU, and time its kernels for --kernels");
   phantora::run::add_options(*measurement, measure);
 
+  phantora::run::SmiOptions smi;
+  CLI::App* gpus = app.add_subcommand(
+      "smi", "show what the GPUs of running simulations do, as nvidia-smi does of real ones");
+  gpus->add_option("--run", smi.run, "the pid of one phantora run (default: all)")
+      ->check(CLI::PositiveNumber);
+  gpus->add_option("--format", smi.format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -158,6 +168,10 @@ int main(int argc, char** argv) {
     if (*shell) phantora::run::become_shell(shell_command);
     if (*describe) {
       phantora::run::describe_topology(topology, std::cout);
+      return 0;
+    }
+    if (*gpus) {
+      phantora::run::show_gpus(smi, std::cout);
       return 0;
     }
     if (*again) return phantora::run::replay(replay);

@@ -1,0 +1,112 @@
+"""What a run's GPUs do, as others see it: `phantora smi`, and NVML within the run."""
+import json
+import re
+import subprocess
+import time
+
+import job
+from job import PYTHON, JobTest, main
+
+GIB = 1 << 30
+
+
+def smi(*arguments, status=0):
+    done = subprocess.run([job.PHANTORA, "smi", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+
+class Smi(JobTest):
+    HOLD = """
+        import ctypes, os, time
+        cudart = ctypes.CDLL("libcudart.so.13")
+        cudart.cudaSetDevice(int(os.environ["LOCAL_RANK"]))
+        address = ctypes.c_void_p()
+        assert cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(3 << 30)) == 0
+        cudart.cudaMemset(address, 0, ctypes.c_size_t(3 << 30))
+        cudart.cudaDeviceSynchronize()
+        print("holding", flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.05)
+        """
+
+    def test_shows_the_gpus_of_a_run_that_lives(self):
+        held = self.start([PYTHON, self.write("hold.py", self.HOLD)], cluster="h200:2x2")
+        while held.out.count("holding") < 4:
+            self.assertIsNone(held.process.poll(), held.text())
+            time.sleep(0.05)
+        pid = str(held.process.pid)
+        run, = json.loads(smi("--run", pid, "--format", "json"))
+        self.assertEqual(run["cluster"], "h200:2x2")
+        self.assertIn("hold.py", " ".join(run["command"]))
+        self.assertEqual([(gpu["host"], gpu["index"]) for gpu in run["gpus"]],
+                         [("host0", 0), ("host0", 1), ("host1", 0), ("host1", 1)])
+        for rank, gpu in enumerate(run["gpus"]):
+            self.assertEqual(gpu["name"], "NVIDIA H200")
+            self.assertEqual(gpu["memory_total"], 150109880320)
+            process, = gpu["processes"]
+            self.assertEqual(process["rank"], rank)
+            self.assertEqual(process["memory_used"], gpu["memory_used"])
+            self.assertGreaterEqual(gpu["memory_used"], 3 * GIB)
+            self.assertLess(gpu["memory_used"], 4 * GIB)
+            self.assertGreater(gpu["busy_s"], 0)
+        table = smi("--run", pid)
+        self.assertRegex(table, r"host1 +1  NVIDIA H200 +3\d\d\d MiB / 143155 MiB")
+        (self.directory / "go").touch()
+        self.assertEqual(held.wait().status, 0, held.text())
+        self.assertIn(f"no simulation runs as {pid}", smi("--run", pid, status=6))
+
+
+class Nvml(JobTest):
+    ASK = """
+        import ctypes, os
+        cudart, nvml = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libnvidia-ml.so.1")
+        class Process(ctypes.Structure):
+            _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong),
+                        ("instance", ctypes.c_uint), ("compute", ctypes.c_uint)]
+        class Utilization(ctypes.Structure):
+            _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+        assert nvml.nvmlInit_v2() == 0
+        handle = ctypes.c_void_p()
+        assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+        count = ctypes.c_uint(0)
+        def processes():
+            count.value = 0
+            status = nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), None)
+            if status == 0:
+                return []
+            assert status == 7, status  # insufficient size
+            found = (Process * count.value)()
+            assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found) == 0
+            return [(process.pid, process.used) for process in found]
+        used = Utilization()
+        def utilization():
+            assert nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(used)) == 0
+            return used.gpu
+        assert processes() == []
+        address = ctypes.c_void_p()
+        assert cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 30)) == 0
+        (pid, bytes_used), = processes()
+        assert pid == os.getpid() and (1 << 30) <= bytes_used < (2 << 30), (pid, bytes_used)
+        name = ctypes.create_string_buffer(64)
+        assert nvml.nvmlSystemGetProcessName(pid, name, 64) == 0 and name.value
+        utilization()
+        for _ in range(20):
+            assert cudart.cudaMemset(address, 0, ctypes.c_size_t(1 << 30)) == 0
+        cudart.cudaDeviceSynchronize()
+        print("busy", utilization())
+        power = ctypes.c_uint()
+        print("power", nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(power)))
+        """
+
+    def test_memory_processes_and_utilisation(self):
+        ended = self.run_job([PYTHON, self.write("ask.py", self.ASK)], cluster="h200:1x1",
+                             options=["--host-time", "off"])
+        # 20 fills of 1 GiB, of which the first begins when its launch has reached the GPU.
+        busy = int(re.search(r"busy (\d+)", ended.out)[1])
+        self.assertGreaterEqual(busy, 98)
+        self.assertIn("power 3", ended.out)  # NVML_ERROR_NOT_SUPPORTED
+
+
+if __name__ == "__main__":
+    main()
