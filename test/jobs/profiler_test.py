@@ -27,11 +27,12 @@ def nanoseconds(microseconds):
     return int(microseconds * 1000)
 
 
-class Profiles(JobTest):
-    """With the newest torch; versions_test.py has it for others."""
+class SameOperations:
+    """Of any torch: versions_test.py has it for others than the newest."""
+    python = job.TORCH_PYTHON
 
-    def profile(self, *arguments, host_time="off", python=job.TORCH_PYTHON):
-        ended = self.run_job([python, job.PROGRAMS / "profiled.py", self.directory, *arguments],
+    def profile(self, *arguments, host_time="off"):
+        ended = self.run_job([self.python, job.PROGRAMS / "profiled.py", self.directory, *arguments],
                              cluster="h200:1x2", timeout=600,
                              options=["--host-time", host_time, "--trace", "trace.json"])
         with open(self.directory / "trace.json") as file:
@@ -80,6 +81,8 @@ class Profiles(JobTest):
                 self.assertEqual(len(same), 1, found[:3])
                 self.assertEqual([begin - same[0][0][1] for _, begin, _ in same[0]], starts)
 
+
+class Profiles(SameOperations, JobTest):
     def test_calls_lead_to_operations(self):
         ended = self.profile(host_time="fixed:1000")
         for rank in range(2):

@@ -5,12 +5,13 @@ import unittest
 
 import job
 from job import JobTest, main
+from profiler_test import SameOperations
 
 # The newest is what all other tests run.
 VERSIONS = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1"]
 
 
-class Version:
+class Version(SameOperations):
     version = None
 
     @classmethod
