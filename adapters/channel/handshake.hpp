@@ -21,6 +21,10 @@ struct Address {
   }
 };
 
+/// What the socket of a run is called that tells whoever connects what the run does: as the
+/// engine's, and this.
+inline constexpr const char* look_suffix = "-look";
+
 /// Descriptors of RankShared, HostShared and RunShared.
 using SharedMemories = std::array<int, 3>;
 

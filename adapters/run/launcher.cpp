@@ -1,5 +1,6 @@
 #include "run/launcher.hpp"
 
+#include "channel/handshake.hpp"
 #include "run/cluster_choice.hpp"
 #include "run/engine.hpp"
 #include "run/look_server.hpp"
@@ -107,14 +108,12 @@ class Supervisor {
                    .tell = [this](const std::string& what) { output_.say(what); },
                    .recorder = recorder ? &*recorder : nullptr}};
     engine.watch(signals_);
-    // By the pid that the user sees, which is our parent's.
-    LookServer looks{
-        fmt::format("{}{}-{}", look_socket_prefix, getppid(), began.time_since_epoch().count()),
-        cluster_,
-        options_.cluster,
-        options_.command,
-        session,
-        engine};
+    LookServer looks{socket_name + channel::look_suffix,
+                     cluster_,
+                     options_.cluster,
+                     options_.command,
+                     session,
+                     engine};
     engine.watch(looks.descriptor());
     StepObserver observed{options_.step_marker};
     const Subscription steps = session.subscribe(observed);

@@ -11,10 +11,6 @@
 
 namespace phantora::run {
 
-/// What the sockets of runs that can be looked at are called, in the abstract namespace:
-/// this, the pid of the run, and something that tells it from others of that pid.
-inline constexpr const char* look_socket_prefix = "phantora-look-";
-
 /// Tells whoever connects what a run is doing: JSON, and the end of the connection. Looking changes
 /// nothing in the run.
 class LookServer {

@@ -27,16 +27,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// The process that was started as `phantora run`: parent of the one whose socket it is.
+int run_of(int engine) {
+  std::ifstream status{"/proc/" + std::to_string(engine) + "/status"};
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  return 0;
+}
+
 /// The sockets of runs that can be looked at, by pid. The kernel lists abstract names with "@".
 std::map<int, std::string> sockets() {
+  constexpr std::string_view prefix = " @phantora-";
   std::map<int, std::string> found;
   std::ifstream list{"/proc/net/unix"};
   for (std::string line; std::getline(list, line);) {
-    const std::string wanted = std::string{" @"} + look_socket_prefix;
-    const std::size_t at = line.find(wanted);
-    if (at == std::string::npos) continue;
-    const int pid = std::atoi(line.c_str() + at + wanted.size());
-    found.emplace(pid, line.substr(at + 2));
+    const std::size_t at = line.find(prefix);
+    if (at == std::string::npos || !line.ends_with(channel::look_suffix)) continue;
+    const int run = run_of(std::atoi(line.c_str() + at + prefix.size()));
+    if (run != 0) found.emplace(run, line.substr(at + 2));
   }
   return found;
 }

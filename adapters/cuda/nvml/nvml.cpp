@@ -1,15 +1,27 @@
 // NVML, as far as programs ask it which GPUs there are. It numbers the host's GPUs and does not
 // know CUDA_VISIBLE_DEVICES. A CUDA toolkit may come without nvml.h, so that the few types of its
 // documented ABI that are needed are declared here.
+#include "channel/handshake.hpp"
 #include "cuda/driver/context.hpp"
+#include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <cuda.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 using namespace phantora;
 
@@ -47,6 +59,19 @@ struct Memory {  // nvmlMemory_t
 struct MemoryV2 {  // nvmlMemory_v2_t
   unsigned version;
   unsigned long long total, reserved, free, used;
+};
+
+struct ProcessInfo {  // nvmlProcessInfo_v1_t
+  unsigned pid;
+  unsigned long long used;
+};
+struct ProcessInfoV2 {  // nvmlProcessInfo_v2_t, nvmlProcessInfo_t
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+};
+struct Utilization {  // nvmlUtilization_t, in per cent
+  unsigned gpu, memory;
 };
 
 struct FabricInfo {  // nvmlGpuFabricInfo_v3_t; version 2 ends before the summary
@@ -116,6 +141,52 @@ Status memory_of(int index, Memory& out) {
   return success;
 }
 
+/// What the run tells whoever looks at it (`phantora smi`) of a GPU of this host, and of the
+/// instant.
+struct Look {
+  double simulated_s = 0;
+  nlohmann::json gpu{};
+};
+Look look(int index) {
+  // Waiting for the answer is no wait of the program's.
+  const rank::ApiCall call{rank::Api::mem_get_info};
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const channel::Address address{rank::settings()->socket + channel::look_suffix};
+  std::string text;
+  if (connect(socket, address.get(), address.length) == 0) {
+    char part[4096];
+    for (ssize_t got = 0; (got = recv(socket, part, sizeof part, 0)) > 0;)
+      text.append(part, static_cast<std::size_t>(got));
+  }
+  close(socket);
+  const auto run = nlohmann::json::parse(text);
+  for (const auto& gpu : run["gpus"])
+    if (gpu["host"] == rank::host_name() && gpu["index"] == index) return {run["simulated_s"], gpu};
+  throw std::runtime_error{"the run does not know this GPU"};
+}
+
+/// Those that hold memory of the GPU, whichever of the run's ranks they are.
+template <class Info>
+Status running_processes(Device device, unsigned* count, Info* list) {
+  return device_entry(device, [&](int index) {
+    if (!count) return invalid_argument;
+    const auto all = look(index).gpu["processes"];
+    const unsigned room = *count;
+    *count = static_cast<unsigned>(all.size());
+    if (room < all.size()) return insufficient_size;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Info info{};
+      info.pid = all[i]["pid"];
+      info.used = all[i]["memory_used"];
+      if constexpr (requires { info.gpu_instance; }) {
+        info.gpu_instance = info.compute_instance = ~0U;  // GPUs are whole
+      }
+      list[i] = info;
+    }
+    return success;
+  });
+}
+
 }  // namespace
 
 PHANTORA_EXPORT Status nvmlInit_v2() {
@@ -154,6 +225,10 @@ PHANTORA_EXPORT Status nvmlSystemGetCudaDriverVersion_v2(int* version) {
 }
 PHANTORA_EXPORT Status nvmlSystemGetCudaDriverVersion(int* version) {
   return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+PHANTORA_EXPORT Status nvmlSystemGetNVMLVersion(char* text, unsigned length) {
+  return entry([&] { return copy_text("13.580.65.06", text, length); });  // CUDA's and the driver's
 }
 
 PHANTORA_EXPORT Status nvmlSystemGetDriverVersion(char* text, unsigned length) {
@@ -283,16 +358,70 @@ PHANTORA_EXPORT Status nvmlDeviceGetMigMode(Device device, unsigned* current, un
 }
 
 PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
-                                                               void*) {
+                                                               ProcessInfoV2* list) {
+  return running_processes(device, count, list);
+}
+PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count,
+                                                               ProcessInfoV2* list) {
+  return running_processes(device, count, list);
+}
+PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count,
+                                                            ProcessInfo* list) {
+  return running_processes(device, count, list);
+}
+
+PHANTORA_EXPORT Status nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned* count,
+                                                                ProcessInfoV2*) {
   return device_entry(device, [&](int) {
-    *count = 0;  // other processes of the simulated host are not listed
+    *count = 0;
     return success;
   });
 }
-PHANTORA_EXPORT Status nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count,
-                                                            void* list) {
-  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, list);
+PHANTORA_EXPORT Status nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned* count,
+                                                                ProcessInfoV2* list) {
+  return nvmlDeviceGetGraphicsRunningProcesses_v3(device, count, list);
 }
+
+PHANTORA_EXPORT Status nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
+  return entry([&] {
+    std::ifstream file{"/proc/" + std::to_string(pid) + "/comm"};
+    std::string text;
+    if (!std::getline(file, text)) return not_found;
+    return copy_text(text, name, length);
+  });
+}
+
+/// Of simulated time, since this process last asked. How much the memory did is not kept apart.
+PHANTORA_EXPORT Status nvmlDeviceGetUtilizationRates(Device device, Utilization* out) {
+  return device_entry(device, [&](int index) {
+    if (!out) return invalid_argument;
+    struct Instant {
+      double simulated_s = 0, busy_s = 0;
+    };
+    static std::mutex mutex;
+    static auto& last = *new std::map<int, Instant>;
+    const Look seen = look(index);
+    const Instant now{seen.simulated_s, seen.gpu["busy_s"]};
+    const std::lock_guard lock{mutex};
+    const Instant before = std::exchange(last[index], now);
+    const double passed = now.simulated_s - before.simulated_s;
+    const double share = passed > 0 ? (now.busy_s - before.busy_s) / passed : 0;
+    *out = {.gpu = static_cast<unsigned>(100 * std::clamp(share, 0.0, 1.0)), .memory = 0};
+    return success;
+  });
+}
+
+// What a simulated GPU has none of.
+#define PHANTORA_NOT_THERE(function, ...) \
+  PHANTORA_EXPORT Status function(Device, __VA_ARGS__) { return not_supported; }
+PHANTORA_NOT_THERE(nvmlDeviceGetPowerUsage, unsigned*)
+PHANTORA_NOT_THERE(nvmlDeviceGetEnforcedPowerLimit, unsigned*)
+PHANTORA_NOT_THERE(nvmlDeviceGetPowerManagementLimit, unsigned*)
+PHANTORA_NOT_THERE(nvmlDeviceGetTotalEnergyConsumption, unsigned long long*)
+PHANTORA_NOT_THERE(nvmlDeviceGetTemperature, int, unsigned*)
+PHANTORA_NOT_THERE(nvmlDeviceGetFanSpeed, unsigned*)
+PHANTORA_NOT_THERE(nvmlDeviceGetClockInfo, int, unsigned*)
+#undef PHANTORA_NOT_THERE
 
 /// NVLink between hosts, as of NVL72. None of the simulated GPUs has it.
 PHANTORA_EXPORT Status nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfo* info) {
