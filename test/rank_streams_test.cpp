@@ -194,7 +194,7 @@ TEST_F(RankStreams, AskingInVainTakesAMicrosecond) {
 }
 
 TEST_F(RankStreams, AGroupIsARecordForEachCommunicatorAndStream) {
-  Communicators communicators{clocks, streams};
+  Communicators communicators{clocks, streams, activities};
   Stream& s = stream();
   Stream& other = stream();
   engine.answer = [](const channel::Record& asked) {
@@ -226,7 +226,7 @@ TEST_F(RankStreams, AGroupIsARecordForEachCommunicatorAndStream) {
 }
 
 TEST_F(RankStreams, UniqueIdsDiffer) {
-  Communicators communicators{clocks, streams};
+  Communicators communicators{clocks, streams, activities};
   std::array<std::byte, 128> first{}, second{};
   communicators.make_unique_id(first);
   communicators.make_unique_id(second);
