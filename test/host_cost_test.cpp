@@ -21,6 +21,31 @@ TEST(HostCost, IsWhatThePolicySays) {
   EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::fixed, .per_call = 7ns}), 7ns);
 }
 
+TEST(HostCost, OfCallsInALoopIsWhatLoopsTake) {
+  const HostTimePolicy measured;
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 0ns), 260ns);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 100us), (260ns + 2040ns) / 2);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 200us), 2040ns);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 1s), 2040ns);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured), 2040ns);
+  // As long in a loop: steps launch that often.
+  EXPECT_EQ(host_cost(HostCall::launch, measured, 0ns), 4720ns);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(HostCall::count); ++i) {
+    const auto call = static_cast<HostCall>(i);
+    EXPECT_LE(host_cost_after(call, Duration{}), host_cost(call)) << i;
+  }
+}
+
+TEST(HostCost, IsLongerOnASlowerHost) {
+  const HostSlowness slow{.work = 2, .calls = 1.5};
+  EXPECT_EQ(host_cost(HostCall::launch, {.host = slow}), 7080ns);
+  EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::off, .host = slow}), 0ns);
+  EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::fixed, .per_call = 7ns, .host = slow}),
+            14ns);
+  EXPECT_EQ(times(Duration{1}, 1.5), Duration{2});
+  EXPECT_EQ(times(1'000s, 1), 1'000s);
+}
+
 TEST(HostScale, FollowsTheLatestSamples) {
   HostScale host;
   EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there);

@@ -27,7 +27,8 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
   for (const HostTimePolicy& policy :
        {HostTimePolicy{}, HostTimePolicy{.kind = HostTime::off},
         HostTimePolicy{.kind = HostTime::fixed, .per_call = 7ns}, HostTimePolicy{.scale = 0.0},
-        HostTimePolicy{.scale = 0.1}, HostTimePolicy{.scale = 1.0 / 3},
+        HostTimePolicy{.host = {.work = 1.0 / 3, .calls = 0.1}}, HostTimePolicy{.scale = 0.1},
+        HostTimePolicy{.scale = 1.0 / 3},
         HostTimePolicy{.scale = std::numeric_limits<double>::max()},
         HostTimePolicy{.scale = std::numeric_limits<double>::denorm_min()}}) {
     settings.host_time = policy;
@@ -39,8 +40,8 @@ TEST(Settings, AnythingElseIsRefused) {
   const std::string text = to_text(some_settings());
   ASSERT_TRUE(parse_settings(text));
   for (const char* line :
-       {"colour red", "host_time sometimes", "host_scale", "epoch 5", "epoch a 5", "unknown 2",
-        "host x h200 5 name", "host 8 h200 5x name", "host"}) {
+       {"colour red", "host_time sometimes", "host_scale", "slowness 1", "slowness a 1", "epoch 5",
+        "epoch a 5", "unknown 2", "host x h200 5 name", "host 8 h200 5x name", "host"}) {
     EXPECT_EQ(parse_settings(text + '\n' + line), std::nullopt) << line;
   }
   EXPECT_EQ(parse_settings(""), std::nullopt);

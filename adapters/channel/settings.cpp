@@ -48,6 +48,9 @@ bool read_line(std::string_view line, Settings& settings) {
   } else if (name == "host_scale") {
     settings.host_time.scale = number<double>(line);
     return settings.host_time.scale.has_value();
+  } else if (name == "slowness") {
+    HostSlowness& host = settings.host_time.host;
+    return read(next_of(line, ' '), host.work) && read(line, host.calls);
   } else if (name == "epoch") {
     return read(next_of(line, ' '), settings.epoch.realtime_ns) &&
            read(line, settings.epoch.monotonic_ns);
@@ -82,6 +85,8 @@ std::string to_text(const Settings& settings) {
   std::string text = "socket " + settings.socket;
   text += "\nhost_time " + to_string(settings.host_time);
   if (settings.host_time.scale) text += "\nhost_scale " + text_of(*settings.host_time.scale);
+  const HostSlowness& slowness = settings.host_time.host;
+  text += "\nslowness " + text_of(slowness.work) + ' ' + text_of(slowness.calls);
   text += "\nepoch " + std::to_string(settings.epoch.realtime_ns) + ' ' +
           std::to_string(settings.epoch.monotonic_ns);
   text += "\nunknown " + to_string(settings.unknown);

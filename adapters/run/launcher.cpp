@@ -14,6 +14,7 @@
 
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
+#include <phantora/simulation/host_sensitivity.hpp>
 #include <phantora/simulation/session_report.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
@@ -41,6 +42,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+/// Of each GPU: some tens of steps of most models, and 10 MB.
+constexpr std::size_t operations_for_steps = 100'000;
 
 /// Exit statuses of our own, as sysexits.h has them.
 constexpr int unavailable = 69, software = 70;
@@ -99,7 +103,11 @@ class Supervisor {
         fmt::format("phantora-{}-{}", getpid(), began.time_since_epoch().count());
     Session session{cluster_, options_.costs, {}, nccl_environment()};
     std::optional<Recorder> recorder;
-    if (!options_.record.empty()) recorder.emplace(session, cluster_.gpus.size());
+    if (!options_.record.empty()) {
+      recorder.emplace(session, cluster_.gpus.size());
+    } else if (options_.host_time.kind != HostTime::off) {
+      recorder.emplace(session, cluster_.gpus.size(), operations_for_steps * cluster_.gpus.size());
+    }
     Engine engine{cluster_,
                   session,
                   {.socket_name = socket_name,
@@ -177,17 +185,19 @@ class Supervisor {
                    .command = options_.command,
                    .host_time = to_string(options_.host_time),
                    .host_scale = options_.host_time.scale,
+                   .host = options_.host_time.kind != HostTime::off ? options_.host.name : "",
                    .step_marker = options_.step_marker,
                    .status = status,
                    .cut_short = cut_short_};
     if (options_.host_time.kind == HostTime::measured) facts.wall_seconds = wall;
+    if (recorder && cut_short_.empty()) tell_sensitivity(facts, *recorder);
     const Report report{facts, session_report(cluster_, session, observed), engine};
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {
       std::cout << "  no process of this run used a simulated GPU\n";
     }
     if (!options_.report.empty()) report.write(options_.report);
-    if (recorder) {
+    if (!options_.record.empty()) {
       // What a replay assumes unless it is told otherwise.
       Workload::Origin origin = nccl_environment();
       origin["cluster"] = options_.cluster.ends_with(".toml")
@@ -204,6 +214,18 @@ class Supervisor {
   }
 
  private:
+  /// What the step takes on other hosts, from what the ranks did here.
+  void tell_sensitivity(RunFacts& facts, const Recorder& recorder) const {
+    if (options_.host_time.kind == HostTime::off) return;
+    try {
+      facts.sensitivity = host_sensitivity(
+          Simulation{cluster_, {.costs = options_.costs, .nccl = nccl_environment()}},
+          recorder.workload(), options_.step_marker);
+    } catch (const Error& problem) {
+      facts.no_sensitivity = problem.what();
+    }
+  }
+
   /// Until every process has ended, or the first failure has been given time to spread.
   int serve(Engine& engine, Progress& progress, LookServer& looks) {
     int status = 0;

@@ -5,6 +5,7 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/simulation/host_profile.hpp>
 #include <phantora/simulation/session.hpp>
 
 #include <cstdint>
@@ -31,8 +32,9 @@ struct LaunchOptions {
   GpuCosts costs = builtin_cost_model;
   std::string step_marker{};  ///< what ends a step; empty: found by the work's order
   bool label_output = false;  ///< say before each line which rank printed it
-  /// Without a scale, measured time counts as on an H200's host (rank/runtime/host_speed.hpp).
+  /// Without a scale, measured time counts as on the host (rank/runtime/host_speed.hpp).
   HostTimePolicy host_time{};
+  HostProfile host = host_presets().front();  ///< on which the job is simulated
   channel::Unknown unknown = channel::Unknown::zero;
   std::optional<Per> per{};  ///< nothing: by the command
   int runnable = 0;          ///< 0: as many as there are cores

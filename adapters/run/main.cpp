@@ -1,5 +1,6 @@
 #include "run/cluster_choice.hpp"
 #include "run/convert_command.hpp"
+#include "run/host_command.hpp"
 #include "run/kernel_files.hpp"
 #include "run/kernels_command.hpp"
 #include "run/launcher.hpp"
@@ -74,9 +75,16 @@ int main(int argc, char** argv) {
         options.host_time = *policy;
       },
       "measured, fixed:NS or off");
+  std::string host_spec;
+  CLI::Option* const host_option = run->add_option(
+      "--host", host_spec,
+      "simulate the job as if on this host: a preset of phantora host --list, or a file that\n"
+      "phantora host wrote (default: " +
+          options.host.name + ", the host of the built-in data)");
   run->add_option("--host-scale", options.host_time.scale,
-                  "simulated per measured host time (default: by this machine's speed beside an "
-                  "H200's host, measured as it runs)")
+                  "simulated per measured host time (default: by this machine's speed beside that "
+                  "of --host, measured as it runs)")
+      ->excludes(host_option)
       ->check(CLI::NonNegativeNumber)
       ->check([](const std::string& text) {  // nan is not below 0 either
         const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
@@ -155,6 +163,14 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
 
+  phantora::run::HostOptions host;
+  CLI::App* machine = app.add_subcommand("host", "measure this machine as a host, for --host");
+  CLI::Option* const output = machine->add_option("--output", host.output, "write a host profile");
+  CLI::Option* const name = machine->add_option("--name", host.name, "what reports call the host");
+  machine->add_flag("--list", host.list, "list the built-in hosts instead")
+      ->excludes(output)
+      ->excludes(name);
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -184,6 +200,14 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (*measurement) return phantora::run::measure(measure);
+    if (*machine) {
+      phantora::run::describe_host(host, std::cout);
+      return 0;
+    }
+    if (*host_option) {
+      options.host = phantora::host_profile(host_spec);
+      options.host_time.host = phantora::slowness(options.host, phantora::host_presets().front());
+    }
     const phantora::Cluster cluster =
         phantora::run::cluster_of(options.cluster, options.gpu_memory);
     options.costs = phantora::run::costs_of(databases, cluster);

@@ -7,6 +7,7 @@
 #include <phantora/error.hpp>
 #include <phantora/format.hpp>
 #include <phantora/kernels/gpu_model.hpp>
+#include <phantora/simulation/host_profile.hpp>
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
@@ -61,9 +62,15 @@ std::uint32_t factor_of(const std::string& text) {
   return factor;
 }
 
+/// How long host work takes of what was recorded. @throws ConfigError
+double host_scale(const Variant& variant) {
+  if (variant.host.empty()) return variant.host_scale;
+  return slowness(host_profile(variant.host), host_presets().front()).work;
+}
+
 /// Whether the variant is another workload than what was recorded.
 bool changes_workload(const Variant& variant) {
-  return !variant.widen.empty() || variant.host_scale != 1;
+  return !variant.widen.empty() || host_scale(variant) != 1;
 }
 Workload changed(const Workload& recorded, const Variant& variant) {
   try {
@@ -74,7 +81,7 @@ Workload changed(const Workload& recorded, const Variant& variant) {
                      ? widen(recorded, factor, variant.replica)
                      : widen(recorded, factor, variant.replica, Workload::load(variant.narrower));
     }
-    workload.scale_host_time(variant.host_scale);
+    workload.scale_host_time(host_scale(variant));
     return workload;
   } catch (const ArgumentError& error) {
     throw ConfigError{error.what()};
@@ -189,7 +196,7 @@ nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& clus
   json["record"] = options.record;
   json["cluster"] = options.variant.cluster;
   json["gpu"] = gpu_names(cluster);
-  json["host_scale"] = options.variant.host_scale;
+  json["host_scale"] = host_scale(options.variant);
   json["widen"] = options.variant.widen.empty() ? Json("1x") : Json(options.variant.widen);
   json["simulated_s"] = to_seconds(end.time_since_epoch());
   json["makespan_s"] = to_seconds(report.makespan);
@@ -250,6 +257,10 @@ void add_variant(CLI::App& command, Variant& variant) {
                      "record)");
   command.add_option("--gpu-memory", variant.gpu_memory,
                      "memory of each GPU of the cluster, whatever its kind, as in 80GB");
+  CLI::Option* const host = command.add_option(
+      "--host", variant.host,
+      "as if on this host: a preset of phantora host --list, or a file that phantora host wrote;\n"
+      "the record counts as one of the default host");
   command
       .add_option(
           "--host-scale", variant.host_scale,
@@ -260,6 +271,7 @@ void add_variant(CLI::App& command, Variant& variant) {
         return std::string{finite ? "" : "expected a finite number, not " + text};
       })
       ->capture_default_str();
+  command.get_option("--host-scale")->excludes(host);
   command
       .add_option("--nccl", variant.nccl,
                   "NAME=VALUE: a variable of NCCL's, as in NCCL_ALGO=Ring; repeatable")

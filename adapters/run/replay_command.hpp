@@ -15,6 +15,7 @@ struct Variant {
   std::string cluster{};
   std::optional<std::string> gpu_memory{};
   double host_scale = 1;            ///< of the recorded host time
+  std::string host{};               ///< on which it is replayed; empty: that of the record
   std::vector<std::string> nccl{};  ///< NAME=VALUE
   std::string widen{};              ///< as in 8x; empty: as many replicas as were recorded
   unsigned replica = 1;             ///< ranks of each

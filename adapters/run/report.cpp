@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 
@@ -25,6 +26,11 @@ constexpr std::array sources = {CostSource::database, CostSource::measured, Cost
 constexpr bool always_shown(CostSource source) { return source <= CostSource::roofline; }
 
 std::string duration_text(Duration d) { return fmt::format("{}", d); }
+/// `part` of `of`, as a part of `whole`.
+Duration rescaled(Duration part, Duration of, Duration whole) {
+  return Duration{
+      std::llround(static_cast<double>(whole.count()) * (to_seconds(part) / to_seconds(of)))};
+}
 std::string gib_text(Bytes b) { return fmt::format("{:.2GiB}", b); }
 
 /// A row of the table. At least a blank stands between name and value.
@@ -80,6 +86,34 @@ void Report::print_steps(std::ostream& out) const {
                     "what ends a step",
                     duration_text(rival->length), rival->count));
   }
+}
+
+std::optional<Duration> Report::step() const {
+  std::vector<Duration> lengths;
+  for (const GpuReport& gpu : simulated_.gpus)
+    if (gpu.steps.count() > 0) lengths.push_back(gpu.steps.median());
+  if (lengths.empty()) return std::nullopt;
+  std::sort(lengths.begin(), lengths.end());
+  return lengths[lengths.size() / 2];
+}
+
+/// The figures of another host are those of the record beside its own step, times this run's step:
+/// a long run's record has only its beginning.
+void Report::print_host(std::ostream& out) const {
+  if (facts_.host.empty()) return;
+  const auto step = this->step();
+  std::string text = facts_.host;
+  if (facts_.sensitivity && step) {
+    const HostSensitivity& of = *facts_.sensitivity;
+    const auto beside = [&](Duration other) {
+      return duration_text(rescaled(other, of.step, *step));
+    };
+    text += fmt::format("; {:.1f} % of the step waits for it. 20 % faster: {}, 20 % slower: {}",
+                        100 * of.share(), beside(of.faster), beside(of.slower));
+  } else if (!facts_.no_sensitivity.empty()) {
+    text += "; how much waits for it is not known: " + facts_.no_sensitivity;
+  }
+  row(out, "host", text);
 }
 
 std::optional<Report::Unread> Report::unread() const {
@@ -172,6 +206,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
   if (!facts_.cut_short.empty())
     line("partial", facts_.cut_short + "; what was simulated until then:");
   print_steps(out);
+  print_host(out);
   line("simulated time", duration_text(simulated_.makespan.time_since_epoch()));
   const auto shares = [&](const std::vector<Duration>& values, const GpuKind&) {
     return spread(values, share);
@@ -215,6 +250,17 @@ void Report::write(const std::string& path) const {
   json["partial"] = facts_.cut_short.empty() ? Json(nullptr) : Json(facts_.cut_short);
   json["host_time"] = facts_.host_time;
   json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
+  if (!facts_.host.empty()) {
+    json["host"] = {{"name", facts_.host}};
+    if (const auto step = this->step(); step && facts_.sensitivity) {
+      const HostSensitivity& of = *facts_.sensitivity;
+      const auto beside = [&](Duration other) { return seconds(rescaled(other, of.step, *step)); };
+      json["host"]["share_of_step"] = of.share();
+      json["host"]["step_s_if_free"] = beside(of.free);
+      json["host"]["step_s_if_20_percent_faster"] = beside(of.faster);
+      json["host"]["step_s_if_20_percent_slower"] = beside(of.slower);
+    }
+  }
   json["sync"] = "conservative";  // the only kind so far
   json["simulated_s"] = seconds(simulated_.makespan.time_since_epoch());
   // Where GPUs differ, each rank's entry says what its own is.

@@ -2,6 +2,7 @@
 
 #include "run/engine.hpp"
 
+#include <phantora/simulation/host_sensitivity.hpp>
 #include <phantora/simulation/session_report.hpp>
 
 #include <optional>
@@ -17,6 +18,9 @@ struct RunFacts {
   std::vector<std::string> command;
   std::string host_time;
   std::optional<double> host_scale{};  ///< nothing: measured as it ran
+  std::string host{};                  ///< on which the job was simulated; empty: host time is off
+  std::optional<HostSensitivity> sensitivity{};  ///< of what was recorded, or
+  std::string no_sensitivity{};                  ///< why not
   std::string step_marker{};
   int status = 0;
   /// What ended the run before its ranks came to their ends by themselves; empty if nothing did.
@@ -42,6 +46,9 @@ class Report {
   [[nodiscard]] std::optional<Unread> unread() const;
   [[nodiscard]] std::string gpu_names() const;
   void print_steps(std::ostream& out) const;
+  /// The typical step's, over the GPUs that have any.
+  [[nodiscard]] std::optional<Duration> step() const;
+  void print_host(std::ostream& out) const;
   void print_doubts(std::ostream& out) const;
 
   RunFacts facts_;

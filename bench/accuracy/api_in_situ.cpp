@@ -17,12 +17,14 @@
 #include "rank/runtime/host_speed.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <cublasLt.h>
@@ -46,10 +48,19 @@ struct Call {
   const char* name;
   std::mutex mutex{};
   std::vector<double> us{};
+  /// Since the same call before it had ended: medians tell how a call cools down.
+  std::vector<std::pair<double, double>> by_gap{};
+  double ended = 0;
 
   void add(double each) {
     const std::lock_guard lock{mutex};
     us.push_back(each);
+  }
+  void add(double begin, double end) {
+    const std::lock_guard lock{mutex};
+    us.push_back(end - begin);
+    if (ended > 0) by_gap.emplace_back(begin - ended, end - begin);
+    ended = end;
   }
 };
 
@@ -126,9 +137,9 @@ class Timed {
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
   ~Timed() {
-    const double us = now_us() - begin_;
+    const double end = now_us(), us = end - begin_;
     if (--depth > 0) return;
-    call_.add(us);
+    call_.add(begin_, end);
     if (kernel_ != nullptr || us > 300) note_first_use(call_.name, us, kernel_ ? kernel_ : "");
   }
 
@@ -151,6 +162,23 @@ void* real(const char* name) {
   std::abort();
 }
 
+/// For gaps of up to 1, 2, 4 ... us, how many calls there were and their median.
+std::string by_gap(const std::vector<std::pair<double, double>>& calls) {
+  std::string text;
+  for (double least = 0, most = 1; most < 1e6; least = most, most *= 2) {
+    std::vector<double> us;
+    for (const auto& [gap, took] : calls)
+      if (gap >= least && gap < most) us.push_back(took);
+    if (us.size() < 10) continue;
+    std::sort(us.begin(), us.end());
+    std::array<char, 64> entry{};
+    std::snprintf(entry.data(), entry.size(), "%s\"%.0f\": [%zu, %.2f]", text.empty() ? "" : ", ",
+                  most, us.size(), us[us.size() / 2]);
+    text += entry.data();
+  }
+  return text;
+}
+
 struct AtExit {
   ~AtExit() {
     const char* prefix = std::getenv("API_IN_SITU");
@@ -170,9 +198,10 @@ struct AtExit {
       for (std::size_t i = tenth; i < us.size() - tenth; ++i) sum += us[i];
       std::fprintf(out,
                    "{\"call\": \"%s\", \"n\": %zu, \"mean_us\": %.3f, \"p10_us\": %.3f, "
-                   "\"p50_us\": %.3f, \"p90_us\": %.3f}\n",
+                   "\"p50_us\": %.3f, \"p90_us\": %.3f, \"median_us_by_gap\": {%s}}\n",
                    call->name, us.size(), sum / static_cast<double>(us.size() - 2 * tenth),
-                   us[tenth], us[us.size() / 2], us[us.size() - 1 - tenth]);
+                   us[tenth], us[us.size() / 2], us[us.size() - 1 - tenth],
+                   by_gap(call->by_gap).c_str());
     }
     if (out != nullptr) std::fclose(out);
   }

@@ -32,6 +32,8 @@
 #include <phantora/simulation/device_timing.hpp>
 #include <phantora/simulation/host_cost.hpp>
 #include <phantora/simulation/host_process.hpp>
+#include <phantora/simulation/host_profile.hpp>
+#include <phantora/simulation/host_sensitivity.hpp>
 #include <phantora/simulation/host_time.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/observer.hpp>

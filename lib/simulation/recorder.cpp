@@ -95,8 +95,10 @@ struct Process {
 
 class Recorder::Impl {
  public:
-  Impl(const Session& session, std::size_t gpus)
-      : session_{session}, lanes_(gpus), stream_numbers_(gpus) {}
+  Impl(const Session& session, std::size_t gpus, std::size_t most)
+      : session_{session}, most_{most}, lanes_(gpus), stream_numbers_(gpus) {}
+
+  [[nodiscard]] bool full() const { return entries_.size() >= most_; }
 
   void add_query(QueryIndex query, const KernelQuery& asked) { queries_.emplace(query, asked); }
   void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
@@ -257,6 +259,7 @@ class Recorder::Impl {
   class Writer;
 
   const Session& session_;
+  std::size_t most_;
   std::vector<Process> processes_{};
   std::vector<Entry> entries_{};      ///< in the order in which they were heard
   std::vector<std::uint32_t> lanes_;  ///< by GPU: how many
@@ -450,8 +453,8 @@ class Recorder::Impl::Writer {
 
 Workload Recorder::Impl::workload() const { return Writer{*this}.write(); }
 
-Recorder::Recorder(const Session& session, std::size_t gpus)
-    : impl_{std::make_unique<Impl>(session, gpus)} {}
+Recorder::Recorder(const Session& session, std::size_t gpus, std::size_t most)
+    : impl_{std::make_unique<Impl>(session, gpus, most)} {}
 Recorder::Recorder(Recorder&&) noexcept = default;
 Recorder& Recorder::operator=(Recorder&&) noexcept = default;
 Recorder::~Recorder() = default;
@@ -466,33 +469,37 @@ void Recorder::add_communicator(CommunicatorId communicator, std::vector<GpuInde
   impl_->add_communicator(communicator, std::move(gpus));
 }
 void Recorder::launch(const Caller& caller, StreamId stream, QueryIndex query) {
-  impl_->launch(caller, stream, query);
+  if (!impl_->full()) impl_->launch(caller, stream, query);
 }
 void Recorder::record(const Caller& caller, StreamId stream, MarkerId marker) {
-  impl_->record(caller, stream, marker);
+  if (!impl_->full()) impl_->record(caller, stream, marker);
 }
 void Recorder::wait(const Caller& caller, StreamId stream, MarkerId marker) {
-  impl_->wait(caller, stream, marker);
+  if (!impl_->full()) impl_->wait(caller, stream, marker);
 }
 void Recorder::collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
                           std::span<const GroupedCollective> group) {
-  impl_->collective(caller, stream, communicator, group);
+  if (!impl_->full()) impl_->collective(caller, stream, communicator, group);
 }
 void Recorder::send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
                          std::span<const SendRecv> group) {
-  impl_->send_recv(caller, stream, communicator, group);
+  if (!impl_->full()) impl_->send_recv(caller, stream, communicator, group);
 }
 void Recorder::hold(ProcessIndex process, GpuIndex gpu, Bytes taken, Bytes given_back) {
-  impl_->hold(process, gpu, taken, given_back);
+  if (!impl_->full()) impl_->hold(process, gpu, taken, given_back);
 }
 void Recorder::hold_context(ProcessIndex process, GpuIndex gpu, Bytes size, bool made) {
-  impl_->hold_context(process, gpu, size, made);
+  if (!impl_->full()) impl_->hold_context(process, gpu, size, made);
 }
-void Recorder::end(ProcessIndex process) { impl_->end(process); }
+void Recorder::end(ProcessIndex process) {
+  if (!impl_->full()) impl_->end(process);
+}
 void Recorder::synchronize(const Caller& caller, MarkerId marker) {
-  impl_->synchronize(caller, marker);
+  if (!impl_->full()) impl_->synchronize(caller, marker);
 }
-void Recorder::query(const Caller& caller, MarkerId marker) { impl_->query(caller, marker); }
+void Recorder::query(const Caller& caller, MarkerId marker) {
+  if (!impl_->full()) impl_->query(caller, marker);
+}
 void Recorder::answered(const Answer& answer) { impl_->answered(answer); }
 Workload Recorder::workload() const {
   detail::WorkloadDocument document = detail::document_of(impl_->workload());

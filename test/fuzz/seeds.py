@@ -143,6 +143,8 @@ collective = lambda rank, op, kind: struct.pack("<QQQBBBBid", 1 << 20 | rank, 7,
 work = lambda rank, op, kind: b"".join(bytes([rank]) + one for one in (
     record("create_stream", stream=1), record("define_query", payload=query.encode()), record("launch", stream=1),
     record("collective", stream=1, payload=collective(rank, op, kind)), record("operand", a=7, payload=bytes(range(16))), record("record", stream=1, a=9), record("synchronize", a=9)))
+write("host_profile", ["""{"phantora_host": 1, "name": "a", "processor": "b", "sockets": 1, "cores": 2, "threads": 4,
+ "measured": "c", "work_ns": {"interpreter": 1.5, "allocation": 2, "memory": 3}, "calls_ns": 4}"""])
 write("workload", ["""{"phantora_workload": 1, "kernels": [{"name": "gemm", "block": [1, 1, 1],
  "shared_bytes": 0, "bytes": 0.0, "flops": 0.0, "arithmetic": "none", "features": {"m": 8.0},
  "attributes": {}, "known": {"ps": 5, "stddev_ps": 1, "source": "fitted"}}], "groups": [[0, 1]],

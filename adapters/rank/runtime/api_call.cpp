@@ -3,6 +3,10 @@
 #include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/rank.hpp"
 
+#include <array>
+#include <cstddef>
+#include <optional>
+
 namespace phantora::rank {
 namespace {
 
@@ -25,6 +29,10 @@ void note_end(HostThread& thread) noexcept {
   rank.program_ticks.sample(now);
 }
 
+/// When the thread's last call of each kind ended: how warm it is.
+thread_local constinit std::array<std::optional<Time>, static_cast<std::size_t>(Api::count)>
+    ended{};
+
 }  // namespace
 
 ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
@@ -43,8 +51,11 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   if (noted_) note_begin(thread, function);
   if (!thread.issues) return;
   if (measured && !policy.scale && thread.speed.look())
-    thread.clock.set_host_scale(thread.speed.scale());
-  thread.clock.advance(host_cost(api, policy));
+    thread.clock.set_host_scale(thread.speed.scale() * policy.host.work);
+  std::optional<Time>& last = ended[static_cast<std::size_t>(api)];
+  const Time now = thread.clock.now();
+  thread.clock.advance(host_cost(api, policy, last ? std::optional{now - *last} : std::nullopt));
+  last = thread.clock.now();
 }
 
 ApiCall::~ApiCall() {
@@ -60,7 +71,7 @@ ApiCall::~ApiCall() {
 void costs_more(std::chrono::nanoseconds by) noexcept {
   if (!in_virtual_time() || host_time_policy().kind != HostTime::measured) return;
   HostThread& thread = this_thread();
-  if (thread.issues) thread.clock.advance(by);
+  if (thread.issues) thread.clock.advance(times(by, host_time_policy().host.calls));
 }
 
 }  // namespace phantora::rank

@@ -8,7 +8,9 @@
 #include <phantora/simulation/workload.hpp>
 #include <phantora/units.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -47,7 +49,10 @@ class Recorder {
   };
 
   /// @param session  that it is told of; it has to live as long.
-  Recorder(const Session& session, std::size_t gpus);
+  /// @param most  operations that it keeps, some 100 bytes each: once it has heard of so many it
+  ///   listens no more, and workload() is how the run began.
+  Recorder(const Session& session, std::size_t gpus,
+           std::size_t most = std::numeric_limits<std::size_t>::max());
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
   ~Recorder();
