@@ -97,6 +97,12 @@ inline std::vector<Prediction> predict(const std::vector<Measurement>& rows,
   return predictions;
 }
 
+/// What a GPU that nobody measured gets: another's kernels, taken to it.
+inline KernelCostModel by_another(const GpuModel& measured, const std::vector<Measurement>& rows,
+                                  const GpuModel& target) {
+  return first_of(FittedModel{measured, rows, target}, Roofline{target});
+}
+
 inline std::vector<Prediction> cross_validate(const std::vector<Measurement>& rows,
                                               const GpuModel& gpu, Holdout holdout) {
   constexpr std::size_t folds = 5;

@@ -1,7 +1,6 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
 //
-// Usage: kernel_cv [--detailed] [--h100=KERNELS.tsv] [STEP.tsv...], where KERNELS were measured on
-// an H100, e.g. test/data/h100_kernels.tsv, and a step is a file of kernel data whose feature
+// Usage: kernel_cv [--detailed] [STEP.tsv...], where a step is a file of kernel data whose feature
 // `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv.
 #include "cross_validation.hpp"
 
@@ -73,12 +72,18 @@ void replay(const std::filesystem::path& path, const KernelCostModel& model, boo
 
 int main(int argc, char** argv) try {
   const GpuModel gpu = gpu_model("h200");
+  const GpuModel h100 = gpu_model("h100");
   const std::vector<Measurement>& rows = builtin_measurements();
+  const std::vector<Measurement>& h100_rows = builtin_measurements("h100");
   const auto bound = predict(rows, Roofline{gpu});
   const auto held_out = cross_validate(rows, gpu, Holdout::random);
   print("Fitted, every fifth kernel held out at random", held_out);
   print("Fitted, whole neighbourhoods held out", cross_validate(rows, gpu, Holdout::neighbourhood));
   print("Roofline alone", bound);
+  print("An H100: fitted, every fifth kernel held out at random",
+        cross_validate(h100_rows, h100, Holdout::random));
+  print("An H100 by the H200's kernels", predict(h100_rows, by_another(gpu, rows, h100)));
+  print("The H200 by an H100's kernels", predict(rows, by_another(h100, h100_rows, gpu)));
   const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
   bool detailed = false;
   for (const std::string_view argument : arguments) {
@@ -86,10 +91,6 @@ int main(int argc, char** argv) try {
       detailed = true;
       print("Fitted, at random, by group", held_out, &Prediction::group);
       print("Roofline alone, by group", bound, &Prediction::group);
-    } else if (constexpr std::string_view h100 = "--h100="; argument.starts_with(h100)) {
-      print("An H100 by the H200's kernels",
-            predict(read_measurements(std::filesystem::path{argument.substr(h100.size())}),
-                    builtin_cost_model(gpu_model("h100"))));
     } else {
       replay(argument, builtin_cost_model(gpu), detailed);
     }

@@ -1,4 +1,4 @@
-"""Simulated against real step times and memory: every row of test/data/h200_training.jsonl.
+"""Simulated against real step times and memory: every row of test/data/GPU_training.jsonl.
 
 Runs test/programs/train.py under `phantora run` for each distinct case and prints a Markdown table.
 Several real runs of one case are listed together: their spread is what the simulation can be held
@@ -17,19 +17,19 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIELDS = ("model", "parallel", "batch", "seq", "ac")
 
 
-def cases():
+def cases(gpu):
     """{case: real rows}, in the order of the file."""
     found = {}
-    for line in (ROOT / "test/data/h200_training.jsonl").read_text().splitlines():
+    for line in (ROOT / f"test/data/{gpu}_training.jsonl").read_text().splitlines():
         row = json.loads(line)
         key = tuple(row["case"][f] for f in FIELDS) + (row["world"],)
         found.setdefault(key, []).append(row)
     return found
 
 
-def simulate(phantora, python, case, steps):
+def simulate(phantora, python, gpu, case, steps):
     model, parallel, batch, seq, ac, world = case
-    command = [phantora, "run", "--cluster", f"h200:1x{world}"]
+    command = [phantora, "run", "--cluster", f"{gpu}:1x{world}"]
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command += ["--report", report.name, "--", python, str(ROOT / "test/programs/train.py")]
         command += ["--model", model, "--parallel", parallel, "--batch", str(batch)]
@@ -46,6 +46,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("phantora")
     arguments.add_argument("python")
+    arguments.add_argument("--gpu", default="h200", choices=("h200", "h100"))
     arguments.add_argument("--only", default="", help="cases whose name contains this")
     arguments.add_argument("--steps", type=int, default=8)
     arguments.add_argument("--json", help="append the rows to this file")
@@ -54,13 +55,13 @@ def main():
           "peak reserved, real | error | simulation took |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     errors = []
-    for case, real in cases().items():
+    for case, real in cases(options.gpu).items():
         model, parallel, batch, seq, ac, world = case
         name = f"{model} {parallel} b{batch}" + (f" s{seq}" if "resnet" not in model else "")
         name += " ac" if ac else ""
         if options.only not in f"{name} x{world}":
             continue
-        row, report = simulate(options.phantora, options.python, case, options.steps)
+        row, report = simulate(options.phantora, options.python, options.gpu, case, options.steps)
         reference = statistics.median(r["median_s"] for r in real)
         relative = lambda key: row[key] / real[0][key] - 1
         errors.append(row["median_s"] / reference - 1)

@@ -1,11 +1,13 @@
 #include "kernels/code_roofline.hpp"
 
+#include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/measured_table.hpp>
 #include <phantora/kernels/roofline.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -14,20 +16,28 @@
 #include <string>
 #include <vector>
 
-// The text of data/h200.tsv (data/h200.S).
+// The texts of data/h200.tsv and data/h100.tsv (data/tables.S).
 extern "C" const char phantora_h200_begin[], phantora_h200_end[];
+extern "C" const char phantora_h100_begin[], phantora_h100_end[];
 
 namespace phantora {
 namespace {
 
-constexpr const char* measured_gpu = "h200";
-constexpr const char* measured_file = "h200.tsv";
+struct Table {
+  std::string_view gpu;
+  const char *begin, *end;
+};
 
-std::vector<Measurement> read_builtin_measurements() {
+/// The first is the most complete, and stands in where others lack a kernel, or were not measured.
+constexpr std::array tables{Table{"h200", phantora_h200_begin, phantora_h200_end},
+                            Table{"h100", phantora_h100_begin, phantora_h100_end}};
+
+std::vector<Measurement> read_table(const Table& table) {
+  const std::string file = std::string{table.gpu} + ".tsv";
   if (const char* other = std::getenv("PHANTORA_DATA"))
-    return read_measurements(std::filesystem::path{other} / measured_file);
-  std::istringstream text{std::string{phantora_h200_begin, phantora_h200_end}};
-  return read_measurements(text, measured_file);
+    return read_measurements(std::filesystem::path{other} / file);
+  std::istringstream text{std::string{table.begin, table.end}};
+  return read_measurements(text, file);
 }
 
 /// No launch whose code is told takes less than the GPU's peaks allow.
@@ -45,22 +55,36 @@ struct WithinPeaks {
 };
 
 KernelCostModel make_model(const GpuModel& gpu) {
-  std::vector<Measurement> rows = builtin_measurements();
-  const WithinPeaks fitted{FittedModel{gpu_model(measured_gpu), rows, gpu}, gpu};
-  Roofline roofline{gpu};
-  if (gpu.key != measured_gpu) return first_of(fitted, std::move(roofline));
-  // A launch of which only the grid is known may have had any size: no exact hit can be told.
-  std::erase_if(rows, [](const Measurement& row) {
-    return row.query.features.empty() && row.query.bytes <= 0.0;
-  });
-  return first_of(MeasuredTable{std::move(rows), gpu}, fitted, std::move(roofline));
+  std::vector<KernelCostModel> links;
+  if (std::ranges::find(tables, gpu.key, &Table::gpu) != tables.end()) {
+    std::vector<Measurement> rows = builtin_measurements(gpu.key);
+    FittedModel fitted{gpu_model(gpu.key), rows, gpu};
+    // A launch of which only the grid is known may have had any size: no exact hit can be told.
+    std::erase_if(rows, [](const Measurement& row) {
+      return row.query.features.empty() && row.query.bytes <= 0.0;
+    });
+    links.emplace_back(MeasuredTable{std::move(rows), gpu});
+    links.emplace_back(WithinPeaks{std::move(fitted), gpu});
+  }
+  const std::string first{tables.front().gpu};
+  if (gpu.key != first)
+    links.emplace_back(
+        WithinPeaks{FittedModel{gpu_model(first), builtin_measurements(first), gpu}, gpu});
+  links.emplace_back(Roofline{gpu});
+  return first_of(std::move(links));
 }
 
 }  // namespace
 
-const std::vector<Measurement>& builtin_measurements() {
-  static const std::vector<Measurement> rows = read_builtin_measurements();
-  return rows;
+const std::vector<Measurement>& builtin_measurements(std::string_view gpu) {
+  const auto table = std::ranges::find(tables, gpu, &Table::gpu);
+  PHANTORA_EXPECTS(table != tables.end(), "a GPU that was measured");
+  // Each is read when it is asked for: most runs need one.
+  static std::array<std::once_flag, tables.size()> read;
+  static std::array<std::vector<Measurement>, tables.size()> rows;
+  const auto index = static_cast<std::size_t>(table - tables.begin());
+  std::call_once(read.at(index), [&] { rows.at(index) = read_table(*table); });
+  return rows.at(index);
 }
 
 KernelCostModel builtin_cost_model(const GpuModel& gpu) {

@@ -15,7 +15,7 @@ import re
 import sys
 
 STEPS, TOKENS, HIDDEN, VOCAB = 2, 8 * 1024, 768, 50257
-# Between the kernels of one call, as in lib/kernels/data/make_h200.py: the trace's own gaps are longer where
+# Between the kernels of one call, as in lib/kernels/data/make_table.py: the trace's own gaps are longer where
 # the host was late.
 LAUNCH_GAP_US = 1.4
 

@@ -21,8 +21,9 @@ namespace phantora {
 class FittedModel {
  public:
   /// @param measured_on  the GPU that made `data`.
-  /// @param target       the GPU to predict for. If it is another one, the inefficiencies are
-  ///     applied to its own roofline, and the source of every estimate is CostSource::roofline.
+  /// @param target       the GPU to predict for. If it is another one, what the measured GPU would
+  ///     take is taken to it (Roofline::on), and the source of every estimate is
+  ///     CostSource::roofline.
   FittedModel(const GpuModel& measured_on, const std::vector<Measurement>& data,
               const GpuModel& target);
 

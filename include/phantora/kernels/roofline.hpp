@@ -25,6 +25,8 @@ class Roofline {
 
   /// Seconds, > 0. Expects that the GPU has units for the work's arithmetic.
   [[nodiscard]] double seconds(const KernelWork& work) const;
+  /// What another GPU takes for work that took this one `seconds`.
+  [[nodiscard]] double on(const Roofline& other, const KernelWork& work, double seconds) const;
   /// @throws CostError as check() does.
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const;
   /// Whose peaks bound a kernel.
@@ -33,6 +35,8 @@ class Roofline {
  private:
   [[nodiscard]] CostEstimate code_estimate(const KernelQuery& query, const KernelWork& work) const;
   [[nodiscard]] double transfer_seconds(const KernelWork& work) const;
+  [[nodiscard]] double l2_hits(double bytes) const;
+  [[nodiscard]] double memory_seconds(const KernelWork& work) const;
   [[nodiscard]] double product_seconds(const KernelWork& work) const;
 
   GpuModel gpu_;

@@ -4,7 +4,7 @@
 Usage: measure_h200.py OUT.jsonl [SECONDS]
 
 Writes lines like the sweeps': an operation of PyTorch, its shape, and every kernel that it launched
-with its time on the device in microseconds (median of four), for make_h200.py to turn into rows.
+with its time on the device in microseconds (median of four), for make_table.py to turn into rows.
 Shapes are drawn at random, log-uniformly, from a fixed seed; families take turns, so that a time
 limit thins all of them.
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes h200.tsv, the kernel times that the built-in model for the H200 is fitted on.
+"""Writes h200.tsv and h100.tsv, the kernel times that the built-in models of these GPUs are fitted on.
 
-Usage: make_h200.py OUT.tsv SWEEP.jsonl.gz...
+Usage: make_table.py GPU OUT.tsv, GPU being h200 or h100
 
-The sweeps are the two that shared/h200/sweep.py made, and sweep3.jsonl.gz and sweep4.jsonl.gz beside
-this file, which measure_h200.py and measure_architectures.py made (PyTorch 2.11.0, CUDA 13.0, driver 580).
+The sweeps are beside this file, GPU_sweep1.jsonl.gz to GPU_sweep4.jsonl.gz: the project's own two, and those of
+measure_h200.py and measure_architectures.py (PyTorch 2.11.0, CUDA 13.0, driver 580).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -15,6 +15,7 @@ more than once tells how far from the mean a further measurement lies: the colum
 import gzip
 import json
 import math
+import pathlib
 import re
 import sys
 from statistics import median
@@ -374,10 +375,10 @@ def coverage(samples, spread):
           f"others' mean, {near / total:.3f} within two")
 
 
-def main(out, *sweeps):
+def main(gpu, out):
     lines = {}
-    for sweep in sweeps:
-        for line in gzip.open(sweep, "rt"):
+    for number in range(1, 5):
+        for line in gzip.open(pathlib.Path(__file__).with_name(f"{gpu}_sweep{number}.jsonl.gz"), "rt"):
             row = json.loads(line)
             for made in rows_of(row) if row.get("kernels") else []:
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
@@ -388,7 +389,7 @@ def main(out, *sweeps):
     spread = Spread(samples)
     coverage(samples, spread)
     with open(out, "w") as file:
-        file.write("# Kernel times on one NVIDIA H200, made by make_h200.py.\n")
+        file.write(f"# Kernel times on one NVIDIA {gpu.upper()}, made by make_table.py.\n")
         file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\tstddev\n")
         for key, us in sorted(lines.items()):
             file.write("\t".join([*key[:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
