@@ -89,4 +89,20 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   return bytes ? std::optional{Bytes{*bytes}} : std::nullopt;
 }
 
+std::optional<FlopRate> parse_flop_rate(std::string_view text) {
+  static constexpr std::array<Scale, 6> scales{{{"GFLOPS", 1e9},
+                                                {"TFLOPS", 1e12},
+                                                {"PFLOPS", 1e15},
+                                                {"GFLOP/s", 1e9},
+                                                {"TFLOP/s", 1e12},
+                                                {"PFLOP/s", 1e15}}};
+  const auto value = parse(text, scales);
+  return value ? std::optional{FlopRate{*value}} : std::nullopt;
+}
+
+std::optional<double> parse_frequency(std::string_view text) {
+  static constexpr std::array<Scale, 3> scales{{{"Hz", 1}, {"MHz", 1e6}, {"GHz", 1e9}}};
+  return parse(text, scales);
+}
+
 }  // namespace phantora

@@ -13,6 +13,9 @@ TEST(Quantity, UnitsAreThoseOfDataSheets) {
   EXPECT_EQ(parse_duration("1.5us"), 1500ns);
   EXPECT_EQ(parse_bytes("141GB"), 141_GB);
   EXPECT_EQ(parse_bytes("64K"), 64_KiB);
+  EXPECT_EQ(parse_flop_rate("989.4 TFLOPS"), 989.4_TFLOPS);
+  EXPECT_EQ(parse_flop_rate("4.5PFLOP/s"), 4500_TFLOPS);
+  EXPECT_EQ(parse_frequency("1980MHz"), 1.98e9);
 }
 
 TEST(Quantity, OtherTextIsNone) {
@@ -20,6 +23,8 @@ TEST(Quantity, OtherTextIsNone) {
     EXPECT_FALSE(parse_bandwidth(text)) << text;
     EXPECT_FALSE(parse_duration(text)) << text;
     EXPECT_FALSE(parse_bytes(text)) << text;
+    EXPECT_FALSE(parse_flop_rate(text)) << text;
+    EXPECT_FALSE(parse_frequency(text)) << text;
   }
 }
 

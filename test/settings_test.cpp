@@ -20,6 +20,19 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
   Settings settings = some_settings();
   EXPECT_EQ(parse_settings(to_text(settings)), settings);
   settings.host_by_rank = true;
+  settings.gpus = {{.key = "mine",
+                    .name = "NVIDIA H20, by its data sheet",
+                    .capability_major = 9,
+                    .sm_count = 78,
+                    .clock_hz = 1.98e9,
+                    .memory = Bytes{96'000'000'000},
+                    .context_memory = Bytes{1},
+                    .l2 = Bytes{62'914'560},
+                    .memory_bandwidth = Bandwidth{4e12 / 3},
+                    .nvlink = Bandwidth{450e9},
+                    .pcie = Bandwidth{64e9},
+                    .half = FlopRate{148e12},
+                    .fp32 = FlopRate{1e14 / 3}}};
   for (const Unknown unknown : {Unknown::zero, Unknown::one, Unknown::normal}) {
     settings.unknown = unknown;
     EXPECT_EQ(parse_settings(to_text(settings)), settings) << to_string(unknown);
@@ -39,9 +52,10 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
 TEST(Settings, AnythingElseIsRefused) {
   const std::string text = to_text(some_settings());
   ASSERT_TRUE(parse_settings(text));
-  for (const char* line :
-       {"colour red", "host_time sometimes", "host_scale", "slowness 1", "slowness a 1", "epoch 5",
-        "epoch a 5", "unknown 2", "host x h200 5 name", "host 8 h200 5x name", "host"}) {
+  for (const char* line : {"colour red", "host_time sometimes", "host_scale", "slowness 1",
+                           "slowness a 1", "epoch 5", "epoch a 5", "unknown 2", "routing 1",
+                           "host x h200 5 name", "host 8 h200 5x name", "host", "gpu mine",
+                           "gpu mine 9 0 x"}) {
     EXPECT_EQ(parse_settings(text + '\n' + line), std::nullopt) << line;
   }
   EXPECT_EQ(parse_settings(""), std::nullopt);

@@ -494,6 +494,95 @@ TEST(ClusterToml, ErrorsNameLineFieldAndExpectation) {
   names("[[hosts]\n", {"c.toml:1"});
 }
 
+TEST(ClusterToml, GpusOfItsOwn) {
+  const Cluster cluster = parse_cluster_toml(R"(
+[gpu.h20]
+like = "h200"
+name = "NVIDIA H20"
+sms = 78
+memory = "96GB"
+memory_bandwidth = "4TB/s"
+half = "148TFLOPS"
+[gpu.new-one]
+capability = "12.1"
+sms = 160
+clock = "2500 MHz"
+memory = "288GB"
+memory_bandwidth = "13TB/s"
+l2 = "128MiB"
+nvlink = "1.8TB/s"
+pcie = "128GB/s"
+fp8 = "10PFLOPS"
+half = "5 PFLOP/s"
+fp32 = "100TFLOPS"
+[[hosts]]
+gpu = "h20"
+[[hosts]]
+gpu = "new-one"
+memory = "100GB"
+[[hosts]]
+)");
+  ASSERT_EQ(cluster.hosts.size(), 3U);
+  GpuModel h20 = gpu_model("h200");
+  h20.key = "h20";
+  h20.name = "NVIDIA H20";
+  h20.sm_count = 78;
+  h20.memory = 96_GB;
+  h20.memory_bandwidth = 4000_GBps;
+  h20.half = 148_TFLOPS;
+  EXPECT_EQ(gpu_model(cluster.hosts[0]), h20);
+  const GpuModel other = gpu_model(cluster.hosts[1]);
+  EXPECT_EQ(other.name, "new-one");
+  EXPECT_EQ(other.capability_major, 12);
+  EXPECT_EQ(other.capability_minor, 1);
+  EXPECT_EQ(other.clock_hz, 2.5e9);
+  EXPECT_EQ(other.memory, 100_GB);
+  EXPECT_EQ(gpu_kind(cluster.hosts[1]).memory, 288_GB);
+  EXPECT_EQ(other.half, 5000_TFLOPS);
+  EXPECT_EQ(other.tf32, FlopRate{});
+  EXPECT_EQ(gpu_model(cluster.hosts[2]), gpu_model("h200"));
+  // Wired as their data sheets say: all NVLinks of a GPU together, and PCIe as presets have it.
+  const auto speed = [&](const char* link) {
+    return cluster.topology.bandwidth(*cluster.topology.find_link(link));
+  };
+  EXPECT_EQ(speed("host0/gpu0->host0/nvswitch"), 450_GBps);
+  EXPECT_EQ(speed("host1/gpu0->host1/nvswitch"), 1800_GBps);
+  EXPECT_EQ(speed("host0/gpu0->host0/pcie0"), speed("host2/gpu0->host2/pcie0"));
+  EXPECT_EQ(speed("host1/gpu0->host1/pcie0"), speed("host2/gpu0->host2/pcie0") * 2.0);
+}
+
+TEST(ClusterToml, AnUnnamedGpuIsThatOfAllHosts) {
+  const Cluster cluster = parse_cluster_toml(
+      "[gpu]\nlike = \"l40s\"\nname = \"NVIDIA L40\"\nhalf = \"181TFLOPS\"\n[[hosts]]\n[[hosts]]\n"
+      "gpu = \"l40s\"");
+  EXPECT_EQ(gpu_model(cluster.hosts[0]).half, 181_TFLOPS);
+  EXPECT_EQ(gpu_model(cluster.hosts[0]).nvlink, Bandwidth{});
+  EXPECT_FALSE(cluster.hosts[0].nvswitch);
+  EXPECT_EQ(gpu_model(cluster.hosts[1]), gpu_model("l40s"));
+}
+
+TEST(ClusterToml, ErrorsOfGpusNameLineFieldAndExpectation) {
+  const auto names = [](const std::string& text, std::initializer_list<std::string_view> parts) {
+    const std::string message =
+        message_of<ConfigError>([&] { (void)parse_cluster_toml(text + "\n[[hosts]]", "c.toml"); });
+    for (const std::string_view part : parts)
+      EXPECT_TRUE(contains(message, part)) << part << ": " << message;
+  };
+  names("gpu = 3", {"c.toml:1", "gpu", "table"});
+  names("[gpu.mine]\nlike = \"h300\"", {"c.toml:2", "gpu.mine.like", "h300", "h200"});
+  names("[gpu.mine]\nsms = 78", {"c.toml:1", "gpu.mine", "capability", "like"});
+  names("[gpu.mine]\nlike = \"h200\"\nclock = \"2\"", {"c.toml:3", "gpu.mine.clock", "1.98GHz"});
+  names("[gpu]\nlike = \"h200\"\nhalf = 989", {"c.toml:3", "gpu.half = 989", "989TFLOPS"});
+  names("[gpu.mine]\nlike = \"h200\"\nhalf = \"0TFLOPS\"", {"c.toml:1", "half", "more than"});
+  names("[gpu.mine]\nlike = \"h200\"\ncapability = \"9\"", {"c.toml:3", "capability", "9.0"});
+  names("[gpu.mine]\nlike = \"h200\"\ncapability = \"9.0a\"", {"c.toml:3", "capability"});
+  names("[gpu.mine]\nlike = \"h200\"\nmemory = \"1MB\"", {"c.toml:1", "memory", "context"});
+  names("[gpu.mine]\nlike = \"h200\"\ntensor = 4", {"c.toml:3", "tensor", "expected one of"});
+  names("[gpu.h200]\nlike = \"h200\"", {"c.toml:1", "gpu.h200", "name of its own"});
+  names("[gpu.\"a b\"]\nlike = \"h200\"", {"c.toml:1", "letters"});
+  names("[gpu.mine]\nlike = \"h200\"\n[gpu]\nhalf = \"1TFLOPS\"", {"c.toml:4", "gpu.half"});
+}
+
 /// Cuts, doubles and overwrites pieces of a text.
 std::string mutated(std::string text, std::mt19937_64& random,
                     const std::vector<std::string>& pieces) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <utility>
 
 namespace phantora::channel {
@@ -37,6 +38,51 @@ bool read_host(std::string_view text, HostFacts& host) {
   return true;
 }
 
+bool read(std::string_view text, Bytes& into) {
+  std::int64_t count = 0;
+  if (!read(text, count)) return false;
+  into = Bytes{count};
+  return true;
+}
+template <class Rate>
+requires(std::same_as<Rate, Bandwidth> ||
+         std::same_as<Rate, FlopRate>) bool read(std::string_view text, Rate& into) {
+  double rate = 0;
+  if (!read(text, rate)) return false;
+  into = Rate{rate};
+  return true;
+}
+
+using channel::text_of;
+std::string text_of(Bytes bytes) { return std::to_string(bytes.count()); }
+std::string text_of(Bandwidth bandwidth) { return text_of(bandwidth.bytes_per_second()); }
+std::string text_of(FlopRate rate) { return text_of(rate.per_second()); }
+std::string text_of(int number) { return std::to_string(number); }
+
+/// Calls `act` with each of the figures of a GPU, in the order of the line that has them.
+template <class Gpu, class Act>
+void figures(Gpu& gpu, Act act) {
+  act(gpu.capability_major), act(gpu.capability_minor), act(gpu.sm_count), act(gpu.clock_hz);
+  act(gpu.memory), act(gpu.context_memory), act(gpu.l2);
+  act(gpu.memory_bandwidth), act(gpu.nvlink), act(gpu.pcie);
+  act(gpu.fp8), act(gpu.half), act(gpu.tf32), act(gpu.fp32), act(gpu.fp64);
+}
+
+/// "mine 9 0 132 ... NVIDIA H20": key, figures, and the name last, which may hold blanks.
+bool read_gpu(std::string_view text, GpuModel& gpu) {
+  gpu.key = next_of(text, ' ');
+  bool good = true;
+  figures(gpu, [&](auto& figure) { good = read(next_of(text, ' '), figure) && good; });
+  gpu.name = text;
+  return good;
+}
+
+std::string line_of(const GpuModel& gpu) {
+  std::string line = "gpu " + gpu.key;
+  figures(gpu, [&](const auto& figure) { line += ' ' + text_of(figure); });
+  return line + ' ' + gpu.name;
+}
+
 bool read_line(std::string_view line, Settings& settings) {
   const std::string_view name = next_of(line, ' ');
   if (name == "socket") {
@@ -60,6 +106,8 @@ bool read_line(std::string_view line, Settings& settings) {
     settings.unknown = *unknown;
   } else if (name == "host_by_rank") {
     settings.host_by_rank = true;
+  } else if (name == "gpu") {
+    return read_gpu(line, settings.gpus.emplace_back());
   } else if (name == "host") {
     return read_host(line, settings.hosts.emplace_back());
   } else {
@@ -91,6 +139,7 @@ std::string to_text(const Settings& settings) {
           std::to_string(settings.epoch.monotonic_ns);
   text += "\nunknown " + to_string(settings.unknown);
   if (settings.host_by_rank) text += "\nhost_by_rank";
+  for (const GpuModel& gpu : settings.gpus) text += '\n' + line_of(gpu);
   for (const HostFacts& host : settings.hosts) {
     text += "\nhost " + std::to_string(host.gpus) + ' ' + host.gpu_model + ' ' +
             std::to_string(host.gpu_memory.count()) + ' ' + host.name;

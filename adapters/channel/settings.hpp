@@ -1,5 +1,6 @@
 #pragma once
 
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/simulation/host_time.hpp>
 #include <phantora/units.hpp>
 
@@ -52,6 +53,7 @@ struct Settings {
   /// on the host that has the GPU of that number.
   bool host_by_rank = false;
   std::vector<HostFacts> hosts{};  ///< of the run
+  std::vector<GpuModel> gpus{};    ///< those that its cluster defines
   bool operator==(const Settings&) const = default;
 };
 

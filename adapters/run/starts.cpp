@@ -111,6 +111,8 @@ channel::Settings settings_of(const LaunchOptions& options, const Cluster& clust
                               .gpus = static_cast<int>(host.gpus.size()),
                               .gpu_model = gpu.key,
                               .gpu_memory = gpu.memory});
+    if (host.own_gpu && std::ranges::find(settings.gpus, *host.own_gpu) == settings.gpus.end())
+      settings.gpus.push_back(*host.own_gpu);
   }
   return settings;
 }

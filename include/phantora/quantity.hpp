@@ -15,5 +15,9 @@ std::optional<Bandwidth> parse_bandwidth(std::string_view text);
 std::optional<Duration> parse_duration(std::string_view text);
 /// "141GB" (decimal), "80GiB", "65536", "64K" (binary, as are M, G, T alone).
 std::optional<Bytes> parse_bytes(std::string_view text);
+/// "989.4TFLOPS", "4.5 PFLOPS", "67 TFLOP/s".
+std::optional<FlopRate> parse_flop_rate(std::string_view text);
+/// In hertz: "1980MHz", "1.98 GHz".
+std::optional<double> parse_frequency(std::string_view text);
 
 }  // namespace phantora

@@ -3,6 +3,7 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/cluster/topologies.hpp>
 #include <phantora/error.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/quantity.hpp>
 
 #include <algorithm>
@@ -12,8 +13,10 @@
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -151,10 +154,108 @@ class Fields {
   std::vector<std::string> asked_;
 };
 
-HostGroup read_hosts(const toml::table& table, std::string_view source) {
+/// GPUs that a description defines; that of the table [gpu] itself has no key of its own there.
+using OwnGpus = std::map<std::string, GpuModel, std::less<>>;
+constexpr const char* unnamed_gpu = "gpu";
+
+/// "9.0" as {9, 0}.
+std::optional<std::pair<int, int>> parse_capability(std::string_view text) {
+  std::pair<int, int> parts;
+  const auto [dot, error] = std::from_chars(text.data(), text.data() + text.size(), parts.first);
+  const char* const end = text.data() + text.size();
+  if (error != std::errc{} || dot == end || *dot != '.') return std::nullopt;
+  const auto [rest, wrong] = std::from_chars(dot + 1, end, parts.second);
+  const bool meant = parts.first >= 5 && parts.first < 100 && parts.second >= 0 &&
+                     parts.second <= 9 && rest == end && wrong == std::errc{};
+  return meant ? std::optional{parts} : std::nullopt;
+}
+
+/// A GPU by its data sheet: what is not told is as the GPU has it that it is like.
+GpuModel read_gpu(const toml::table& table, const std::string& key, std::string_view source) {
+  Fields fields{table, key == unnamed_gpu ? "gpu" : "gpu." + key, source};
+  const auto like = fields.word("like", known_models());
+  GpuModel gpu = like ? gpu_model(*like) : GpuModel{};
+  if (!like) {
+    // Not on data sheets: the context's memory is the H200's, the slot PCIe's fifth generation.
+    gpu.context_memory = gpu_model("h200").context_memory;
+    gpu.pcie = 64_GBps;
+  }
+  gpu.key = key;
+  gpu.name = fields.word("name").value_or(key);
+  if (gpu.name.find('\n') != gpu.name.npos) fields.fail("name: expected one line");
+  // Takes what is told; nothing told, nothing known of a like GPU and needed is an error.
+  const auto take = [&]<class T>(T& into, const char* name, std::optional<T> told, bool needed) {
+    if (told) into = *told;
+    if (told ? needed && *told == T{} : needed && !like)
+      fields.fail(std::string{name} + ": expected " +
+                  (told ? "more than nothing" : "it, or like = a GPU whose figure holds"));
+  };
+  const auto bandwidth = [&](const char* name) {
+    return fields.quantity(name, parse_bandwidth, "\"4.8TB/s\"");
+  };
+  const auto rate = [&](const char* name) {
+    return fields.quantity(name, parse_flop_rate, "\"989TFLOPS\"");
+  };
+  std::pair capability{gpu.capability_major, gpu.capability_minor};
+  take(capability, "capability", fields.quantity("capability", parse_capability, "\"9.0\""), true);
+  std::tie(gpu.capability_major, gpu.capability_minor) = capability;
+  take(gpu.sm_count, "sms", fields.count("sms"), true);
+  take(gpu.clock_hz, "clock", fields.quantity("clock", parse_frequency, "\"1.98GHz\""), true);
+  take(gpu.memory, "memory", fields.quantity("memory", parse_bytes, "\"141GB\""), true);
+  take(gpu.memory_bandwidth, "memory_bandwidth", bandwidth("memory_bandwidth"), true);
+  take(gpu.l2, "l2", fields.quantity("l2", parse_bytes, "\"60MiB\""), true);
+  take(gpu.nvlink, "nvlink", bandwidth("nvlink"), false);
+  take(gpu.pcie, "pcie", bandwidth("pcie"), false);
+  if (gpu.pcie == Bandwidth{}) fields.fail("pcie: expected more than nothing");
+  take(gpu.fp8, "fp8", rate("fp8"), false);
+  take(gpu.half, "half", rate("half"), true);
+  take(gpu.tf32, "tf32", rate("tf32"), false);
+  take(gpu.fp32, "fp32", rate("fp32"), true);
+  take(gpu.fp64, "fp64", rate("fp64"), false);
+  fields.expect_no_others();
+  if (gpu.memory <= gpu.context_memory)
+    fields.fail("memory: expected more than the " +
+                std::to_string(gpu.context_memory.count() >> 20) + " MiB of a context");
+  return gpu;
+}
+
+/// The tables [gpu.NAME], or the one table [gpu].
+OwnGpus read_gpus(const toml::table& tables, std::string_view source) {
+  OwnGpus gpus;
+  const bool named = std::any_of(tables.begin(), tables.end(),
+                                 [](const auto& entry) { return entry.second.is_table(); });
+  if (!named && !tables.empty()) gpus.emplace(unnamed_gpu, read_gpu(tables, unnamed_gpu, source));
+  if (!named) return gpus;
+  for (const auto& [key, node] : tables) {
+    const std::string name{key.str()};
+    const auto refuse = [&](const std::string& why) {
+      return ConfigError{std::string{source} + ":" + std::to_string(key.source().begin.line) +
+                         ": gpu." + name + ": " + why};
+    };
+    if (!node.is_table()) throw refuse("expected a table [gpu." + name + "]");
+    const auto models = known_models();
+    if (name == unnamed_gpu || std::find(models.begin(), models.end(), name) != models.end())
+      throw refuse("expected a name of its own; " + join(models) + " are taken, and " +
+                   unnamed_gpu);
+    if (!std::all_of(name.begin(), name.end(), [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                 c == '_' || c == '-';
+        }))
+      throw refuse("expected a name of letters, digits, _ and -");
+    gpus.emplace(name, read_gpu(*node.as_table(), name, source));
+  }
+  return gpus;
+}
+
+HostGroup read_hosts(const toml::table& table, const OwnGpus& own, std::string_view source) {
   Fields fields{table, "hosts", source};
   HostGroup group;
-  group.gpu_model = fields.word("gpu", known_models()).value_or(group.gpu_model);
+  std::vector<std::string> models = known_models();
+  for (const auto& [name, gpu] : own) models.push_back(name);
+  if (own.contains(unnamed_gpu)) group.gpu_model = unnamed_gpu;
+  group.gpu_model = fields.word("gpu", models).value_or(group.gpu_model);
+  if (const auto found = own.find(group.gpu_model); found != own.end())
+    group.own_gpu = found->second;
   group.hosts = fields.count("count").value_or(group.hosts);
   group.gpus_per_host = fields.count("gpus").value_or(group.gpus_per_host);
   group.gpu_memory = fields.quantity("memory", parse_bytes, "\"141GB\"");
@@ -422,10 +523,12 @@ std::vector<Bandwidth> bandwidths_at(const Cluster& cluster, Time at) {
 Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
   const toml::table root = parse_toml(text, source);
   for (const auto& [key, node] : root)
-    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing" && key != "failures")
+    if (key != "name" && key != "hosts" && key != "fabric" && key != "routing" &&
+        key != "failures" && key != "gpu")
       throw ConfigError{std::string{source} + ":" + std::to_string(key.source().begin.line) +
                         ": unknown \"" + std::string{key.str()} +
-                        "\"; expected name, [[hosts]], [fabric], [routing] or [[failures]]"};
+                        "\"; expected name, [[hosts]], [fabric], [routing], [[failures]], [gpu] "
+                        "or [gpu.NAME]"};
   const auto tables = [&](const char* key) {
     const toml::node* node = root.get(key);
     const toml::array* array = node ? node->as_array() : nullptr;
@@ -435,9 +538,10 @@ Cluster parse_cluster_toml(std::string_view text, std::string_view source) {
                         ": expected one or more tables [[" + key + "]]"};
     return array;
   };
+  const OwnGpus own = read_gpus(table_of(root, "gpu", source), source);
   std::vector<HostGroup> groups;
   for (const toml::node& table : *tables("hosts"))
-    groups.push_back(read_hosts(*table.as_table(), source));
+    groups.push_back(read_hosts(*table.as_table(), own, source));
   Fields fields{table_of(root, "fabric", source), "fabric", source};
   const Fabric fabric = read_fabric(fields);
   fields.expect_no_others();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/units.hpp>
 
 #include <span>
@@ -25,5 +26,7 @@ struct GpuInterconnect {
 std::span<const GpuInterconnect> gpu_interconnects() noexcept;
 /// @throws ConfigError naming the known models.
 const GpuInterconnect& gpu_interconnect(std::string_view model);
+/// Of a GPU of a description's own, wired as hosts of its generation are.
+GpuInterconnect gpu_interconnect(const GpuModel& own);
 
 }  // namespace phantora

@@ -34,13 +34,20 @@ void require_room(const TopologyBuilder& builder) {
           "a cluster has at most " + std::to_string(most_links) + " nodes and links");
 }
 
+GpuInterconnect interconnect_of(const HostGroup& group) {
+  return group.own_gpu ? gpu_interconnect(*group.own_gpu) : gpu_interconnect(group.gpu_model);
+}
+
 Host add_host(TopologyBuilder& builder, const std::string& name, const HostGroup& group) {
-  const GpuInterconnect& model = gpu_interconnect(group.gpu_model);
+  const GpuInterconnect model = interconnect_of(group);
   const Bandwidth pcie = group.pcie.value_or(model.pcie);
   const Bandwidth nvlink = group.nvlink.value_or(model.nvlink * model.nvlinks);
   const int gpus_per_nic = group.gpus_per_nic.value_or(model.gpus_per_nic);
   require(gpus_per_nic >= 1, "gpus_per_nic: expected at least 1");
-  Host host{.name = name, .gpu_model = group.gpu_model, .gpu_memory = group.gpu_memory};
+  Host host{.name = name,
+            .gpu_model = group.gpu_model,
+            .own_gpu = group.own_gpu,
+            .gpu_memory = group.gpu_memory};
   const NodeId cpu = builder.add_node(NodeKind::host_bridge, name + "/cpu");
   host.memory = builder.add_node(NodeKind::memory, name + "/memory");
   builder.add_duplex_link(cpu, host.memory, {model.host_memory, pcie_latency});
@@ -273,8 +280,8 @@ Cluster make_cluster(const std::vector<HostGroup>& groups, const Fabric& fabric,
       std::vector<NodeId> distinct = host.nics;
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
       for (std::size_t r = 0; r < distinct.size(); ++r)
-        ports.push_back({hosts.size(), r, distinct[r],
-                         group.nic.value_or(gpu_interconnect(group.gpu_model).nic)});
+        ports.push_back(
+            {hosts.size(), r, distinct[r], group.nic.value_or(interconnect_of(group).nic)});
       hosts.push_back(std::move(host));
     }
   }

@@ -141,7 +141,8 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     std::vector<TuningShape> shapes;  // of unlike hosts
     for (Node& node : nodes_) {
       const Host& host = cluster.host_of(gpu(node.ranks.front()));
-      const GpuInterconnect& model = gpu_interconnect(host.gpu_model);
+      const GpuInterconnect model =
+          host.own_gpu ? gpu_interconnect(*host.own_gpu) : gpu_interconnect(host.gpu_model);
       node.nvlink = (host.nvswitch.has_value() || host.nvlink_mesh) && peer_to_peer_;
       node.mesh = node.nvlink && host.nvlink_mesh;
       all_nvlink_ = all_nvlink_ && node.nvlink;

@@ -136,8 +136,12 @@ GpuModel gpu_model(std::string_view key) {
   throw ConfigError{"unknown GPU '" + std::string{key} + "': expected one of " + known};
 }
 
+GpuModel gpu_kind(const Host& host) {
+  return host.own_gpu ? *host.own_gpu : gpu_model(host.gpu_model);
+}
+
 GpuModel gpu_model(const Host& host) {
-  GpuModel model = gpu_model(host.gpu_model);
+  GpuModel model = gpu_kind(host);
   if (host.gpu_memory) model.memory = *host.gpu_memory;
   return model;
 }

@@ -18,7 +18,7 @@ std::vector<PricedModel> models_of(const Cluster& cluster,
   for (const Host& host : cluster.hosts) {
     if (std::none_of(models.begin(), models.end(),
                      [&](const PricedModel& known) { return known.gpu.key == host.gpu_model; })) {
-      const GpuModel gpu = gpu_model(host.gpu_model);
+      const GpuModel gpu = gpu_kind(host);
       models.push_back({gpu, costs(gpu)});
     }
   }

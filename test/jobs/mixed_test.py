@@ -51,6 +51,29 @@ class Mixed(JobTest):
         job = self.run_job([*command, self.write("program.py", program)], timeout=60, **settings)
         return [line for line in printed(job) if line]
 
+    def test_ranks_see_the_gpu_that_the_cluster_defines(self):
+        cluster = self.directory / "own.toml"
+        cluster.write_text("""
+            [gpu.h20]
+            like = "h200"
+            name = "NVIDIA H20, perhaps"
+            sms = 78
+            memory = "96GB"
+            half = "148TFLOPS"
+            [[hosts]]
+            gpu = "h20"
+            gpus = 1
+            [[hosts]]
+            gpu = "h200"
+            gpus = 1
+            """)
+        lines = self.described("""
+            from describe import *
+            print(os.environ["RANK"], describe(int(os.environ["LOCAL_RANK"])))
+            """, cluster=str(cluster), options=["--report", "report.json"])
+        self.assertEqual(lines, ["0 NVIDIA H20, perhaps 78 9.0 96000000000", f"1 {H200}"])
+        self.assertEqual(self.report()["gpu"], "NVIDIA H20, perhaps and NVIDIA H200")
+
     def test_each_rank_sees_its_own_gpu(self):
         lines = self.described("""
             from describe import *

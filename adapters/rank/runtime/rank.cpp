@@ -49,7 +49,9 @@ std::size_t own_host(const std::optional<channel::Settings>& settings) {
 
 GpuModel own_gpu(const std::optional<channel::Settings>& settings, std::size_t host) {
   if (!settings) return {};
-  GpuModel model = gpu_model(settings->hosts[host].gpu_model);
+  const std::string& key = settings->hosts[host].gpu_model;
+  const auto own = std::ranges::find(settings->gpus, key, &GpuModel::key);
+  GpuModel model = own != settings->gpus.end() ? *own : gpu_model(key);
   model.memory = settings->hosts[host].gpu_memory;
   return model;
 }

@@ -2,6 +2,7 @@
 
 #include <phantora/cluster/topology.hpp>
 #include <phantora/ids.hpp>
+#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/network/flow_network.hpp>
 #include <phantora/units.hpp>
 
@@ -15,8 +16,11 @@ namespace phantora {
 
 /// One machine of a cluster. Its GPUs are alike.
 struct Host {
-  std::string name{};       ///< unique in its cluster
-  std::string gpu_model{};  ///< "h200", "h100", "a100", "b200" or "l40s"
+  std::string name{};  ///< unique in its cluster
+  /// "h200", "h100", "a100", "b200" or "l40s", or the key of `own_gpu`.
+  std::string gpu_model{};
+  /// A GPU that the cluster's description defines.
+  std::optional<GpuModel> own_gpu{};
   /// Device memory of each GPU, where the cluster's description overrides that of the model.
   std::optional<Bytes> gpu_memory{};
   std::vector<NodeId> gpus{};  ///< in the order of their ranks
@@ -73,7 +77,7 @@ Cluster parse_cluster(std::string_view spec);
 ///
 ///     name = "two racks"
 ///     [[hosts]]                     # one table per group of alike hosts
-///     gpu = "h200"                  # h200, h100, a100, b200, l40s
+///     gpu = "h200"                  # h200, h100, a100, b200, l40s, or one defined below
 ///     count = 4                     # hosts; default 1
 ///     gpus = 8                      # per host; default 8
 ///     memory = "141GB"              # of a GPU of this group; these and the rest: default the
@@ -103,6 +107,20 @@ Cluster parse_cluster(std::string_view spec);
 ///     node = "spine0"               # all its links; or link = "leaf0->spine0", one direction; or
 ///                                   # between = ["leaf0", "spine0"], both
 ///     speed = 0.5                   # what is left of the bandwidth; default 0: down
+///     [gpu.mine]                    # a GPU by its data sheet: dense rates, links per
+///     like = "h200"                 # direction; whose figures hold for what is not told;
+///     name = "NVIDIA H20"           # without it sms, clock, memory, memory_bandwidth, l2,
+///     capability = "9.0"            # capability, half and fp32 must be told, fp8, tf32 and fp64
+///     sms = 78                      # are lacking, and there is no NVLink
+///     clock = "1.98GHz"
+///     memory = "96GB"
+///     memory_bandwidth = "4TB/s"
+///     l2 = "60MiB"
+///     nvlink = "450GB/s"
+///     pcie = "64GB/s"               # raw
+///     fp8 = "296TFLOPS"             # and half, tf32, fp32, fp64
+///
+/// A table [gpu] without a name is that of the hosts that name none.
 ///
 /// @param source  what errors call the text, such as its path.
 /// @throws ConfigError naming the source, line, field and what was expected there.

@@ -26,6 +26,7 @@ namespace phantora::topologies {
 /// Alike hosts. What is not given is the model's own.
 struct HostGroup {
   std::string gpu_model = "h200";            ///< a key of gpu_model()
+  std::optional<GpuModel> own_gpu{};         ///< of that key, if it is none that we know
   int hosts = 1;                             ///< how many
   int gpus_per_host = 8;                     ///< how many each has
   std::optional<Bandwidth> nvlink{};         ///< line rate of all NVLinks of one GPU; 0: none

@@ -48,6 +48,9 @@ GpuModel gpu_model(std::string_view key);
 /// @throws ConfigError if no GPU that we know is called what `host.gpu_model` says.
 GpuModel gpu_model(const Host& host);
 
+/// The same without regard to that memory: what kernels cost does not depend on it.
+GpuModel gpu_kind(const Host& host);
+
 /// The keys of every known GPU.
 std::vector<std::string> gpu_model_keys();
 
