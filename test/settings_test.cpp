@@ -37,6 +37,10 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
     settings.unknown = unknown;
     EXPECT_EQ(parse_settings(to_text(settings)), settings) << to_string(unknown);
   }
+  for (const Choice choice : {Choice::balanced, Choice::random, Choice::first, Choice::none}) {
+    settings.routing = choice;
+    EXPECT_EQ(parse_settings(to_text(settings)), settings) << to_string(choice);
+  }
   for (const HostTimePolicy& policy :
        {HostTimePolicy{}, HostTimePolicy{.kind = HostTime::off},
         HostTimePolicy{.kind = HostTime::fixed, .per_call = 7ns}, HostTimePolicy{.scale = 0.0},

@@ -13,6 +13,12 @@ namespace {
 constexpr std::array<std::pair<Unknown, std::string_view>, 3> unknowns = {
     {{Unknown::zero, "0"}, {Unknown::one, "1"}, {Unknown::normal, "normal"}}};
 
+constexpr std::array<std::pair<Choice, std::string_view>, 4> choices = {
+    {{Choice::balanced, "balanced"},
+     {Choice::random, "random"},
+     {Choice::first, "first"},
+     {Choice::none, "none"}}};
+
 /// Takes off the front of `text` what stands before the next `separator`, and that.
 std::string_view next_of(std::string_view& text, char separator) {
   const std::string_view first = text.substr(0, text.find(separator));
@@ -104,6 +110,10 @@ bool read_line(std::string_view line, Settings& settings) {
     const auto unknown = parse_unknown(line);
     if (!unknown) return false;
     settings.unknown = *unknown;
+  } else if (name == "routing") {
+    const auto choice = parse_choice(line);
+    if (!choice) return false;
+    settings.routing = *choice;
   } else if (name == "host_by_rank") {
     settings.host_by_rank = true;
   } else if (name == "gpu") {
@@ -129,6 +139,17 @@ std::string to_string(Unknown unknown) {
   return std::string{unknowns[static_cast<std::size_t>(unknown)].second};
 }
 
+std::optional<Choice> parse_choice(std::string_view text) {
+  for (const auto& [choice, name] : choices) {
+    if (name == text) return choice;
+  }
+  return std::nullopt;
+}
+
+std::string to_string(Choice choice) {
+  return std::string{choices[static_cast<std::size_t>(choice)].second};
+}
+
 std::string to_text(const Settings& settings) {
   std::string text = "socket " + settings.socket;
   text += "\nhost_time " + to_string(settings.host_time);
@@ -138,6 +159,7 @@ std::string to_text(const Settings& settings) {
   text += "\nepoch " + std::to_string(settings.epoch.realtime_ns) + ' ' +
           std::to_string(settings.epoch.monotonic_ns);
   text += "\nunknown " + to_string(settings.unknown);
+  text += "\nrouting " + to_string(settings.routing);
   if (settings.host_by_rank) text += "\nhost_by_rank";
   for (const GpuModel& gpu : settings.gpus) text += '\n' + line_of(gpu);
   for (const HostFacts& host : settings.hosts) {

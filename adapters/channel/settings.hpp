@@ -35,6 +35,17 @@ enum class Unknown : std::uint8_t {
 std::optional<Unknown> parse_unknown(std::string_view text);
 std::string to_string(Unknown unknown);
 
+/// What routers choose by scores that are not computed.
+enum class Choice : std::uint8_t {
+  balanced,  ///< every expert as often as any other
+  random,    ///< each with the same probability, by fixed draws
+  first,     ///< the same ones for all: as uneven as can be
+  none       ///< unknown, which the host reads as zeros
+};
+/// As `--routing` takes them. nullopt for anything else.
+std::optional<Choice> parse_choice(std::string_view text);
+std::string to_string(Choice choice);
+
 /// What a process can know of a simulated host without taking part in the simulation.
 struct HostFacts {
   std::string name{};
@@ -49,6 +60,7 @@ struct Settings {
   HostTimePolicy host_time{};
   Epoch epoch{};
   Unknown unknown = Unknown::zero;
+  Choice routing = Choice::balanced;
   /// One process starts the ranks of all hosts (`--per run`): whoever knows its rank among all is
   /// on the host that has the GPU of that number.
   bool host_by_rank = false;

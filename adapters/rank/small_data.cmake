@@ -11,6 +11,7 @@ set(sources
   memory/sparse_bytes.cpp
   memory/unknown_reads.cpp
   kernels/arithmetic.cpp
+  kernels/assumed_choice.cpp
   kernels/attention.cpp
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp

@@ -187,6 +187,7 @@ class Supervisor {
                    .host_scale = options_.host_time.scale,
                    .host = options_.host_time.kind != HostTime::off ? options_.host.name : "",
                    .step_marker = options_.step_marker,
+                   .routing = channel::to_string(options_.routing),
                    .status = status,
                    .cut_short = cut_short_};
     if (options_.host_time.kind == HostTime::measured) facts.wall_seconds = wall;

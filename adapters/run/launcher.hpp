@@ -36,6 +36,7 @@ struct LaunchOptions {
   HostTimePolicy host_time{};
   HostProfile host = host_presets().front();  ///< on which the job is simulated
   channel::Unknown unknown = channel::Unknown::zero;
+  channel::Choice routing = channel::Choice::balanced;
   std::optional<Per> per{};  ///< nothing: by the command
   int runnable = 0;          ///< 0: as many as there are cores
   int stall_timeout_s = 60;

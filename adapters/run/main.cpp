@@ -97,6 +97,13 @@ int main(int argc, char** argv) {
          "normal (a random number that depends on its address); integers: 0, with 1: 1")
       ->check(CLI::IsMember({"0", "1", "normal"}))
       ->default_str(to_string(options.unknown));
+  run->add_option_function<std::string>(
+         "--routing",
+         [&](const std::string& text) { options.routing = *channel::parse_choice(text); },
+         "what top-k of up to 512 chooses by scores that are not computed (experts): balanced,\n"
+         "random, first (the same ones for all: as uneven as can be) or none (unknown)")
+      ->check(CLI::IsMember({"balanced", "random", "first", "none"}))
+      ->default_str(to_string(options.routing));
   run->add_option_function<std::string>("--sync", check_sync, "conservative")
       ->default_str("conservative");
   const std::map<std::string, Per> kinds = {

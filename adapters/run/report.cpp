@@ -148,6 +148,11 @@ void Report::print_doubts(std::ostream& out) const {
           fmt::format("{}: losses, and what else the program read of large data, are not computed. "
                       "Times hold unless it decides by them",
                       n));
+    } else if (name == "assumed_routing") {
+      row(out, "assumed routing",
+          fmt::format("{} top-k choices by scores that are not computed, {}. What experts compute "
+                      "hangs on it: --routing first and random bound how much",
+                      n, facts_.routing));
     } else if (name != "unread_kernels" && !name.starts_with("unread_kernel ")) {
       row(out, name, std::to_string(n));
     }

@@ -22,6 +22,7 @@ struct RunFacts {
   std::optional<HostSensitivity> sensitivity{};  ///< of what was recorded, or
   std::string no_sensitivity{};                  ///< why not
   std::string step_marker{};
+  std::string routing{};  ///< as --routing says it
   int status = 0;
   /// What ended the run before its ranks came to their ends by themselves; empty if nothing did.
   std::string cut_short{};

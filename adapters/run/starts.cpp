@@ -102,6 +102,7 @@ channel::Settings settings_of(const LaunchOptions& options, const Cluster& clust
                              .host_time = options.host_time,
                              .epoch = epoch(options),
                              .unknown = options.unknown,
+                             .routing = options.routing,
                              .host_by_rank = start_per(options) == Per::run};
   for (const Host& host : cluster.hosts) {
     if (host.name.find('\n') != host.name.npos)

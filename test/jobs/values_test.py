@@ -136,6 +136,88 @@ class UnknownValues(JobTest):
         self.assertEqual(first[2], 0)  # an integer
 
 
+class Routing(JobTest):
+    """Routers choose by scores that are not computed: what they choose is assumed, and known from then on."""
+
+    EXPERTS = """
+        import torch, torch.nn.functional as F
+        tokens, width, experts, best = 1536, 768, 8, 2
+        x = torch.randn(tokens, width, device="cuda")
+        router = torch.nn.Linear(width, experts, bias=False).cuda()
+        scores = router(x).softmax(-1, dtype=torch.float32)
+        weights, chosen = scores.topk(best)
+
+        # By loops, as Mixtral in Transformers.
+        mask = F.one_hot(chosen, experts).permute(2, 1, 0)
+        hit = (mask.sum(dim=(-1, -2)) > 0).nonzero().flatten().tolist()
+        out = torch.zeros_like(x)
+        loops = [0] * experts
+        for expert in hit:
+            place, token = torch.where(mask[expert])
+            loops[expert] = len(token)
+            out.index_add_(0, token, x[token] * weights[token, place, None])
+        print("loops", loops, torch.where(chosen == 0)[0].shape[0], flush=True)
+
+        # By sorting, with the counts of each expert.
+        order = chosen.flatten().argsort(stable=True)
+        rows = x[order // best]
+        counts = torch.bincount(chosen.flatten(), minlength=experts).tolist()
+        print("sorting", counts, [len(part) for part in rows.split(counts)], order[:3].tolist(), flush=True)
+
+        # By the ends of groups, which a grouped product takes.
+        ends = torch.histc(chosen.float(), bins=experts, min=0, max=experts - 1).int().cumsum(0)
+        print("groups", ends.tolist(), flush=True)
+
+        # Only the best, and more tokens than fit 256 KiB of masks.
+        many = router(torch.randn(16384, width, device="cuda")).topk(1).indices
+        print("many", F.one_hot(many, experts).sum(0).tolist(), flush=True)
+        # What is known is chosen as ever, and a vocabulary is no set of experts.
+        print("known", torch.tensor([[1., 3., 2.]], device="cuda").topk(2).indices.tolist(), flush=True)
+        print("words", scores.new_empty(4, 4096).normal_().exp().matmul(
+            torch.randn(4096, 1000, device="cuda")).topk(5).indices.sum().item(), flush=True)
+        """
+
+    def lines(self, routing):
+        job = self.run_python(self.EXPERTS, torch=True, cluster="h200:1x1",
+                              options=["--report", "report.json"] +
+                              (["--routing", routing] if routing else []))
+        said = dict(line.split(" ", 1) for line in job.out.splitlines()
+                    if line.split(" ", 1)[0] in ("loops", "sorting", "groups", "many", "known", "words"))
+        return said, job
+
+    def test_every_expert_has_as_many_tokens(self):
+        said, job = self.lines(None)
+        each = 1536 * 2 // 8
+        self.assertEqual(said, {
+            "loops": f"{[each] * 8} {each}",
+            "sorting": f"{[each] * 8} {[each] * 8} [0, 8, 16]",
+            "groups": str([each * (i + 1) for i in range(8)]),
+            "many": str([[2048] * 8]),
+            "known": "[[1, 2]]",
+            "words": "0"}, job.text())
+        self.assertRegex(job.out, r"(?m)^  assumed routing +2 top-k choices .*, balanced\.")
+        self.assertEqual(self.report()["counters"]["assumed_routing"], 2)
+
+    def test_the_first_experts_have_all(self):
+        said, job = self.lines("first")
+        self.assertEqual(said["loops"], f"{[1536, 1536] + [0] * 6} 1536", job.text())
+        self.assertEqual(said["groups"], str([1536] + [3072] * 7))
+
+    def test_random_draws_are_the_same_in_every_run(self):
+        said, job = self.lines("random")
+        counts = [int(n) for n in said["loops"].split("]")[0][1:].split(",")]
+        self.assertEqual(sum(counts), 1536 * 2, job.text())
+        self.assertTrue(all(300 < n < 470 and n != 384 for n in counts), counts)
+        self.assertEqual(self.lines("random")[0], said)
+
+    def test_nothing_is_assumed_if_nobody_wants_it(self):
+        # Sorted, the counts of nothing would not add up.
+        loops = self.EXPERTS[:self.EXPERTS.index("# By sorting")]
+        job = self.run_python(loops, torch=True, cluster="h200:1x1", options=["--routing", "none"])
+        self.assertIn(f"loops {[0] * 8} 0\n", job.out)
+        self.assertNotIn("assumed routing", job.out)
+
+
 class DistributedValues(JobTest):
     """Two ranks: object collectives, reductions, GradScaler with an infinite gradient, clipping."""
 

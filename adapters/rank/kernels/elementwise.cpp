@@ -108,7 +108,7 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
     const std::size_t extent = loop.numel == 0 ? 0 : loop.extent(o);
     effect.operands.push_back({loop.data[o], extent, o != 0, o == 0, loop.types[o]});
     effect.bytes += loop.traffic(o);
-    small = small && extent <= small_bytes;
+    small = small && extent <= executed_bytes();
   }
   effect.features.emplace_back("numel", loop.numel);
   if (function == nullptr) return effect;

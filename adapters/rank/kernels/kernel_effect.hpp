@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/kernels/assumed_choice.hpp"
 #include "rank/kernels/element_type.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
@@ -117,7 +118,7 @@ struct Effect {
   ElementBytes repeated{};
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
-  std::size_t limit = small_bytes;
+  std::size_t limit = executed_bytes();
   /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
   std::function<void(std::span<Image>)> compute;
 };

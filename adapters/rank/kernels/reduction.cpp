@@ -404,7 +404,7 @@ class TensorReduction final : public Meaning {
                    static_cast<double>(outputs) * static_cast<double>(size_of(first_type));
     effect.features = {
         {"numel", static_cast<double>(inputs) * outputs}, {"rows", outputs}, {"cols", inputs}};
-    const bool small = read_extent <= small_bytes && first_extent <= small_bytes;
+    const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
     const auto state = arguments.bytes(0).first(at->config);

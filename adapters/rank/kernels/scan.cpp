@@ -137,7 +137,7 @@ std::unique_ptr<Meaning> device_scan(const TemplateName& kernel) {
       if (bytes.size() < 8 + size_of(accumulator)) return std::nullopt;
       initial = load(accumulator, bytes.data() + 8);
     }
-    effect.limit = 8 * small_bytes;  // an offset is up to eight times as large as a flag
+    effect.limit = 8 * executed_bytes();  // an offset is up to eight times as large as a flag
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> sum = in_memory ? images[2].load(0, accumulator) : initial;
       for (std::size_t i = 0; i < count; ++i) {

@@ -198,11 +198,12 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
     effect.bytes =
         static_cast<double>(in.extent(count) + flags.extent(count) + count * out.element);
     effect.features.emplace_back("numel", static_cast<double>(count));
-    const bool small = in.extent(count) <= small_bytes && flags.extent(count) <= small_bytes &&
-                       count * out.element <= 8 * small_bytes;
+    const bool small = in.extent(count) <= executed_bytes() &&
+                       flags.extent(count) <= executed_bytes() &&
+                       count * out.element <= 8 * executed_bytes();
     forget_tile_states(effect, arguments, 4, tiles);
     if (!small) return effect;
-    effect.limit = 8 * small_bytes;  // an index is up to eight times as large as a flag
+    effect.limit = 8 * executed_bytes();  // an index is up to eight times as large as a flag
     effect.compute = [=, type = *out_type](std::span<Image> images) {
       std::int64_t kept = 0;
       std::optional<Value> previous;
@@ -249,7 +250,7 @@ std::unique_ptr<Meaning> write_indices() {
     effect.operands = {{arguments.pointer(0), dims * count * 8, true, true}};
     effect.bytes = static_cast<double>((dims + 1) * count * 8);
     effect.features.emplace_back("numel", static_cast<double>(count));
-    effect.limit = 8 * max_dims * small_bytes;
+    effect.limit = 8 * max_dims * executed_bytes();
     // The flat indices are in the first row; row d becomes the indices in dimension d.
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t i = 0; i < count; ++i) {

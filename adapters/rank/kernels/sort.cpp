@@ -70,9 +70,12 @@ std::unique_ptr<Meaning> sort_in_place(const TemplateName& kernel, bool compares
         std::vector<std::optional<Value>> slice(size);
         for (std::size_t i = 0; i < size; ++i) slice[i] = images[0].load(key_at(i), key);
         const auto order = sorted_order(slice, descending);
+        const bool chosen = !order && is_assumed_choice(values.data);
         const Image old_values = images[1];
         for (std::size_t i = 0; i < size; ++i) {
-          if (order) {
+          if (chosen) {
+            images[0].forget(key_at(i), size_of(key));
+          } else if (order) {
             images[0].store(key_at(i), key, slice[(*order)[i]]);
             images[1].move(value_at(i), old_values, value_at((*order)[i]), value_bytes);
           } else {
@@ -134,7 +137,7 @@ Effect radix_pass(RadixPass pass, std::byte* keys_in, std::byte* keys_out, std::
   }
   effect.bytes = 2 * static_cast<double>(count * (size_of(pass.key) + pass.value_bytes));
   effect.features.emplace_back("numel", static_cast<double>(count));
-  effect.limit = 8 * small_bytes;  // indices that are sorted by narrow keys
+  effect.limit = 8 * executed_bytes();  // indices that are sorted by narrow keys
   effect.compute = [=](std::span<Image> images) {
     std::vector<std::uint64_t> digits(count);
     const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
@@ -251,7 +254,7 @@ std::unique_ptr<Meaning> reverse_indices() {
     effect.operands = {{arguments.pointer(0), count * 8, false, true}};
     effect.bytes = static_cast<double>(count * 8);
     effect.features.emplace_back("numel", static_cast<double>(count));
-    effect.limit = 8 * small_bytes;
+    effect.limit = 8 * executed_bytes();
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t i = 0; i < count; ++i) {
         images[0].store(i * 8, ElementType::int64, Value{static_cast<std::int64_t>(i % divisor)});
@@ -267,8 +270,9 @@ struct Slices {
   std::size_t size = 0, slices = 0, in_stride = 0, value_stride = 0, index_stride = 0;
 };
 
+/// @param routes  where nothing of a slice is known, what is chosen of it is assumed
 Effect pick(
-    Slices s, ElementType type, std::size_t picked,
+    Slices s, ElementType type, std::size_t picked, bool routes,
     std::function<std::vector<std::size_t>(const std::vector<std::optional<Value>>&)> choose) {
   const std::size_t element = size_of(type);
   const std::size_t last = picked == 0 ? 0 : picked - 1;
@@ -281,15 +285,26 @@ Effect pick(
   effect.bytes = static_cast<double>(s.slices * (s.size * element + picked * (element + 8)));
   effect.features = {{"rows", static_cast<double>(s.slices)},
                      {"cols", static_cast<double>(s.size)}};
+  if (routes) {
+    // The scores may be too many to look at.
+    effect.needs = Effect::Needs::nothing;
+    effect.independent = true;
+  }
   effect.compute = [=, choose = std::move(choose)](std::span<Image> images) {
+    bool assumed = false;
     for (std::size_t r = 0; r < s.slices; ++r) {
       std::vector<std::optional<Value>> slice(s.size);
-      bool known = true;
+      bool known = true, something = false;
       for (std::size_t i = 0; i < s.size; ++i) {
         slice[i] = images[0].load((s.in.offset(r) + i * s.in_stride) * element, type);
         known = known && slice[i];
+        something = something || slice[i];
       }
-      const auto chosen = known ? choose(slice) : std::vector<std::size_t>{};
+      auto chosen = known ? choose(slice) : std::vector<std::size_t>{};
+      if (routes && !something) {
+        chosen = assumed_choice(r, s.size, picked).value_or(chosen);
+        assumed = true;
+      }
       for (std::size_t k = 0; k < picked; ++k) {
         const bool have = k < chosen.size();
         images[1].store((s.values.offset(r) + k * s.value_stride) * element, type,
@@ -299,6 +314,7 @@ Effect pick(
             have ? std::optional{Value{static_cast<std::int64_t>(chosen[k])}} : std::nullopt);
       }
     }
+    if (assumed) note_assumed_choice(s.indices.data);
   };
   return effect;
 }
@@ -321,19 +337,20 @@ std::unique_ptr<Meaning> top_k(const TemplateName& kernel) {
     s.in_stride = arguments.get<std::uint32_t>(5);
     s.value_stride = arguments.get<std::uint32_t>(7);
     s.index_stride = arguments.get<std::uint32_t>(9);
-    return pick(s, type, k, [=](const std::vector<std::optional<Value>>& slice) {
-      auto order = *sorted_order(slice, largest);
-      order.resize(std::min(k, order.size()));
-      if (order.empty()) return order;
-      const Value kth = *slice[order.back()];
-      std::vector<std::size_t> beyond, equal;
-      for (const std::size_t i : order) {
-        (before(*slice[i], kth, largest) ? beyond : equal).push_back(i);
-      }
-      std::sort(beyond.begin(), beyond.end());
-      beyond.insert(beyond.end(), equal.begin(), equal.end());
-      return beyond;
-    });
+    return pick(s, type, k, assumes_choice(s.size, k),
+                [=](const std::vector<std::optional<Value>>& slice) {
+                  auto order = *sorted_order(slice, largest);
+                  order.resize(std::min(k, order.size()));
+                  if (order.empty()) return order;
+                  const Value kth = *slice[order.back()];
+                  std::vector<std::size_t> beyond, equal;
+                  for (const std::size_t i : order) {
+                    (before(*slice[i], kth, largest) ? beyond : equal).push_back(i);
+                  }
+                  std::sort(beyond.begin(), beyond.end());
+                  beyond.insert(beyond.end(), equal.begin(), equal.end());
+                  return beyond;
+                });
   });
 }
 
@@ -352,7 +369,7 @@ std::unique_ptr<Meaning> kth_value(const TemplateName& kernel) {
     s.slices = arguments.get<std::uint32_t>(3);
     s.in_stride = arguments.get<std::uint32_t>(4);
     if (k == 0) return std::nullopt;
-    return pick(s, type, 1, [k](const std::vector<std::optional<Value>>& slice) {
+    return pick(s, type, 1, false, [k](const std::vector<std::optional<Value>>& slice) {
       const auto order = *sorted_order(slice, false);
       return k <= order.size() ? std::vector<std::size_t>{order[k - 1]}
                                : std::vector<std::size_t>{};

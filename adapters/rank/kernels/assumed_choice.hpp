@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+/// What a router chooses by scores that are not computed. The sizes of everything after it hang on
+/// that, so it is assumed, as `phantora run --routing` says, and counted (assumed_routing).
+namespace phantora::rank {
+
+/// Places that are chosen, in the order of their rank, of `count` places with unknown scores in one
+/// of many rows. Nothing if that is no router's choice, or none is to be assumed.
+std::optional<std::vector<std::size_t>> assumed_choice(std::size_t row, std::size_t count,
+                                                       std::size_t chosen);
+/// Whether it says anything for such rows.
+bool assumes_choice(std::size_t count, std::size_t chosen);
+
+/// The choice lies there: whoever sorts it by the unknown scores finds it sorted.
+void note_assumed_choice(const void* indices);
+bool is_assumed_choice(const void* indices);
+
+/// Operands of up to so many bytes are executed: small_bytes, and more once a choice was assumed,
+/// for masks and counts of the tokens of each expert follow from it.
+std::size_t executed_bytes();
+
+}  // namespace phantora::rank
