@@ -64,7 +64,7 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.731, 0.0005);
+  EXPECT_NEAR(random.one, 0.7315, 0.0005);
   EXPECT_NEAR(random.two, 0.926, 0.0005);
   EXPECT_NEAR(random.median_bar, 0.140, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
@@ -84,8 +84,8 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
 void expect_from_another(const std::string& measured, const std::string& target, Bound bound,
                          Coverage expected) {
   const auto& rows = builtin_measurements(target);
-  const auto predictions = predict(rows, by_another(gpu_model(measured), builtin_measurements(measured),
-                                                    gpu_model(target)));
+  const auto predictions = predict(
+      rows, by_another(gpu_model(measured), builtin_measurements(measured), gpu_model(target)));
   const Error error = error_of(predictions);
   EXPECT_NEAR(error.mean, bound.mean, 0.0005) << target;
   EXPECT_NEAR(error.median, bound.median, 0.0005) << target;
@@ -98,11 +98,11 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.069, .median = 0.040},
-                      {.one = 0.802, .two = 0.958, .median_bar = 0.112});
+                      {.one = 0.803, .two = 0.958, .median_bar = 0.112});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
   expect_from_another("h100", "h200", {.mean = 0.088, .median = 0.0455},
-                      {.one = 0.798, .two = 0.947, .median_bar = 0.1125});
+                      {.one = 0.799, .two = 0.947, .median_bar = 0.1125});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -147,10 +147,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{
-      {"gpt2_b8", {67.95 / 59.7, 1.164, 1.178}},
-      {"llama1b_b2", {121.91 / 105.7, 1.160, 1.189}},
-      {"resnet50_b64", {31.89 / 29.6, 1.089, 1.088}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.164, 1.178}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.160, 1.189}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.089, 1.088}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

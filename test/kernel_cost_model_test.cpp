@@ -341,31 +341,45 @@ TEST(FittedModel, LeavesForeignKernelsToTheNext) {
   EXPECT_FALSE(model.estimate({.name = "memset", .bytes = 10}));
 }
 
-TEST(FittedModel, AnotherGpuTakesTheInefficiencyAndItsOwnRoofline) {
+TEST(FittedModel, AnotherGpuTakesTheMemorysPartWithItsBandwidthAndTheRestWithItsUnits) {
   const GpuModel h200 = gpu_model("h200");
-  const GpuModel a100 = gpu_model("a100");
-  const KernelQuery query = gemm(4096, 4096, 4096);
-  const std::vector<Measurement> data{{query, 200us}};
-  const auto here = FittedModel{h200, data, h200}.estimate(query);
-  const auto there = FittedModel{h200, data, a100}.estimate(query);
-  EXPECT_EQ(there->source, CostSource::roofline);
-  const double ratio =
-      Roofline{a100}.seconds(describe(query)) / Roofline{h200}.seconds(describe(query));
-  EXPECT_NEAR(to_seconds(there->duration) / to_seconds(here->duration), ratio, 1e-6);
+  const auto moved = [&](const KernelQuery& query, Duration measured, const GpuModel& target) {
+    const auto here = FittedModel{h200, {{query, measured}}, h200}.estimate(query);
+    const auto there = FittedModel{h200, {{query, measured}}, target}.estimate(query);
+    EXPECT_EQ(there->source, CostSource::roofline);
+    return to_seconds(there->duration) / to_seconds(here->duration);
+  };
+  // A product goes with the tensor cores' rate, 989.4 against 312 TFLOP/s.
+  EXPECT_NEAR(moved(gemm(4096, 4096, 4096), 200us, gpu_model("a100")), 3.15, 0.01);
+  // 12 GB as fast as the memory reads: with the bandwidth, 4800 against 3350 GB/s.
+  const KernelQuery stream{.name = "stream", .bytes = 12e9};
+  EXPECT_NEAR(moved(stream, 2800us, gpu_model("h100")), 4800.0 / 3350.0, 0.001);
+  // The same bytes in ten times the time wait for something else, which an H100 has as well, and an
+  // A100 has 0.58 of: SMs times clock.
+  const double pace = 132 * 1.98 / (108 * 1.41);
+  EXPECT_NEAR(moved(stream, 28000us, gpu_model("h100")), 1.005, 0.001);
+  EXPECT_NEAR(moved(stream, 28000us, gpu_model("a100")), pace, 0.02);
+  // What stays in the cache asks nothing of the memory, and copies go with their link.
+  const KernelQuery cached{.name = "cached", .bytes = 4e6};
+  EXPECT_NEAR(moved(cached, 5us, gpu_model("h100")), 1.0, 1e-6);
+  const KernelQuery copy{.name = "memcpy_h2d_pinned", .bytes = 1e9};
+  EXPECT_NEAR(moved(copy, 18000us, gpu_model("a100")), 2.0, 0.001);
 }
 
 TEST(BuiltinCostModel, ReturnsEveryMeasuredTimeExactlyWhereTheSizeIsKnown) {
-  const std::vector<Measurement>& rows = builtin_measurements();
-  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
-  ASSERT_GT(rows.size(), 5000U);
-  for (const Measurement& row : rows) {
-    const auto estimate = model.estimate(row.query);
-    if (row.query.features.empty() && row.query.bytes == 0) {
-      ASSERT_EQ(estimate->source, CostSource::fitted) << row.query.name;
-      continue;
+  for (const char* gpu : {"h200", "h100"}) {
+    const std::vector<Measurement>& rows = builtin_measurements(gpu);
+    const KernelCostModel model = builtin_cost_model(gpu_model(gpu));
+    ASSERT_GT(rows.size(), 5000U);
+    for (const Measurement& row : rows) {
+      const auto estimate = model.estimate(row.query);
+      if (row.query.features.empty() && row.query.bytes == 0) {
+        ASSERT_EQ(estimate->source, CostSource::fitted) << row.query.name;
+        continue;
+      }
+      ASSERT_EQ(estimate->source, CostSource::measured) << row.query.name;
+      ASSERT_EQ(estimate->duration, row.duration) << row.query.name;
     }
-    ASSERT_EQ(estimate->source, CostSource::measured) << row.query.name;
-    ASSERT_EQ(estimate->duration, row.duration) << row.query.name;
   }
 }
 
@@ -393,7 +407,8 @@ TEST(BuiltinCostModel, AnswersWhatItDoesNotRefuseAndNeverWithZero) {
       ASSERT_GT(estimate->duration, Duration{100ns}) << query.name;
       ASSERT_GE(estimate->stddev.count(), 0);
       ASSERT_NE(estimate->source, CostSource::unknown);
-      ASSERT_TRUE(key == "h200" || estimate->source == CostSource::roofline ||
+      const bool measured = key == "h200" || key == "h100";
+      ASSERT_TRUE(measured || estimate->source == CostSource::roofline ||
                   estimate->source == CostSource::grid);
       ASSERT_TRUE(estimate->limit && estimate->demand && estimate->memory_share);
       ASSERT_TRUE(*estimate->demand > 0.0 && *estimate->demand <= 1.0);

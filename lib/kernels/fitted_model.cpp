@@ -34,9 +34,10 @@ constexpr double mean_variance = 1.0;
 constexpr double prior_deviation = 0.5;
 /// Standard deviation of a normal distribution over its mean absolute deviation.
 const double stddev_of_mean_deviation = std::sqrt(std::numbers::pi / 2.0);
-/// Standard deviations of what another GPU takes, over what Roofline::on() makes of an H200's time: of
-/// one half of 17,085 kernels that an H100 ran as well, 68 % of those of the tensor cores deviate by
-/// up to 5 % and 95 % by up to 15 %; of the others, 11 % and 24 %. The other half: the same.
+/// Standard deviations of what another GPU takes, over what Roofline::on() makes of an H200's time:
+/// of one half of 17,085 kernels that an H100 ran as well, 68 % of those of the tensor cores
+/// deviate by up to 5 % and 95 % by up to 15 %; of the others, 11 % and 24 %. The other half: the
+/// same.
 constexpr double transfer_of_arithmetic = 0.06;
 constexpr double transfer_of_memory = 0.11;
 /// Squared distance between kernels of different families of a group.

@@ -167,9 +167,8 @@ double Roofline::on(const Roofline& other, const KernelWork& work, double second
   // 6.0 % there and as much on the other half. The whole time by the roofline leaves 11.2 %.
   const double body = std::max(seconds - floor_seconds, 0.0);
   const double here = std::min(memory_seconds(work), body);
-  const double there =
-      here > 0.0 ? other.memory_seconds(work) * here / memory_seconds(work)
-                 : other.memory_seconds(work);
+  const double there = here > 0.0 ? other.memory_seconds(work) * here / memory_seconds(work)
+                                  : other.memory_seconds(work);
   const double rest = std::sqrt(body * body - here * here) * pace;
   return seconds - body + std::hypot(rest, there);
 }

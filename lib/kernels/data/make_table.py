@@ -200,7 +200,7 @@ def per_block(kernel):
     threads = kernel["block"][0] if kernel["block"] else 0
     if "::vectorized_elementwise_kernel<" in kernel["name"]:
         return threads * 8
-    if "::unrolled_elementwise_kernel<" in kernel["name"]:
+    if re.search(r"::unrolled_elementwise_kernel(_for_multi_outputs)?<", kernel["name"]):
         return threads * 4
     match = re.search(r"::elementwise_kernel<(\d+), (\d+)", kernel["name"])
     return int(match[1]) * int(match[2]) if match else 0
