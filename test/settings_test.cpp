@@ -32,7 +32,8 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
                     .nvlink = Bandwidth{450e9},
                     .pcie = Bandwidth{64e9},
                     .half = FlopRate{148e12},
-                    .fp32 = FlopRate{1e14 / 3}}};
+                    .fp32 = FlopRate{1e14 / 3},
+                    .tensor_power = 0.9}};
   for (const Unknown unknown : {Unknown::zero, Unknown::one, Unknown::normal}) {
     settings.unknown = unknown;
     EXPECT_EQ(parse_settings(to_text(settings)), settings) << to_string(unknown);

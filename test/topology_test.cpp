@@ -530,6 +530,7 @@ memory = "100GB"
   h20.memory = 96_GB;
   h20.memory_bandwidth = 4000_GBps;
   h20.half = 148_TFLOPS;
+  h20.tensor_power = h20.memory_power = 0.0;  // not known
   EXPECT_EQ(gpu_model(cluster.hosts[0]), h20);
   const GpuModel other = gpu_model(cluster.hosts[1]);
   EXPECT_EQ(other.name, "new-one");

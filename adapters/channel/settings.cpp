@@ -72,6 +72,7 @@ void figures(Gpu& gpu, Act act) {
   act(gpu.memory), act(gpu.context_memory), act(gpu.l2);
   act(gpu.memory_bandwidth), act(gpu.nvlink), act(gpu.pcie);
   act(gpu.fp8), act(gpu.half), act(gpu.tf32), act(gpu.fp32), act(gpu.fp64);
+  act(gpu.tensor_power), act(gpu.memory_power);
 }
 
 /// "mine 9 0 132 ... NVIDIA H20": key, figures, and the name last, which may hold blanks.

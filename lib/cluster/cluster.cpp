@@ -180,6 +180,8 @@ GpuModel read_gpu(const toml::table& table, const std::string& key, std::string_
     gpu.context_memory = gpu_model("h200").context_memory;
     gpu.pcie = 64_GBps;
   }
+  // Nor is what it draws at those rates.
+  gpu.tensor_power = gpu.memory_power = 0.0;
   gpu.key = key;
   gpu.name = fields.word("name").value_or(key);
   if (gpu.name.find('\n') != gpu.name.npos) fields.fail("name: expected one line");
