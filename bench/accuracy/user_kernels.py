@@ -4,7 +4,7 @@
     user_kernels.py MEASURED.jsonl SIMULATED.jsonl [--table]
 
 Exits with 1 where the median error of what is judged is above 40 %, or where any kernel exceeds
-the GPU's peak. The constants of lib/kernels/code_roofline.cpp were set by FITTED.
+the GPU's peak. The constants of lib/kernels/code_roofline.cpp were set by FITTED, its rules while looking at all.
 """
 import json
 import statistics
