@@ -5,11 +5,13 @@
 
 #include "cuda/driver/context.hpp"
 #include "cuda/driver/function.hpp"
+#include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "cuda/driver/stream.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/capture.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/timeline.hpp"
 
@@ -17,7 +19,10 @@
 #include <phantora/kernels/query_text.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -98,11 +103,11 @@ void warn_once(const char*, const std::string&) {}
 void unsupported(const char*) noexcept {}
 void count(const char*, std::uint64_t) noexcept {}
 
-ApiCall::ApiCall(Api) noexcept {}
+ApiCall::ApiCall(Api, CalledFunction) noexcept {}
 ApiCall::~ApiCall() = default;
 void costs_more(std::chrono::nanoseconds) noexcept {}
 
-QueryId intern(const KernelQuery& query) {
+QueryId intern(const KernelQuery& query, const KernelCode&) {
   Notes& all = notes();
   const std::lock_guard lock{all.mutex};
   const auto [found, added] = all.ids.try_emplace(query, static_cast<QueryId>(all.texts.size()));
@@ -114,6 +119,12 @@ void launch(Stream& stream, QueryId query) {
 }
 void launch(Stream& stream, const KernelQuery& query) { launch(stream, intern(query)); }
 
+// What a program captures into a graph reaches the real library alone.
+std::atomic<int> detail::capture_count{0};
+bool detail::capturing(Stream&) { return false; }
+Node& capture(Stream&, WorkPointer) { std::abort(); }
+void refuse_if_captured(Stream&) {}
+
 void synchronize(Stream&) {}
 void host_function(Stream&, void (*)(void*), void*) {}
 
@@ -123,6 +134,8 @@ namespace data {
 bool pending() noexcept { return true; }
 bool pending(Stream&) { return true; }
 void hold_back(Stream&, Operation) {}
+bool any_capture() noexcept { return false; }
+bool captured(Stream&, Operation) { return false; }
 }  // namespace data
 
 void* allocate(int, std::size_t) {
@@ -176,15 +189,22 @@ rank::Stream& stream_of(const void* handle, DefaultStream null_handle) {
 
 /// The real driver checks launches.
 LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** arguments,
-                    rank::Stream& stream) {
+                    rank::Stream& stream, const KernelQuery::Dim3&) {
   rank::launch_kernel(function, shape, arguments, stream);
   return LaunchStatus::launched;
 }
 int blocks_per_sm(const Function&, int, std::size_t) { return 1 << 20; }
+int max_dynamic_shared(const Function&) { return 1 << 30; }
 
 bool pinned(const void* address) { return machine->place_of(address) == Machine::Place::pinned; }
 std::optional<HostMemory> host_memory_of(const void*) { return std::nullopt; }
 void* allocate_host(std::size_t, HostMemoryKind, unsigned) { return nullptr; }
+bool advise(const void*, const std::function<void(Advice&)>&) { return false; }
+
+void CopyWork::issue(rank::Stream&) const {}
+std::string CopyWork::label() const { return {}; }
+void FillWork::issue(rank::Stream&) const {}
+std::string FillWork::label() const { return {}; }
 
 }  // namespace driver
 }  // namespace phantora
