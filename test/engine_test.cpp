@@ -1,8 +1,8 @@
 #include "run/engine.hpp"
 
-#include "channel/query_text.hpp"
 #include "channel_fake.hpp"
 
+#include <phantora/kernels/query_text.hpp>
 #include <phantora/kernels/roofline.hpp>
 
 #include <array>
@@ -94,7 +94,7 @@ TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
   KernelQuery query;
   query.name = "memset";
   query.bytes = 1 << 20;
-  const std::string text = channel::to_text(query);
+  const std::string text = to_text(query);
   rank.append({.op = Op::create_stream, .stream = 1});
   rank.append(with_payload({.op = Op::define_query, .a = 0}, std::as_bytes(std::span{text})));
   constexpr std::int64_t second = 1'000'000'000'000, much_later = 100 * second;
