@@ -31,15 +31,15 @@ using DurationCounts = std::map<Duration, std::uint64_t>;
 
 /// What is known of a kernel.
 struct MeasuredKernel {
-  KernelQuery query{};
-  DurationCounts durations{};
+  KernelQuery query{};         ///< by which it is priced
+  DurationCounts durations{};  ///< that were measured
 
-  [[nodiscard]] std::uint64_t count() const;
-  [[nodiscard]] Duration total() const;
+  [[nodiscard]] std::uint64_t count() const;  ///< how often it ran
+  [[nodiscard]] Duration total() const;       ///< of all its runs
   /// What a kernel is priced at: many of them take their total time.
   [[nodiscard]] Duration mean() const;
-  [[nodiscard]] Duration median() const;
-  [[nodiscard]] Duration least() const;
+  [[nodiscard]] Duration median() const;  ///< of its runs
+  [[nodiscard]] Duration least() const;   ///< of its runs
   [[nodiscard]] Duration stddev() const;  ///< of one from the mean; 0 of a single one
 };
 
@@ -55,8 +55,9 @@ struct MeasuredKernel {
 /// Not thread-safe: a thread opens its own.
 class KernelDatabase {
  public:
+  /// What the file is opened for.
   enum class Access : std::uint8_t {
-    read,
+    read,  ///< it has to be there
     write  ///< the file is made if there is none
   };
   /// @throws ConfigError that names the file: if it cannot be opened, is damaged, is something else
@@ -74,6 +75,7 @@ class KernelDatabase {
   /// The same of all that is known of one source, which has an id.
   void merge(const KernelSource& source, std::span<const MeasuredKernel> kernels);
 
+  /// Who measured.
   [[nodiscard]] std::vector<KernelSource> sources() const;
   /// Names of the GPUs that were measured.
   [[nodiscard]] std::vector<std::string> gpus() const;
@@ -86,6 +88,7 @@ class KernelDatabase {
   /// A link of a cost chain that knows the very queries that were measured on such a GPU.
   [[nodiscard]] KernelCostModel model(const GpuModel& gpu) const;
 
+  /// The file, as it was named.
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
 
  private:

@@ -15,8 +15,10 @@ namespace phantora {
 struct HostProfile {
   std::string name{};       ///< as reports call it
   std::string processor{};  ///< as the machine says
-  unsigned sockets = 1, cores = 1, threads = 1;
-  std::string measured{};  ///< when, and of what; for people
+  unsigned sockets = 1;     ///< of processors
+  unsigned cores = 1;       ///< of all sockets
+  unsigned threads = 1;     ///< hardware threads of all cores
+  std::string measured{};   ///< when, and of what; for people
 
   // In nanoseconds, on a core that nothing else disturbs.
   double interpreter_ns = 0;  ///< names looked up, calls through pointers, references counted

@@ -16,8 +16,8 @@ enum class HostTime : std::uint8_t { measured, fixed, off };
 /// How long the host's own work takes, and the calls that it makes of CUDA and NCCL, where both
 /// take 1 on another.
 struct HostSlowness {
-  double work = 1;
-  double calls = 1;
+  double work = 1;   ///< of its own work
+  double calls = 1;  ///< of its calls
   bool operator==(const HostSlowness&) const = default;
 };
 
