@@ -36,7 +36,8 @@ class Kernels(unittest.TestCase):
         self.assertGreater(cost.deviation, 0)
         self.assertIn(cost.source, ("measured", "fitted"))
         self.assertGreater(gemm.cost("a100").time, cost.time)
-        self.assertEqual(gemm.cost("h100").source, "roofline")
+        self.assertIn(gemm.cost("h100").source, ("measured", "fitted"))
+        self.assertEqual(gemm.cost("b200").source, "roofline")
         self.assertLess(kernels.gemm(8192, 8192, 8192, dtype="fp8_e4m3").cost().time, cost.time)
 
     def test_costs_of_many_are_an_array(self):
@@ -472,10 +473,10 @@ class Runs(unittest.TestCase):
             live = phantora.run([sys.executable, "-c", code], "h200:1x2", host_time="off", record=path)
             job = phantora.Workload.load(path)
             before = path.read_bytes()
-            # A run that ends badly leaves no record.
+            # A run that ends badly leaves a record of what was simulated until then.
             with self.assertRaises(phantora.RunError):
                 phantora.run([sys.executable, "-c", code + "\n            raise SystemExit(3)"], "h200:1x2", record=path)
-            self.assertFalse(path.exists())
+            self.assertEqual(phantora.Workload.load(path).rank_count, 2)
         self.assertEqual(job.rank_count, 2)
         self.assertEqual(phantora.Workload.from_bytes(before), job)
         there = phantora.Simulation("h200:1x2").run(job)
