@@ -15,7 +15,8 @@ set(sources
   kernels/attention.cpp
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp
-  kernels/code_walk.cpp
+  kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp
+  kernels/warp_control.cpp kernels/warp_memory.cpp kernels/warp_perform.cpp
   kernels/complex_function.cpp
   kernels/concatenation.cpp
   kernels/contrast.cpp

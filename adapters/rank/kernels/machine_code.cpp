@@ -1,0 +1,74 @@
+#include "rank/kernels/machine_code.hpp"
+
+#include <cstring>
+
+namespace phantora::rank::code {
+
+std::int64_t distance(const Instruction& i, int architecture) {
+  const auto offset = static_cast<std::int32_t>(i.low >> 32);
+  if (architecture < 90) return offset;
+  // Quarters of them: the low 8 bits in bits 16 to 23, the others from bit 34 on.
+  return (static_cast<std::int64_t>(offset >> 2) * 256 +
+          static_cast<std::int64_t>(i.field(16, 8))) *
+         4;
+}
+
+bool is_access(unsigned operation) {
+  switch (operation) {
+    case op_ldg:
+    case op_ld:
+    case op_stg:
+    case op_st:
+    case op_red:
+    case op_red_float:
+    case op_atomg_float:
+    case op_atom:
+    case op_atomg:
+    case op_atomg_cas:
+    case op_ldgsts:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_comparison(unsigned operation) {
+  switch (operation & ~uniform) {
+    case op_isetp:
+    case op_fsetp:
+    case op_lop3:
+      return operation < 0x100;
+    default:
+      return false;
+  }
+}
+
+Program parse(std::span<const std::byte> bytes, int architecture) {
+  Program program;
+  program.architecture = architecture;
+  for (std::size_t at = 0; at + instruction_bytes <= bytes.size(); at += instruction_bytes) {
+    Instruction i;
+    std::memcpy(&i.low, bytes.data() + at, sizeof i.low);
+    std::memcpy(&i.high, bytes.data() + at + sizeof i.low, sizeof i.high);
+    program.code.push_back(i);
+  }
+  for (std::size_t at = 0; at < program.code.size(); ++at) {
+    const unsigned operation = program.code[at].operation();
+    program.number.push_back(is_access(operation)       ? program.accesses++
+                             : is_comparison(operation) ? program.comparisons++
+                                                        : -1);
+    if (operation != op_bra) continue;
+    const std::int64_t to = program.target(at);
+    // A branch to itself pads the end.
+    if (to >= 0 && to < static_cast<std::int64_t>(at))
+      program.loops.push_back({static_cast<std::size_t>(to), at});
+  }
+  return program;
+}
+
+std::uint32_t width(const Instruction& i) {
+  constexpr std::array<std::uint32_t, 8> widths{1, 1, 2, 2, 4, 8, 16, 4};
+  return widths[i.field(73, 3)];
+}
+
+}  // namespace phantora::rank::code

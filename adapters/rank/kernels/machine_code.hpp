@@ -1,0 +1,168 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+/// The machine code of a kernel: its instructions, their fields, and where its loops are.
+namespace phantora::rank::code {
+
+inline constexpr std::size_t instruction_bytes = 16;
+inline constexpr int lanes = 32;
+using Mask = std::uint32_t;
+inline constexpr Mask all_lanes = ~Mask{0};
+inline constexpr std::uint32_t sector_bytes = 32;  // what L2 and device memory are asked for
+
+// Operations (the low 9 bits) and fields of instructions as nvdisasm -hex prints them for our own
+// kernels and Triton's, sm_80 to sm_90. Those on uniform registers have bit 7 set on top.
+enum Operation : unsigned {
+  op_mov = 0x002,
+  op_cs2r = 0x005,
+  op_sel = 0x007,
+  op_fsel = 0x008,
+  op_fmnmx = 0x009,
+  op_fsetp = 0x00b,
+  op_isetp = 0x00c,
+  op_iadd3 = 0x010,
+  op_lea = 0x011,
+  op_lop3 = 0x012,
+  op_iabs = 0x013,
+  op_prmt = 0x016,
+  op_imnmx = 0x017,
+  op_shf = 0x019,
+  op_sgxt = 0x01a,
+  op_plop3 = 0x01c,
+  op_fmul = 0x020,
+  op_fadd = 0x021,
+  op_ffma = 0x023,
+  op_imad = 0x024,
+  op_imad_wide = 0x025,
+  op_imad_high = 0x027,
+  op_dmul = 0x028,
+  op_dadd = 0x029,
+  op_dsetp = 0x02a,
+  op_dfma = 0x02b,
+  op_elect = 0x02f,
+  op_hadd2 = 0x030,
+  op_hfma2 = 0x031,
+  op_hmul2 = 0x032,
+  op_hfma2_mma = 0x035,
+  op_viadd = 0x036,
+  op_imma = 0x037,
+  op_ldsm = 0x03b,
+  op_hmma = 0x03c,
+  op_dmma = 0x03f,
+  op_stsm = 0x044,
+  op_i2fp = 0x045,
+  op_viaddmnmx = 0x046,
+  op_vimnmx = 0x048,
+  op_uiadd3_wide = 0x097,
+  op_uldc = 0x0b9,
+  op_r2ur = 0x0ca,
+  op_flo = 0x100,
+  op_brev = 0x101,
+  op_fchk = 0x102,
+  op_f2f = 0x104,
+  op_f2i = 0x105,
+  op_i2f = 0x106,
+  op_frnd = 0x107,
+  op_mufu = 0x108,
+  op_popc = 0x109,
+  op_f2f_double = 0x110,
+  op_f2i_double = 0x111,
+  op_i2f_double = 0x112,
+  op_s2r = 0x119,
+  op_depbar = 0x11a,
+  op_bar = 0x11d,
+  op_call = 0x144,
+  op_bra = 0x147,
+  op_exit = 0x14d,
+  op_ret = 0x150,
+  op_ld = 0x180,
+  op_ldg = 0x181,
+  op_ldc = 0x182,
+  op_ldl = 0x183,
+  op_lds = 0x184,
+  op_st = 0x185,
+  op_stg = 0x186,
+  op_stl = 0x187,
+  op_sts = 0x188,
+  op_shfl = 0x189,
+  op_atom = 0x18a,
+  op_atoms = 0x18c,
+  op_atoms_cas = 0x18d,
+  op_red = 0x18e,
+  op_red_float = 0x1a6,
+  op_atomg_float = 0x1a3,
+  op_syncs = 0x1a7,
+  op_atomg = 0x1a8,
+  op_atomg_cas = 0x1a9,
+  op_ldgsts = 0x1ae,
+  op_ldgdepbar = 0x1af,
+  op_s2ur = 0x1c3,
+  op_hgmma = 0x1f0,
+  op_igmma = 0x1f1,
+  op_qgmma = 0x1f3,
+};
+inline constexpr unsigned uniform = 0x080;
+
+struct Instruction {
+  std::uint64_t low = 0, high = 0;
+  [[nodiscard]] unsigned field(unsigned first, unsigned count) const {
+    const std::uint64_t bits =
+        first >= 64 ? high >> (first - 64)
+                    : (low >> first | (first + count > 64 ? high << (64 - first) : 0));
+    return static_cast<unsigned>(bits & ((std::uint64_t{1} << count) - 1));
+  }
+  [[nodiscard]] bool bit(unsigned at) const { return field(at, 1) != 0; }
+  [[nodiscard]] unsigned operation() const { return field(0, 9); }
+  [[nodiscard]] unsigned form() const { return field(9, 3); }
+  [[nodiscard]] std::uint32_t immediate() const { return field(32, 32); }
+};
+
+/// Bytes from the next instruction to where a branch leads.
+std::int64_t distance(const Instruction& i, int architecture);
+/// Whether an operation goes to device memory.
+bool is_access(unsigned operation);
+/// Whether it is what a loop may end by.
+bool is_comparison(unsigned operation);
+/// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16.
+std::uint32_t width(const Instruction& i);
+
+/// The code of a kernel, taken apart once.
+struct Program {
+  std::vector<Instruction> code;
+  struct Loop {
+    std::size_t first, last;
+  };
+  std::vector<Loop> loops;  ///< what backward branches close
+  std::vector<int> number;  ///< of an access among accesses, of a comparison likewise
+  int accesses = 0, comparisons = 0;
+  int architecture = 90;
+
+  [[nodiscard]] std::int64_t target(std::size_t at) const {
+    return static_cast<std::int64_t>(at) + 1 +
+           distance(code[at], architecture) / static_cast<std::int64_t>(instruction_bytes);
+  }
+  /// Whether a branch from `at` to `to` leaves a loop forwards.
+  [[nodiscard]] bool leaves(std::size_t at, std::int64_t to) const {
+    return std::any_of(loops.begin(), loops.end(), [&](const Loop& loop) {
+      return loop.first <= at && at <= loop.last && to > static_cast<std::int64_t>(loop.last);
+    });
+  }
+  [[nodiscard]] bool jumps_over_call(std::size_t at, std::int64_t to) const {
+    const std::size_t end =
+        std::min(code.size(), static_cast<std::size_t>(std::max<std::int64_t>(0, to)));
+    for (std::size_t i = at + 1; i < end; ++i) {
+      if (code[i].operation() == op_call) return true;
+    }
+    return false;
+  }
+};
+
+Program parse(std::span<const std::byte> bytes, int architecture);
+
+}  // namespace phantora::rank::code

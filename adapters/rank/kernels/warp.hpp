@@ -1,0 +1,426 @@
+#pragma once
+
+#include "rank/kernels/code_walk.hpp"
+#include "rank/kernels/machine_code.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <vector>
+
+/// A warp that goes through a kernel's machine code.
+namespace phantora::rank::code {
+
+// Cycles until the result of what takes as long as it takes. Others are in the stall counts that
+// the compiler wrote. Shared memory: Luo et al., "Dissecting the NVIDIA Hopper Architecture through
+// Microbenchmarking" (2024). Device memory under load: half a microsecond, as full reductions by
+// one block show (round_trip_seconds of lib/kernels/roofline.cpp).
+inline constexpr double shared_latency = 29;
+inline constexpr double memory_latency = 900;
+inline constexpr double special_latency = 20;
+inline constexpr double matrix_latency = 33;
+inline constexpr double barrier_cycles = 25;
+
+/// How often loops run that end by data alone, per entry: any figure is a guess; sparse rows,
+/// probes of hash tables and searches have some.
+inline constexpr int unknown_trips = 8;
+/// Of those that may end otherwise too.
+inline constexpr int most_unknown_trips = 64;
+/// Of the way of one launch's warps, so that a walk ends: a quarter of a second.
+inline constexpr std::int64_t most_steps = 1'000'000;
+
+/// A register of the 32 threads; bits of `known` say of which threads it is known.
+struct Lanes {
+  std::array<std::uint32_t, lanes> value{};
+  Mask known = 0;
+};
+/// A predicate of the 32 threads.
+struct Truth {
+  Mask value = 0, known = 0;
+};
+
+/// The last execution of a comparison: what was compared.
+struct Comparison {
+  enum class Kind : std::uint8_t { none, integers, exact } kind = Kind::none;
+  unsigned relation = 0;
+  Mask known = 0;
+  std::array<std::int64_t, lanes> difference{};  ///< of integers; else what was compared
+};
+
+/// Sums over what a warp did.
+struct Counts {
+  enum Unit : unsigned {
+    instructions,
+    alu,
+    fma,
+    fp64,
+    special,
+    lsu,
+    half_flops,
+    tf32_flops,
+    eight_flops,
+    fp64_flops,
+    atomics,
+    partial_sectors,
+    guessed,
+    units
+  };
+  std::array<double, units> sum{};
+  std::vector<double> sectors{};  ///< by number of the access in the code
+  double clock = 0;
+  std::uint64_t way = 0;  ///< sum over the instructions executed: equal for equal ways
+
+  void add(const Counts& other) {
+    for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += other.sum[u];
+    for (std::size_t i = 0; i < sectors.size(); ++i) sectors[i] += other.sectors[i];
+    clock += other.clock;
+  }
+  /// Adds `times` what came since `before`.
+  void repeat(const Counts& before, double times) {
+    for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += times * (sum[u] - before.sum[u]);
+    for (std::size_t i = 0; i < sectors.size(); ++i) {
+      sectors[i] += times * (sectors[i] - before.sectors[i]);
+    }
+    clock += times * (clock - before.clock);
+    way += static_cast<std::uint64_t>(times) * (way - before.way);
+  }
+};
+
+struct Registers {
+  std::array<Lanes, 256 + 64> general{};  ///< 255 is zero; uniform ones from 256 on
+  std::array<Truth, 16> predicates{};     ///< 7 and 15 are true; uniform ones from 8 on
+  std::vector<Comparison> comparisons{};  ///< by number of the comparison in the code
+};
+
+inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
+
+/// First and last address that an access of the code went to, over all warps.
+struct Extent {
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
+  bool unknown = false;  ///< or some of them came from memory
+  bool written = false;
+};
+
+/// What the warps of a launch share.
+struct Walk {
+  const CodeLaunch& launch;
+  const Program& program;
+  std::vector<Extent> extents;
+  std::int64_t steps = 0;
+};
+
+/// One warp on its way.
+class Warp {
+ public:
+  Warp(Walk& walk, const KernelQuery::Dim3& block, unsigned first_thread)
+      : walk_{walk}, program_{walk.program}, block_{block} {
+    const KernelQuery::Dim3& size = walk.launch.block;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      const unsigned thread = first_thread + lane;
+      if (thread >= size.x * size.y * size.z) break;
+      alive_ |= Mask{1} << lane;
+      thread_[lane] = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
+    }
+    registers_.general[255].known = all_lanes;
+    registers_.general[256 + 63].known = all_lanes;
+    for (const std::size_t always : {std::size_t{7}, std::size_t{15}})
+      registers_.predicates[always] = {all_lanes, all_lanes};
+    registers_.comparisons.resize(static_cast<std::size_t>(program_.comparisons));
+    counts_.sectors.resize(static_cast<std::size_t>(program_.accesses));
+    first_sectors_.resize(counts_.sectors.size());
+    visits_.resize(program_.code.size());
+  }
+
+  /// Goes on until all threads have ended; false if that takes too long.
+  bool run();
+
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  /// Sectors of each access' first execution, sorted.
+  [[nodiscard]] const std::vector<std::vector<std::uint64_t>>& first_sectors() const {
+    return first_sectors_;
+  }
+
+ private:
+  // ------------------------------------------------------------ operands
+
+  [[nodiscard]] static bool is_of_warp(const Instruction& i) {
+    return (i.operation() & 0x180) == uniform && i.operation() != op_r2ur;
+  }
+  [[nodiscard]] static unsigned register_of(const Instruction& i, unsigned at) {
+    return is_of_warp(i) ? 256 + i.field(at, 6) : i.field(at, 8);
+  }
+  [[nodiscard]] static Lanes constant(std::uint32_t value) {
+    Lanes result;
+    result.value.fill(value);
+    result.known = all_lanes;
+    return result;
+  }
+  [[nodiscard]] Lanes bank(const Instruction& i, unsigned more = 0) const {
+    const unsigned offset = i.field(38, 16) + more;
+    std::uint32_t value = 0;
+    if (i.field(54, 5) != 0 || i.bit(91) || offset + sizeof value > walk_.launch.constants.size()) {
+      return {};
+    }
+    std::memcpy(&value, walk_.launch.constants.data() + offset, sizeof value);
+    return constant(value);
+  }
+  /// Register number of an operand, or -1 where it is no register.
+  [[nodiscard]] static int b_register(const Instruction& i) {
+    switch (i.form()) {
+      case 1:
+        return static_cast<int>(register_of(i, 32));
+      case 2:
+      case 3:
+      case 7:
+        return static_cast<int>(register_of(i, 64));
+      case 6:
+        return 256 + static_cast<int>(i.field(32, 6));
+      default:
+        return -1;
+    }
+  }
+  [[nodiscard]] static int c_register(const Instruction& i) {
+    switch (i.form()) {
+      case 2:
+      case 3:
+        return -1;
+      case 7:
+        return 256 + static_cast<int>(i.field(32, 6));
+      default:
+        return static_cast<int>(register_of(i, 64));
+    }
+  }
+  [[nodiscard]] Lanes a(const Instruction& i) const { return get(register_of(i, 24)); }
+  [[nodiscard]] Lanes b(const Instruction& i) const {
+    const int number = b_register(i);
+    if (number >= 0) return get(static_cast<unsigned>(number));
+    return i.form() == 4 ? constant(i.immediate()) : bank(i);
+  }
+  [[nodiscard]] Lanes c(const Instruction& i) const {
+    const int number = c_register(i);
+    if (number >= 0) return get(static_cast<unsigned>(number));
+    return i.form() == 2 ? constant(i.immediate()) : bank(i);
+  }
+  /// The upper half of a 64-bit third operand.
+  [[nodiscard]] Lanes c_high(const Instruction& i) const {
+    const int number = c_register(i);
+    if (number >= 0) return high(static_cast<unsigned>(number));
+    return i.form() == 2 ? constant(0) : bank(i, 4);
+  }
+  /// The other operand of an addition of two: the second, or where that is no register, the third.
+  [[nodiscard]] Lanes b_or_c(const Instruction& i) const {
+    return i.form() == 2 || i.form() == 3 || i.form() == 7 ? c(i) : b(i);
+  }
+  [[nodiscard]] const Lanes& get(unsigned number) const { return registers_.general[number]; }
+  [[nodiscard]] static bool is_zero(unsigned number) { return number == 255 || number == 256 + 63; }
+  /// The register after `number`, which holds the upper half of 64 bits.
+  [[nodiscard]] const Lanes& high(unsigned number) const {
+    return is_zero(number) ? get(number) : get(std::min<unsigned>(number + 1, 256 + 63));
+  }
+  [[nodiscard]] Truth predicate(const Instruction& i, unsigned at) const {
+    Truth truth = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(at, 3)];
+    if (i.bit(at + 3)) truth.value = ~truth.value;
+    return truth;
+  }
+
+  void set(unsigned number, const Lanes& value, Mask mask) {
+    if (is_zero(number)) return;
+    if (number >= 256) mask = all_lanes;  // a warp has one
+    ++written_[number];
+    Lanes& to = registers_.general[number];
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) to.value[lane] = value.value[lane];
+    }
+    to.known = (to.known & ~mask) | (value.known & mask);
+  }
+  void forget(unsigned number, unsigned count, Mask mask) {
+    for (unsigned n = number; n < number + count; ++n) {
+      if (is_zero(n) || n >= registers_.general.size()) continue;
+      registers_.general[n].known &= ~mask;
+      ++written_[n];
+    }
+  }
+  void set_predicate(const Instruction& i, unsigned at, Truth truth, Mask mask) {
+    const bool of_warp = is_of_warp(i);
+    const unsigned number = (of_warp ? 8 : 0) + i.field(at, 3);
+    if (number % 8 == 7) return;
+    if (of_warp) mask = all_lanes;
+    Truth& to = registers_.predicates[number];
+    to.value = (to.value & ~mask) | (truth.value & mask);
+    to.known = (to.known & ~mask) | (truth.known & mask);
+  }
+
+  /// f of two or three registers, thread by thread.
+  template <class F>
+  static Lanes each(const Lanes& x, const Lanes& y, F f) {
+    Lanes result;
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] = f(x.value[lane], y.value[lane]);
+    result.known = x.known & y.known;
+    return result;
+  }
+  template <class F>
+  static Lanes each(const Lanes& x, const Lanes& y, const Lanes& z, F f) {
+    Lanes result;
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] = f(x.value[lane], y.value[lane], z.value[lane]);
+    result.known = x.known & y.known & z.known;
+    return result;
+  }
+  static Lanes negated(Lanes x, bool negate) {
+    if (negate) {
+      for (std::uint32_t& v : x.value) v = 0U - v;
+    }
+    return x;
+  }
+  static Lanes float_modified(Lanes x, bool negate, bool absolute) {
+    for (std::uint32_t& v : x.value) {
+      if (absolute) v &= 0x7fffffffU;
+      if (negate) v ^= 0x80000000U;
+    }
+    return x;
+  }
+  [[nodiscard]] static Truth combined(Truth x, Truth y, unsigned operation) {
+    Truth result;
+    switch (operation) {
+      case 0:
+        result.value = x.value & y.value;
+        result.known = (x.known & y.known) | (x.known & ~x.value) | (y.known & ~y.value);
+        break;
+      case 1:
+        result.value = x.value | y.value;
+        result.known = (x.known & y.known) | (x.known & x.value) | (y.known & y.value);
+        break;
+      default:
+        result.value = x.value ^ y.value;
+        result.known = x.known & y.known;
+        break;
+    }
+    // What is not known may stand for anything: where it decides nothing, the known side has.
+    const Mask decided_by_one = result.known & ~(x.known & y.known);
+    if (operation == 0) result.value &= ~decided_by_one;
+    if (operation == 1) result.value |= decided_by_one;
+    return result;
+  }
+
+  // ------------------------------------------------------------ execution
+
+  void count(Counts::Unit unit, double times = 1) { counts_.sum[unit] += times; }
+
+  void execute(std::size_t at, Mask active);
+
+  [[nodiscard]] bool in_guessed_loop(std::size_t at) const {
+    return std::any_of(guessed_loops_.begin(), guessed_loops_.end(),
+                       [&](const Program::Loop& l) { return l.first <= at && at <= l.last; });
+  }
+
+  /// Which of the threads whose condition only data tell go where a branch leads.
+  Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure);
+
+  void transfer(std::size_t at, Mask active, Truth guard);
+
+  void advance(std::size_t to, Mask mask) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) pc_[lane] = to;
+    }
+  }
+
+  // ------------------------------------------------------------ loops
+
+  struct Passage {
+    Registers registers;
+    Counts counts;
+  };
+
+  /// Trips that a comparison leaves until its outcome changes, given its last three differences.
+  static double trips_left(const Comparison& c0, const Comparison& c1, const Comparison& c2,
+                           Mask active);
+
+  /// At a branch back to `first` that all threads take: where the last two trips were alike, and
+  /// what was compared in them goes on evenly, the trips until a comparison turns out otherwise are
+  /// as the last.
+  void count_through(std::size_t branch, std::size_t first);
+
+  // ------------------------------------------------------------ instructions
+
+  Comparison& comparison(std::size_t at) {
+    return registers_.comparisons[static_cast<std::size_t>(program_.number[at])];
+  }
+
+  void compare(std::size_t at, const Instruction& i, Mask mask);
+
+  void compare_floats(std::size_t at, const Instruction& i, Mask mask);
+
+  /// A sum of three with carries in and out.
+  void add(const Instruction& i, Mask mask);
+
+  void multiply_wide(const Instruction& i, Mask mask);
+
+  void load_effective_address(const Instruction& i, Mask mask);
+
+  void logic(std::size_t at, const Instruction& i, Mask mask);
+
+  void logic_of_predicates(const Instruction& i, Mask mask);
+  void forget_predicate(const Instruction& i, unsigned at, Mask mask) {
+    set_predicate(i, at, {0, 0}, mask);
+  }
+
+  void shift(const Instruction& i, Mask mask);
+
+  void permute(const Instruction& i, Mask mask);
+
+  [[nodiscard]] Lanes special_register(unsigned number) const;
+
+  void load_constant(const Instruction& i, Mask mask);
+
+  void exchange(const Instruction& i, Mask mask);
+
+  [[nodiscard]] Lanes least_or_greatest(const Instruction& i, const Lanes& x, const Lanes& y,
+                                        bool is_signed) const;
+
+  /// Functions of the special units that index arithmetic needs: divisions go by reciprocals.
+  [[nodiscard]] static Lanes reciprocal_and_others(const Instruction& i, const Lanes& x);
+
+  /// Integer to float and back, with the rounding that division by reciprocals asks for.
+  [[nodiscard]] static Lanes converted(const Instruction& i, const Lanes& x, bool to_float);
+
+  /// FLOP of a warp's part of a product on the tensor cores.
+  void multiply_matrices(const Instruction& i);
+
+  double perform(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
+
+  // ------------------------------------------------------------ memory
+
+  double share(const Instruction& i, unsigned operation, Mask mask);
+
+  double access(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
+
+  /// The warp's share of the L1 cache: 4 KiB where 64 warps share 256.
+  bool hit(std::uint64_t sector);
+
+  Walk& walk_;
+  const Program& program_;
+  KernelQuery::Dim3 block_;
+  std::array<KernelQuery::Dim3, lanes> thread_{};
+  Mask alive_ = 0;
+  std::array<std::size_t, lanes> pc_{};
+  std::array<std::vector<std::size_t>, lanes> returns_{};
+  Registers registers_{};
+  Counts counts_{};
+  std::array<double, 6> scoreboard_{};
+  double copies_ready_ = 0;
+  std::vector<std::uint64_t> cached_{};
+  std::array<std::uint32_t, 256 + 64> written_{};  ///< how often each register was
+  std::vector<std::vector<std::uint64_t>> first_sectors_{};
+  std::vector<int> visits_{};
+  std::vector<Program::Loop> guessed_loops_{};
+  std::map<std::size_t, std::vector<Passage>> passages_{};
+};
+
+}  // namespace phantora::rank::code

@@ -1,0 +1,374 @@
+#include "rank/kernels/warp.hpp"
+
+#include <cmath>
+#include <utility>
+
+/// Of Warp: integers, FP32, predicates, tensor cores.
+namespace phantora::rank::code {
+
+void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
+  const bool is_signed = i.bit(73), extended = i.bit(72);
+  const unsigned relation = i.field(76, 3);
+  const Lanes x = a(i), y = b(i);
+  const Mask known = x.known & y.known;
+  Truth truth{0, known};
+  const Truth lower = extended ? predicate(i, 68) : Truth{};
+  Comparison& last = comparison(at);
+  last.kind = Comparison::Kind::integers;
+  last.relation = relation;
+  last.known = known & mask;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const std::int64_t difference = is_signed
+                                        ? std::int64_t{static_cast<std::int32_t>(x.value[lane])} -
+                                              static_cast<std::int32_t>(y.value[lane])
+                                        : std::int64_t{x.value[lane]} - std::int64_t{y.value[lane]};
+    last.difference[lane] = difference;
+    bool holds = false;
+    switch (relation) {
+      case 1:
+        holds = difference < 0;
+        break;
+      case 2:
+        holds = difference == 0;
+        break;
+      case 3:
+        holds = difference <= 0;
+        break;
+      case 4:
+        holds = difference > 0;
+        break;
+      case 5:
+        holds = difference != 0;
+        break;
+      case 6:
+        holds = difference >= 0;
+        break;
+      case 7:
+        holds = true;
+        break;
+      default:
+        break;
+    }
+    if (extended) {
+      const bool low = (lower.value >> lane & 1) != 0;
+      const bool low_known = (lower.known >> lane & 1) != 0;
+      if (difference == 0) {
+        holds = relation == 5 ? low : relation == 7 || (relation != 0 && low);
+        if (!low_known) truth.known &= ~(Mask{1} << lane);
+      } else if (relation == 2) {
+        holds = false;
+      }
+    }
+    if (holds) truth.value |= Mask{1} << lane;
+  }
+  Truth other{~truth.value, truth.known};
+  set_predicate(i, 81, combined(truth, predicate(i, 87), i.field(74, 2)), mask);
+  set_predicate(i, 84, combined(other, predicate(i, 87), i.field(74, 2)), mask);
+}
+
+void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
+  const Lanes x = float_modified(a(i), i.bit(72), i.bit(73));
+  const Lanes y = float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
+  Truth truth{0, x.known & y.known};
+  const unsigned relation = i.field(76, 4);
+  Comparison& last = comparison(at);
+  last.kind = Comparison::Kind::exact;
+  last.known = truth.known & mask;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
+    const bool unordered = std::isnan(p) || std::isnan(q);
+    const bool holds = unordered
+                           ? relation >= 8
+                           : ((relation & 1) != 0 && p < q) || ((relation & 2) != 0 && p == q) ||
+                                 ((relation & 4) != 0 && p > q);
+    last.difference[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
+    if (holds) truth.value |= Mask{1} << lane;
+  }
+  const Truth other{~truth.value, truth.known};
+  set_predicate(i, 81, combined(truth, predicate(i, 87), i.field(74, 2)), mask);
+  set_predicate(i, 84, combined(other, predicate(i, 87), i.field(74, 2)), mask);
+}
+
+void Warp::add(const Instruction& i, Mask mask) {
+  const bool extended = i.bit(74);
+  const auto operand = [&](Lanes x, bool negate) {
+    if (negate) {
+      for (std::uint32_t& v : x.value) v = extended ? ~v : 0U - v;
+    }
+    return x;
+  };
+  const bool b_negated = i.bit(63) && i.form() != 4;
+  const Lanes x = operand(a(i), i.bit(72)), y = operand(b(i), b_negated),
+              z = operand(c(i), i.bit(75));
+  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
+  const Truth carry_2 = extended ? predicate(i, 77) : Truth{0, all_lanes};
+  Lanes result;
+  Truth out{0, x.known & y.known & z.known & carry.known & carry_2.known};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    // Minus a carries as its complement plus one does.
+    const auto wide = [&](std::uint32_t v, bool negate) {
+      return std::uint64_t{v} + (negate && !extended && v == 0 ? std::uint64_t{1} << 32 : 0);
+    };
+    const std::uint64_t sum = wide(x.value[lane], i.bit(72)) + wide(y.value[lane], b_negated) +
+                              wide(z.value[lane], i.bit(75)) + (carry.value >> lane & 1) +
+                              (carry_2.value >> lane & 1);
+    result.value[lane] = static_cast<std::uint32_t>(sum);
+    if (sum >> 32 != 0) out.value |= Mask{1} << lane;
+  }
+  result.known = out.known;
+  set(register_of(i, 16), result, mask);
+  set_predicate(i, 81, out, mask);
+  set_predicate(i, 84, {0, out.known}, mask);
+}
+
+void Warp::multiply_wide(const Instruction& i, Mask mask) {
+  const bool is_signed = i.bit(73);
+  const Lanes x = a(i), y = negated(b(i), i.bit(63) && i.form() == 1), low = c(i),
+              upper = c_high(i);
+  Lanes result, result_high;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const std::uint64_t product =
+        is_signed
+            ? static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(x.value[lane])} *
+                                         static_cast<std::int32_t>(y.value[lane]))
+            : std::uint64_t{x.value[lane]} * y.value[lane];
+    std::uint64_t addend = std::uint64_t{upper.value[lane]} << 32 | low.value[lane];
+    if (i.bit(75)) addend = 0 - addend;
+    const std::uint64_t sum = product + addend;
+    result.value[lane] = static_cast<std::uint32_t>(sum);
+    result_high.value[lane] = static_cast<std::uint32_t>(sum >> 32);
+  }
+  result.known = result_high.known = x.known & y.known & low.known & upper.known;
+  const unsigned to = register_of(i, 16);
+  if ((i.operation() & ~uniform) == op_imad_high) {
+    set(to, result_high, mask);
+    return;
+  }
+  set(to, result, mask);
+  if (!is_zero(to)) set(to + 1, result_high, mask);
+}
+
+void Warp::load_effective_address(const Instruction& i, Mask mask) {
+  const unsigned shift = i.field(75, 5);
+  const bool upper = i.bit(80), extended = i.bit(74);
+  const Lanes x = a(i), y = b(i);
+  Lanes z = c(i);
+  if (!upper) z = constant(0);
+  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
+  Lanes result;
+  Truth out{0, 0};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::uint64_t from = x.value[lane];
+    if (upper) {
+      const std::uint32_t high_word =
+          i.bit(73) ? static_cast<std::uint32_t>(static_cast<std::int32_t>(x.value[lane]) >> 31)
+                    : z.value[lane];
+      from |= std::uint64_t{high_word} << 32;
+    }
+    if (i.bit(72)) from = 0 - from;
+    const auto part = static_cast<std::uint32_t>(upper ? (from << shift) >> 32 : from << shift);
+    const std::uint64_t sum = std::uint64_t{part} + y.value[lane] + (carry.value >> lane & 1);
+    result.value[lane] = static_cast<std::uint32_t>(sum);
+    if (sum >> 32 != 0) out.value |= Mask{1} << lane;
+  }
+  result.known = x.known & y.known & carry.known & (upper && !i.bit(73) ? z.known : all_lanes);
+  out.known = result.known;
+  set(register_of(i, 16), result, mask);
+  set_predicate(i, 81, out, mask);
+}
+
+void Warp::logic(std::size_t at, const Instruction& i, Mask mask) {
+  const unsigned table = i.field(72, 8);
+  const Lanes x = a(i), y = b(i), z = c(i);
+  Lanes result = each(x, y, z, [&](std::uint32_t p, std::uint32_t q, std::uint32_t r) {
+    std::uint32_t bits = 0;
+    for (unsigned entry = 0; entry < 8; ++entry) {
+      if ((table >> entry & 1) == 0) continue;
+      bits |=
+          ((entry & 4) != 0 ? p : ~p) & ((entry & 2) != 0 ? q : ~q) & ((entry & 1) != 0 ? r : ~r);
+    }
+    return bits;
+  });
+  set(register_of(i, 16), result, mask);
+  if (i.field(81, 3) == 7) return;
+  Truth truth{0, result.known};
+  Comparison& last = comparison(at);
+  last.kind = Comparison::Kind::exact;
+  last.known = result.known & mask;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    last.difference[lane] = result.value[lane];
+    if (result.value[lane] != 0) truth.value |= Mask{1} << lane;
+  }
+  set_predicate(i, 81, combined(truth, predicate(i, 87), 1), mask);
+}
+
+void Warp::logic_of_predicates(const Instruction& i, Mask mask) {
+  const std::array<Truth, 3> in{predicate(i, 87), predicate(i, 77), predicate(i, 68)};
+  const unsigned table = i.field(64, 3) | i.field(72, 5) << 3;
+  Truth truth{0, 0};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    // Known where all that the unknown inputs may be comes to the same.
+    bool may_be_true = false, may_be_false = false;
+    for (unsigned entry = 0; entry < 8; ++entry) {
+      bool possible = true;
+      for (unsigned k = 0; k < 3; ++k) {
+        const bool value = (entry >> (2 - k) & 1) != 0;
+        if ((in[k].known >> lane & 1) != 0 && ((in[k].value >> lane & 1) != 0) != value)
+          possible = false;
+      }
+      if (!possible) continue;
+      ((table >> entry & 1) != 0 ? may_be_true : may_be_false) = true;
+    }
+    if (may_be_true != may_be_false) truth.known |= Mask{1} << lane;
+    if (may_be_true) truth.value |= Mask{1} << lane;
+  }
+  set_predicate(i, 81, truth, mask);
+  forget_predicate(i, 84, mask);
+}
+
+void Warp::shift(const Instruction& i, Mask mask) {
+  const unsigned type = i.field(73, 2);  // I64, U64, S32, U32
+  const bool right = i.bit(76), upper = i.bit(80), wraps = i.bit(75);
+  const bool is_signed = type == 0 || type == 2;
+  const unsigned bits = type < 2 ? 64 : 32;
+  const Lanes low = a(i), by = b(i), high_word = c(i);
+  Lanes result = each(low, by, high_word, [&](std::uint32_t l, std::uint32_t s, std::uint32_t h) {
+    s = wraps ? s % bits : std::min(s, bits);
+    const std::uint64_t both = std::uint64_t{h} << 32 | l;
+    if (!right) {
+      const std::uint64_t moved = s >= 64 ? 0 : both << s;
+      return static_cast<std::uint32_t>(upper ? moved >> 32 : moved);
+    }
+    if (bits == 32 && upper) {
+      if (l != 0 && s > 0 && s < 32 && wraps) return h >> s;  // only the upper word is asked for
+      if (s >= 32)
+        return is_signed ? static_cast<std::uint32_t>(static_cast<std::int32_t>(h) >> 31) : 0U;
+      return is_signed ? static_cast<std::uint32_t>(static_cast<std::int32_t>(h) >> s) : h >> s;
+    }
+    const std::uint64_t moved =
+        s >= 64     ? (is_signed && (h >> 31) != 0 ? ~std::uint64_t{0} : 0)
+        : is_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(both) >> s)
+                    : both >> s;
+    return static_cast<std::uint32_t>(upper ? moved >> 32 : moved);
+  });
+  set(register_of(i, 16), result, mask);
+}
+
+void Warp::permute(const Instruction& i, Mask mask) {
+  const Lanes x = a(i), selector = b(i), z = c(i);
+  Lanes result = each(x, selector, z, [&](std::uint32_t p, std::uint32_t s, std::uint32_t q) {
+    const std::uint64_t bytes = std::uint64_t{q} << 32 | p;
+    std::uint32_t out = 0;
+    for (unsigned n = 0; n < 4; ++n) {
+      const unsigned pick = s >> (4 * n) & 0xf;
+      auto byte = static_cast<std::uint32_t>(bytes >> (8 * (pick & 7)) & 0xff);
+      if ((pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
+      out |= byte << (8 * n);
+    }
+    return out;
+  });
+  if (i.field(72, 3) != 0) result.known = 0;
+  set(register_of(i, 16), result, mask);
+}
+
+Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes& y,
+                              bool is_signed) const {
+  const Truth least = predicate(i, 87);
+  Lanes result;
+  result.known = x.known & y.known & least.known;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const std::uint32_t p = x.value[lane], q = y.value[lane];
+    const bool p_less =
+        is_signed ? static_cast<std::int32_t>(p) < static_cast<std::int32_t>(q) : p < q;
+    result.value[lane] = ((least.value >> lane & 1) != 0) == p_less ? p : q;
+  }
+  return result;
+}
+
+Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) {
+  const unsigned function = i.field(74, 4);
+  Lanes result = x;
+  for (std::uint32_t& v : result.value) {
+    const float f = as_float(v);
+    switch (function) {
+      case 2:
+        v = as_bits(std::exp2(f));
+        break;
+      case 3:
+        v = as_bits(std::log2(f));
+        break;
+      case 4:
+        v = as_bits(1.0F / f);
+        break;
+      case 5:
+        v = as_bits(1.0F / std::sqrt(f));
+        break;
+      case 8:
+        v = as_bits(std::sqrt(f));
+        break;
+      default:
+        result.known = 0;
+        break;
+    }
+  }
+  return result;
+}
+
+Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
+  Lanes result = x;
+  const unsigned rounding = i.field(78, 2);  // nearest, down, up, to zero
+  for (std::uint32_t& v : result.value) {
+    if (to_float) {
+      const bool is_signed = i.bit(74);
+      const double exact = is_signed ? double{static_cast<double>(static_cast<std::int32_t>(v))}
+                                     : double{static_cast<double>(v)};
+      auto rounded = static_cast<float>(exact);
+      const double back = rounded;
+      if (rounding == 2 && back < exact) rounded = std::nextafter(rounded, INFINITY);
+      if ((rounding == 1 && back > exact) || (rounding == 3 && std::abs(back) > std::abs(exact)))
+        rounded = std::nextafter(rounded, rounding == 1 ? -INFINITY : 0.0F);
+      v = as_bits(rounded);
+    } else {
+      const bool is_signed = i.bit(72);
+      double f = as_float(v);
+      f = rounding == 3   ? std::trunc(f)
+          : rounding == 1 ? std::floor(f)
+          : rounding == 2 ? std::ceil(f)
+                          : std::nearbyint(f);
+      if (is_signed) {
+        v = static_cast<std::uint32_t>(
+            static_cast<std::int32_t>(std::clamp(f, -2147483648.0, 2147483647.0)));
+      } else {
+        v = static_cast<std::uint32_t>(std::clamp(f, 0.0, 4294967295.0));
+      }
+    }
+  }
+  return result;
+}
+
+void Warp::multiply_matrices(const Instruction& i) {
+  constexpr double rows_and_columns = 2.0 * 16 * 8;
+  switch (i.operation()) {
+    case op_hmma: {
+      const bool tf32 = i.bit(83);
+      const double k = (i.bit(75) ? 16 : 8) / (tf32 ? 2.0 : 1.0);
+      count(tf32 ? Counts::tf32_flops : Counts::half_flops, rows_and_columns * k);
+      return;
+    }
+    case op_imma:
+      count(Counts::eight_flops, rows_and_columns * 32);
+      return;
+    case op_dmma:
+      count(Counts::fp64_flops, 2.0 * 8 * 8 * 4);
+      return;
+    default: {
+      // A warp group's: 64 rows, of which each warp does 16.
+      const double n = 8.0 * (i.field(53, 5) + 1);
+      const bool half = i.operation() == op_hgmma;
+      count(half ? Counts::half_flops : Counts::eight_flops, 2.0 * 16 * n * (half ? 16 : 32));
+      return;
+    }
+  }
+}
+
+}  // namespace phantora::rank::code

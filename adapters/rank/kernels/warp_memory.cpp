@@ -1,0 +1,220 @@
+#include "rank/kernels/warp.hpp"
+
+#include <cmath>
+#include <utility>
+
+/// Of Warp: constants, shuffles, shared and device memory.
+namespace phantora::rank::code {
+
+Lanes Warp::special_register(unsigned number) const {
+  Lanes result;
+  result.known = all_lanes;
+  const unsigned threads = walk_.launch.block.x * walk_.launch.block.y * walk_.launch.block.z;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::uint32_t value = 0;
+    switch (number) {
+      case 0x00:
+        value = static_cast<std::uint32_t>(lane);
+        break;
+      case 0x20:  // all three of the thread's indices
+        value = thread_[lane].x | thread_[lane].y << 16 | thread_[lane].z << 26;
+        break;
+      case 0x21:
+        value = thread_[lane].x;
+        break;
+      case 0x22:
+        value = thread_[lane].y;
+        break;
+      case 0x23:
+        value = thread_[lane].z;
+        break;
+      case 0x25:
+        value = block_.x;
+        break;
+      case 0x26:
+        value = block_.y;
+        break;
+      case 0x27:
+        value = block_.z;
+        break;
+      case 0x29:
+        value = threads;
+        break;
+      case 0x38:
+        value = 1U << lane;
+        break;
+      case 0x39:
+        value = (1U << lane) - 1;
+        break;
+      case 0x88:  // of a block in its cluster: blocks are taken to be alike
+      case 0xff:
+        break;
+      default:
+        result.known = 0;
+        break;
+    }
+    result.value[lane] = value;
+  }
+  return result;
+}
+
+void Warp::load_constant(const Instruction& i, Mask mask) {
+  const unsigned size = i.field(73, 3);
+  const unsigned words = size == 5 ? 2 : size == 6 ? 4 : 1;
+  const unsigned to = register_of(i, 16);
+  // Where the offset is a register's, threads may read anywhere.
+  const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
+  for (unsigned w = 0; w < words; ++w) {
+    Lanes value = indexed ? Lanes{} : bank(i, 4 * w);
+    if (size < 4) {
+      for (std::uint32_t& v : value.value) v &= size < 2 ? 0xffU : 0xffffU;
+    }
+    if (!is_zero(to)) set(to + w, value, mask);
+  }
+}
+
+void Warp::exchange(const Instruction& i, Mask mask) {
+  const Lanes x = a(i);
+  const unsigned mode = i.field(58, 2);
+  Lanes by = i.form() == 7 || i.form() == 4 ? constant(i.field(53, 5)) : get(i.field(32, 8));
+  Lanes result;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::size_t from = lane;
+    const std::uint32_t n = by.value[lane] & 31;
+    switch (mode) {
+      case 0:
+        from = n;
+        break;
+      case 1:
+        from = lane >= n ? lane - n : lane;
+        break;
+      case 2:
+        from = lane + n < lanes ? lane + n : lane;
+        break;
+      default:
+        from = lane ^ n;
+        break;
+    }
+    result.value[lane] = x.value[from];
+    if ((by.known >> lane & 1) != 0 && (x.known >> from & 1) != 0) result.known |= Mask{1} << lane;
+  }
+  set(register_of(i, 16), result, mask);
+  forget_predicate(i, 81, mask);
+}
+
+double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
+  const bool matrices = operation == op_ldsm || operation == op_stsm;
+  const std::uint32_t bytes = matrices ? 4U << i.field(72, 2) : width(i);
+  const bool loads = operation == op_lds || operation == op_ldsm;
+  // Passes: as many as the busiest bank has different words.
+  double passes = 1;
+  const Lanes address = get(i.field(24, 8));
+  if (matrices) {
+    passes = bytes / 4.0;
+  } else {
+    std::vector<std::uint32_t> words;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) == 0 || (address.known >> lane & 1) == 0) continue;
+      for (std::uint32_t w = 0; w < std::max(1U, bytes / 4); ++w)
+        words.push_back(address.value[lane] / 4 + w);
+    }
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    std::array<int, 32> in_bank{};
+    for (const std::uint32_t word : words) passes = std::max<double>(passes, ++in_bank[word % 32]);
+    // Of threads at addresses that are not known: as if they were one after the other.
+    const double elsewhere = std::popcount(mask & ~address.known);
+    passes = std::max(passes, elsewhere * bytes / 128.0);
+  }
+  if (operation == op_atoms || operation == op_atoms_cas) {
+    // Random places: with 32 threads at 32 banks the busiest has 3.5 in the mean.
+    passes = std::max(passes, address.known == 0 ? 3.5 : 1.0) * 2;
+    forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  }
+  count(Counts::lsu, passes);
+  if (loads) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  return shared_latency + passes;
+}
+
+double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
+  const std::uint32_t bytes = width(i);
+  const bool stores = operation == op_stg || operation == op_st;
+  const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+  const bool atomic = !stores && !loads;
+  const auto number = static_cast<std::size_t>(program_.number[at]);
+  const unsigned base = i.field(24, 8);
+  const Lanes low = get(base), upper = high(base);
+  const bool is_wide = i.bit(72);
+  const auto offset =
+      static_cast<std::int64_t>(static_cast<std::int32_t>(i.field(40, 24) << 8) >> 8);
+  Extent& extent = walk_.extents[number];
+  extent.written = extent.written || !loads;
+  std::array<std::uint64_t, lanes> sectors{};
+  std::size_t count_of_sectors = 0;
+  double scattered = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
+    if (!known) {
+      extent.unknown = true;
+      scattered += std::max(1.0, bytes / 32.0);
+      continue;
+    }
+    const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
+                                  low.value[lane] +
+                                  static_cast<std::uint64_t>(operation == op_ldgsts ? 0 : offset);
+    extent.first = std::min(extent.first, address);
+    extent.last = std::max(extent.last, address + bytes);
+    sectors[count_of_sectors++] = address / sector_bytes;
+  }
+  std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
+  // Those that are not written whole.
+  double partial = scattered;
+  for (std::size_t s = 0, next = 0; s < count_of_sectors; s = next) {
+    while (next < count_of_sectors && sectors[next] == sectors[s]) ++next;
+    if (static_cast<double>((next - s) * bytes) < sector_bytes) partial += 1;
+  }
+  count_of_sectors = static_cast<std::size_t>(
+      std::unique(sectors.begin(),
+                  sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors)) -
+      sectors.begin());
+  const double threads = std::popcount(mask);
+  // L1 takes a request's lines one after the other.
+  double lines = scattered;
+  for (std::size_t s = 0; s < count_of_sectors; ++s) {
+    if (s == 0 || sectors[s] / 4 != sectors[s - 1] / 4) lines += 1;
+  }
+  count(Counts::lsu, std::max(lines, threads * bytes / 128.0));
+  std::vector<std::uint64_t>& first = first_sectors_[number];
+  if (first.empty())
+    first.assign(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
+  // The next elements after an address that is not known lie beside it.
+  const std::uint64_t beside =
+      std::uint64_t{1} << 63 | std::uint64_t{base} << 48 | std::uint64_t{written_[base]} << 24 |
+      (static_cast<std::uint64_t>(offset / std::int64_t{sector_bytes}) & 0xffffff);
+  double missed = scattered > 0 && loads && hit(beside) ? 0 : scattered;
+  for (std::size_t s = 0; s < count_of_sectors; ++s) missed += loads && hit(sectors[s]) ? 0 : 1;
+  counts_.sectors[number] += missed;
+  if (stores) count(Counts::partial_sectors, partial);
+  if (atomic) count(Counts::atomics, threads);
+  if (operation == op_ldg || operation == op_ld || atomic)
+    forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  const double latency = missed > 0 ? memory_latency : shared_latency + 4;
+  if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
+  return stores ? special_latency : latency;
+}
+
+bool Warp::hit(std::uint64_t sector) {
+  constexpr std::size_t kept = 128;
+  const auto found = std::find(cached_.begin(), cached_.end(), sector);
+  const bool here = found != cached_.end();
+  if (here) {
+    std::rotate(cached_.begin(), found, found + 1);
+  } else {
+    cached_.insert(cached_.begin(), sector);
+    if (cached_.size() > kept) cached_.pop_back();
+  }
+  return here;
+}
+
+}  // namespace phantora::rank::code

@@ -1,0 +1,318 @@
+#include "rank/kernels/warp.hpp"
+
+#include <cmath>
+#include <utility>
+
+/// Of Warp: each operation by its code.
+namespace phantora::rank::code {
+
+double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
+  const unsigned to = register_of(i, 16);
+  // Operations on uniform registers do what those on registers do, where it has the same number.
+  const bool other = operation == op_uldc || operation == op_r2ur || operation == op_uiadd3_wide;
+  switch (operation < 0x100 && !other ? operation & ~uniform : operation) {
+    case op_mov:
+      count(Counts::alu, 0.5);  // either of two units does it
+      set(to, b(i), mask);
+      return 0;
+    case op_cs2r: {
+      const bool zero = i.field(72, 8) == 0xff;
+      const Lanes value = zero ? constant(0) : Lanes{};
+      count(Counts::alu);
+      set(to, value, mask);
+      if (i.bit(80) && !is_zero(to)) set(to + 1, value, mask);
+      return 0;
+    }
+    case op_sel:
+    case op_fsel: {
+      const Truth which = predicate(i, 87);
+      const Lanes x = a(i), y = b(i);
+      Lanes result;
+      for (std::size_t lane = 0; lane < lanes; ++lane)
+        result.value[lane] = (which.value >> lane & 1) != 0 ? x.value[lane] : y.value[lane];
+      result.known = which.known & ((which.value & x.known) | (~which.value & y.known));
+      count(Counts::alu);
+      set(to, result, mask);
+      return 0;
+    }
+    case op_fmnmx: {
+      const Truth least = predicate(i, 87);
+      const Lanes x = float_modified(a(i), i.bit(72), i.bit(73)), y = b(i);
+      Lanes result;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
+        result.value[lane] =
+            as_bits((least.value >> lane & 1) != 0 ? std::fmin(p, q) : std::fmax(p, q));
+      }
+      result.known = x.known & y.known & least.known;
+      count(Counts::alu);
+      set(to, result, mask);
+      return 0;
+    }
+    case op_isetp:
+      count(Counts::alu);
+      compare(at, i, mask);
+      return 0;
+    case op_fsetp:
+      count(Counts::alu);
+      compare_floats(at, i, mask);
+      return 0;
+    case op_iadd3:
+      count(Counts::alu);
+      add(i, mask);
+      return 0;
+    case op_viadd:
+      count(Counts::alu);
+      set(to, each(a(i), negated(b(i), i.bit(63) && i.form() != 4), std::plus<>{}), mask);
+      return 0;
+    case op_lea:
+      count(Counts::alu);
+      load_effective_address(i, mask);
+      return 0;
+    case op_lop3:
+      count(Counts::alu);
+      logic(at, i, mask);
+      return 0;
+    case op_plop3:
+      count(Counts::alu);
+      logic_of_predicates(i, mask);
+      return 0;
+    case op_iabs: {
+      Lanes result = b(i);
+      for (std::uint32_t& v : result.value) {
+        if ((v >> 31) != 0) v = 0U - v;
+      }
+      count(Counts::alu);
+      set(to, result, mask);
+      return 0;
+    }
+    case op_prmt:
+      count(Counts::alu);
+      permute(i, mask);
+      return 0;
+    case op_imnmx:
+      count(Counts::alu);
+      set(to, least_or_greatest(i, a(i), b(i), i.bit(73)), mask);
+      return 0;
+    case op_vimnmx:
+      count(Counts::alu);
+      set(to, least_or_greatest(i, a(i), b(i), i.bit(72)), mask);
+      return 0;
+    case op_viaddmnmx:
+      count(Counts::alu);
+      set(to, least_or_greatest(i, each(a(i), b(i), std::plus<>{}), c(i), i.bit(72)), mask);
+      return 0;
+    case op_shf:
+      count(Counts::alu);
+      shift(i, mask);
+      return 0;
+    case op_sgxt: {
+      const bool is_signed = i.bit(73);
+      count(Counts::alu);
+      set(to,
+          each(a(i), b(i),
+               [&](std::uint32_t x, std::uint32_t bits) {
+                 if (bits == 0 || bits >= 32) return x;
+                 const std::uint32_t kept = x & ((1U << bits) - 1);
+                 return is_signed && (kept >> (bits - 1) & 1) != 0 ? kept | ~((1U << bits) - 1)
+                                                                   : kept;
+               }),
+          mask);
+      return 0;
+    }
+    case op_imad: {
+      count(Counts::fma, 2);
+      const Lanes x = a(i), y = negated(b(i), i.bit(63) && i.form() == 1),
+                  z = negated(c(i), i.bit(75) && !i.bit(74));
+      const Truth carry = i.bit(74) ? predicate(i, 87) : Truth{0, all_lanes};
+      Lanes result;
+      result.known = x.known & y.known & z.known & carry.known;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const std::uint32_t addend = i.bit(74) && i.bit(75) ? ~z.value[lane] : z.value[lane];
+        result.value[lane] = x.value[lane] * y.value[lane] + addend + (carry.value >> lane & 1);
+      }
+      set(to, result, mask);
+      return 0;
+    }
+    case op_imad_wide:
+    case op_imad_high:
+      count(Counts::fma, 4);
+      multiply_wide(i, mask);
+      return 0;
+    case op_fmul:
+      count(Counts::fma);
+      set(to,
+          each(float_modified(a(i), i.bit(72), i.bit(73)),
+               float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4),
+               [](std::uint32_t x, std::uint32_t y) { return as_bits(as_float(x) * as_float(y)); }),
+          mask);
+      return 0;
+    case op_fadd: {
+      count(Counts::fma);
+      const bool immediate = i.form() == 2 || i.form() == 4;
+      set(to,
+          each(float_modified(a(i), i.bit(72), i.bit(73)),
+               float_modified(b_or_c(i), !immediate && i.bit(63), !immediate && i.bit(62)),
+               [](std::uint32_t x, std::uint32_t y) { return as_bits(as_float(x) + as_float(y)); }),
+          mask);
+      return 0;
+    }
+    case op_ffma:
+      count(Counts::fma);
+      set(to,
+          each(float_modified(a(i), i.bit(72), false),
+               float_modified(b(i), i.bit(63) && i.form() == 1, false),
+               float_modified(c(i), i.bit(75), false),
+               [](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+                 return as_bits(std::fma(as_float(x), as_float(y), as_float(z)));
+               }),
+          mask);
+      return 0;
+    case op_hadd2:
+    case op_hfma2:
+    case op_hmul2:
+      count(Counts::fma);
+      forget(to, 1, mask);
+      return 0;
+    case op_hfma2_mma:
+      // How the compiler makes small constants: zero times zero plus a pair of halves.
+      count(Counts::fma);
+      if (i.form() == 2 && i.field(24, 8) == 255 && i.field(64, 8) == 255) {
+        set(to, constant(i.immediate()), mask);
+      } else {
+        forget(to, 1, mask);
+      }
+      return 0;
+    case op_dmul:
+    case op_dadd:
+    case op_dfma:
+      count(Counts::fp64);
+      forget(to, 2, mask);
+      return special_latency;
+    case op_dsetp:
+      count(Counts::fp64);
+      forget_predicate(i, 81, mask);
+      forget_predicate(i, 84, mask);
+      return special_latency;
+    case op_elect:
+      count(Counts::alu);
+      set_predicate(i, 81, {Mask{1} << std::countr_zero(mask), all_lanes}, mask);
+      return 0;
+    case op_imma:
+    case op_hmma:
+    case op_dmma:
+    case op_hgmma:
+    case op_igmma:
+    case op_qgmma:
+      multiply_matrices(i);
+      forget(to, 4, mask);
+      return matrix_latency;
+    case op_i2fp:
+    case op_i2f:
+      count(operation == op_i2fp ? Counts::alu : Counts::special);
+      set(to, converted(i, b(i), true), mask);
+      return operation == op_i2fp ? 0 : special_latency;
+    case op_f2i:
+      count(Counts::special);
+      set(to, converted(i, b(i), false), mask);
+      return special_latency;
+    case op_mufu:
+      count(Counts::special);
+      set(to,
+          reciprocal_and_others(
+              i, float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4)),
+          mask);
+      return special_latency;
+    case op_popc: {
+      Lanes result = b(i);
+      for (std::uint32_t& v : result.value) v = static_cast<std::uint32_t>(std::popcount(v));
+      count(Counts::special);
+      set(to, result, mask);
+      return special_latency;
+    }
+    case op_flo: {
+      Lanes result = b(i);
+      const bool from_the_left = i.bit(74);
+      for (std::uint32_t& v : result.value) {
+        const auto zeros = static_cast<std::uint32_t>(std::countl_zero(v));
+        v = v == 0 ? ~0U : from_the_left ? zeros : 31 - zeros;
+      }
+      if (i.bit(73)) result.known = 0;
+      count(Counts::special);
+      set(to, result, mask);
+      return special_latency;
+    }
+    case op_fchk:
+      // Whether a division needs the slow way: it does not.
+      count(Counts::special);
+      set_predicate(i, 81, {0, all_lanes}, mask);
+      return special_latency;
+    case op_f2f:
+    case op_frnd:
+    case op_brev:
+    case op_f2f_double:
+    case op_f2i_double:
+    case op_i2f_double:
+      count(Counts::special);
+      forget(to, 2, mask);
+      return special_latency;
+    case op_s2r:
+      set(to, special_register(i.field(72, 8)), mask);
+      return special_latency;
+    case op_s2ur:
+      set(256 + i.field(16, 6), special_register(i.field(72, 8)), mask);
+      return special_latency;
+    case op_ldc:
+      load_constant(i, mask);
+      return special_latency;
+    case op_shfl:
+      count(Counts::lsu);
+      exchange(i, mask);
+      return shared_latency;
+    case op_ldl:
+    case op_stl:
+      count(Counts::lsu);
+      if (operation == op_ldl) forget(to, (width(i) + 3) / 4, mask);
+      return shared_latency;
+    case op_lds:
+    case op_sts:
+    case op_atoms:
+    case op_atoms_cas:
+    case op_ldsm:
+    case op_stsm:
+      return share(i, operation, mask);
+    case op_bar:
+      counts_.clock += barrier_cycles;
+      return 0;
+    case op_ldgdepbar:
+      return std::max(0.0, copies_ready_ - counts_.clock) + 1;
+    case op_syncs:
+      forget(to, 1, mask);
+      set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // what is waited for has come
+      return shared_latency;
+    default:
+      break;
+  }
+  if (is_access(operation)) return access(at, i, operation, mask);
+  if (operation == op_uldc) {
+    load_constant(i, mask);
+    return 0;
+  }
+  if (operation == op_r2ur) {
+    Lanes value = a(i);
+    const auto first = static_cast<std::size_t>(std::countr_zero(mask));
+    const bool known = (value.known >> first & 1) != 0;
+    value.value.fill(value.value[first]);
+    value.known = known ? all_lanes : 0;
+    set(256 + i.field(16, 6), value, mask);
+    return special_latency;
+  }
+  count(Counts::alu);
+  if (operation == op_uiadd3_wide) forget(to, 2, mask);
+  // Anything else: a result that is not known. What controls the flow or orders memory has none.
+  const bool textures = operation >= 0x160 && operation < 0x180;
+  if (operation < 0x100 || textures) forget(to, textures ? 4 : 1, mask);
+  return textures ? memory_latency : 0;
+}
+
+}  // namespace phantora::rank::code
