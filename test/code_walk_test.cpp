@@ -13,7 +13,12 @@
 namespace phantora::rank {
 namespace {
 
-/// The machine code (sm_90, nvcc 13.0) of kernels in bench/accuracy/user_kernels, by name.
+/// The machine code (sm_90, nvcc 13.0) of kernels in bench/accuracy/user_kernels, by name, and of
+///     __global__ void spin(long long cycles) {
+///       const long long start = clock64();
+///       while (clock64() - start < cycles) {
+///       }
+///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
     std::map<std::string, std::vector<std::uint64_t>> kernels;
@@ -159,6 +164,17 @@ TEST(CodeWalk, SaysWhereOnlyDataTell) {
       Launch{{1056, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).with(n).walk("histogram_shared");
   ASSERT_TRUE(counted);
   EXPECT_EQ(counted->atomics, 1056 * 256);
+}
+
+TEST(CodeWalk, AKernelThatWaitsForTheClockTakesThatLong) {
+  for (const std::int64_t cycles : {10'000LL, 2'000'000LL, 2'000'000'000LL}) {
+    const auto spin = Launch{{1, 1, 1}, {1, 1, 1}}.with(cycles).walk("spin");
+    ASSERT_TRUE(spin);
+    EXPECT_EQ(spin->guessed, 0);
+    // To a turn of the loop, and what comes before and after.
+    EXPECT_GE(spin->warp_cycles, static_cast<double>(cycles));
+    EXPECT_LT(spin->warp_cycles, static_cast<double>(cycles) + 500);
+  }
 }
 
 TEST(CodeWalk, EndsWhateverItIsGiven) {

@@ -16,11 +16,23 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       set(to, b(i), mask);
       return 0;
     case op_cs2r: {
-      const bool zero = i.field(72, 8) == 0xff;
-      const Lanes value = zero ? constant(0) : Lanes{};
+      // 0x50: the SM's clock, whose zero is where the warp begins.
+      const unsigned number = i.field(72, 8);
+      const bool clock = number == 0x50, zero = number == 0xff;
+      const auto cycles = static_cast<std::uint64_t>(counts_.clock);
       count(Counts::alu);
-      set(to, value, mask);
-      if (i.bit(80) && !is_zero(to)) set(to + 1, value, mask);
+      set(to,
+          clock  ? constant(static_cast<std::uint32_t>(cycles))
+          : zero ? constant(0)
+                 : Lanes{},
+          mask);
+      if (i.bit(80) && !is_zero(to)) {
+        set(to + 1,
+            clock  ? constant(static_cast<std::uint32_t>(cycles >> 32))
+            : zero ? constant(0)
+                   : Lanes{},
+            mask);
+      }
       return 0;
     }
     case op_sel:
