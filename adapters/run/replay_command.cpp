@@ -223,7 +223,7 @@ nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& clus
     entry["kernels"] = it.kernels.kernels;
     for (std::size_t i = 0; i < it.kernels.by_source.size(); ++i) {
       const auto source = static_cast<CostSource>(i);
-      if (source == CostSource::database && it.kernels.by_source[i] == Duration{}) continue;
+      if (source > CostSource::unknown && it.kernels.by_source[i] == Duration{}) continue;
       entry["kernel_s_by_source"][std::string{to_string(source)}] =
           to_seconds(it.kernels.by_source[i]);
     }

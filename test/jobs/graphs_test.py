@@ -41,19 +41,18 @@ class Capture(JobTest):
         self.assertEqual(self.report()["ranks"][0]["kernels"], 2 + 4 + 5)
 
     def test_streams_join_by_events(self):
-        """Branches run side by side: two copies to the host take as long as one."""
+        """Branches run side by side: a copy to the host and one on the device take as long as the first."""
         job = self.run_python("""
             from graph import *
-            s, side, a = stream(), stream(), allocate(1 << 26)
-            host = pointer("cudaMallocHost", size(1 << 27))
-            upper = ctypes.c_void_p(host.value + (1 << 26))
+            s, side, a, b = stream(), stream(), allocate(1 << 26), allocate(1 << 26)
+            host = pointer("cudaMallocHost", size(1 << 26))
             def branches():
                 fork, join = event(), event()
                 fill(a, 0, 4, s)
                 cuda("cudaEventRecord", fork, s)
                 cuda("cudaStreamWaitEvent", side, fork, 0)
                 copy(host, a, 1 << 26, s)
-                copy(upper, a, 1 << 26, side)
+                copy(b, a, 1 << 26, side)
                 cuda("cudaEventRecord", join, side)
                 cuda("cudaStreamWaitEvent", s, join, 0)
                 fill(a, 0, 4, s)
