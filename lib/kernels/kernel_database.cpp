@@ -151,15 +151,17 @@ std::int64_t pragma(const fs::path& path, sqlite3* connection, const char* text)
 
 /// @throws ConfigError if the file is not ours to read. @return whether it has tables yet.
 bool check_kind(const fs::path& path, sqlite3* connection) {
-  const std::int64_t version = pragma(path, connection, "PRAGMA user_version");
+  // In this order: another process may make the file meanwhile. Once there are tables its mark is
+  // there, and once there is the mark the version is, since all come in one transaction.
+  const bool empty = pragma(path, connection, "SELECT count(*) FROM sqlite_master") == 0;
   const std::int64_t application = pragma(path, connection, "PRAGMA application_id");
+  const std::int64_t version = pragma(path, connection, "PRAGMA user_version");
   if (application == application_id && version > schema_version)
     throw ConfigError{quoted(path) + " is of version " + std::to_string(version) +
                       ", which a newer phantora made; this one knows version " +
                       std::to_string(schema_version)};
   if (application == application_id && version == schema_version) return true;
-  if (pragma(path, connection, "SELECT count(*) FROM sqlite_master") == 0 && application == 0)
-    return false;
+  if (empty && application == 0) return false;
   throw ConfigError{quoted(path) +
                     ": expected a file of phantora measure, this is another program's database"};
 }
