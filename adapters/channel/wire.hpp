@@ -16,7 +16,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 5;
+inline constexpr std::uint32_t version = 6;
 
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
@@ -187,6 +187,8 @@ struct RunShared {
   /// How often bytes were sent on connections and pipes: counted when whom they wake is awake, and
   /// before the sender's clock goes on.
   std::atomic<std::uint64_t> sends{0};
+  /// The latest instant at which a call of any process has returned.
+  std::atomic<std::int64_t> answered_ps{0};
 };
 
 // --- Socket messages (SOCK_STREAM) ---

@@ -9,14 +9,17 @@
 #include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 using namespace phantora::libc;
@@ -44,6 +47,36 @@ constinit Real<pid_t (*)(pid_t, int*, int)> real_waitpid{"waitpid"};
 constinit Real<pid_t (*)(pid_t, int*, int, rusage*)> real_wait4{"wait4"};
 constinit Real<int (*)(idtype_t, id_t, siginfo_t*, int)> real_waitid{"waitid"};
 constinit Real<int (*)()> real_sched_yield{"sched_yield"};
+
+/// How a thread without a part in time gives its core up: in a loop it waits for memory to change,
+/// as TensorPipe's reactor does all its life. Such a thread comes to sleep, since one that runs all
+/// the time cannot be told from one that works, and takes a core from those that do.
+class Yields {
+ public:
+  static Yields& of_this_thread() noexcept {
+    static thread_local Yields yields;
+    return yields;
+  }
+  /// Once more. Who has computed since the last time does not wait.
+  void add() noexcept {
+    constexpr std::int64_t computed_ns = 100'000;
+    timespec cpu{};
+    syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &cpu);
+    const std::int64_t now_ns = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec;
+    if (now_ns - std::exchange(cpu_ns_, now_ns) > computed_ns) in_a_row_ = 0;
+    ++in_a_row_;
+  }
+  [[nodiscard]] bool wait_for_memory() const noexcept { return in_a_row_ > 16; }
+  /// For how long to sleep; 0: not yet. What the thread waits for takes a rank milliseconds.
+  [[nodiscard]] long rest_ns() const noexcept {
+    if (in_a_row_ < 1'000) return 0;
+    return in_a_row_ < 2'000 ? 50'000 : 500'000;
+  }
+
+ private:
+  int in_a_row_ = 0;
+  std::int64_t cpu_ns_ = 0;
+};
 
 /// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data
 /// carries no time.
@@ -220,8 +253,18 @@ int waitid(idtype_t kind, id_t id, siginfo_t* found, int flags) {
 }
 
 int sched_yield() {
-  if (rank::in_virtual_time()) rank::spins();
-  return real_sched_yield();
+  const bool in_time = rank::in_virtual_time();
+  if (in_time && rank::this_thread().issues) {
+    rank::spins();
+    return real_sched_yield();
+  }
+  Yields& yields = Yields::of_this_thread();
+  yields.add();
+  if (in_time && yields.wait_for_memory()) rank::polls_memory();
+  const timespec rest{.tv_sec = 0, .tv_nsec = yields.rest_ns()};
+  if (rest.tv_nsec == 0) return real_sched_yield();
+  syscall(SYS_nanosleep, &rest, nullptr);
+  return 0;
 }
 
 }  // extern "C"

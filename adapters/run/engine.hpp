@@ -212,6 +212,7 @@ class Engine : SessionObserver {
   /// What a look at all threads of the run finds.
   enum class Found : std::uint8_t {
     activity,
+    naps,   ///< somebody ran since the last look, and sleeps now
     calm,   ///< nobody ran but those that wake by a timer of their own; some of them may run now
     sleep,  ///< the same, and everybody is asleep
   };
@@ -276,6 +277,9 @@ class Engine : SessionObserver {
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
   int quiet_looks_ = 0;                 ///< in a row that found everybody asleep
   std::optional<std::chrono::steady_clock::time_point> calm_since_{};
+  /// Since when no two looks in a row have found anybody awake.
+  std::optional<std::chrono::steady_clock::time_point> naps_since_{};
+  bool was_awake_ = false;  ///< somebody, at the last look
 };
 
 }  // namespace phantora::run

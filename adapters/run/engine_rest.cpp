@@ -58,23 +58,36 @@ void Engine::look_around() {
   const bool quiet = found == Found::sleep;
   last_look_ = Clock::now();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(last_look_ - now);
-  // A second look follows soon where the first finds everybody asleep.
-  pause_ = quiet ? 1ms : std::min<std::chrono::milliseconds>(2 * pause_, longest_pause);
-  pause_ = std::max(pause_, pause_per_look * took);
+  // A second look follows soon where the first finds everybody asleep: nobody wants the core.
+  pause_ = quiet ? std::max<std::chrono::milliseconds>(1ms, took)
+                 : std::max(std::min<std::chrono::milliseconds>(2 * pause_, longest_pause),
+                            pause_per_look * took);
   // What was seen may let blocked calls return, and whoever sleeps with a turn has just lost it.
   const auto moved = last_movement_;
   progress();
   if (last_movement_ != moved) return;
   quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
-  if (found == Found::activity) {
+  if (found == Found::activity || found == Found::naps) {
     calm_since_.reset();
   } else if (!calm_since_) {
     calm_since_ = now;
   }
+  const bool awake = found == Found::activity;
+  if (awake && was_awake_) {
+    naps_since_.reset();
+  } else if (!naps_since_) {
+    naps_since_ = now;
+  }
+  was_awake_ = awake;
   // Between two looks that found everybody asleep nobody ran. On a busy machine a watchdog that
   // woke may wait long for a core: what it would have started has shown by then.
   constexpr auto long_enough = 200ms;
-  const bool rests = quiet_looks_ >= 2 || (calm_since_ && now - *calm_since_ > long_enough);
+  // A thread of which nothing is known but that it wakes now and then (a logger, a service that is
+  // no rank) could be about to do what a rank waits for. Who works is found awake, or waits for a
+  // disk: who sleeps at every look does nothing of that length.
+  constexpr auto longer = 1s;
+  const bool rests = quiet_looks_ >= 2 || (calm_since_ && now - *calm_since_ > long_enough) ||
+                     (naps_since_ && now - *naps_since_ > longer);
   if (rests && go_on_at_rest()) return;
   look_for_stall(rests);
 }
@@ -91,6 +104,11 @@ Engine::Found Engine::look_at_threads() {
   }
   std::map<pid_t, Watched> looks;
   bool calm = true, asleep = true, helpers_calm = true;
+  // Of a process without a part in time (a service, a server of parameters) nothing is known but
+  // how long it ran. To look and sleep again takes some microseconds; who had an effect on a rank
+  // has woken a thread there, which then is seen to run.
+  const auto little_ns = static_cast<std::uint64_t>(
+      std::max<std::chrono::nanoseconds>(250us, (Clock::now() - last_look_) / 20).count());
   for (const pid_t pid : ProcessTree{}.descendants(getpid())) {
     const auto found = connected.find(pid);
     Process* process = found == connected.end() ? nullptr : found->second;
@@ -133,6 +151,9 @@ Engine::Found Engine::look_at_threads() {
                     return poller.load(std::memory_order_relaxed) == tid;
                   });
       }
+      if (process == nullptr && before != looks_.end()) {
+        excused = look->asleep() && look->cpu_ns - before->second.look.cpu_ns < little_ns;
+      }
       watched.spins = !charged && !look->asleep() &&
                       look->cpu_ns - watched.computed_from.cpu_ns > taken_for_a_spin_ns;
       const bool spun = before != looks_.end() && before->second.spins;
@@ -159,7 +180,7 @@ Engine::Found Engine::look_at_threads() {
     process.waits_for_ranks.reset();
     if (helpers_calm) process.waits_for_ranks = waiting_at(process);
   }
-  if (!calm) return Found::activity;
+  if (!calm) return asleep ? Found::naps : Found::activity;
   return asleep ? Found::sleep : Found::calm;
 }
 

@@ -147,6 +147,7 @@ void Engine::note_movement() {
   last_movement_ = Clock::now();
   pause_ = std::chrono::milliseconds{1};
   quiet_looks_ = 0;
+  naps_since_.reset();
   silence_ = {};
 }
 
@@ -154,6 +155,8 @@ void Engine::give(const Answer& answer) {
   if (options_.recorder != nullptr) options_.recorder->answered(answer);
   Process& process = processes_[answer.process];
   Reply reply_to{.clock_ps = ps_of(answer.clock), .value = answer.done ? 1 : 0};
+  auto& answered = run_.memory->answered_ps;
+  answered.store(std::max(answered.load(), reply_to.clock_ps));
   if (!process.ended &&
       process.link.shared()->threads.at(answer.thread).state.load() == ThreadState::background) {
     reply_to.counts = true;

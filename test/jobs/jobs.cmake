@@ -5,7 +5,7 @@ add_executable(phantora_test_waits programs/waits.cpp)
 target_link_libraries(phantora_test_waits PRIVATE phantora_options ${CMAKE_DL_LIBS})
 add_executable(phantora_test_allocator programs/allocator.cpp)
 target_link_libraries(phantora_test_allocator PRIVATE phantora_options ${CMAKE_DL_LIBS})
-foreach(program blocking stalling)
+foreach(program blocking memory_pollers stalling)
   add_executable(phantora_test_${program} programs/${program}.cpp)
   target_link_libraries(phantora_test_${program} PRIVATE phantora_options ${CMAKE_DL_LIBS})
 endforeach()
@@ -29,6 +29,7 @@ set(job_environment
   PHANTORA_WAITS=$<TARGET_FILE:phantora_test_waits>
   PHANTORA_ALLOCATOR=$<TARGET_FILE:phantora_test_allocator>
   PHANTORA_BLOCKING=$<TARGET_FILE:phantora_test_blocking>
+  PHANTORA_MEMORY_POLLERS=$<TARGET_FILE:phantora_test_memory_pollers>
   PHANTORA_STALLING=$<TARGET_FILE:phantora_test_stalling>
   PHANTORA_ORIGIN_MAIN=$<TARGET_FILE:phantora_test_origin>
   PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
@@ -74,7 +75,7 @@ phantora_jobs(program Torchrun DataLoading Compiled Nvrtc SymmetricMemory TORCH)
 phantora_jobs(time Clocks NativeWaits BusyThread)
 phantora_jobs(time Unequal TORCH)
 phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
-phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks SpinningRanks)
+phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks MemoryPollers SpinningRanks)
 phantora_jobs(waits SilentSpin HEAVY)
 phantora_jobs(values SmallValues DistributedValues TORCH)
 phantora_jobs(values UnknownValues Routing TORCH HEAVY)

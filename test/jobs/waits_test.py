@@ -254,6 +254,22 @@ class ParentOfRanks(JobTest):
         return textwrap.dedent(text)
 
 
+class MemoryPollers(JobTest):
+    """Ranks that wait for helpers which look at shared memory all the time (memory_pollers.cpp)."""
+
+    def test_turns(self):
+        import mmap
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                shared = self.directory / f"shared-{mode[:3]}"
+                shared.write_bytes(bytes(mmap.PAGESIZE))
+                job = self.run_job([os.environ["PHANTORA_MEMORY_POLLERS"], str(shared)],
+                                   cluster="h200:1x2", timeout=60,
+                                   options=["--host-time", mode, "--report", "report.json"])
+                self.assertEqual(job.out.count("ended"), 2)
+                self.assertEqual(self.report()["forced_answers"], 0)
+
+
 class SpinningRanks(JobTest):
     """More ranks than may run at once, which spin until all have come, as MPI's do."""
 

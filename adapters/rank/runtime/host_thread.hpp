@@ -44,6 +44,7 @@ struct HostThread {
   std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
   int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call,
                      ///< wait or message
+  bool polls_memory = false;  ///< which others write, maybe those of other ranks
 };
 
 /// Whether this process lives in virtual time (rank/runtime/standing.hpp).
@@ -127,6 +128,9 @@ void looks_for_messages() noexcept;
 /// The calling thread gives its core up in a loop: in modes without measured host time a loop that
 /// does so very often takes time, as one that reads the clock.
 void spins() noexcept;
+/// The calling thread, without a part in time, looks again and again at memory that others write:
+/// it is a poller.
+void polls_memory() noexcept;
 /// The calling thread runs a host function, whose time came at `instant`.
 void runs_at(Time instant) noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,

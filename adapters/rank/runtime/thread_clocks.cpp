@@ -269,7 +269,11 @@ void ThreadClocks::wakes(HostThread& thread, const void* object) noexcept {
   const bool sleeper = std::any_of(issuers_.begin(), issuers_.end(),
                                    [&](const HostThread* t) { return t->waits_for == object; });
   if (!sleeper) return;
-  const std::int64_t now = thread.issues ? time_of(thread) : std::max(bound_ps(), time_of(thread));
+  std::int64_t now = thread.issues ? time_of(thread) : std::max(bound_ps(), time_of(thread));
+  // What it found in memory is not seen, nor who wrote it: some process, after its last call.
+  if (thread.polls_memory) {
+    now = std::max(now, connection()->run().answered_ps.load(std::memory_order_relaxed));
+  }
   for (HostThread* woken : issuers_) {
     if (woken->waits_for != object) continue;
     woken->waits_for = nullptr;
