@@ -11,6 +11,7 @@
 #include "run/topology_command.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/version.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -40,6 +41,7 @@ void check_sync(const std::string& text) {
 int main(int argc, char** argv) {
   CLI::App app{"Runs the real program on a GPU cluster that you do not have."};
   app.name("phantora");
+  app.set_version_flag("--version", "phantora " PHANTORA_VERSION_STRING);
   app.require_subcommand(1);
 
   phantora::run::LaunchOptions options;

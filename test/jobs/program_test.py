@@ -9,6 +9,11 @@ from job import PHANTORA, PYTHON, JobTest, main, printed
 
 
 class Programs(JobTest):
+    def test_version(self):
+        told = subprocess.run([PHANTORA, "--version"], capture_output=True, text=True, timeout=20)
+        self.assertRegex(told.stdout, r"^phantora \d+\.\d+\.\d+\n$")
+        self.assertEqual(told.returncode, 0)
+
     def test_program_without_gpu(self):
         job = self.run_job([PYTHON, "-c", "import os; print('rank', os.environ['RANK'])"],
                            cluster="h200:2x2", timeout=30)
