@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace phantora::run {
 namespace {
 
@@ -91,7 +93,10 @@ GpuIndex Engine::gpu_of(const Process& process, std::size_t device) const {
 }
 
 void Engine::handle(Process& process, const Record& record, std::span<const std::byte> payload) {
-  PHANTORA_EXPECTS(record.clock_ps >= 0 && record.clock_ps < channel::no_time / 2, "a clock");
+  if (record.clock_ps < 0 || record.clock_ps >= channel::no_time / 2) {
+    throw ArgumentError{fmt::format("thread {}'s clock shows {} ps at operation {}", record.thread,
+                                    record.clock_ps, static_cast<int>(record.op))};
+  }
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
   const MarkerId marker{global(process.index, record.a)};
