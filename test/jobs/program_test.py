@@ -445,7 +445,8 @@ class Torchrun(JobTest):
                 model(torch.randn(4, 64, device="cuda")).sum().backward()
                 x = torch.full((4,), float(rank), device="cuda")
                 dist.all_reduce(x)
-                print("sum", x.tolist(), flush=True)
+                # In one write: both children write into their parent's pipe.
+                print(f"sum {x.tolist()}", flush=True)
                 torch.cuda.synchronize()
                 dist.destroy_process_group()
             if __name__ == "__main__":
