@@ -1,5 +1,6 @@
 #include "run/starts.hpp"
 
+#include "channel/launchers.hpp"
 #include "channel/rank_variables.hpp"
 #include "channel/settings.hpp"
 
@@ -7,7 +8,6 @@
 #include <phantora/kernels/gpu_model.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -134,38 +134,13 @@ std::map<std::string, std::string> common_environment(const channel::Settings& s
   return common;
 }
 
-/// What starts ranks itself, and how often it is to be started: "torchrun", or "python -m MODULE".
-/// mpirun and srun start the ranks of all hosts.
-constexpr std::array<std::pair<std::string_view, Per>, 14> launchers = {{
-    {"torchrun", Per::host},
-    {"torch.distributed.run", Per::host},
-    {"torch.distributed.launch", Per::host},
-    {"accelerate", Per::host},
-    {"accelerate.commands.launch", Per::host},
-    {"accelerate.commands.accelerate_cli", Per::host},
-    {"deepspeed", Per::host},
-    {"deepspeed.launcher.runner", Per::host},
-    {"mpirun", Per::run},
-    {"mpiexec", Per::run},
-    {"mpiexec.hydra", Per::run},
-    {"orterun", Per::run},
-    {"prterun", Per::run},
-    {"srun", Per::run},
-}};
-
 }  // namespace
 
 Per start_per(const LaunchOptions& options) {
   if (options.per) return *options.per;
-  std::string name = fs::path{options.command.front()}.filename();
-  if (name.starts_with("python")) {
-    const auto end = options.command.end();
-    const auto module = std::find(options.command.begin(), end, "-m");
-    if (module != end && std::next(module) != end) name = *std::next(module);
-  }
-  const auto* const known = std::find_if(launchers.begin(), launchers.end(),
-                                         [&](const auto& l) { return l.first == name; });
-  return known == launchers.end() ? Per::gpu : known->second;
+  const auto launcher = channel::launcher_of(options.command);
+  if (!launcher) return Per::gpu;
+  return launcher->all_hosts ? Per::run : Per::host;
 }
 
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,

@@ -360,6 +360,18 @@ class Starts(JobTest):
             self.assertEqual(self.kernels(), [20, 20])
             self.assertEqual(self.report()["forced_answers"], 0)
 
+    def test_launcher_in_a_script_that_every_rank_runs_is_told(self):
+        torchrun = self.write("torchrun", "print('started')")
+        script = self.directory / "run.sh"
+        script.write_text(f"{PYTHON} {torchrun} --nproc-per-node 2\n")
+        job = self.run_job(["bash", script], cluster="h200:1x2", timeout=30)
+        self.assertRegex(job.err, "rank 0 starts torchrun, which starts ranks itself.* --per host ")
+        self.assertEqual(job.err.count("which starts ranks itself"), 1)
+        job = self.run_job(["bash", script], cluster="h200:1x2", options=["--per", "host"],
+                           timeout=30)
+        self.assertEqual(printed(job).count("started"), 1)
+        self.assertNotIn("which starts ranks itself", job.err)
+
     def test_run_without_a_gpu_says_so(self):
         self.assertIn("no process of this run used a simulated GPU",
                       self.run_job(["true"], cluster="h200:1x2", timeout=20).out)

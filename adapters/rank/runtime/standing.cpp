@@ -1,12 +1,16 @@
 #include "rank/runtime/standing.hpp"
 
+#include "channel/launchers.hpp"
 #include "channel/rank_variables.hpp"
 #include "channel/wire.hpp"
+#include "rank/runtime/process.hpp"
 #include "rank/runtime/rank.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -51,6 +55,32 @@ const channel::RankVariables* variables_of_launcher() {
   const int first = *number_of_all - seat->gpu;
   const int here = std::min(*ranks - first, rank.settings->hosts[seat->host].gpus);
   setenv(told.local_ranks, std::to_string(here).c_str(), 1);
+}
+
+/// The words of this process's command.
+std::vector<std::string> own_command() {
+  std::ifstream file{"/proc/self/cmdline"};
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+/// A script that starts torchrun, and was itself started for each GPU, starts all ranks several
+/// times: their ports and names collide, which says nothing of the cause.
+[[gnu::constructor]] void tell_of_launcher_in_rank() {
+  const Rank& rank = this_rank();
+  const channel::RankVariables* const told = variables_of_launcher();
+  if (!rank.settings || rank.settings->host_by_rank || told == nullptr) return;
+  const auto ranks = number(told->ranks);
+  if (number(told->rank) != 0 || !ranks || *ranks < 2 || descends_from_connected()) return;
+  const auto launcher = channel::launcher_of(own_command());
+  if (!launcher) return;
+  const std::string once =
+      launcher->all_hosts ? "run starts COMMAND once" : "host starts COMMAND once for each host";
+  warn_once("launcher in a rank",
+            "rank 0 starts " + std::string{launcher->name} +
+                ", which starts ranks itself, and so does every other of the " +
+                std::to_string(*ranks) + " ranks: --per " + once);
 }
 
 }  // namespace
