@@ -57,10 +57,10 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
 TEST(Settings, AnythingElseIsRefused) {
   const std::string text = to_text(some_settings());
   ASSERT_TRUE(parse_settings(text));
-  for (const char* line : {"colour red", "host_time sometimes", "host_scale", "slowness 1",
-                           "slowness a 1", "epoch 5", "epoch a 5", "unknown 2", "routing 1",
-                           "host x h200 5 name", "host 8 h200 5x name", "host", "gpu mine",
-                           "gpu mine 9 0 x"}) {
+  for (const char* line :
+       {"colour red", "host_time sometimes", "host_scale", "slowness 1", "slowness a 1", "epoch 5",
+        "epoch a 5", "unknown 2", "routing 1", "host x h200 5 name", "host 8 h200 5x name", "host",
+        "gpu mine", "gpu mine 9 0 x"}) {
     EXPECT_EQ(parse_settings(text + '\n' + line), std::nullopt) << line;
   }
   EXPECT_EQ(parse_settings(""), std::nullopt);

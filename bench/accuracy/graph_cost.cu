@@ -19,13 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-#define MUST(call)                                                                      \
-  do {                                                                                  \
-    const cudaError_t status_ = (call);                                                 \
-    if (status_ != cudaSuccess) {                                                       \
+#define MUST(call)                                                                             \
+  do {                                                                                         \
+    const cudaError_t status_ = (call);                                                        \
+    if (status_ != cudaSuccess) {                                                              \
       std::printf("{\"failed\": \"%s\", \"status\": %d}\n", #call, static_cast<int>(status_)); \
-      (void)cudaGetLastError();                                                         \
-    }                                                                                   \
+      (void)cudaGetLastError();                                                                \
+    }                                                                                          \
   } while (false)
 
 /// Keeps its blocks for so many cycles.
@@ -161,8 +161,10 @@ void host_costs() {
       idle.push_back(microseconds([&] { MUST(cudaGraphLaunch(exec, stream)); }));
       MUST(cudaStreamSynchronize(stream));
     }
-    std::printf("{\"case\": \"host\", \"shape\": \"branches\", \"branches\": %d, \"nodes\": %d, "
-                "\"launch_us\": %.3f}\n", count, 2 + 12 * count, median(idle));
+    std::printf(
+        "{\"case\": \"host\", \"shape\": \"branches\", \"branches\": %d, \"nodes\": %d, "
+        "\"launch_us\": %.3f}\n",
+        count, 2 + 12 * count, median(idle));
     MUST(cudaGraphExecDestroy(exec));
     MUST(cudaGraphDestroy(graph));
   }
@@ -184,7 +186,8 @@ void host_costs() {
     }));
   }
   MUST(cudaGraphDestroy(graph));
-  std::printf("{\"case\": \"host\", \"call\": \"launch of a kernel\", \"us\": %.3f}\n", median(launch));
+  std::printf("{\"case\": \"host\", \"call\": \"launch of a kernel\", \"us\": %.3f}\n",
+              median(launch));
   std::printf("{\"case\": \"host\", \"call\": \"cudaGraphAddKernelNode\", \"us\": %.3f}\n",
               median(graph_add));
   // From the call to the end of its wait, of a kernel and of graphs of one and of ten.
@@ -206,8 +209,8 @@ void host_costs() {
     });
     cudaGraphExec_t exec;
     MUST(cudaGraphInstantiate(&exec, g, 0));
-    std::printf("{\"case\": \"round_trip\", \"what\": \"graph\", \"nodes\": %d, \"us\": %.3f}\n", nodes,
-                round_trip([&] { MUST(cudaGraphLaunch(exec, stream)); }));
+    std::printf("{\"case\": \"round_trip\", \"what\": \"graph\", \"nodes\": %d, \"us\": %.3f}\n",
+                nodes, round_trip([&] { MUST(cudaGraphLaunch(exec, stream)); }));
     MUST(cudaGraphExecDestroy(exec));
     MUST(cudaGraphDestroy(g));
   }
@@ -224,8 +227,10 @@ void device_costs() {
       MUST(cudaGraphLaunch(exec, stream));
       MUST(cudaStreamSynchronize(stream));
       const double all = device_us([&] { MUST(cudaGraphLaunch(exec, stream)); });
-      std::printf("{\"case\": \"chain\", \"blocks\": %d, \"cycles\": %lld, \"stream_us_per_node\": %.4f, "
-                  "\"graph_us_per_node\": %.4f}\n", blocks, cycles, one / nodes, all / nodes);
+      std::printf(
+          "{\"case\": \"chain\", \"blocks\": %d, \"cycles\": %lld, \"stream_us_per_node\": %.4f, "
+          "\"graph_us_per_node\": %.4f}\n",
+          blocks, cycles, one / nodes, all / nodes);
       MUST(cudaGraphExecDestroy(exec));
       MUST(cudaGraphDestroy(graph));
     }
@@ -239,18 +244,20 @@ void device_costs() {
       cudaGraphExec_t exec;
       MUST(cudaGraphInstantiate(&exec, graph, 0));
       times[i] = device_us([&] {
-        if (graphs) {
-          MUST(cudaGraphLaunch(exec, stream));
-        } else {
-          chain(stream, nodes, 132, cycles);
-        }
-      }) / nodes;
+                   if (graphs) {
+                     MUST(cudaGraphLaunch(exec, stream));
+                   } else {
+                     chain(stream, nodes, 132, cycles);
+                   }
+                 }) /
+                 nodes;
       MUST(cudaGraphExecDestroy(exec));
       MUST(cudaGraphDestroy(graph));
     }
-    std::printf("{\"case\": \"gap\", \"by\": \"%s\", \"us_20000_cycles\": %.4f, \"us_40000_cycles\": %.4f, "
-                "\"beside_cycles_us\": %.4f}\n", graphs ? "graph" : "stream", times[0], times[1],
-                2 * times[0] - times[1]);
+    std::printf(
+        "{\"case\": \"gap\", \"by\": \"%s\", \"us_20000_cycles\": %.4f, \"us_40000_cycles\": %.4f, "
+        "\"beside_cycles_us\": %.4f}\n",
+        graphs ? "graph" : "stream", times[0], times[1], 2 * times[0] - times[1]);
   }
   for (const int count : {1, 2, 4, 8, 16, 32}) {
     cudaGraph_t graph = captured([&](cudaStream_t s) { branches(s, count, 10, 20000); });
@@ -260,8 +267,10 @@ void device_costs() {
     MUST(cudaStreamSynchronize(stream));
     const double by_graph = device_us([&] { MUST(cudaGraphLaunch(exec, stream)); });
     const double by_streams = device_us([&] { branches(stream, count, 10, 20000); });
-    std::printf("{\"case\": \"branches\", \"branches\": %d, \"nodes_each\": 10, \"cycles\": 20000, "
-                "\"graph_us\": %.3f, \"streams_us\": %.3f}\n", count, by_graph, by_streams);
+    std::printf(
+        "{\"case\": \"branches\", \"branches\": %d, \"nodes_each\": 10, \"cycles\": 20000, "
+        "\"graph_us\": %.3f, \"streams_us\": %.3f}\n",
+        count, by_graph, by_streams);
     MUST(cudaGraphExecDestroy(exec));
     MUST(cudaGraphDestroy(graph));
   }
@@ -276,8 +285,9 @@ void device_costs() {
     const double all = device_us([&] {
       for (int i = 0; i < launches; ++i) MUST(cudaGraphLaunch(exec, stream));
     });
-    std::printf("{\"case\": \"launches\", \"nodes\": %d, \"cycles\": 20000, \"us_per_launch\": %.4f}\n",
-                size, all / launches);
+    std::printf(
+        "{\"case\": \"launches\", \"nodes\": %d, \"cycles\": 20000, \"us_per_launch\": %.4f}\n",
+        size, all / launches);
     MUST(cudaGraphExecDestroy(exec));
     MUST(cudaGraphDestroy(graph));
   }
@@ -321,49 +331,132 @@ void refusals() {
       {"cudaEventQuery captured", [&] { return cudaEventQuery(inside); }},
       {"cudaEventSynchronize captured", [&] { return cudaEventSynchronize(inside); }},
       {"cudaEventElapsedTime captured",
-       [&] { float ms; return cudaEventElapsedTime(&ms, outside, inside); }},
+       [&] {
+         float ms;
+         return cudaEventElapsedTime(&ms, outside, inside);
+       }},
       {"cudaEventElapsedTime other",
-       [&] { float ms; return cudaEventElapsedTime(&ms, outside, outside); }},
+       [&] {
+         float ms;
+         return cudaEventElapsedTime(&ms, outside, outside);
+       }},
       {"cudaEventRecord other", [&] { return cudaEventRecord(plain, other); }},
-      {"cudaEventCreate", [&] { cudaEvent_t e; return cudaEventCreate(&e); }},
-      {"cudaStreamCreate", [&] { cudaStream_t s; return cudaStreamCreate(&s); }},
+      {"cudaEventCreate",
+       [&] {
+         cudaEvent_t e;
+         return cudaEventCreate(&e);
+       }},
+      {"cudaStreamCreate",
+       [&] {
+         cudaStream_t s;
+         return cudaStreamCreate(&s);
+       }},
       {"cudaMalloc", [&] { return cudaMalloc(&made, 4096); }},
-      {"cudaFree", [&] { void* p = made; made = nullptr; return cudaFree(p); }},
+      {"cudaFree",
+       [&] {
+         void* p = made;
+         made = nullptr;
+         return cudaFree(p);
+       }},
       {"cudaMallocHost", [&] { return cudaMallocHost(&made, 4096); }},
-      {"cudaFreeHost", [&] { void* p = made; made = nullptr; return cudaFreeHost(p); }},
-      {"cudaMemGetInfo", [&] { size_t a, b; return cudaMemGetInfo(&a, &b); }},
+      {"cudaFreeHost",
+       [&] {
+         void* p = made;
+         made = nullptr;
+         return cudaFreeHost(p);
+       }},
+      {"cudaMemGetInfo",
+       [&] {
+         size_t a, b;
+         return cudaMemGetInfo(&a, &b);
+       }},
       {"cudaMemcpy", [&] { return cudaMemcpy(buffer, pageable, 1024, cudaMemcpyHostToDevice); }},
       {"cudaMemset", [&] { return cudaMemset(buffer, 0, 1024); }},
-      {"kernel legacy", [&] { nothing<<<1, 1>>>(); return cudaGetLastError(); }},
-      {"kernel other", [&] { nothing<<<1, 1, 0, other>>>(); return cudaGetLastError(); }},
+      {"kernel legacy",
+       [&] {
+         nothing<<<1, 1>>>();
+         return cudaGetLastError();
+       }},
+      {"kernel other",
+       [&] {
+         nothing<<<1, 1, 0, other>>>();
+         return cudaGetLastError();
+       }},
       {"cudaMemcpyAsync h2d pageable captured",
-       [&] { return cudaMemcpyAsync(buffer, pageable, 1024, cudaMemcpyHostToDevice, captured_stream); }},
+       [&] {
+         return cudaMemcpyAsync(buffer, pageable, 1024, cudaMemcpyHostToDevice, captured_stream);
+       }},
       {"cudaMemcpyAsync d2h pageable captured",
-       [&] { return cudaMemcpyAsync(pageable, buffer, 1024, cudaMemcpyDeviceToHost, captured_stream); }},
+       [&] {
+         return cudaMemcpyAsync(pageable, buffer, 1024, cudaMemcpyDeviceToHost, captured_stream);
+       }},
       {"cudaMemcpyAsync h2d pinned captured",
-       [&] { return cudaMemcpyAsync(buffer, host, 1024, cudaMemcpyHostToDevice, captured_stream); }},
+       [&] {
+         return cudaMemcpyAsync(buffer, host, 1024, cudaMemcpyHostToDevice, captured_stream);
+       }},
       {"cudaMemcpyAsync h2h captured",
-       [&] { return cudaMemcpyAsync(pageable, host, 1024, cudaMemcpyHostToHost, captured_stream); }},
+       [&] {
+         return cudaMemcpyAsync(pageable, host, 1024, cudaMemcpyHostToHost, captured_stream);
+       }},
       {"cudaMallocAsync captured", [&] { return cudaMallocAsync(&made, 4096, captured_stream); }},
       {"cudaMallocAsync other", [&] { return cudaMallocAsync(&made, 4096, other); }},
       {"cudaFreeAsync not of the graph", [&] { return cudaFreeAsync(made, captured_stream); }},
-      {"cudaStreamWaitEvent not captured", [&] { return cudaStreamWaitEvent(captured_stream, outside, 0); }},
-      {"cudaStreamWaitEvent never recorded", [&] { cudaEvent_t e; (void)cudaEventCreate(&e); return cudaStreamWaitEvent(captured_stream, e, 0); }},
-      {"cudaStreamWaitEvent external", [&] { return cudaStreamWaitEvent(captured_stream, outside, cudaEventWaitExternal); }},
-      {"cudaStreamWaitEvent legacy on captured", [&] { return cudaStreamWaitEvent(nullptr, inside, 0); }},
-      {"cudaEventRecordWithFlags external", [&] { return cudaEventRecordWithFlags(plain, captured_stream, cudaEventRecordExternal); }},
-      {"cudaStreamAddCallback captured", [&] { return cudaStreamAddCallback(captured_stream, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0); }},
-      {"cudaLaunchHostFunc captured", [&] { return cudaLaunchHostFunc(captured_stream, [](void*) {}, nullptr); }},
+      {"cudaStreamWaitEvent not captured",
+       [&] { return cudaStreamWaitEvent(captured_stream, outside, 0); }},
+      {"cudaStreamWaitEvent never recorded",
+       [&] {
+         cudaEvent_t e;
+         (void)cudaEventCreate(&e);
+         return cudaStreamWaitEvent(captured_stream, e, 0);
+       }},
+      {"cudaStreamWaitEvent external",
+       [&] { return cudaStreamWaitEvent(captured_stream, outside, cudaEventWaitExternal); }},
+      {"cudaStreamWaitEvent legacy on captured",
+       [&] { return cudaStreamWaitEvent(nullptr, inside, 0); }},
+      {"cudaEventRecordWithFlags external",
+       [&] { return cudaEventRecordWithFlags(plain, captured_stream, cudaEventRecordExternal); }},
+      {"cudaStreamAddCallback captured",
+       [&] {
+         return cudaStreamAddCallback(
+             captured_stream, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0);
+       }},
+      {"cudaLaunchHostFunc captured",
+       [&] {
+         return cudaLaunchHostFunc(
+             captured_stream, [](void*) {}, nullptr);
+       }},
       {"cudaGraphLaunch captured", [&] { return cudaGraphLaunch(exec, captured_stream); }},
       {"cudaGraphLaunch other", [&] { return cudaGraphLaunch(exec, other); }},
-      {"cudaStreamBeginCapture again", [&] { return cudaStreamBeginCapture(captured_stream, cudaStreamCaptureModeRelaxed); }},
-      {"cudaStreamBeginCapture legacy", [&] { return cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed); }},
-      {"cudaStreamEndCapture other", [&] { cudaGraph_t g; return cudaStreamEndCapture(other, &g); }},
-      {"cudaStreamIsCapturing legacy", [&] { cudaStreamCaptureStatus s; return cudaStreamIsCapturing(nullptr, &s); }},
+      {"cudaStreamBeginCapture again",
+       [&] { return cudaStreamBeginCapture(captured_stream, cudaStreamCaptureModeRelaxed); }},
+      {"cudaStreamBeginCapture legacy",
+       [&] { return cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed); }},
+      {"cudaStreamEndCapture other",
+       [&] {
+         cudaGraph_t g;
+         return cudaStreamEndCapture(other, &g);
+       }},
+      {"cudaStreamIsCapturing legacy",
+       [&] {
+         cudaStreamCaptureStatus s;
+         return cudaStreamIsCapturing(nullptr, &s);
+       }},
       {"cudaStreamDestroy captured fork", [&] { return cudaSuccess; }},
-      {"cudaDeviceGetAttribute", [&] { int v; return cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 0); }},
-      {"cudaFuncGetAttributes", [&] { cudaFuncAttributes a; return cudaFuncGetAttributes(&a, nothing); }},
-      {"cudaGraphInstantiate", [&] { cudaGraphExec_t x; return cudaGraphInstantiate(&x, small, 0); }},
+      {"cudaDeviceGetAttribute",
+       [&] {
+         int v;
+         return cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 0);
+       }},
+      {"cudaFuncGetAttributes",
+       [&] {
+         cudaFuncAttributes a;
+         return cudaFuncGetAttributes(&a, nothing);
+       }},
+      {"cudaGraphInstantiate",
+       [&] {
+         cudaGraphExec_t x;
+         return cudaGraphInstantiate(&x, small, 0);
+       }},
   };
   const char* modes[] = {"global", "thread_local", "relaxed"};
   for (const bool blocks : {false, true}) {
@@ -378,7 +471,10 @@ void refusals() {
           if (here) {
             status = one.call();
           } else {
-            std::thread{[&] { status = one.call(); (void)cudaGetLastError(); }}.join();
+            std::thread{[&] {
+              status = one.call();
+              (void)cudaGetLastError();
+            }}.join();
           }
           (void)cudaGetLastError();
           cudaGraph_t graph = nullptr;
@@ -389,17 +485,19 @@ void refusals() {
             (void)cudaGraphGetNodes(graph, nullptr, &nodes);
             (void)cudaGraphDestroy(graph);
           }
-          std::printf("{\"case\": \"refusal\", \"stream\": \"%s\", \"mode\": \"%s\", \"thread\": \"%s\", "
-                      "\"call\": \"%s\", \"status\": %d, \"end\": %d, \"nodes\": %zu}\n",
-                      blocks ? "blocking" : "non_blocking", modes[mode], here ? "same" : "other",
-                      one.name, static_cast<int>(status), static_cast<int>(end), nodes);
+          std::printf(
+              "{\"case\": \"refusal\", \"stream\": \"%s\", \"mode\": \"%s\", \"thread\": \"%s\", "
+              "\"call\": \"%s\", \"status\": %d, \"end\": %d, \"nodes\": %zu}\n",
+              blocks ? "blocking" : "non_blocking", modes[mode], here ? "same" : "other", one.name,
+              static_cast<int>(status), static_cast<int>(end), nodes);
         }
       }
     }
   }
   // Forks, joins and ends.
   const auto tell = [](const char* what, cudaError_t status) {
-    std::printf("{\"case\": \"rule\", \"what\": \"%s\", \"status\": %d}\n", what, static_cast<int>(status));
+    std::printf("{\"case\": \"rule\", \"what\": \"%s\", \"status\": %d}\n", what,
+                static_cast<int>(status));
     (void)cudaGetLastError();
   };
   cudaGraph_t graph = nullptr;

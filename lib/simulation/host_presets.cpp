@@ -7,11 +7,10 @@ namespace phantora {
 std::span<const HostProfile> host_presets() {
   static const std::array<HostProfile, 2> presets{{
       // A lent machine of the kind on which the built-in data was measured: 16 cores of a virtual
-      // machine with
-      // one H200 (driver 580.159.04). The means of two runs, of which the interpreter-like work
-      // took 17.6 and 12.2 us (bench/accuracy/h200_host.jsonl). What API calls cost in training
-      // steps there was within 15 % of host_cost.hpp, which is of other days
-      // (cudaStreamIsCapturing: 1.8 times).
+      // machine with one H200 (driver 580.159.04). The means of two runs, of which the
+      // interpreter-like work took 17.6 and 12.2 us (bench/accuracy/h200_host.jsonl). What API
+      // calls cost in training steps there was within 15 % of host_cost.hpp, which is of other
+      // days (cudaStreamIsCapturing: 1.8 times).
       {.name = "h200",
        .processor = "Intel(R) Xeon(R) Processor",
        .sockets = 1,

@@ -44,18 +44,16 @@ Status phantora_update_dependencies(StreamHandle stream, NodeHandle* nodes, std:
 
 extern "C" Status phantora_capture_info(StreamHandle, CaptureStatusNumber*, CaptureId*)
     PHANTORA_SYMBOL(PHANTORA_STREAM_NAME("StreamGetCaptureInfo"));
-Status phantora_capture_info(StreamHandle stream, CaptureStatusNumber* status,
-                             CaptureId* id) {
-  return PHANTORA_API(StreamGetCaptureInfo)(stream, status, id, nullptr, nullptr, nullptr,
-                                            nullptr);
+Status phantora_capture_info(StreamHandle stream, CaptureStatusNumber* status, CaptureId* id) {
+  return PHANTORA_API(StreamGetCaptureInfo)(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }
 
 extern "C" Status phantora_capture_info_v2(StreamHandle, CaptureStatusNumber*, CaptureId*,
                                            GraphHandle*, const NodeHandle**, std::size_t*)
     PHANTORA_SYMBOL(PHANTORA_STREAM_NAME("StreamGetCaptureInfo_v2"));
-Status phantora_capture_info_v2(StreamHandle stream, CaptureStatusNumber* status,
-                                CaptureId* id, GraphHandle* graph,
-                                const NodeHandle** dependencies, std::size_t* count) {
+Status phantora_capture_info_v2(StreamHandle stream, CaptureStatusNumber* status, CaptureId* id,
+                                GraphHandle* graph, const NodeHandle** dependencies,
+                                std::size_t* count) {
   return PHANTORA_API(StreamGetCaptureInfo)(stream, status, id, graph, dependencies, nullptr,
                                             count);
 }

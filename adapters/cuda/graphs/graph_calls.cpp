@@ -1,7 +1,6 @@
 // Graphs: their nodes and edges, executables of them, and what they keep alive.
 
 #include "cuda/graphs/node_parameters.hpp"
-
 #include "rank/runtime/process.hpp"
 
 #include <chrono>
@@ -201,8 +200,7 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphGetId)(GraphHandle graph, unsigned* id)
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphAddDependencies)(GraphHandle graph, const NodeHandle* from,
                                                           const NodeHandle* to,
-                                                          const EdgeData* data,
-                                                          std::size_t count) {
+                                                          const EdgeData* data, std::size_t count) {
   return call([&] {
     const auto edges = edges_of(from, data, count);
     const auto ends = edges_of(to, nullptr, count);
@@ -241,9 +239,8 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphDebugDotPrint)(GraphHandle graph, const
 PHANTORA_EXPORT Status PHANTORA_API(GraphAddEmptyNode)(NodeHandle* node, GraphHandle graph,
                                                        const NodeHandle* dependencies,
                                                        std::size_t count) {
-  return call([&] {
-    add(node, graph, dependencies, nullptr, count, std::make_shared<rank::EmptyWork>());
-  });
+  return call(
+      [&] { add(node, graph, dependencies, nullptr, count, std::make_shared<rank::EmptyWork>()); });
 }
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphAddChildGraphNode)(NodeHandle* node, GraphHandle graph,
@@ -611,7 +608,8 @@ PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cuda
                                                      const cudaGraphNode_t* dependencies,
                                                      std::size_t count, void* to, const void* from,
                                                      std::size_t bytes, cudaMemcpyKind) {
-  return call([&] { add(node, graph, dependencies, nullptr, count, work_of_row(to, from, bytes)); });
+  return call(
+      [&] { add(node, graph, dependencies, nullptr, count, work_of_row(to, from, bytes)); });
 }
 PHANTORA_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to,
                                                            const void* from, std::size_t bytes,
@@ -624,20 +622,20 @@ PHANTORA_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t e
                                                                cudaMemcpyKind) {
   return call([&] { change(executable, node, work_of_row(to, from, bytes)); });
 }
-PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNodeToSymbol(
-    cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-    std::size_t count, const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
-    cudaMemcpyKind) {
+PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                           const cudaGraphNode_t* dependencies,
+                                                           std::size_t count, const void* symbol,
+                                                           const void* from, std::size_t bytes,
+                                                           std::size_t offset, cudaMemcpyKind) {
   return call([&] {
     add(node, graph, dependencies, nullptr, count,
         work_of_row(in_symbol(symbol, offset, bytes), from, bytes));
   });
 }
-PHANTORA_EXPORT cudaError_t cudaGraphMemcpyNodeSetParamsToSymbol(
-    cudaGraphNode_t node, const void* symbol, const void* from, std::size_t bytes,
-    std::size_t offset, cudaMemcpyKind) {
-  return call(
-      [&] { change(node, work_of_row(in_symbol(symbol, offset, bytes), from, bytes)); });
+PHANTORA_EXPORT cudaError_t
+cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, const void* symbol, const void* from,
+                                     std::size_t bytes, std::size_t offset, cudaMemcpyKind) {
+  return call([&] { change(node, work_of_row(in_symbol(symbol, offset, bytes), from, bytes)); });
 }
 PHANTORA_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsToSymbol(
     cudaGraphExec_t executable, cudaGraphNode_t node, const void* symbol, const void* from,
@@ -646,26 +644,29 @@ PHANTORA_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsToSymbol(
     change(executable, node, work_of_row(in_symbol(symbol, offset, bytes), from, bytes));
   });
 }
-PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNodeFromSymbol(
-    cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-    std::size_t count, void* to, const void* symbol, std::size_t bytes, std::size_t offset,
-    cudaMemcpyKind) {
+PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node,
+                                                             cudaGraph_t graph,
+                                                             const cudaGraphNode_t* dependencies,
+                                                             std::size_t count, void* to,
+                                                             const void* symbol, std::size_t bytes,
+                                                             std::size_t offset, cudaMemcpyKind) {
   return call([&] {
     add(node, graph, dependencies, nullptr, count,
         work_of_row(to, in_symbol(symbol, offset, bytes), bytes));
   });
 }
-PHANTORA_EXPORT cudaError_t cudaGraphMemcpyNodeSetParamsFromSymbol(
-    cudaGraphNode_t node, void* to, const void* symbol, std::size_t bytes, std::size_t offset,
-    cudaMemcpyKind) {
+PHANTORA_EXPORT cudaError_t cudaGraphMemcpyNodeSetParamsFromSymbol(cudaGraphNode_t node, void* to,
+                                                                   const void* symbol,
+                                                                   std::size_t bytes,
+                                                                   std::size_t offset,
+                                                                   cudaMemcpyKind) {
   return call([&] { change(node, work_of_row(to, in_symbol(symbol, offset, bytes), bytes)); });
 }
 PHANTORA_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(
     cudaGraphExec_t executable, cudaGraphNode_t node, void* to, const void* symbol,
     std::size_t bytes, std::size_t offset, cudaMemcpyKind) {
-  return call([&] {
-    change(executable, node, work_of_row(to, in_symbol(symbol, offset, bytes), bytes));
-  });
+  return call(
+      [&] { change(executable, node, work_of_row(to, in_symbol(symbol, offset, bytes), bytes)); });
 }
 
 #endif
@@ -721,8 +722,8 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphExecUpdate)(ExecutableHandle executable
     const auto differs = executable_of(executable).update(graph_of(graph));
     if (!differs) return;
     constexpr int topology_changed = 2, type_changed = 3;
-    result->result = static_cast<UpdateResultNumber>(differs->type ? type_changed
-                                                                   : topology_changed);
+    result->result =
+        static_cast<UpdateResultNumber>(differs->type ? type_changed : topology_changed);
     result->errorNode = handle_of(differs->node);
     refuse(rank::Refusal::graph_update_failure);
   });

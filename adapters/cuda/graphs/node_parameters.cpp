@@ -169,12 +169,11 @@ rank::WorkPointer work_of(const CopyParameters& p) {
 
 rank::WorkPointer work_of_row(void* to, const void* from, std::size_t bytes) {
   expect(to != nullptr && from != nullptr && bytes > 0);
-  return std::make_shared<driver::CopyWork>(
-      driver::CopyBox{.plane = {.destination = to,
-                                .destination_pitch = bytes,
-                                .source = from,
-                                .source_pitch = bytes,
-                                .width = bytes}});
+  return std::make_shared<driver::CopyWork>(driver::CopyBox{.plane = {.destination = to,
+                                                                      .destination_pitch = bytes,
+                                                                      .source = from,
+                                                                      .source_pitch = bytes,
+                                                                      .width = bytes}});
 }
 
 void* in_symbol(const void* symbol, std::size_t offset, std::size_t bytes) {

@@ -32,8 +32,8 @@ Status tell(const rank::CaptureInfo& info, CaptureStatusNumber* status, CaptureI
   return success;
 }
 
-/// Host time beside that of a launch of an empty graph: medians on an H200's host, driver 580, torch
-/// not loaded, 2026-11-22 (bench/accuracy/h200_graphs.jsonl: chains of 1 to 3,000 kernels).
+/// Host time beside that of a launch of an empty graph: medians on an H200's host, driver 580,
+/// torch not loaded, 2026-11-22 (bench/accuracy/h200_graphs.jsonl: chains of 1 to 3,000 kernels).
 struct LaunchCost {
   static constexpr std::chrono::nanoseconds node{1};  ///< 1.23 us for 1 node, 5.2 us for 3,000
   static constexpr std::chrono::nanoseconds first_node{900};  ///< 1.02 ms for 1,000, 2.68 for 3,000

@@ -109,8 +109,8 @@ PHANTORA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes,
   return device_entry(Api::malloc, [&] {
     if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     rank::Stream& target = stream_of(stream);
-    *memory = address(
-        driver::allocate_in_order(driver::current_pool(target.device), bytes, target));
+    *memory =
+        address(driver::allocate_in_order(driver::current_pool(target.device), bytes, target));
     return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   });
 }

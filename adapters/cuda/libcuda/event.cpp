@@ -53,7 +53,8 @@ PHANTORA_EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent start,
     if ((event_of(start)->flags | event_of(end)->flags) & CU_EVENT_DISABLE_TIMING) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
-    const rank::Marker from = rank::marker_of(*event_of(start)), to = rank::marker_of(*event_of(end));
+    const rank::Marker from = rank::marker_of(*event_of(start)),
+                       to = rank::marker_of(*event_of(end));
     if (!from || !to) return CUDA_ERROR_INVALID_HANDLE;
     const auto elapsed = rank::elapsed(from, to);
     if (!elapsed) return CUDA_ERROR_NOT_READY;

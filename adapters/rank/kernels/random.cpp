@@ -17,8 +17,8 @@ namespace phantora::rank {
 
 namespace {
 
-/// PhiloxCudaState: seed and offset, or in a captured graph where they lie on the device, and how far
-/// the kernel is behind that offset.
+/// PhiloxCudaState: seed and offset, or in a captured graph where they lie on the device, and how
+/// far the kernel is behind that offset.
 struct State {
   std::uint64_t seed = 0, offset = 0, further = 0;
   bool captured = false;
