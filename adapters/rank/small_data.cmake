@@ -27,13 +27,16 @@ set(sources
   kernels/elementwise_function.cpp
   kernels/embedding.cpp
   kernels/fat_binary.cpp
+  kernels/functor.cpp
   kernels/indexing.cpp
   kernels/jiterated.cpp
   kernels/kernel_effect.cpp
   kernels/kernel_launch.cpp
   kernels/kernel_name.cpp
+  kernels/lambda_function.cpp
   kernels/lookup.cpp
   kernels/multi_tensor.cpp
+  kernels/named_functions.cpp
   kernels/packed_copies.cpp
   kernels/pooling.cpp
   kernels/ptx.cpp

@@ -15,19 +15,6 @@ constexpr bool complex = false;
 template <class R>
 constexpr bool complex<std::complex<R>> = true;
 
-/// Lifts a generic lambda over float, double and std::int64_t to Values.
-template <class F>
-Value lift(ElementType type, F f, const Value& a) {
-  return in_compute_type(type, [&](auto zero) { return Value{f(a.as<decltype(zero)>())}; });
-}
-template <class F>
-Value lift(ElementType type, F f, const Value& a, const Value& b) {
-  return in_compute_type(type, [&](auto zero) {
-    using C = decltype(zero);
-    return Value{f(a.as<C>(), b.as<C>())};
-  });
-}
-
 /// Of complex types too.
 template <class F>
 Value lift_number(ElementType type, F f, const Value& a, const Value& b) {

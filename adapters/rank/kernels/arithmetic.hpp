@@ -6,6 +6,19 @@
 /// Of complex numbers: add, subtract, multiply, divide, power and negate.
 namespace phantora::rank::arithmetic {
 
+/// Lifts a generic lambda over float, double and std::int64_t to Values.
+template <class F>
+Value lift(ElementType type, F f, const Value& a) {
+  return in_compute_type(type, [&](auto zero) { return Value{f(a.as<decltype(zero)>())}; });
+}
+template <class F>
+Value lift(ElementType type, F f, const Value& a, const Value& b) {
+  return in_compute_type(type, [&](auto zero) {
+    using C = decltype(zero);
+    return Value{f(a.as<C>(), b.as<C>())};
+  });
+}
+
 Value add(ElementType compute, const Value& a, const Value& b);
 Value subtract(ElementType compute, const Value& a, const Value& b);
 Value multiply(ElementType compute, const Value& a, const Value& b);
