@@ -15,6 +15,7 @@ set(sources
   kernels/attention.cpp
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp
+  kernels/chunk_norms.cpp
   kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp
   kernels/warp_control.cpp kernels/warp_memory.cpp kernels/warp_perform.cpp
   kernels/complex_function.cpp
@@ -28,6 +29,7 @@ set(sources
   kernels/embedding.cpp
   kernels/fat_binary.cpp
   kernels/functor.cpp
+  kernels/grad_scaler.cpp
   kernels/indexing.cpp
   kernels/jiterated.cpp
   kernels/kernel_effect.cpp
@@ -48,6 +50,7 @@ set(sources
   kernels/selection.cpp
   kernels/sort.cpp
   kernels/symmetric_memory.cpp
+  kernels/tensor_lists.cpp
 )
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
 add_library(phantora_small_data OBJECT ${sources})

@@ -52,15 +52,13 @@ std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const Ke
   // <element, index, dimensions, batch, strides stored[, alignment[, elements per vector]]>
   const auto& arguments = signature.kernel.arguments;
   if (arguments.size() < 5 || arguments[1] != "unsigned int") return nullptr;
-  const auto number = [&](std::size_t i) {
-    return static_cast<std::size_t>(std::strtoul(std::string{arguments[i]}.c_str(), nullptr, 10));
-  };
   const std::size_t element = moved_bytes(arguments[0]);
-  const std::size_t used = number(2), batch = number(3), stored_shapes = number(4);
+  const std::size_t used = number_in(arguments[2]), batch = number_in(arguments[3]);
+  const std::size_t stored_shapes = number_in(arguments[4]);
   const bool vectorized = name == "CatArrayBatchedCopy_vectorized";
   if (element == 0 || (vectorized && arguments.size() != 7)) return nullptr;
   // The vectorized kernel counts in vectors.
-  const std::size_t per_vector = vectorized ? number(6) : 1;
+  const std::size_t per_vector = vectorized ? number_in(arguments[6]) : 1;
   const std::size_t unit = element * per_vector;
   return meaning([=](const Arguments& launch) -> std::optional<Effect> {
     const std::size_t offsets = batch * 8, own_sizes = offsets + batch * 4,

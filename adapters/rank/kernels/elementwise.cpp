@@ -238,8 +238,7 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
 std::optional<std::size_t> array_size(std::string_view text) {
   const TemplateName name = template_name(text);
   if (name.name != "std::array" || name.arguments.size() != 2) return std::nullopt;
-  return static_cast<std::size_t>(
-      std::strtoul(std::string{name.arguments[1]}.c_str(), nullptr, 10));
+  return number_in(name.arguments[1]);
 }
 
 }  // namespace

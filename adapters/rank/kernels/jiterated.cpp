@@ -160,8 +160,7 @@ std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const Kernel
       !signature.parameters[1].starts_with("Array<char*")) {
     return nullptr;
   }
-  const auto outputs =
-      static_cast<std::size_t>(std::strtoul(std::string{told[1]}.c_str(), nullptr, 10));
+  const std::size_t outputs = number_in(told[1]);
   const auto result = number_type_named(told[2]), argument = number_type_named(told[3]);
   if (!result || !argument) return nullptr;
   const Known known = function_named(told[0], *argument);

@@ -103,6 +103,10 @@ Signature signature(std::string_view text) {
   return result;
 }
 
+std::size_t number_in(std::string_view argument) {
+  return static_cast<std::size_t>(std::strtoul(std::string{argument}.c_str(), nullptr, 10));
+}
+
 std::string_view unqualified(std::string_view name) {
   std::size_t last = 0;
   for (std::size_t from = 0;;) {

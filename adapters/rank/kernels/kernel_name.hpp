@@ -37,6 +37,9 @@ struct Signature {
 };
 Signature signature(std::string_view text);
 
+/// A template argument that is a number: 3 of "3ul"; 0 where none is.
+std::size_t number_in(std::string_view argument);
+
 /// The last component: "FillFunctor" of "at::native::FillFunctor".
 std::string_view unqualified(std::string_view name);
 

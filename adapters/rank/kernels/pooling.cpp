@@ -15,8 +15,7 @@ namespace {
 /// float64, the widest.
 std::unique_ptr<Meaning> multiple_outputs(const TemplateName& kernel) {
   if (kernel.arguments.size() < 4) return nullptr;
-  const auto outputs =
-      static_cast<std::size_t>(std::strtoul(std::string{kernel.arguments[0]}.c_str(), nullptr, 10));
+  const std::size_t outputs = number_in(kernel.arguments[0]);
   const LambdaName lambda = lambda_name(kernel.arguments[1]);
   std::size_t element = 0;
   for (const auto type : lambda.parameters) element = std::max(element, moved_bytes(type));

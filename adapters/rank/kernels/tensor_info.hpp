@@ -70,7 +70,7 @@ inline std::size_t moved_bytes(std::string_view type) {
   const TemplateName name = template_name(type);
   if (unqualified(name.name) != "OpaqueType" || name.arguments.size() != 1) return 0;
   constexpr std::size_t widest = 16;  // complex<double>
-  const std::size_t bytes = std::strtoul(std::string{name.arguments[0]}.c_str(), nullptr, 10);
+  const std::size_t bytes = number_in(name.arguments[0]);
   return bytes <= widest ? bytes : 0;
 }
 
