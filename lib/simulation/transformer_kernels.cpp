@@ -1,0 +1,167 @@
+#include "simulation/transformer_kernels.hpp"
+
+#include <numeric>
+#include <utility>
+
+namespace phantora::detail::transformer {
+namespace {
+
+class Maker {
+ public:
+  Maker(Workload& workload, const Sizes& sizes) : w_{workload}, z_{sizes} {}
+
+  StepKernels make() {
+    const std::int64_t t = z_.tokens, h = s_.hidden, depth = h / s_.heads;
+    const std::int64_t heads = s_.heads / p_.tensor, key_heads = s_.key_heads / p_.tensor;
+    const std::int64_t q = heads * depth, kv = key_heads * depth;
+    const std::int64_t words = s_.vocabulary / p_.tensor;
+    const auto hidden_state = static_cast<double>(z_.divided * h);
+    k_.norm = norm(z_.divided, h);
+    add(k_.residual, pass(hidden_state, 2));
+
+    linears(k_.qkv, t, h, {q, kv, kv});
+    linear(k_.project, t, q, h);
+    if (s_.rotary) {
+      // Over queries and keys. Unfused: two products, the sum, and a half turned round.
+      const auto turned = static_cast<double>(t * (heads + key_heads) * depth);
+      for (int i = 0; i < (r_.fused ? 1 : 4); ++i) {
+        add(k_.qkv.forward, pass(turned, 2));
+        k_.qkv.input.insert(k_.qkv.input.begin(), w_.kernel(pass(turned, 2)));
+      }
+    }
+    make_attention(heads, key_heads, depth);
+
+    if (s_.experts > 0) {
+      const std::int64_t picked = t * s_.experts_of_token, experts = s_.experts / p_.expert;
+      linear(k_.router, t, h, s_.experts);
+      add(k_.router.forward, softmax_forward(t, s_.experts));
+      add(k_.permute, pass(static_cast<double>(picked * h)));
+      const Part one = mlp(std::max<std::int64_t>(1, picked / experts));
+      for (std::int64_t i = 0; i < experts; ++i) {
+        k_.mlp.forward = concat(k_.mlp.forward, one.forward);
+        k_.mlp.input = concat(k_.mlp.input, one.input);
+        k_.mlp.weight = concat(k_.mlp.weight, one.weight);
+        k_.mlp.again = concat(k_.mlp.again, one.again);
+      }
+    } else {
+      k_.mlp = mlp(t);
+    }
+
+    add(k_.embed.forward, embedding(z_.divided, h));
+    if (!s_.rotary) add(k_.embed.forward, pass(hidden_state, 2));
+    // The gradient of a table is one: zeros, to which the tokens' rows are added.
+    const double table = table_parameters(s_) / p_.tensor;
+    if (!r_.fused) add(k_.embed.weight, pass(table));
+    add(k_.embed.weight, pass(hidden_state, 2));
+    k_.head = norm(z_.divided, h);
+    Part logits;
+    linear(logits, t, h, words);
+    // The loss in fp32: a copy, log_softmax; backward what is picked, log_softmax, a copy.
+    const double all = static_cast<double>(t) * static_cast<double>(words);
+    Kernels loss, back;
+    add(loss, pass(all, 1, ElementType::fp32));
+    add(loss, softmax_forward(t, words, ElementType::fp32));
+    add(back, pass(all, 1, ElementType::fp32));
+    add(back, softmax_backward(t, words, ElementType::fp32));
+    add(back, pass(all, 1, ElementType::fp32));
+    k_.head.forward = concat(k_.head.forward, logits.forward, loss);
+    k_.head.input = concat(back, logits.input, k_.head.input);
+    k_.head.weight = concat(logits.weight, k_.head.weight);
+
+    if (!r_.fused && p_.sharding < Sharding::gradients) {
+      add(k_.accumulate, pass(z_.layer_weights(), 2));
+      add(k_.embed.weight, pass(table, 2));
+      add(k_.head.weight, pass(table, 2));
+    }
+    return std::move(k_);
+  }
+
+ private:
+  void add(Kernels& to, const KernelQuery& query) { to.push_back(w_.kernel(query)); }
+  void linear(Part& part, std::int64_t rows, std::int64_t in, std::int64_t out) {
+    add(part.forward, linear_forward(rows, in, out));
+    // The other way round, since backward passes come in the other order.
+    part.input.insert(part.input.begin(), w_.kernel(linear_backward_input(rows, in, out)));
+    part.weight.insert(part.weight.begin(), w_.kernel(linear_backward_weight(rows, in, out)));
+  }
+  /// Of one input, several outputs: one product, or one for each, whose gradients are added up.
+  void linears(Part& part, std::int64_t rows, std::int64_t in,
+               const std::vector<std::int64_t>& outs) {
+    if (r_.fused) return linear(part, rows, in, std::accumulate(outs.begin(), outs.end(), 0L));
+    for (const std::int64_t out : outs) linear(part, rows, in, out);
+    for (std::size_t i = 1; i < outs.size(); ++i)
+      add(part.input, pass(static_cast<double>(rows) * static_cast<double>(in), 2));
+  }
+  Part norm(std::int64_t rows, std::int64_t cols) {
+    Part part;
+    add(part.forward, s_.biases ? layer_norm_forward(rows, cols) : rms_norm_forward(rows, cols));
+    part.again = part.forward;
+    add(part.input,
+        s_.biases ? layer_norm_backward_input(rows, cols) : rms_norm_backward_input(rows, cols));
+    add(part.weight,
+        s_.biases ? layer_norm_backward_weight(rows, cols) : rms_norm_backward_weight(rows, cols));
+    return part;
+  }
+  /// The MLP, or an expert, on `rows` tokens.
+  Part mlp(std::int64_t rows) {
+    const std::int64_t h = s_.hidden, f = s_.mlp / p_.tensor;
+    const double elements = static_cast<double>(rows) * static_cast<double>(f);
+    Part up, down;
+    linears(up, rows, h, s_.gated ? std::vector{f, f} : std::vector{f});
+    linear(down, rows, f, h);
+    Kernels activation, back;
+    if (!s_.gated) {
+      add(activation, pass(elements));
+      add(back, pass(elements, 2));
+    } else if (r_.fused) {
+      add(activation, pass(elements, 2));
+      add(back, pass(elements, 4));
+    } else {  // silu and the product; backward two products and silu's
+      add(activation, pass(elements));
+      add(activation, pass(elements, 2));
+      for (int i = 0; i < 3; ++i) add(back, pass(elements, 2));
+    }
+    return {concat(up.forward, activation, down.forward), concat(down.input, back, up.input),
+            concat(down.weight, up.weight), activation};
+  }
+
+  static Kernels concat(Kernels a, const Kernels& b, const Kernels& c = {}) {
+    a.insert(a.end(), b.begin(), b.end());
+    a.insert(a.end(), c.begin(), c.end());
+    return a;
+  }
+
+  /// Blocks of a context group: its own, which the mask cuts in half, then those of each other
+  /// rank, of which a balanced division of the sequence leaves half.
+  void make_attention(std::int64_t heads, std::int64_t key_heads, std::int64_t depth) {
+    const std::int64_t queries = s_.sequence / p_.context;
+    AttentionShape block{.batch = p_.micro_batch,
+                         .heads = heads,
+                         .key_heads = key_heads,
+                         .queries = queries,
+                         .depth = depth};
+    k_.own_block.forward = {w_.kernel(attention_forward(block))};
+    k_.own_block.input = {w_.kernel(attention_backward(block))};
+    if (p_.context == 1) return;
+    block.causal = false;
+    block.keys = std::max<std::int64_t>(1, queries / 2);
+    const auto outputs = static_cast<double>(z_.tokens * heads * depth);
+    k_.other_block.forward = {w_.kernel(attention_forward(block)), w_.kernel(pass(outputs, 3))};
+    k_.other_block.input = {w_.kernel(attention_backward(block)), w_.kernel(pass(outputs, 2))};
+  }
+
+  Workload& w_;
+  const Sizes& z_;
+  const TransformerShape& s_ = z_.s;
+  const Parallelism& p_ = z_.p;
+  const TrainingRecipe& r_ = z_.r;
+  StepKernels k_{};
+};
+
+}  // namespace
+
+StepKernels step_kernels(Workload& workload, const Sizes& sizes) {
+  return Maker{workload, sizes}.make();
+}
+
+}  // namespace phantora::detail::transformer
