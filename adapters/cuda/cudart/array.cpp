@@ -129,6 +129,19 @@ Surfaces& surfaces() {
   return *instance;
 }
 
+/// Gives `to` what `part` finds in the description of an object.
+template <class Objects, class Handle, class T, class Part>
+cudaError_t tell(Objects& objects, Handle object, T* to, Part part) {
+  return device_entry(Api::get_device, [&] {
+    const auto known = objects.find(object);
+    if (!known || !to) return cudaErrorInvalidValue;
+    const std::optional<T> told = part(*known);
+    if (!told) return cudaErrorInvalidValue;
+    *to = *told;
+    return cudaSuccess;
+  });
+}
+
 bool aligned(const void* address, int attribute) {
   const int unit = driver::attribute(attribute, rank::current_device()).value_or(1);
   return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(unit) == 0;
@@ -287,32 +300,19 @@ PHANTORA_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object)
 
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource,
                                                              cudaTextureObject_t object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !resource) return cudaErrorInvalidValue;
-    *resource = known->resource;
-    return cudaSuccess;
-  });
+  return tell(textures(), object, resource,
+              [](const Texture& t) { return std::optional{t.resource}; });
 }
 
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* texture,
                                                             cudaTextureObject_t object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !texture) return cudaErrorInvalidValue;
-    *texture = known->texture;
-    return cudaSuccess;
-  });
+  return tell(textures(), object, texture,
+              [](const Texture& t) { return std::optional{t.texture}; });
 }
 
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* view,
                                                                  cudaTextureObject_t object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !view || !known->view) return cudaErrorInvalidValue;
-    *view = *known->view;
-    return cudaSuccess;
-  });
+  return tell(textures(), object, view, [](const Texture& t) { return t.view; });
 }
 
 // A surface object is the address of its array's memory: a kernel that is given one makes unknown
@@ -343,10 +343,6 @@ PHANTORA_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object)
 
 PHANTORA_EXPORT cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource,
                                                              cudaSurfaceObject_t object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = surfaces().find(object);
-    if (!known || !resource) return cudaErrorInvalidValue;
-    *resource = *known;
-    return cudaSuccess;
-  });
+  return tell(surfaces(), object, resource,
+              [](const cudaResourceDesc& r) { return std::optional{r}; });
 }

@@ -57,6 +57,19 @@ Surfaces& surfaces() {
   return *instance;
 }
 
+/// Gives `to` what `part` finds in the description of an object.
+template <class Objects, class Handle, class T, class Part>
+CUresult tell(Objects& objects, Handle object, T* to, Part part) {
+  return device_entry(Api::get_device, [&] {
+    const auto known = objects.find(object);
+    if (!known || !to) return CUDA_ERROR_INVALID_VALUE;
+    const std::optional<T> told = part(*known);
+    if (!told) return CUDA_ERROR_INVALID_VALUE;
+    *to = *told;
+    return CUDA_SUCCESS;
+  });
+}
+
 bool readable(const CUDA_RESOURCE_DESC& resource) {
   switch (resource.resType) {
     case CU_RESOURCE_TYPE_ARRAY:
@@ -190,31 +203,18 @@ PHANTORA_EXPORT CUresult cuTexObjectDestroy(CUtexObject object) {
 
 PHANTORA_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource,
                                                     CUtexObject object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !resource) return CUDA_ERROR_INVALID_VALUE;
-    *resource = known->resource;
-    return CUDA_SUCCESS;
-  });
+  return tell(textures(), object, resource,
+              [](const Texture& t) { return std::optional{t.resource}; });
 }
 
 PHANTORA_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* texture, CUtexObject object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !texture) return CUDA_ERROR_INVALID_VALUE;
-    *texture = known->texture;
-    return CUDA_SUCCESS;
-  });
+  return tell(textures(), object, texture,
+              [](const Texture& t) { return std::optional{t.texture}; });
 }
 
 PHANTORA_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* view,
                                                         CUtexObject object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = textures().find(object);
-    if (!known || !view || !known->view) return CUDA_ERROR_INVALID_VALUE;
-    *view = *known->view;
-    return CUDA_SUCCESS;
-  });
+  return tell(textures(), object, view, [](const Texture& t) { return t.view; });
 }
 
 // As in the runtime, a surface object is the address of its array's memory.
@@ -243,10 +243,6 @@ PHANTORA_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject object) {
 
 PHANTORA_EXPORT CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource,
                                                      CUsurfObject object) {
-  return device_entry(Api::get_device, [&] {
-    const auto known = surfaces().find(object);
-    if (!known || !resource) return CUDA_ERROR_INVALID_VALUE;
-    *resource = *known;
-    return CUDA_SUCCESS;
-  });
+  return tell(surfaces(), object, resource,
+              [](const CUDA_RESOURCE_DESC& r) { return std::optional{r}; });
 }
