@@ -2,8 +2,8 @@
 // algebra uses them. None is executed: they take the time of their arithmetic, report success, and
 // what they write is unknown. The few types of its documented ABI are declared here: the header
 // would be one more wheel to fetch.
+#include "cuda/library/algebra.hpp"
 #include "cuda/library/element.hpp"
-#include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -16,20 +16,11 @@
 #include <library_types.h>
 
 using namespace phantora;
+using namespace phantora::library::algebra;
 using library::Api;
 using library::Output;
 
 namespace {
-
-enum Status : int {  // cusolverStatus_t
-  success = 0,
-  not_initialized = 1,
-  alloc_failed = 2,
-  invalid_value = 3,
-  internal_error = 7
-};
-
-constexpr library::Failures<Status> failures{not_initialized, alloc_failed, internal_error};
 
 struct Handle {  // cusolverDnHandle_t
   cudaStream_t stream = nullptr;
@@ -40,20 +31,6 @@ struct Handle {  // cusolverDnHandle_t
 struct Settings {
   double tolerance = 0;
 };
-
-template <class T>
-Status create(void** handle) {
-  return library::guarded(failures, Api::library_setup, [&] {
-    if (!handle) return invalid_value;
-    *handle = new T;
-    return success;
-  });
-}
-template <class T>
-Status destroy(void* handle) {
-  delete static_cast<T*>(handle);
-  return success;
-}
 
 bool is_complex(cudaDataType type) { return type == CUDA_C_32F || type == CUDA_C_64F; }
 
@@ -114,7 +91,7 @@ Status submit(void* handle, const char* name, cudaDataType type, double work,
     query.flops = std::max(work, 0.0) * (is_complex(type) ? 4 : 1) * static_cast<double>(batch);
     for (const Output& output : outputs) query.bytes += 2 * static_cast<double>(output.bytes);
     query.attributes = {{"type", library::name_of(type)}};
-    rank::Stream& stream = driver::stream_of(static_cast<Handle*>(handle)->stream);
+    rank::Stream& stream = driver::stream_of(as<Handle>(handle).stream);
     library::submit(stream, query, outputs);
     if (info) {
       const auto count = static_cast<std::size_t>(batch);
@@ -156,29 +133,21 @@ PHANTORA_OBJECT(GesvdjInfo, Settings)
 #undef PHANTORA_OBJECT
 
 PHANTORA_EXPORT Status cusolverDnSetStream(void* handle, cudaStream_t stream) {
-  if (!handle) return not_initialized;
-  static_cast<Handle*>(handle)->stream = stream;
-  return success;
+  return set(handle, &Handle::stream, stream);
 }
 PHANTORA_EXPORT Status cusolverDnGetStream(void* handle, cudaStream_t* stream) {
-  if (!handle) return not_initialized;
-  *stream = static_cast<Handle*>(handle)->stream;
-  return success;
+  return get(handle, &Handle::stream, stream);
 }
 PHANTORA_EXPORT Status cusolverDnSetDeterministicMode(void* handle, int mode) {
-  if (!handle) return not_initialized;
-  static_cast<Handle*>(handle)->deterministic = mode;
-  return success;
+  return set(handle, &Handle::deterministic, mode);
 }
 PHANTORA_EXPORT Status cusolverDnGetDeterministicMode(void* handle, int* mode) {
-  if (!handle) return not_initialized;
-  *mode = static_cast<Handle*>(handle)->deterministic;
-  return success;
+  return get(handle, &Handle::deterministic, mode);
 }
 
 #define PHANTORA_JACOBI(NAME)                                                            \
   PHANTORA_EXPORT Status cusolverDnX##NAME##SetTolerance(void* settings, double value) { \
-    static_cast<Settings*>(settings)->tolerance = value;                                 \
+    as<Settings>(settings).tolerance = value;                                            \
     return success;                                                                      \
   }                                                                                      \
   PHANTORA_EXPORT Status cusolverDnX##NAME##SetMaxSweeps(void*, int) { return success; } \

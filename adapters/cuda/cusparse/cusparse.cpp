@@ -3,8 +3,8 @@
 // arithmetic, and what they write is unknown. Operations whose result decides the size of a matrix
 // (SpGEMM, csrgeam2, conversions from dense) are refused. The few types of its documented ABI are
 // declared here: the header would be one more wheel to fetch.
+#include "cuda/library/algebra.hpp"
 #include "cuda/library/element.hpp"
-#include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
 
 #include <cstdint>
@@ -14,20 +14,10 @@
 #include <library_types.h>
 
 using namespace phantora;
+using namespace phantora::library::algebra;
 using library::Api;
 
 namespace {
-
-enum Status : int {  // cusparseStatus_t
-  success = 0,
-  not_initialized = 1,
-  alloc_failed = 2,
-  invalid_value = 3,
-  internal_error = 7,
-  not_supported = 10
-};
-
-constexpr library::Failures<Status> failures{not_initialized, alloc_failed, internal_error};
 
 struct Handle {  // cusparseHandle_t
   cudaStream_t stream = nullptr;
@@ -106,34 +96,10 @@ double bytes_of(const DenseMatrix& m) {
          static_cast<double>(library::size_of(m.type));
 }
 
-template <class T>
-T& as(void* handle) {
-  return *static_cast<T*>(handle);
-}
-template <class T>
-const T& as(const void* handle) {
-  return *static_cast<const T*>(handle);
-}
-
 /// Multiplications and additions of `pairs` products of this type.
 double arithmetic(double pairs, cudaDataType type) {
   const bool complex = type == CUDA_C_32F || type == CUDA_C_64F;
   return pairs * (complex ? 8 : 2);
-}
-
-template <class T, class... Arguments>
-Status create(void** handle, Arguments... arguments) {
-  return library::guarded(failures, Api::library_setup, [&] {
-    if (!handle) return invalid_value;
-    *handle = new T{arguments...};
-    return success;
-  });
-}
-
-template <class T>
-Status destroy(const void* handle) {
-  delete static_cast<const T*>(handle);
-  return success;
 }
 
 /// Submits one operation; its query says bytes, arithmetic and type, which the roofline takes.
@@ -163,27 +129,19 @@ PHANTORA_EXPORT Status cusparseCreate(void** handle) { return create<Handle>(han
 PHANTORA_EXPORT Status cusparseDestroy(void* handle) { return destroy<Handle>(handle); }
 
 PHANTORA_EXPORT Status cusparseSetStream(void* handle, cudaStream_t stream) {
-  if (!handle) return not_initialized;
-  as<Handle>(handle).stream = stream;
-  return success;
+  return set(handle, &Handle::stream, stream);
 }
 
 PHANTORA_EXPORT Status cusparseGetStream(void* handle, cudaStream_t* stream) {
-  if (!handle) return not_initialized;
-  *stream = as<Handle>(handle).stream;
-  return success;
+  return get(handle, &Handle::stream, stream);
 }
 
 PHANTORA_EXPORT Status cusparseSetPointerMode(void* handle, int mode) {
-  if (!handle) return not_initialized;
-  as<Handle>(handle).pointer_mode = mode;
-  return success;
+  return set(handle, &Handle::pointer_mode, mode);
 }
 
 PHANTORA_EXPORT Status cusparseGetPointerMode(void* handle, int* mode) {
-  if (!handle) return not_initialized;
-  *mode = as<Handle>(handle).pointer_mode;
-  return success;
+  return get(handle, &Handle::pointer_mode, mode);
 }
 
 PHANTORA_EXPORT const char* cusparseGetErrorName(Status status) {
