@@ -1,7 +1,9 @@
 #include "rank/memory/device_memory.hpp"
 
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/memory/host_reach.hpp"
 #include "rank/memory/sparse_bytes.hpp"
+#include "rank/memory/unknown_reads.hpp"
 #include "rank_fakes.hpp"
 
 #include <algorithm>
@@ -147,6 +149,120 @@ TEST(DeviceMemory, AddressRangesHoldDataWithoutMemory) {
   EXPECT_TRUE(release_addresses(p));
   EXPECT_FALSE(known(p + 5, 1));
   EXPECT_FALSE(release_addresses(p));
+}
+
+// A process's memory is an object: here it lies on a GPU that no other has, with a ledger of 6 MiB.
+class OwnDeviceMemory : public testing::Test {
+ protected:
+  static constexpr int device = DeviceMemory::max_devices - 1;
+  static inline std::size_t used = 0;
+  OwnDeviceMemory() { used = 0; }
+
+  WriterLog writers;
+  std::optional<DeviceMemory> memory{std::in_place,
+                                     Ledger{[](int, std::size_t bytes) noexcept {
+                                              if (used + bytes > 6 * MiB) return false;
+                                              used += bytes;
+                                              return true;
+                                            },
+                                            [](int, std::size_t bytes) noexcept { used -= bytes; }},
+                                     writers};
+};
+
+TEST_F(OwnDeviceMemory, AsksItsLedger) {
+  void* const four = memory->allocate(device, 4 * MiB);
+  ASSERT_NE(four, nullptr);
+  EXPECT_EQ(memory->allocate(device, 3 * MiB), nullptr);
+  EXPECT_EQ(used, 4 * MiB);
+  EXPECT_NE(memory->allocate(device, 100), nullptr);
+  EXPECT_EQ(used, 6 * MiB);
+  EXPECT_TRUE(memory->deallocate(four));
+  EXPECT_EQ(used, 2 * MiB);
+}
+
+TEST_F(OwnDeviceMemory, KnowsNothingOfAnother) {
+  void* const own = memory->allocate(device, 8);
+  memory->write(own, "abcdefg", 8);
+  EXPECT_TRUE(memory->known(own, 8));
+  EXPECT_FALSE(allocation_of(own));  // the process's own memory, which has no such GPU in use
+}
+
+// Its addresses are free when it ends: the next object has them, and none of the bytes.
+TEST_F(OwnDeviceMemory, EndsWithItsAddresses) {
+  void* const first = memory->allocate(device, 8);
+  memory->write(first, "abcdefg", 8);
+  const Ledger none{[](int, std::size_t) noexcept { return true; },
+                    [](int, std::size_t) noexcept {}};
+  memory.reset();
+  memory.emplace(none, writers);
+  void* const second = memory->allocate(device, 8);
+  EXPECT_EQ(second, first);
+  EXPECT_FALSE(memory->may_know(second, 8));
+}
+
+TEST_F(OwnDeviceMemory, OneMemoryAtTwoAddresses) {
+  auto* const home = bytes_at(memory->allocate(device, 4 * MiB));
+  auto* const shown = bytes_at(memory->reserve_addresses(device, 4 * MiB));
+  memory->show(shown + 2 * MiB, home, 2 * MiB);
+  memory->write(shown + 2 * MiB - 2, "abcd", 4);
+  char out[3] = {};
+  EXPECT_TRUE(memory->read(out, home, 2));
+  EXPECT_STREQ(out, "cd");
+  memory->show_nothing(shown + 2 * MiB);
+  EXPECT_FALSE(memory->may_know(shown + 3 * MiB, 2));
+  EXPECT_TRUE(memory->release_addresses(shown));
+}
+
+TEST(WriterLog, KnowsTheLatestThroughCopies) {
+  WriterLog log;
+  std::array<std::byte, 64> memory{};
+  log.note(&memory[0], 16, {.name = "first"});
+  log.note(&memory[8], 8, {.name = "second"});
+  log.note_copy(&memory[32], &memory[0], 16);
+  EXPECT_STREQ(log.last(&memory[7]).name, "first");
+  EXPECT_STREQ(log.last(&memory[8]).name, "second");
+  EXPECT_STREQ(log.last(&memory[32 + 15]).name, "second");
+  EXPECT_EQ(log.last(&memory[16]).name, nullptr);
+  log.note(&memory[0], 16, {});  // whoever gets freed memory next
+  EXPECT_EQ(log.last(&memory[0]).name, nullptr);
+}
+
+TEST(WriterLog, ForgetsTheOldest) {
+  WriterLog log;
+  std::array<std::byte, 2> memory{};
+  log.note(&memory[0], 1, {.name = "old"});
+  for (std::size_t i = 1; i < WriterLog::kept; ++i) log.note(&memory[1], 1, {.name = "new"});
+  EXPECT_STREQ(log.last(&memory[0]).name, "old");
+  log.note(&memory[1], 1, {.name = "new"});
+  EXPECT_EQ(log.last(&memory[0]).name, nullptr);
+}
+
+TEST(HostReach, HoldsRangesByTheirStart) {
+  HostReach reach;
+  std::array<std::byte, 64> memory{};
+  reach.add(&memory[8], 16);
+  EXPECT_FALSE(reach.holds(&memory[7]));
+  EXPECT_TRUE(reach.holds(&memory[8]));
+  EXPECT_TRUE(reach.holds(&memory[23]));
+  EXPECT_FALSE(reach.holds(&memory[24]));
+  reach.remove(&memory[8]);
+  EXPECT_FALSE(reach.holds(&memory[8]));
+}
+
+TEST(ToldPlaces, TellsOfFiveAndLooksForSome) {
+  using Tell = ToldPlaces::Tell;
+  ToldPlaces places;
+  for (const char* place : {"a", "b", "c", "d"}) EXPECT_EQ(places.tell(place), Tell::yes);
+  EXPECT_EQ(places.tell("b"), Tell::no);
+  EXPECT_EQ(places.tell("e"), Tell::last);
+  EXPECT_EQ(places.tell("f"), Tell::no);
+  int looks = 0;
+  while (places.look()) ++looks;
+  EXPECT_EQ(looks, ToldPlaces::most_looked_for);
+  EXPECT_TRUE(places.begin());
+  EXPECT_FALSE(places.begin());  // the interpreter has not looked yet
+  places.end();
+  EXPECT_TRUE(places.begin());
 }
 
 // Against a plain array of optional bytes, over a range of a few pages and two regions.

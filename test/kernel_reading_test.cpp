@@ -8,6 +8,7 @@
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/philox.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/small_data.hpp"
 #include "rank_fakes.hpp"
 
 #include <array>
@@ -290,6 +291,46 @@ TEST(FatBinary, MalformedInputGivesNothing) {
   }
 }
 
+/// A cubin's file: an ELF header, and sections of which the last has their names.
+class Sections {
+ public:
+  template <class T>
+  void add(std::uint32_t type, const T& part, std::uint32_t name = 0, std::uint32_t link = 0) {
+    const auto bytes = std::as_bytes(std::span{&part, 1});
+    Elf64_Shdr& header = headers_.emplace_back();
+    header.sh_type = type;
+    header.sh_name = name;
+    header.sh_link = link;
+    header.sh_offset = parts_.size();
+    header.sh_size = bytes.size();
+    parts_.insert(parts_.end(), bytes.begin(), bytes.end());
+  }
+  [[nodiscard]] std::vector<std::byte> file() const {
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_shoff = sizeof header;
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = static_cast<std::uint16_t>(headers_.size());
+    header.e_shstrndx = static_cast<std::uint16_t>(headers_.size() - 1);
+    std::vector<std::byte> bytes;
+    const auto append = [&](const auto& part) {
+      const auto more = std::as_bytes(std::span{&part, 1});
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    };
+    append(header);
+    for (Elf64_Shdr section : headers_) {
+      section.sh_offset += sizeof header + headers_.size() * sizeof section;
+      append(section);
+    }
+    bytes.insert(bytes.end(), parts_.begin(), parts_.end());
+    return bytes;
+  }
+
+ private:
+  std::vector<Elf64_Shdr> headers_;
+  std::vector<std::byte> parts_;
+};
+
 // As ptxas 13.0 writes them (nvcc -cubin of a kernel with an int and a double[3], and of one whose
 // first parameter has 25,000 bytes): beyond 4 KiB an attribute has the size alone.
 TEST(Cubin, ReadsParametersOfBothKinds) {
@@ -300,35 +341,20 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
     std::uint16_t ordinal = 0, offset = 0;
     std::uint32_t size = 0;
   };
-  struct {
-    Elf64_Ehdr header{};
-    std::array<Elf64_Shdr, 3> sections{};
-    std::array<Parameter, 3> small{
-        {{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
-         {.attribute = 0x17, .ordinal = 0, .size = 0x11f000},
-         // Of __cluster_dims__(4, 2, 1): three numbers of 32 bits.
-         {.attribute = 0x3d, .index = 4, .ordinal = 2, .size = 1}}};
-    std::array<Parameter, 2> large{{{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
-                                    {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
-    char names[48] = "\0.nv.info.small\0.nv.info.large\0.shstrtab";
-  } file;
-  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
-  file.header.e_shoff = sizeof file.header;
-  file.header.e_shentsize = sizeof(Elf64_Shdr);
-  file.header.e_shnum = 3;
-  file.header.e_shstrndx = 2;
-  const auto* const start = reinterpret_cast<const char*>(&file);
-  const auto place = [&](std::size_t section, std::uint32_t name, const auto& part) {
-    file.sections[section].sh_type = SHT_PROGBITS;
-    file.sections[section].sh_name = name;
-    file.sections[section].sh_offset =
-        static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - start);
-    file.sections[section].sh_size = sizeof part;
-  };
-  place(0, 1, file.small);
-  place(1, 16, file.large);
-  place(2, 31, file.names);
-  const Cubin cubin{std::as_bytes(std::span{&file, 1})};
+  const std::array<Parameter, 3> small{
+      {{.attribute = 0x17, .ordinal = 1, .offset = 8, .size = 0x61f000},
+       {.attribute = 0x17, .ordinal = 0, .size = 0x11f000},
+       // Of __cluster_dims__(4, 2, 1): three numbers of 32 bits.
+       {.attribute = 0x3d, .index = 4, .ordinal = 2, .size = 1}}};
+  const std::array<Parameter, 2> large{
+      {{.attribute = 0x45, .ordinal = 1, .offset = 0x61a8, .size = 4},
+       {.attribute = 0x45, .ordinal = 0, .size = 25000}}};
+  Sections sections;
+  sections.add(SHT_PROGBITS, small, 1);
+  sections.add(SHT_PROGBITS, large, 16);
+  sections.add(SHT_PROGBITS, "\0.nv.info.small\0.nv.info.large\0.shstrtab", 31);
+  const std::vector<std::byte> file = sections.file();
+  const Cubin cubin{file};
   using Sizes = std::vector<std::uint32_t>;
   ASSERT_NE(cubin.find("small"), nullptr);
   ASSERT_NE(cubin.find("large"), nullptr);
@@ -343,43 +369,26 @@ TEST(Cubin, ReadsParametersOfBothKinds) {
 // __device__ int given[2] = {5, 6} and __device__ char zeros[3], as ptxas lays them out: the first
 // in .nv.global.init, the second in .nv.global, which has no bytes in the file.
 TEST(Cubin, ReadsInitialValuesOfVariables) {
-  struct {
-    Elf64_Ehdr header{};
-    std::array<Elf64_Shdr, 5> sections{};
-    std::array<Elf64_Sym, 3> symbols{};
-    std::array<std::int32_t, 4> values{1, 2, 5, 6};
-    char strings[16] = "\0given\0zeros";
-    char names[4] = "";
-  } file;
-  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
-  file.header.e_shoff = sizeof file.header;
-  file.header.e_shentsize = sizeof(Elf64_Shdr);
-  file.header.e_shnum = 5;
-  file.header.e_shstrndx = 4;
-  const auto* const start = reinterpret_cast<const char*>(&file);
-  const auto place = [&](std::size_t section, std::uint32_t type, const auto& part) {
-    file.sections[section].sh_type = type;
-    file.sections[section].sh_offset =
-        static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - start);
-    file.sections[section].sh_size = sizeof part;
-  };
-  place(0, SHT_PROGBITS, file.values);
-  place(1, SHT_NOBITS, file.values);
-  place(2, SHT_SYMTAB, file.symbols);
-  place(3, SHT_STRTAB, file.strings);
-  place(4, SHT_STRTAB, file.names);
-  file.sections[2].sh_link = 3;
+  const std::array<std::int32_t, 4> values{1, 2, 5, 6};
+  std::array<Elf64_Sym, 3> symbols{};
   const auto object = [&](std::size_t i, std::uint32_t name, std::uint16_t section,
                           std::uint64_t offset, std::uint64_t size) {
-    file.symbols[i].st_name = name;
-    file.symbols[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-    file.symbols[i].st_shndx = section;
-    file.symbols[i].st_value = offset;
-    file.symbols[i].st_size = size;
+    symbols[i].st_name = name;
+    symbols[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    symbols[i].st_shndx = section;
+    symbols[i].st_value = offset;
+    symbols[i].st_size = size;
   };
   object(1, 1, 0, 8, 8);
   object(2, 7, 1, 0, 3);
-  const Cubin cubin{std::as_bytes(std::span{&file, 1})};
+  Sections sections;
+  sections.add(SHT_PROGBITS, values);
+  sections.add(SHT_NOBITS, values);
+  sections.add(SHT_SYMTAB, symbols, 0, 3);
+  sections.add(SHT_STRTAB, "\0given\0zeros");
+  sections.add(SHT_STRTAB, "");
+  const std::vector<std::byte> file = sections.file();
+  const Cubin cubin{file};
   const auto* const given = cubin.variable("given");
   ASSERT_NE(given, nullptr);
   ASSERT_EQ(given->value.size(), 8u);
@@ -993,7 +1002,7 @@ TEST(KernelEffect, UnreadKernelsWriteThroughTables) {
   EXPECT_FALSE(may_know(data + 1024, 4096 - 1024) && known(data + 1024, 1));
   EXPECT_TRUE(known(other, 4096));
   EXPECT_TRUE(known(table, 8));
-  const Writer writer = last_writer(data + 2048);
+  const Writer writer = small_data().writers.last(data + 2048);
   EXPECT_STREQ(writer.name, "scaled(float* const*, int)");
   EXPECT_TRUE(writer.unread);
   for (auto* p : {table, data, other}) deallocate(p);
@@ -1166,10 +1175,10 @@ TEST(LastWriter, IsFoundThroughCopies) {
   forget(memory, 64, {.name = "first", .type = ElementType::float32});
   forget(memory + 16, 16, {.name = "second"});
   rank::copy(memory + 1024, memory, 64);
-  EXPECT_STREQ(last_writer(memory + 1024).name, "first");
-  EXPECT_EQ(last_writer(memory + 1024).type, ElementType::float32);
-  EXPECT_STREQ(last_writer(memory + 1024 + 20).name, "second");
-  EXPECT_EQ(last_writer(memory + 3000).name, nullptr);
+  EXPECT_STREQ(small_data().writers.last(memory + 1024).name, "first");
+  EXPECT_EQ(small_data().writers.last(memory + 1024).type, ElementType::float32);
+  EXPECT_STREQ(small_data().writers.last(memory + 1024 + 20).name, "second");
+  EXPECT_EQ(small_data().writers.last(memory + 3000).name, nullptr);
   deallocate(memory);
 }
 

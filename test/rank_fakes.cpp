@@ -4,6 +4,7 @@
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/legacy_order.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 
@@ -43,6 +44,11 @@ void exchange(Stream& stream, DataQueue::Ticket ticket, DataQueue::Operation sen
   next_data(stream).exchange(stream, ticket, std::move(send), std::move(receive));
 }
 }  // namespace fakes
+
+SmallData& small_data() noexcept {
+  static auto* const made = new SmallData;  // memory is used by destructors at exit
+  return *made;
+}
 
 namespace data {
 bool pending() noexcept { return !fakes::data().idle(); }

@@ -14,6 +14,7 @@
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/timeline.hpp"
+#include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/kernels/query_text.hpp>
@@ -137,6 +138,13 @@ void hold_back(Stream&, Operation) {}
 bool any_capture() noexcept { return false; }
 bool captured(Stream&, Operation) { return false; }
 }  // namespace data
+
+SmallData& small_data() noexcept {
+  static auto* const made = new SmallData;
+  return *made;
+}
+bool reserve_memory(int, std::size_t) noexcept { return false; }
+void release_memory(int, std::size_t) noexcept {}
 
 void* allocate(int, std::size_t) {
   Variables& all = variables();

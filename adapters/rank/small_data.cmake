@@ -1,5 +1,5 @@
 # Device memory and the small data that is real in it. An object library, so that tests can link it
-# with stand-ins for process.hpp and timeline.hpp.
+# with stand-ins for process.hpp, timeline.hpp and small_data().
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)  # the codec of nvcc 13's fat binaries
 set(sources
@@ -8,7 +8,9 @@ set(sources
   memory/device_memory.cpp
   memory/host_reach.cpp
   memory/last_writer.cpp
+  memory/process_memory.cpp
   memory/sparse_bytes.cpp
+  memory/transfers.cpp
   memory/unknown_reads.cpp
   kernels/arithmetic.cpp
   kernels/assumed_choice.cpp

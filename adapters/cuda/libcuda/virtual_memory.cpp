@@ -4,7 +4,6 @@
 // descriptors: the addresses exist and copies take their time, the data stay with each process.
 #include "cuda/libcuda/entry.hpp"
 #include "rank/memory/device_memory.hpp"
-#include "rank/memory/shown_memory.hpp"
 
 #include <algorithm>
 #include <array>

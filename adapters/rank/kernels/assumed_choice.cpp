@@ -2,9 +2,9 @@
 
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <numeric>
 
@@ -17,9 +17,6 @@ namespace {
 constexpr std::size_t most_experts = 512;
 /// Masks of 8,192 tokens' best two of eight experts take 1 MiB of 64-bit numbers.
 constexpr std::size_t masks_bytes = 16 * small_bytes;
-
-std::atomic<bool> assumed{false};
-std::atomic<const void*> last_choice{nullptr};
 
 channel::Choice choice() {
   const channel::Settings* const told = settings();
@@ -61,17 +58,17 @@ std::optional<std::vector<std::size_t>> assumed_choice(std::size_t row, std::siz
 }
 
 void note_assumed_choice(const void* indices) {
-  last_choice.store(indices, std::memory_order_relaxed);
-  assumed.store(true, std::memory_order_relaxed);
+  small_data().choices.last.store(indices, std::memory_order_relaxed);
+  small_data().choices.any.store(true, std::memory_order_relaxed);
   count("assumed_routing");
 }
 
 bool is_assumed_choice(const void* indices) {
-  return indices != nullptr && last_choice.load(std::memory_order_relaxed) == indices;
+  return indices != nullptr && small_data().choices.last.load(std::memory_order_relaxed) == indices;
 }
 
 std::size_t executed_bytes() {
-  return assumed.load(std::memory_order_relaxed) ? masks_bytes : small_bytes;
+  return small_data().choices.any.load(std::memory_order_relaxed) ? masks_bytes : small_bytes;
 }
 
 }  // namespace phantora::rank

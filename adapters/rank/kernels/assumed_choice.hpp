@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -14,6 +15,11 @@ std::optional<std::vector<std::size_t>> assumed_choice(std::size_t row, std::siz
                                                        std::size_t chosen);
 /// Whether it says anything for such rows.
 bool assumes_choice(std::size_t count, std::size_t chosen);
+
+struct AssumedChoices {
+  std::atomic<bool> any{false};
+  std::atomic<const void*> last{nullptr};  ///< where its indices lie
+};
 
 /// The choice lies there: whoever sorts it by the unknown scores finds it sorted.
 void note_assumed_choice(const void* indices);

@@ -1,10 +1,10 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 
 /// The gradient of an embedding (ATen/native/cuda/{Embedding,EmbeddingBackwardKernel}.cu):
 /// described, not executed, since gradients come from work that is not executed either.
@@ -14,10 +14,6 @@ namespace {
 
 // NROWS_PER_THREAD: indices of a segment that one thread sums.
 constexpr std::size_t rows_per_thread = 10;
-
-/// Indices of the gradient that is being computed: the kernels of one gradient are launched one
-/// after the other, and only some are told.
-std::atomic<std::size_t> current_indices{0};
 
 std::size_t count_at(const Arguments& a, std::size_t parameter) {
   return a.bytes(parameter).size() == 8 ? a.get<std::size_t>(parameter)
@@ -39,14 +35,14 @@ using Describe = void (*)(Effect& effect, const Arguments& a, std::size_t elemen
 
 /// Segments are runs of equal indices, at most one per index; parts of segments of 10 indices.
 std::size_t most_parts() {
-  const std::size_t indices = current_indices.load(std::memory_order_relaxed);
+  const std::size_t indices = small_data().gradient_indices.load(std::memory_order_relaxed);
   return indices / rows_per_thread + indices;
 }
 
 // (parts of each segment, segments' offsets, number of segments, indices)
 void parts_per_segment(Effect& effect, const Arguments& a, std::size_t) {
   const auto indices = a.get<std::size_t>(3);
-  current_indices.store(indices, std::memory_order_relaxed);
+  small_data().gradient_indices.store(indices, std::memory_order_relaxed);
   writes(effect, a.pointer(0), indices * 8);
   effect.bytes = static_cast<double>(2 * indices * 8);
   effect.features.emplace_back("numel", static_cast<double>(indices));
@@ -77,7 +73,7 @@ void sums_of_parts(Effect& effect, const Arguments& a, std::size_t element) {
 void sums_of_segments(Effect& effect, const Arguments& a, std::size_t element) {
   const auto columns = a.get<std::size_t>(2);
   writes(effect, a.pointer(1), ~std::size_t{0});
-  const std::size_t indices = current_indices.load(std::memory_order_relaxed);
+  const std::size_t indices = small_data().gradient_indices.load(std::memory_order_relaxed);
   effect.bytes = static_cast<double>(indices * columns * (element + 4));
   effect.features = {{"numel", static_cast<double>(indices * columns)},
                      {"rows", static_cast<double>(indices)},

@@ -11,6 +11,7 @@
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/spin_lock.hpp"
+#include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 
@@ -78,21 +79,14 @@ struct LoadingCost {
   static constexpr std::chrono::microseconds kernel{27};
 };
 
-/// The first file's fat binary of each module, kept: kernels of one module are launched together.
 FatBinary& fat_binary(const Module& module) {
-  static auto* const all = new std::unordered_map<const Module*, FatBinary>;
-  return all->try_emplace(&module, module.image).first->second;
+  return small_data().code.binaries.try_emplace(&module, module.image).first->second;
 }
 
 std::chrono::nanoseconds loading_time(const FatBinary& code) {
   return LoadingCost::module +
          std::chrono::nanoseconds{static_cast<std::int64_t>(
              LoadingCost::ns_per_byte * static_cast<double>(code.bytes_read()))};
-}
-
-std::mutex& reading_mutex() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
 }
 
 }  // namespace
@@ -109,7 +103,7 @@ struct KernelReading {
   mutable std::once_flag counted;
   mutable std::string counter;
   /// Of a kernel that nobody can read: its code, and what launches of it do, by shape and values of
-  /// the parameters; nothing where it does not tell. Behind walks_mutex().
+  /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
   mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
 };
@@ -133,11 +127,6 @@ std::optional<ElementType> pointee(std::string_view parameter_type) {
   parameter_type.remove_suffix(1);
   if (parameter_type.ends_with(" const")) parameter_type.remove_suffix(6);
   return element_type_named(parameter_type);
-}
-
-std::mutex& variables_mutex() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
 }
 
 /// What an unknown kernel may write: from each device address in its parameters to the end of the
@@ -175,7 +164,7 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
     }
   }
   if (kernel.module == nullptr) return effect;
-  const std::scoped_lock lock{variables_mutex()};
+  const std::scoped_lock lock{small_data().code.variables};
   for (const auto& [address, bytes] : kernel.module->variables) {
     const auto allocation = allocation_of(address);
     if (!allocation || allocation->device != device) continue;
@@ -184,16 +173,10 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
   return effect;
 }
 
-/// Kernels with launches that nobody can read, and how many of them have a counter of their own,
-/// which has the name that the report's kernels have: enough to say what a program is made of, few
-/// enough for a report.
-std::atomic<int> unread_kernels{0};
+/// How many kernels with launches that nobody can read have a counter of their own, which has the
+/// name that the report's kernels have: enough to say what a program is made of, few enough for a
+/// report.
 constexpr int counted_apart = 32;
-
-std::mutex& walks_mutex() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
-}
 
 /// What a launch of a kernel that nobody can read does, as its code tells.
 std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
@@ -201,11 +184,11 @@ std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& readin
   if (kernel.module == nullptr || reading.kernel_resources.code_size == 0) return std::nullopt;
   const std::uint64_t key =
       hash_of(arguments.shape, Effect{}) ^ std::rotl(hash_of_values(arguments), 1);
-  const std::scoped_lock lock{walks_mutex()};
+  const std::scoped_lock lock{small_data().code.walks};
   if (const auto known = reading.walks.find(key); known != reading.walks.end())
     return known->second;
   if (!reading.code) {
-    const std::scoped_lock reading_lock{reading_mutex()};
+    const std::scoped_lock reading_lock{small_data().code.reading};
     reading.code = fat_binary(*kernel.module).code(reading.kernel_resources, kernel.mangled);
   }
   return reading.walks.emplace(key, code_work(*reading.code, arguments, reading.kernel_resources))
@@ -215,14 +198,15 @@ std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& readin
 void count_unread(const KernelReading& reading) {
   count("unread_kernels");
   std::call_once(reading.counted, [&] {
-    if (++unread_kernels <= counted_apart) reading.counter = "unread_kernel " + reading.name;
+    if (++small_data().code.unread_kernels <= counted_apart)
+      reading.counter = "unread_kernel " + reading.name;
   });
   if (!reading.counter.empty()) count(reading.counter.c_str());
 }
 
 const KernelReading& reading_of(const Kernel& kernel) {
   if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
-  const std::scoped_lock lock{reading_mutex()};
+  const std::scoped_lock lock{small_data().code.reading};
   if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
   auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
   reading->name = demangled(kernel.mangled);
@@ -298,13 +282,13 @@ QueryId query_of(const char* mangled, const KernelReading& reading, const Launch
 }  // namespace
 
 void add_variable(Module& module, void* address, std::size_t bytes) {
-  const std::scoped_lock lock{variables_mutex()};
+  const std::scoped_lock lock{small_data().code.variables};
   module.variables.emplace_back(address, bytes);
 }
 
 std::optional<ModuleVariable> variable(const Module& module, const char* name) {
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
-  const std::scoped_lock lock{reading_mutex()};
+  const std::scoped_lock lock{small_data().code.reading};
   return fat_binary(module).variable(name, architecture);
 }
 

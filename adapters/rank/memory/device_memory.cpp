@@ -2,10 +2,8 @@
 
 #include "rank/memory/extents.hpp"
 #include "rank/memory/host_reach.hpp"
-#include "rank/memory/shown_memory.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
-#include "rank/runtime/process.hpp"
 
 #include <phantora/error.hpp>
 
@@ -33,7 +31,6 @@ namespace {
 // with room for address ranges that are reserved without memory (the upper half).
 constexpr std::uint64_t first_window = 0x6800'0000'0000;
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
-constexpr int max_devices = 16;
 
 // What the driver hands out (measured on H200 by cudaMemGetInfo around cudaMalloc; PyTorch's
 // allocator is built on the same figures): blocks of 2 MiB, and smaller requests share one.
@@ -47,7 +44,24 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-struct Window {
+int device_of(const void* address) {
+  return static_cast<int>((address_of(address) - first_window) / window_bytes);
+}
+
+/// Sizes come from kernels' parameters, which may be misread: no range ends beyond its window.
+std::size_t within_window(const void* address, std::size_t bytes) {
+  return std::min<std::uint64_t>(
+      bytes, window_bytes - (address_of(address) - first_window) % window_bytes);
+}
+
+}  // namespace
+
+bool DeviceMemory::covers(const void* address) noexcept {
+  return address_of(address) - first_window < window_bytes * DeviceMemory::max_devices;
+}
+
+/// One GPU's addresses and bytes.
+struct DeviceMemory::Window {
   explicit Window(int index)
       : base{first_window + static_cast<std::uint64_t>(index) * window_bytes} {
     void* const wanted = reinterpret_cast<void*>(base);
@@ -63,6 +77,9 @@ struct Window {
     blocks.give(base, window_bytes / 2);
     reservations.give(base + window_bytes / 2, window_bytes / 2);
   }
+  ~Window() { munmap(reinterpret_cast<void*>(base), window_bytes); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
 
   std::uint64_t base;
   FreeExtents blocks;                               // multiples of 2 MiB
@@ -74,65 +91,41 @@ struct Window {
   SparseBytes bytes;
 };
 
-/// All windows, made on first use. One lock: operations on small data take well under a
-/// microsecond, and few threads issue work.
-struct Memory {
-  std::mutex mutex;
-  std::array<std::unique_ptr<Window>, max_devices> windows;
+DeviceMemory::DeviceMemory(Ledger ledger, WriterLog& writers)
+    : ledger_{ledger}, writers_{writers} {}
+DeviceMemory::~DeviceMemory() = default;
 
-  Window& window(int device) {
-    PHANTORA_EXPECTS(device >= 0 && device < max_devices, "at most 16 devices per host");
-    auto& slot = windows[static_cast<std::size_t>(device)];
-    if (!slot) slot = std::make_unique<Window>(device);
-    return *slot;
-  }
-};
-
-Memory& memory() {
-  static Memory* const instance = new Memory;  // entry points are called from destructors at exit
-  return *instance;
+DeviceMemory::Window& DeviceMemory::window_of(int device) {
+  PHANTORA_EXPECTS(device >= 0 && device < max_devices, "at most 16 devices per host");
+  auto& slot = windows_[static_cast<std::size_t>(device)];
+  if (!slot) slot = std::make_unique<Window>(device);
+  return *slot;
 }
-
-/// Memory that is mapped at a second address: the range, and where its data are.
-struct Shown {
-  std::uint64_t bytes = 0;
-  std::byte* home = nullptr;
-};
-struct AllShown {
-  std::atomic<bool> any{false};
-  std::mutex mutex{};
-  std::map<std::uint64_t, Shown> by_address{};
-};
-AllShown& shown() {
-  static auto* const instance = new AllShown;
-  return *instance;
+DeviceMemory::Window& DeviceMemory::window_of(const void* address) {
+  return window_of(device_of(address));
 }
 
 /// Where the data at `address` are, and how many of `bytes` lie together from there on.
-struct Place {
-  std::byte* at = nullptr;
-  std::size_t bytes = 0;
-};
-Place place_of(const void* address, std::size_t bytes) {
+DeviceMemory::Place DeviceMemory::place_of(const void* address, std::size_t bytes) {
   auto* const given = static_cast<std::byte*>(const_cast<void*>(address));
   const std::uint64_t first = address_of(address);
-  const std::scoped_lock lock{shown().mutex};
-  auto next = shown().by_address.upper_bound(first);
-  if (next != shown().by_address.begin()) {
+  const std::scoped_lock lock{shown_mutex_};
+  auto next = shown_.upper_bound(first);
+  if (next != shown_.begin()) {
     const auto& [start, range] = *std::prev(next);
     if (first < start + range.bytes) {
       return {range.home + (first - start), std::min(bytes, start + range.bytes - first)};
     }
   }
-  if (next != shown().by_address.end()) bytes = std::min(bytes, next->first - first);
+  if (next != shown_.end()) bytes = std::min(bytes, next->first - first);
   return {given, bytes};
 }
 
 /// Calls `body(place, offset, bytes)` for each part of a range of which some is kept elsewhere.
 /// False, without a call, where it is not: always, but for programs that map memory twice.
 template <class Body>
-bool elsewhere(const void* address, std::size_t bytes, Body&& body) {
-  if (!shown().any.load(std::memory_order_acquire) || !is_device_address(address)) return false;
+bool DeviceMemory::elsewhere(const void* address, std::size_t bytes, Body&& body) {
+  if (!any_shown_.load(std::memory_order_acquire) || !covers(address)) return false;
   const Place whole = place_of(address, bytes);
   if (whole.at == address && whole.bytes == bytes) return false;
   for (std::size_t offset = 0; offset < bytes;) {
@@ -143,47 +136,29 @@ bool elsewhere(const void* address, std::size_t bytes, Body&& body) {
   return true;
 }
 
-int device_of(const void* address) {
-  return static_cast<int>((address_of(address) - first_window) / window_bytes);
-}
-
-/// Sizes come from kernels' parameters, which may be misread: no range ends beyond its window.
-std::size_t within_window(const void* address, std::size_t bytes) {
-  return std::min<std::uint64_t>(
-      bytes, window_bytes - (address_of(address) - first_window) % window_bytes);
-}
-
 /// Of all windows, in whole pages.
-std::size_t known_bytes() {
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
+std::size_t DeviceMemory::known_bytes() {
+  const std::scoped_lock lock{mutex_};
   std::size_t bytes = 0;
-  for (const auto& window : all.windows) {
+  for (const auto& window : windows_) {
     if (window) bytes += window->bytes.stored_bytes();
   }
   return bytes;
 }
 
-}  // namespace
-
-bool is_device_address(const void* address) noexcept {
-  return address_of(address) - first_window < window_bytes * max_devices;
-}
-
-void* allocate(int device, std::size_t bytes) {
+void* DeviceMemory::allocate(int device, std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  Window& window = all.window(device);
+  const std::scoped_lock lock{mutex_};
+  Window& window = window_of(device);
   std::uint64_t base = 0;
   if (bytes < small_limit) {
     const std::uint64_t size = round_up(bytes, alignment);
     auto found = window.small.take(size);
     if (!found) {
-      if (!reserve_memory(device, block_bytes)) return nullptr;
+      if (!ledger_.reserve(device, block_bytes)) return nullptr;
       const auto block = window.blocks.take(block_bytes);
       if (!block) {
-        release_memory(device, block_bytes);
+        ledger_.release(device, block_bytes);
         return nullptr;
       }
       window.small.give(*block, block_bytes);
@@ -193,10 +168,10 @@ void* allocate(int device, std::size_t bytes) {
   } else {
     if (bytes > window_bytes / 2) return nullptr;
     const std::uint64_t size = round_up(bytes, block_bytes);
-    if (!reserve_memory(device, size)) return nullptr;
+    if (!ledger_.reserve(device, size)) return nullptr;
     const auto found = window.blocks.take(size);
     if (!found) {
-      release_memory(device, size);
+      ledger_.release(device, size);
       return nullptr;
     }
     base = *found;
@@ -205,22 +180,21 @@ void* allocate(int device, std::size_t bytes) {
   return reinterpret_cast<void*>(base);
 }
 
-bool deallocate(void* address) {
-  if (!is_device_address(address)) return false;
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
+bool DeviceMemory::deallocate(void* address) {
+  if (!covers(address)) return false;
+  const std::scoped_lock lock{mutex_};
   const int device = device_of(address);
-  Window& window = all.window(device);
+  Window& window = window_of(device);
   const auto found = window.live.find(address_of(address));
   if (found == window.live.end()) return false;
   const auto [base, bytes] = *found;
   window.live.erase(found);
   window.bytes.forget(base, bytes);
-  note_writer(address, bytes, {});  // who gets it next reads what nobody wrote
+  writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
     window.blocks.give(base, size);
-    release_memory(device, size);
+    ledger_.release(device, size);
     return true;
   }
   const auto [free_base, free_size] = window.small.give(base, round_up(bytes, alignment));
@@ -233,15 +207,14 @@ bool deallocate(void* address) {
     if (free_base < first) window.small.give(free_base, first - free_base);
     if (last < free_end) window.small.give(last, free_end - last);
     window.blocks.give(first, last - first);
-    release_memory(device, last - first);
+    ledger_.release(device, last - first);
   }
   return true;
 }
 
-void* reserve_addresses(int device, std::size_t bytes) {
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  Window& window = all.window(device);
+void* DeviceMemory::reserve_addresses(int device, std::size_t bytes) {
+  const std::scoped_lock lock{mutex_};
+  Window& window = window_of(device);
   const std::uint64_t size = round_up(bytes, block_bytes);
   const auto base = size == 0 ? std::nullopt : window.reservations.take(size);
   if (!base) return nullptr;
@@ -249,11 +222,10 @@ void* reserve_addresses(int device, std::size_t bytes) {
   return reinterpret_cast<void*>(*base);
 }
 
-bool release_addresses(void* address) {
-  if (!is_device_address(address)) return false;
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  Window& window = all.window(device_of(address));
+bool DeviceMemory::release_addresses(void* address) {
+  if (!covers(address)) return false;
+  const std::scoped_lock lock{mutex_};
+  Window& window = window_of(address);
   const auto found = window.reserved.find(address_of(address));
   if (found == window.reserved.end()) return false;
   window.bytes.forget(found->first, found->second);
@@ -263,30 +235,28 @@ bool release_addresses(void* address) {
   return true;
 }
 
-void show_peer(void* address, int device) {
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  all.window(device_of(address)).peers[address_of(address)] = device;
+void DeviceMemory::show_peer(void* address, int device) {
+  const std::scoped_lock lock{mutex_};
+  window_of(address).peers[address_of(address)] = device;
 }
 
-void show(void* address, void* home, std::size_t bytes) {
-  const std::scoped_lock lock{shown().mutex};
-  shown().by_address[address_of(address)] = {bytes, static_cast<std::byte*>(home)};
-  shown().any.store(true, std::memory_order_release);
+void DeviceMemory::show(void* address, void* home, std::size_t bytes) {
+  const std::scoped_lock lock{shown_mutex_};
+  shown_[address_of(address)] = {bytes, static_cast<std::byte*>(home)};
+  any_shown_.store(true, std::memory_order_release);
 }
 
-void show_nothing(void* address) {
-  const std::scoped_lock lock{shown().mutex};
-  shown().by_address.erase(address_of(address));
-  shown().any.store(!shown().by_address.empty(), std::memory_order_release);
+void DeviceMemory::show_nothing(void* address) {
+  const std::scoped_lock lock{shown_mutex_};
+  shown_.erase(address_of(address));
+  any_shown_.store(!shown_.empty(), std::memory_order_release);
 }
 
-std::optional<Allocation> allocation_of(const void* address) {
-  if (!is_device_address(address)) return std::nullopt;
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
+std::optional<Allocation> DeviceMemory::allocation_of(const void* address) {
+  if (!covers(address)) return std::nullopt;
+  const std::scoped_lock lock{mutex_};
   const int device = device_of(address);
-  const auto& window = all.windows[static_cast<std::size_t>(device)];
+  const auto& window = windows_[static_cast<std::size_t>(device)];
   if (!window) return std::nullopt;
   const std::uint64_t at = address_of(address);
   for (const auto* extents : {&window->live, &window->reserved}) {
@@ -305,8 +275,8 @@ std::optional<Allocation> allocation_of(const void* address) {
 // The device reaches host memory too (page-locked, managed). It is what it is: always known, and
 // work that was not executed leaves it alone.
 
-bool read(void* host_destination, const void* device_source, std::size_t bytes) {
-  if (!is_device_address(device_source)) {
+bool DeviceMemory::read(void* host_destination, const void* device_source, std::size_t bytes) {
+  if (!covers(device_source)) {
     std::memcpy(host_destination, device_source, bytes);
     return true;
   }
@@ -317,9 +287,8 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
     return all_known;
   }
   {
-    Memory& all = memory();
-    const std::scoped_lock lock{all.mutex};
-    if (all.window(device_of(device_source))
+    const std::scoped_lock lock{mutex_};
+    if (window_of(device_source)
             .bytes.read(address_of(device_source), static_cast<std::byte*>(host_destination),
                         bytes)) {
       return true;
@@ -337,9 +306,9 @@ bool read(void* host_destination, const void* device_source, std::size_t bytes) 
   return false;
 }
 
-bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
-                    std::size_t bytes) {
-  if (!is_device_address(device_source)) {
+bool DeviceMemory::read_with_mask(std::byte* host_destination, std::uint8_t* mask,
+                                  const void* device_source, std::size_t bytes) {
+  if (!covers(device_source)) {
     std::memcpy(host_destination, device_source, bytes);
     std::memset(mask, 1, bytes);
     return true;
@@ -350,40 +319,37 @@ bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void*
       })) {
     return some;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  return all.window(device_of(device_source))
+  const std::scoped_lock lock{mutex_};
+  return window_of(device_source)
       .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
 }
 
-bool known(const void* device_address, std::size_t bytes) {
-  if (!is_device_address(device_address)) return true;
+bool DeviceMemory::known(const void* device_address, std::size_t bytes) {
+  if (!covers(device_address)) return true;
   bytes = within_window(device_address, bytes);
   bool every = true;
   if (elsewhere(device_address, bytes,
                 [&](std::byte* at, std::size_t, std::size_t part) { every &= known(at, part); })) {
     return every;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  return all.window(device_of(device_address)).bytes.known(address_of(device_address), bytes);
+  const std::scoped_lock lock{mutex_};
+  return window_of(device_address).bytes.known(address_of(device_address), bytes);
 }
 
-bool may_know(const void* device_address, std::size_t bytes) {
-  if (!is_device_address(device_address)) return true;
+bool DeviceMemory::may_know(const void* device_address, std::size_t bytes) {
+  if (!covers(device_address)) return true;
   bytes = within_window(device_address, bytes);
   bool any = false;
   if (elsewhere(device_address, bytes,
                 [&](std::byte* at, std::size_t, std::size_t part) { any |= may_know(at, part); })) {
     return any;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  return all.window(device_of(device_address)).bytes.may_know(address_of(device_address), bytes);
+  const std::scoped_lock lock{mutex_};
+  return window_of(device_address).bytes.may_know(address_of(device_address), bytes);
 }
 
-void write(void* device_destination, const void* host_source, std::size_t bytes) {
-  if (!is_device_address(device_destination)) {
+void DeviceMemory::write(void* device_destination, const void* host_source, std::size_t bytes) {
+  if (!covers(device_destination)) {
     std::memmove(device_destination, host_source, bytes);
     return;
   }
@@ -393,15 +359,15 @@ void write(void* device_destination, const void* host_source, std::size_t bytes)
                 })) {
     return;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  all.window(device_of(device_destination))
+  const std::scoped_lock lock{mutex_};
+  window_of(device_destination)
       .bytes.write(address_of(device_destination), static_cast<const std::byte*>(host_source),
                    bytes);
 }
 
-void write_known(void* device_destination, const std::byte* source,
-                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer) {
+void DeviceMemory::write_known(void* device_destination, const std::byte* source,
+                               std::span<const std::uint8_t> mask, std::size_t bytes,
+                               const Writer& writer) {
   if (mask.empty()) return write(device_destination, source, bytes);
   auto* const destination = static_cast<std::byte*>(device_destination);
   for (std::size_t first = 0; first < bytes;) {
@@ -416,7 +382,8 @@ void write_known(void* device_destination, const std::byte* source,
   }
 }
 
-void write_from_host(void* device_destination, const void* host_source, std::size_t bytes) {
+void DeviceMemory::write_from_host(void* device_destination, const void* host_source,
+                                   std::size_t bytes) {
   constexpr std::size_t period = sizeof(RepeatedBytes::Word);
   const auto* const source = static_cast<const std::byte*>(host_source);
   if (bytes <= small_bytes) return write(device_destination, source, bytes);
@@ -427,8 +394,9 @@ void write_from_host(void* device_destination, const void* host_source, std::siz
   forget(device_destination, bytes);
 }
 
-void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes) {
-  if (!is_device_address(device_destination)) {
+void DeviceMemory::fill(void* device_destination, std::span<const std::byte> element,
+                        std::size_t bytes) {
+  if (!covers(device_destination)) {
     auto* const to = static_cast<std::byte*>(device_destination);
     for (std::size_t i = 0; i < bytes; ++i) to[i] = element[i % element.size()];
     return;
@@ -439,43 +407,39 @@ void fill(void* device_destination, std::span<const std::byte> element, std::siz
       })) {
     return;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  all.window(device_of(device_destination))
-      .bytes.fill(address_of(device_destination), element, bytes);
+  const std::scoped_lock lock{mutex_};
+  window_of(device_destination).bytes.fill(address_of(device_destination), element, bytes);
 }
 
-void fill(void* device_destination, int value, std::size_t bytes) {
+void DeviceMemory::fill(void* device_destination, int value, std::size_t bytes) {
   const auto element = static_cast<std::byte>(value);
   fill(device_destination, {&element, 1}, bytes);
 }
 
-void copy(void* destination, const void* source, std::size_t bytes) {
-  if (!is_device_address(source)) return write(destination, source, bytes);
-  if (!is_device_address(destination)) {
+void DeviceMemory::copy(void* destination, const void* source, std::size_t bytes) {
+  if (!covers(source)) return write(destination, source, bytes);
+  if (!covers(destination)) {
     read(destination, source, bytes);
     return;
   }
   if (elsewhere(source, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
-        rank::copy(static_cast<std::byte*>(destination) + offset, at, part);
+        copy(static_cast<std::byte*>(destination) + offset, at, part);
       })) {
     return;
   }
   if (elsewhere(destination, bytes, [&](std::byte* at, std::size_t offset, std::size_t part) {
-        rank::copy(at, static_cast<const std::byte*>(source) + offset, part);
+        copy(at, static_cast<const std::byte*>(source) + offset, part);
       })) {
     return;
   }
-  Memory& all = memory();
-  const std::scoped_lock lock{all.mutex};
-  const SparseBytes& from = all.window(device_of(source)).bytes;
-  all.window(device_of(destination))
-      .bytes.copy(address_of(destination), from, address_of(source), bytes);
-  if (bytes <= small_bytes) note_copy(destination, source, bytes);
+  const std::scoped_lock lock{mutex_};
+  const SparseBytes& from = window_of(source).bytes;
+  window_of(destination).bytes.copy(address_of(destination), from, address_of(source), bytes);
+  if (bytes <= small_bytes) writers_.note_copy(destination, source, bytes);
 }
 
-void forget(void* device_address, std::size_t bytes, const Writer& writer) {
-  if (!is_device_address(device_address)) {
+void DeviceMemory::forget(void* device_address, std::size_t bytes, const Writer& writer) {
+  if (!covers(device_address)) {
     if (reached_by_device(device_address)) tell_host_write(writer);
     return;
   }
@@ -485,13 +449,12 @@ void forget(void* device_address, std::size_t bytes, const Writer& writer) {
     return;
   }
   {
-    Memory& all = memory();
-    const std::scoped_lock lock{all.mutex};
-    all.window(device_of(device_address)).bytes.forget(address_of(device_address), bytes);
+    const std::scoped_lock lock{mutex_};
+    window_of(device_address).bytes.forget(address_of(device_address), bytes);
   }
   // What is large is read a little at a time at most, unless its writer is of interest itself.
   if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
-    note_writer(device_address, bytes, writer);
+    writers_.note(device_address, bytes, writer);
   }
 }
 

@@ -2,8 +2,13 @@
 
 #include "rank/memory/last_writer.hpp"
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -16,67 +21,152 @@ namespace phantora::rank {
 /// sequences of 1024 64-bit ids and one more each are 65600 bytes.
 inline constexpr std::size_t small_bytes = 256 * 1024;
 
-/// cudaMalloc: nullptr when the device's capacity (process.hpp's ledger) is exceeded. Accounts
-/// memory in the granularity of the real driver (2 MiB; below 1 MiB sub-allocated from shared 2 MiB
-/// blocks), addresses 512-byte aligned.
-void* allocate(int device, std::size_t bytes);
-/// False when `address` is not the start of a live allocation.
-bool deallocate(void* address);
-
 struct Allocation {
   int device = 0;
   std::byte* base = nullptr;
   std::size_t size = 0;
 };
-/// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
-std::optional<Allocation> allocation_of(const void* address);
-/// Whether `address` lies in any device's reserved range: cheap, no lock.
-bool is_device_address(const void* address) noexcept;
 
-/// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB. Data can
-/// be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none is
-/// left.
-void* reserve_addresses(int device, std::size_t bytes);
-/// The reserved range at `address` shows memory of another device of the host.
-void show_peer(void* address, int device);
-/// False when `address` is not the start of a reserved range.
-bool release_addresses(void* address);
-
-// The functions below take host memory that a device can reach (page-locked, managed) for device
-// memory too: it is always known, and work that was not executed leaves it as it is.
-
-/// Copies device memory to the host. Bytes that are unknown (never written, or written by work that
-/// was not executed) come out as zeros, or as `--unknown` says; such reads are counted and told
-/// (unknown_reads.hpp).
-/// @return whether every byte was known.
-bool read(void* host_destination, const void* device_source, std::size_t bytes);
-/// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
-/// @return whether any byte was known.
-bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
-                    std::size_t bytes);
-/// Whether every byte is known; reads nothing and counts nothing.
-bool known(const void* device_address, std::size_t bytes);
-/// A cheap test before reading: false only if no byte is known.
-bool may_know(const void* device_address, std::size_t bytes);
-/// Makes `bytes` at `device_destination` known.
-void write(void* device_destination, const void* host_source, std::size_t bytes);
-/// Makes those bytes known whose `mask` is not 0 (all, if it is empty), and the others unknown.
-void write_known(void* device_destination, const std::byte* source,
-                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer = {});
-/// A copy from the host of any size. Above `small_bytes`, which nothing computes with, bytes are
-/// kept where that costs little: all of them if they repeat an element (zeros, ones), else while
-/// what is known on this process's GPUs fits `kept_bytes`; otherwise they become unknown.
-void write_from_host(void* device_destination, const void* host_source, std::size_t bytes);
 /// 16 ranks of a run on one small machine then hold 128 MiB more between them. Copies of a few MiB
 /// come back from the device, the weights of a model do not.
 inline constexpr std::size_t kept_bytes = std::size_t{8} << 20;
-/// Repeats `element` of 1, 2, 4, 8 or 16 bytes, over any length at the same cost.
+
+/// The ledger of a host's GPUs, which all of its processes share.
+struct Ledger {
+  /// False where the GPU has not that much left.
+  bool (*reserve)(int device, std::size_t bytes) noexcept;
+  void (*release)(int device, std::size_t bytes) noexcept;
+};
+
+/// The GPUs' memory as one process has it. The addresses are the same in each, so that a process
+/// has one; a test may have another of other devices.
+class DeviceMemory {
+ public:
+  static constexpr int max_devices = 16;
+
+  /// @param writers  is told what made memory unknown
+  DeviceMemory(Ledger ledger, WriterLog& writers);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  /// cudaMalloc: nullptr when the device's capacity is exceeded. Accounts memory in the granularity
+  /// of the real driver (2 MiB; below 1 MiB sub-allocated from shared 2 MiB blocks), addresses
+  /// 512-byte aligned.
+  void* allocate(int device, std::size_t bytes);
+  /// False when `address` is not the start of a live allocation.
+  bool deallocate(void* address);
+
+  /// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
+  std::optional<Allocation> allocation_of(const void* address);
+
+  /// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB. Data
+  /// can be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none
+  /// is left.
+  void* reserve_addresses(int device, std::size_t bytes);
+  /// The reserved range at `address` shows memory of another device of the host.
+  void show_peer(void* address, int device);
+  /// False when `address` is not the start of a reserved range.
+  bool release_addresses(void* address);
+
+  /// Whether `address` lies in any device's range: cheap, no lock.
+  static bool covers(const void* address) noexcept;
+
+  // The functions below take host memory that a device can reach (page-locked, managed) for device
+  // memory too: it is always known, and work that was not executed leaves it as it is.
+
+  /// Copies device memory to the host. Bytes that are unknown (never written, or written by work
+  /// that was not executed) come out as zeros, or as `--unknown` says; such reads are counted and
+  /// told (unknown_reads.hpp).
+  /// @return whether every byte was known.
+  bool read(void* host_destination, const void* device_source, std::size_t bytes);
+  /// The same without counting; `mask[i]` becomes 1 where byte i is known, else 0.
+  /// @return whether any byte was known.
+  bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                      std::size_t bytes);
+  /// Whether every byte is known; reads nothing and counts nothing.
+  bool known(const void* device_address, std::size_t bytes);
+  /// A cheap test before reading: false only if no byte is known.
+  bool may_know(const void* device_address, std::size_t bytes);
+  /// Makes `bytes` at `device_destination` known.
+  void write(void* device_destination, const void* host_source, std::size_t bytes);
+  /// Makes those bytes known whose `mask` is not 0 (all, if it is empty), and the others unknown.
+  void write_known(void* device_destination, const std::byte* source,
+                   std::span<const std::uint8_t> mask, std::size_t bytes,
+                   const Writer& writer = {});
+  /// A copy from the host of any size. Above `small_bytes`, which nothing computes with, bytes are
+  /// kept where that costs little: all of them if they repeat an element (zeros, ones), else while
+  /// what is known on this process's GPUs fits `kept_bytes`; otherwise they become unknown.
+  void write_from_host(void* device_destination, const void* host_source, std::size_t bytes);
+  /// Repeats `element` of 1, 2, 4, 8 or 16 bytes, over any length at the same cost.
+  void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes);
+  void fill(void* device_destination, int value, std::size_t bytes);
+  /// Device to device; known bytes stay known, unknown ones become unknown.
+  void copy(void* destination, const void* source, std::size_t bytes);
+  /// Work that was not executed wrote here: the bytes become unknown. `writer`: what to tell those
+  /// who read them.
+  void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
+
+  // One memory at several addresses (cuMemMap of one allocation into two ranges).
+
+  /// What is read and written at `address` is at `home` instead.
+  void show(void* address, void* home, std::size_t bytes);
+  /// No more.
+  void show_nothing(void* address);
+
+ private:
+  struct Window;
+  struct Shown {
+    std::uint64_t bytes = 0;
+    std::byte* home = nullptr;  ///< where its data are
+  };
+  struct Place {
+    std::byte* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  Window& window_of(int device);
+  Window& window_of(const void* address);
+  Place place_of(const void* address, std::size_t bytes);
+  template <class Body>
+  bool elsewhere(const void* address, std::size_t bytes, Body&& body);
+  std::size_t known_bytes();
+
+  const Ledger ledger_;
+  WriterLog& writers_;
+  // One lock: operations on small data take well under a microsecond, and few threads issue work.
+  std::mutex mutex_{};
+  std::array<std::unique_ptr<Window>, max_devices> windows_{};  ///< made on first use
+  std::atomic<bool> any_shown_{false};
+  std::mutex shown_mutex_{};
+  std::map<std::uint64_t, Shown> shown_{};
+};
+
+/// This process's.
+DeviceMemory& device_memory() noexcept;
+
+// What entry points and kernels do with it.
+
+bool is_device_address(const void* address) noexcept;
+void* allocate(int device, std::size_t bytes);
+bool deallocate(void* address);
+std::optional<Allocation> allocation_of(const void* address);
+void* reserve_addresses(int device, std::size_t bytes);
+void show_peer(void* address, int device);
+bool release_addresses(void* address);
+bool read(void* host_destination, const void* device_source, std::size_t bytes);
+bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
+                    std::size_t bytes);
+bool known(const void* device_address, std::size_t bytes);
+bool may_know(const void* device_address, std::size_t bytes);
+void write(void* device_destination, const void* host_source, std::size_t bytes);
+void write_known(void* device_destination, const std::byte* source,
+                 std::span<const std::uint8_t> mask, std::size_t bytes, const Writer& writer = {});
+void write_from_host(void* device_destination, const void* host_source, std::size_t bytes);
 void fill(void* device_destination, std::span<const std::byte> element, std::size_t bytes);
 void fill(void* device_destination, int value, std::size_t bytes);
-/// Device to device; known bytes stay known, unknown ones become unknown.
 void copy(void* destination, const void* source, std::size_t bytes);
-/// Work that was not executed wrote here: the bytes become unknown. `writer`: what to tell those
-/// who read them.
 void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
+void show(void* address, void* home, std::size_t bytes);
+void show_nothing(void* address);
 
 }  // namespace phantora::rank

@@ -2,12 +2,15 @@
 
 #include "rank/kernels/element_type.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <optional>
 
-/// What made small ranges of device memory unknown, for those who are told that they read them.
 namespace phantora::rank {
 
+/// What made a range of device memory unknown.
 struct Writer {
   /// Of a kernel or another operation; lives until the process ends. nullptr: nothing to tell.
   const char* name = nullptr;
@@ -15,13 +18,31 @@ struct Writer {
   std::optional<ElementType> type{};
 };
 
-/// Keeps the latest few thousand; costs some 10 ns.
-void note_writer(const void* address, std::size_t bytes, const Writer& writer);
-/// What was known or unknown at `source` is at `destination` now.
-void note_copy(const void* destination, const void* source, std::size_t bytes);
+/// What made small ranges of device memory unknown, for those who are told that they read them: the
+/// latest writes, since a training step of a large model launches some thousand kernels, and a loss
+/// is read in the step that computes it. A note costs some 10 ns. Thread-safe.
+class WriterLog {
+ public:
+  static constexpr std::size_t kept = 8192;
 
-/// The latest writer of the byte at `address`, through copies. Without a name if it is not among
-/// those that are kept.
-Writer last_writer(const void* address);
+  void note(const void* address, std::size_t bytes, const Writer& writer);
+  /// What was known or unknown at `source` is at `destination` now.
+  void note_copy(const void* destination, const void* source, std::size_t bytes);
+  /// The latest writer of the byte at `address`, through copies. Without a name if it is not among
+  /// those that are kept.
+  Writer last(const void* address);
+
+ private:
+  struct Entry {
+    std::uint64_t begin = 0, end = 0;
+    std::uint64_t source = 0;  ///< of a copy
+    Writer writer{};
+  };
+  void append(const Entry& entry);
+
+  std::mutex mutex_{};
+  std::array<Entry, kept> ring_{};
+  std::uint64_t count_ = 0;
+};
 
 }  // namespace phantora::rank

@@ -2,16 +2,14 @@
 
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -45,10 +43,7 @@ double normal_at(std::uint64_t address) {
 
 // --- Telling
 
-// Looking for a place costs a microsecond or so, and a loop that prints a loss reads for ever.
-constexpr int most_told = 5;
-constexpr int most_looked_for = 64;
-
+// Of the environment, which says it once the process has one of its own.
 bool tells() {
   static const bool answer = [] {
     const char* rank = std::getenv("RANK");
@@ -70,10 +65,8 @@ std::string short_name(const char* name) {
 
 /// Says it, once per place.
 void tell(const std::string& place, const Read& read) {
-  static std::mutex mutex;
-  static auto* const places = new std::set<std::string>;
-  const std::lock_guard lock{mutex};
-  if (places->size() >= most_told || !places->insert(place).second) return;
+  const ToldPlaces::Tell answer = small_data().told_places.tell(place);
+  if (answer == ToldPlaces::Tell::no) return;
   std::string text = "phantora: " + place + " reads " + std::to_string(read.bytes) +
                      " bytes that are not computed";
   if (read.writer.name != nullptr) {
@@ -81,7 +74,7 @@ void tell(const std::string& place, const Read& read) {
     text += read.writer.unread ? ", a kernel that is not executed)" : ")";
   }
   text += filler() == channel::Unknown::zero ? "; it sees zeros" : "; it sees what --unknown says";
-  if (places->size() == most_told) text += ". Further places are only counted (unknown_reads)";
+  if (answer == ToldPlaces::Tell::last) text += ". Further places are only counted (unknown_reads)";
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
@@ -187,14 +180,12 @@ std::string python_place(const Python& py) {
   return place;
 }
 
-std::atomic<bool> looking{false};
-
 /// Called by the interpreter on its main thread, as soon as the call that read has returned.
 int tell_with_python_place(void* argument) {
   const std::unique_ptr<Read> read{static_cast<Read*>(argument)};
   const std::string place = python_place(python());
   if (!place.empty()) tell(place, *read);
-  looking.store(false, std::memory_order_release);
+  small_data().told_places.end();
   return 0;
 }
 
@@ -225,6 +216,18 @@ std::string native_place() {
 
 }  // namespace
 
+bool ToldPlaces::look() noexcept {
+  if (looked_for_.load(std::memory_order_relaxed) >= most_looked_for) return false;
+  looked_for_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+ToldPlaces::Tell ToldPlaces::tell(const std::string& place) {
+  const std::lock_guard lock{mutex_};
+  if (told_.size() >= most || !told_.insert(place).second) return Tell::no;
+  return told_.size() == most ? Tell::last : Tell::yes;
+}
+
 bool fills_unknown() { return filler() != channel::Unknown::zero; }
 
 void fill_unknown(std::byte* destination, const void* device_source,
@@ -233,7 +236,8 @@ void fill_unknown(std::byte* destination, const void* device_source,
       static_cast<std::size_t>(std::find(mask.begin(), mask.end(), 0) - mask.begin());
   if (first == mask.size() || !fills_unknown()) return;
   const auto address = reinterpret_cast<std::uint64_t>(device_source);
-  const auto type = last_writer(static_cast<const std::byte*>(device_source) + first).type;
+  const auto type =
+      small_data().writers.last(static_cast<const std::byte*>(device_source) + first).type;
   const bool ones = filler() == channel::Unknown::one;
   if (!type || (!ones && !is_floating(*type))) return;
   const std::size_t size = size_of(*type);
@@ -251,20 +255,19 @@ void fill_unknown(std::byte* destination, const void* device_source,
 void tell_unknown_read(const void* unknown, std::size_t bytes) {
   count("unknown_reads");
   if (!tells()) return;
-  static std::atomic<int> looked_for{0};
-  if (looked_for.load(std::memory_order_relaxed) >= most_looked_for) return;
-  looked_for.fetch_add(1, std::memory_order_relaxed);
-  const Read read{bytes, last_writer(unknown)};
+  ToldPlaces& places = small_data().told_places;
+  if (!places.look()) return;
+  const Read read{bytes, small_data().writers.last(unknown)};
   const Python& py = python();
   if (py.complete && py.is_initialized() != 0) {
     // This thread may not hold the interpreter's lock, and must not wait for it. Pending calls are
     // made on the main thread, whose place is the reader's if it is that which reads or waits.
-    if (syscall(SYS_gettid) != getpid() || looking.exchange(true)) return;
+    if (syscall(SYS_gettid) != getpid() || !places.begin()) return;
     auto owned = std::make_unique<Read>(read);
     if (py.add_pending_call(tell_with_python_place, owned.get()) == 0) {
       owned.release();
     } else {
-      looking.store(false);
+      places.end();
     }
     return;
   }

@@ -2,9 +2,13 @@
 
 #include "rank/memory/last_writer.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <span>
+#include <string>
 
 /// What the host gets when it reads device memory of unknown content, and what the user is told.
 namespace phantora::rank {
@@ -18,6 +22,30 @@ void fill_unknown(std::byte* destination, const void* device_source,
                   std::span<const std::uint8_t> mask);
 /// Whether it does anything.
 bool fills_unknown();
+
+/// Which places of a program have been told of. A few are enough; looking for one costs a
+/// microsecond or so, and a loop that prints a loss reads for ever. Thread-safe.
+class ToldPlaces {
+ public:
+  static constexpr std::size_t most = 5;
+  static constexpr int most_looked_for = 64;
+
+  /// Whether to look for one more.
+  bool look() noexcept;
+  enum class Tell : std::uint8_t { no, yes, last };
+  /// Whether to tell of this one.
+  Tell tell(const std::string& place);
+
+  /// A look that the interpreter is to have: one at a time. False if there is one.
+  bool begin() noexcept { return !looking_.exchange(true, std::memory_order_acquire); }
+  void end() noexcept { looking_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<int> looked_for_{0};
+  std::atomic<bool> looking_{false};
+  std::mutex mutex_{};
+  std::set<std::string> told_{};
+};
 
 /// Counts the read, and says on stderr where the program read what ("train.py:33"): the first
 /// places only, and by rank 0 only, since ranks are alike.

@@ -163,6 +163,8 @@ void Rank::handle_delivery(const channel::Delivery& delivery, std::span<const st
   }
 }
 
+SmallData& small_data() noexcept { return this_rank().small_data; }
+
 namespace detail {
 
 constinit std::atomic<Rank*> the_rank{nullptr};

@@ -10,6 +10,7 @@
 #include "rank/runtime/streams.hpp"
 #include "rank/runtime/thread_clocks.hpp"
 #include "rank/runtime/warnings.hpp"
+#include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 
@@ -46,6 +47,7 @@ struct Rank {
   Epoch epoch;
   ThreadClocks clocks;
   DataQueue data;
+  SmallData small_data;
   Activities activities;
   ProgramTicks program_ticks;
   Streams streams;
