@@ -1,5 +1,7 @@
 #pragma once
 
+#include <phantora/simulation/memory_ledger.hpp>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -160,12 +162,9 @@ struct RankShared {
   alignas(64) std::array<std::byte, ring_bytes> ring{};
 };
 
-/// The memory ledger of one host's GPUs.
+/// The memory of one host's GPUs, as all of its processes take it.
 struct HostShared {
-  struct Gpu {
-    std::atomic<std::uint64_t> used{0}, peak{0};
-  };
-  std::array<Gpu, max_gpus_per_host> gpus{};
+  std::array<MemoryLedger, max_gpus_per_host> gpus{};
 };
 
 /// Virtual time that travels beside data between the processes of a run: what was last written to a

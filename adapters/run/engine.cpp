@@ -93,7 +93,7 @@ std::vector<Engine::Resident> Engine::residents() const {
   return all;
 }
 
-const channel::HostShared::Gpu& Engine::ledger(GpuIndex gpu) const {
+const MemoryLedger& Engine::ledger(GpuIndex gpu) const {
   const Host& host = cluster_.host_of(cluster_.gpus.at(gpu));
   const auto index = static_cast<std::size_t>(&host - cluster_.hosts.data());
   const auto slot = std::find(host.gpus.begin(), host.gpus.end(), cluster_.gpus[gpu]);
@@ -217,7 +217,8 @@ void Engine::disconnect(Process& process) {
   if (process.link.shared() != nullptr) {
     const auto host = static_cast<std::size_t>(process.hello.host);
     for (std::size_t gpu = 0; gpu < channel::max_gpus_per_host; ++gpu) {
-      hosts_[host].memory->gpus[gpu].used -= process.link.shared()->held[gpu].exchange(0);
+      const std::uint64_t held = process.link.shared()->held[gpu].exchange(0);
+      hosts_[host].memory->gpus[gpu].free(Bytes{static_cast<std::int64_t>(held)});
     }
     // Started through a script, the rank may run another program after this one.
     const auto rank = started_.find(process.hello.rank);

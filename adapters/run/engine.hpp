@@ -13,6 +13,7 @@
 #include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/host_process.hpp>
 #include <phantora/simulation/recorder.hpp>
+#include <phantora/simulation/memory_ledger.hpp>
 #include <phantora/simulation/session.hpp>
 
 #include <algorithm>
@@ -104,9 +105,13 @@ class Engine : SessionObserver {
   [[nodiscard]] bool gpus_were_used() const noexcept { return !processes_.empty(); }
   [[nodiscard]] int rank_of(ProcessIndex process) const;
   /// Peak memory of a GPU, in bytes.
-  [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const { return ledger(gpu).peak.load(); }
+  [[nodiscard]] std::uint64_t peak_memory(GpuIndex gpu) const {
+    return static_cast<std::uint64_t>(ledger(gpu).peak().count());
+  }
   /// What is taken of it now.
-  [[nodiscard]] std::uint64_t used_memory(GpuIndex gpu) const { return ledger(gpu).used.load(); }
+  [[nodiscard]] std::uint64_t used_memory(GpuIndex gpu) const {
+    return static_cast<std::uint64_t>(ledger(gpu).held().count());
+  }
   /// A process that holds memory of a GPU.
   struct Resident {
     GpuIndex gpu = 0;
@@ -169,7 +174,7 @@ class Engine : SessionObserver {
   void accept_process();
   bool greet(Process& process);
   [[nodiscard]] int free_rank(ProcessIndex index) const;
-  [[nodiscard]] const channel::HostShared::Gpu& ledger(GpuIndex gpu) const;
+  [[nodiscard]] const MemoryLedger& ledger(GpuIndex gpu) const;
   void receive(Process& process);
   void disconnect(Process& process);
   void drain(Process& process);

@@ -4,9 +4,11 @@
 #include "rank/runtime/rank.hpp"
 #include "rank/runtime/standing.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <span>
 
 namespace phantora::rank {
@@ -55,7 +57,7 @@ int physical_device(int device) {
 }
 
 namespace {
-channel::HostShared::Gpu& ledger(int device) {
+MemoryLedger& ledger(int device) {
   return this_rank().connect()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
 }
 /// What this process holds of it.
@@ -72,23 +74,21 @@ void tell(channel::Op what, int device, std::size_t taken, std::size_t given_bac
                                 {});
 }
 
+/// More than a GPU has stays more than it has.
+Bytes as_bytes(std::size_t bytes) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  return Bytes{static_cast<std::int64_t>(std::min(bytes, most))};
+}
+
 bool take(channel::Op what, int device, std::size_t bytes) {
-  auto& entry = ledger(device);
-  const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
-  std::uint64_t used = entry.used.load();
-  do {
-    if (bytes > capacity || used > capacity - bytes) return false;
-  } while (!entry.used.compare_exchange_weak(used, used + bytes));
+  if (!ledger(device).allocate_within(gpu().memory, as_bytes(bytes))) return false;
   held(device) += bytes;
-  std::uint64_t peak = entry.peak.load();
-  while (peak < used + bytes && !entry.peak.compare_exchange_weak(peak, used + bytes)) {
-  }
   tell(what, device, bytes, 0);
   return true;
 }
 void give_back(channel::Op what, int device, std::size_t bytes) {
   held(device) -= bytes;
-  ledger(device).used -= bytes;
+  ledger(device).free(as_bytes(bytes));
   tell(what, device, 0, bytes);
 }
 }  // namespace
@@ -110,7 +110,7 @@ MemoryInfo memory_info(int device) noexcept {
   const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
   // Whoever has no part in the simulation yet sees what it could have.
   if (standing() == Standing::may_join) return {.free = capacity, .total = capacity};
-  const std::uint64_t used = ledger(device).used.load();
+  const auto used = static_cast<std::uint64_t>(ledger(device).held().count());
   return {.free = capacity - std::min(used, capacity), .total = capacity};
 }
 
