@@ -1,6 +1,7 @@
 #pragma once
 
 #include "channel/wire.hpp"
+#include "run/doing.hpp"
 #include "run/process_tree.hpp"
 #include "run/rank_link.hpp"
 #include "run/shared_memory.hpp"
@@ -12,9 +13,10 @@
 #include <phantora/error.hpp>
 #include <phantora/simulation/communicators.hpp>
 #include <phantora/simulation/host_process.hpp>
-#include <phantora/simulation/recorder.hpp>
 #include <phantora/simulation/memory_ledger.hpp>
+#include <phantora/simulation/recorder.hpp>
 #include <phantora/simulation/session.hpp>
+#include <phantora/simulation/standstill.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -236,11 +238,9 @@ class Engine : SessionObserver {
 
   // diagnosis.cpp: in words.
   [[nodiscard]] std::string name_of(ProcessIndex process) const;
-  [[nodiscard]] std::string names_of(const std::vector<ProcessIndex>& processes) const;
-  [[nodiscard]] std::string doing(const Process& process) const;
-  [[nodiscard]] std::string doing(const Process& process, std::uint32_t slot) const;
-  [[nodiscard]] std::string what_ranks_do() const;
-  [[nodiscard]] std::string open_operations() const;
+  [[nodiscard]] SeenProcess seen(const Process& process) const;
+  [[nodiscard]] SeenThread seen(const Process& process, std::uint32_t slot) const;
+  [[nodiscard]] Standstill standstill() const;
   [[nodiscard]] std::string in_words(const Disagreement& found, CommunicatorId communicator) const;
   void tell_that_nothing_moves();
   [[noreturn]] void diagnose_stall() const;

@@ -43,6 +43,7 @@
 #include <phantora/simulation/report.hpp>
 #include <phantora/simulation/session.hpp>
 #include <phantora/simulation/session_report.hpp>
+#include <phantora/simulation/standstill.hpp>
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/steps.hpp>
