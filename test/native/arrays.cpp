@@ -240,6 +240,68 @@ void fills() {
   WORKS(cudaFree(memory));
 }
 
+template <class Work>
+float milliseconds(cudaStream_t stream, Work&& work) {
+  cudaEvent_t start = nullptr, end = nullptr;
+  WORKS(cudaEventCreate(&start));
+  WORKS(cudaEventCreate(&end));
+  WORKS(cudaEventRecord(start, stream));
+  work();
+  WORKS(cudaEventRecord(end, stream));
+  WORKS(cudaEventSynchronize(end));
+  float time = 0;
+  WORKS(cudaEventElapsedTime(&time, start, end));
+  WORKS(cudaEventDestroy(start));
+  WORKS(cudaEventDestroy(end));
+  return time;
+}
+
+// A copy is priced by the bytes that it moves, however they lie, and once whatever its dimensions.
+void prices() {
+  constexpr std::size_t width = 1024, rows = 256, slices = 64, pitch = 2 * width;
+  constexpr std::size_t bytes = width * rows * slices;
+  char *from = nullptr, *to = nullptr;
+  WORKS(cudaMalloc(reinterpret_cast<void**>(&from), pitch * rows * slices));
+  WORKS(cudaMalloc(reinterpret_cast<void**>(&to), pitch * rows * slices));
+  cudaStream_t stream = nullptr;
+  WORKS(cudaStreamCreate(&stream));
+  const float plain = milliseconds(
+      stream, [&] { WORKS(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream)); });
+  EXPECT(plain > 0);
+  EXPECT(plain == milliseconds(stream, [&] {
+           WORKS(cudaMemcpy2DAsync(to, pitch, from, pitch, width, rows * slices,
+                                   cudaMemcpyDeviceToDevice, stream));
+         }));
+  cudaMemcpy3DParms box{};
+  box.srcPtr = {from, pitch, width, rows};
+  box.dstPtr = {to, pitch, width, rows};
+  box.extent = {width, rows, slices};
+  box.kind = cudaMemcpyDeviceToDevice;
+  EXPECT(plain == milliseconds(stream, [&] { WORKS(cudaMemcpy3DAsync(&box, stream)); }));
+
+  // As a graph's node it is one copy too, and is told as it was captured.
+  cudaGraph_t graph = nullptr;
+  WORKS(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  WORKS(cudaMemcpy3DAsync(&box, stream));
+  WORKS(cudaStreamEndCapture(stream, &graph));
+  cudaGraphNode_t node = nullptr;
+  std::size_t nodes = 1;
+  WORKS(cudaGraphGetNodes(graph, &node, &nodes));
+  EXPECT(nodes == 1);
+  cudaMemcpy3DParms told{};
+  WORKS(cudaGraphMemcpyNodeGetParams(node, &told));
+  EXPECT(told.extent.width == width && told.extent.height == rows && told.extent.depth == slices);
+  EXPECT(told.srcPtr.ptr == from && told.srcPtr.pitch == pitch && told.srcPtr.ysize == rows);
+  cudaGraphExec_t run = nullptr;
+  WORKS(cudaGraphInstantiate(&run, graph, 0));
+  EXPECT(plain == milliseconds(stream, [&] { WORKS(cudaGraphLaunch(run, stream)); }));
+  WORKS(cudaGraphExecDestroy(run));
+  WORKS(cudaGraphDestroy(graph));
+  WORKS(cudaStreamDestroy(stream));
+  WORKS(cudaFree(from));
+  WORKS(cudaFree(to));
+}
+
 }  // namespace
 
 int main() {
@@ -250,5 +312,6 @@ int main() {
   objects();
   mipmaps();
   fills();
+  prices();
   return failures != 0;
 }

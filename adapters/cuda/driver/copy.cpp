@@ -4,6 +4,7 @@
 #include "cuda/driver/host_memory.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/transfers.hpp"
 #include "rank/runtime/capture.hpp"
 
 #include <array>
@@ -51,17 +52,6 @@ void for_rows(const Copy& c, Body&& body) {
   }
 }
 
-std::string operation_name(rank::CopyKind kind, bool host_is_pinned) {
-  switch (kind) {
-    case rank::CopyKind::host_to_device:
-      return host_is_pinned ? "memcpy_h2d_pinned" : "memcpy_h2d_pageable";
-    case rank::CopyKind::device_to_host:
-      return host_is_pinned ? "memcpy_d2h_pinned" : "memcpy_d2h_pageable";
-    default:
-      return "memcpy_d2d";
-  }
-}
-
 }  // namespace
 
 rank::CopyKind kind_of(const void* destination, const void* source) {
@@ -83,11 +73,11 @@ bool reaches(const void* address, std::size_t bytes) {
 }
 
 void copy(const Copy& c, bool blocking, rank::Stream& stream) {
-  const std::size_t bytes = c.width * c.rows * c.slices;
+  const std::size_t bytes = bytes_of(c);
   if (bytes == 0) return;
   if (rank::capturing(stream)) {
     if (blocking) rank::refuse_if_captured(stream);
-    rank::capture(stream, std::make_shared<CopyWork>(CopyBox{c}));
+    rank::capture(stream, std::make_shared<CopyWork>(c));
     return;
   }
   const rank::CopyKind kind = kind_of(c.destination, c.source);
@@ -101,11 +91,8 @@ void copy(const Copy& c, bool blocking, rank::Stream& stream) {
     rank::copy_async(c.destination, c.source, bytes, kind, host_is_pinned, waits, stream);
     return;
   }
-  KernelQuery query;
-  query.name = operation_name(kind, host_is_pinned);
-  const auto moved = static_cast<double>(bytes);
-  query.bytes = kind == rank::CopyKind::device_to_device ? 2 * moved : moved;
-  rank::launch(stream, query);
+  rank::launch_transfer(stream, rank::transfer_of(kind, host_is_pinned, c.destination, c.source),
+                        bytes);
   // A pageable source may change as soon as the call returns, so its rows are taken now.
   std::vector<std::byte> staged;
   if (kind == rank::CopyKind::host_to_device && !host_is_pinned && bytes <= rank::small_bytes) {
@@ -136,10 +123,7 @@ void fill(void* destination, std::size_t pitch, unsigned value, std::size_t unit
     rank::fill_async(destination, static_cast<int>(value), width * rows, stream);
     return;
   }
-  KernelQuery query;
-  query.name = "memset";
-  query.bytes = static_cast<double>(width) * static_cast<double>(rows);
-  rank::launch(stream, query);
+  rank::launch_transfer(stream, rank::Transfer::memset, width * rows);
   rank::data::enqueue(stream, [=] {
     std::array<std::byte, sizeof value> element;
     std::memcpy(element.data(), &value, sizeof value);

@@ -20,6 +20,7 @@ struct Copy {
   std::size_t slices = 1;
   std::size_t destination_slice = 0, source_slice = 0;  ///< bytes from one slice to the next
 };
+inline std::size_t bytes_of(const Copy& copy) { return copy.width * copy.rows * copy.slices; }
 
 /// Which way a copy goes, by where its addresses lie.
 rank::CopyKind kind_of(const void* destination, const void* source);

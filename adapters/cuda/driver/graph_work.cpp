@@ -40,19 +40,10 @@ std::string KernelWork::label() const { return rank::demangled(function.mangled)
 
 // --- Copies ---
 
-void CopyWork::issue(rank::Stream& stream) const {
-  Copy plane = box.plane;
-  const auto* source = static_cast<const std::byte*>(plane.source);
-  auto* destination = static_cast<std::byte*>(plane.destination);
-  for (std::size_t z = 0; z < box.depth; ++z) {
-    plane.source = source + z * box.source_slice;
-    plane.destination = destination + z * box.destination_slice;
-    copy(plane, false, stream);
-  }
-}
+void CopyWork::issue(rank::Stream& stream) const { copy(copied, false, stream); }
 
 std::string CopyWork::label() const {
-  return "memcpy of " + std::to_string(box.plane.width * box.plane.rows * box.depth) + " bytes";
+  return "memcpy of " + std::to_string(bytes_of(copied)) + " bytes";
 }
 
 void FillWork::issue(rank::Stream& stream) const {

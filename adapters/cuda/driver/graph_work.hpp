@@ -32,20 +32,14 @@ class KernelWork final : public rank::Work {
   std::vector<void*> pointers_{};
 };
 
-/// A copy of `depth` planes, each so many bytes after the one before.
-struct CopyBox {
-  Copy plane{};
-  std::size_t depth = 1;
-  std::size_t destination_slice = 0, source_slice = 0;
-};
 class CopyWork final : public rank::Work {
  public:
-  explicit CopyWork(CopyBox copied) : box{copied} { box.plane.of_graph = true; }
+  explicit CopyWork(const Copy& what) : copied{what} { copied.of_graph = true; }
   rank::NodeType type() const noexcept override { return rank::NodeType::memcpy; }
   void issue(rank::Stream& stream) const override;
   std::string label() const override;
 
-  CopyBox box;
+  Copy copied;
 };
 
 /// As fill() takes it.

@@ -32,17 +32,15 @@ Side side(void* base, std::size_t pitch, std::size_t height, std::size_t x, std:
 rank::WorkPointer copy_work(const Side& to, const Side& from, std::size_t width, std::size_t rows,
                             std::size_t depth) {
   expect(to.begin != nullptr && from.begin != nullptr);
-  return std::make_shared<driver::CopyWork>(driver::CopyBox{
-      .plane = {.destination = to.begin,
-                .destination_pitch = to.pitch,
-                .source = from.begin,
-                .source_pitch = from.pitch,
-                .width = width,
-                .rows = rows},
-      .depth = depth,
-      .destination_slice = to.slice,
-      .source_slice = from.slice,
-  });
+  return std::make_shared<driver::CopyWork>(driver::Copy{.destination = to.begin,
+                                                         .destination_pitch = to.pitch,
+                                                         .source = from.begin,
+                                                         .source_pitch = from.pitch,
+                                                         .width = width,
+                                                         .rows = rows,
+                                                         .slices = depth,
+                                                         .destination_slice = to.slice,
+                                                         .source_slice = from.slice});
 }
 
 template <class Parameters>
@@ -128,18 +126,18 @@ void tell(KernelParameters& p, const rank::Node& node) {
 }
 
 void tell(CopyParameters& p, const rank::Node& node) {
-  const driver::CopyBox& box = work_as<driver::CopyWork>(node).box;
+  const driver::Copy& copied = work_as<driver::CopyWork>(node).copied;
   p = {};
   p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  p.srcDevice = address(box.plane.source);
-  p.dstDevice = address(box.plane.destination);
-  p.srcPitch = box.plane.source_pitch;
-  p.dstPitch = box.plane.destination_pitch;
-  p.srcHeight = p.srcPitch > 0 ? box.source_slice / p.srcPitch : 0;
-  p.dstHeight = p.dstPitch > 0 ? box.destination_slice / p.dstPitch : 0;
-  p.WidthInBytes = box.plane.width;
-  p.Height = box.plane.rows;
-  p.Depth = box.depth;
+  p.srcDevice = address(copied.source);
+  p.dstDevice = address(copied.destination);
+  p.srcPitch = copied.source_pitch;
+  p.dstPitch = copied.destination_pitch;
+  p.srcHeight = p.srcPitch > 0 ? copied.source_slice / p.srcPitch : 0;
+  p.dstHeight = p.dstPitch > 0 ? copied.destination_slice / p.dstPitch : 0;
+  p.WidthInBytes = copied.width;
+  p.Height = copied.rows;
+  p.Depth = copied.slices;
 }
 
 #else
@@ -169,11 +167,11 @@ rank::WorkPointer work_of(const CopyParameters& p) {
 
 rank::WorkPointer work_of_row(void* to, const void* from, std::size_t bytes) {
   expect(to != nullptr && from != nullptr && bytes > 0);
-  return std::make_shared<driver::CopyWork>(driver::CopyBox{.plane = {.destination = to,
-                                                                      .destination_pitch = bytes,
-                                                                      .source = from,
-                                                                      .source_pitch = bytes,
-                                                                      .width = bytes}});
+  return std::make_shared<driver::CopyWork>(driver::Copy{.destination = to,
+                                                         .destination_pitch = bytes,
+                                                         .source = from,
+                                                         .source_pitch = bytes,
+                                                         .width = bytes});
 }
 
 void* in_symbol(const void* symbol, std::size_t offset, std::size_t bytes) {
@@ -198,16 +196,16 @@ void tell(KernelParameters& p, const rank::Node& node) {
 }
 
 void tell(CopyParameters& p, const rank::Node& node) {
-  const driver::CopyBox& box = work_as<driver::CopyWork>(node).box;
+  const driver::Copy& copied = work_as<driver::CopyWork>(node).copied;
   const auto rows = [&](std::size_t slice, std::size_t pitch) {
-    return pitch > 0 ? slice / pitch : box.plane.rows;
+    return pitch > 0 ? slice / pitch : copied.rows;
   };
   p = {};
-  p.srcPtr = {const_cast<void*>(box.plane.source), box.plane.source_pitch, box.plane.width,
-              rows(box.source_slice, box.plane.source_pitch)};
-  p.dstPtr = {box.plane.destination, box.plane.destination_pitch, box.plane.width,
-              rows(box.destination_slice, box.plane.destination_pitch)};
-  p.extent = {box.plane.width, box.plane.rows, box.depth};
+  p.srcPtr = {const_cast<void*>(copied.source), copied.source_pitch, copied.width,
+              rows(copied.source_slice, copied.source_pitch)};
+  p.dstPtr = {copied.destination, copied.destination_pitch, copied.width,
+              rows(copied.destination_slice, copied.destination_pitch)};
+  p.extent = {copied.width, copied.rows, copied.slices};
   p.kind = cudaMemcpyDefault;
 }
 
