@@ -647,6 +647,48 @@ TEST(KernelEffect, StridedKernelsOfUnknownMeaningAreDescribed) {
   deallocate(memory);
 }
 
+// A copy of 64 x 48 floats: its price depends on how far apart what neighbouring threads read is.
+TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
+  const std::string lambda =
+      "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}";
+  const std::string loop = "at::native::gpu_kernel_impl_nocast<" + lambda +
+                           ">(at::TensorIteratorBase&, " + lambda + " const&)::{lambda(int)#1}";
+  const Signature parts =
+      signature("void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")");
+  const auto meaning = read_elementwise(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  auto* memory = static_cast<std::byte*>(allocate(0, 1 << 16));
+  /// Strides in bytes of the input's two dimensions, fastest first, of 48 and 64 elements.
+  const auto sectors = [&](std::uint32_t inner, std::uint32_t outer, std::uint32_t columns = 48) {
+    struct {
+      std::array<std::uint32_t, 1 + 75 + 50> offsets{2};
+      std::array<std::byte*, 2> data{};
+      std::byte* host = nullptr;
+    } closure;
+    closure.offsets[1] = columns, closure.offsets[4] = 64 * 48 / columns;
+    closure.offsets[76] = 4, closure.offsets[77] = inner;
+    closure.offsets[78] = 4 * columns, closure.offsets[79] = outer;
+    closure.data = {memory, memory + (1 << 15)};
+    Launched launch;
+    launch.add(64 * 48);
+    launch.add(closure);
+    const auto effect =
+        meaning->effect({launch.pointers.data(), launch.sizes, {{12, 1, 1}, {128, 1, 1}, 0}});
+    return effect ? effect->features : std::vector<Feature>{};
+  };
+  const auto told = [](double value) {
+    return std::vector<Feature>{{"numel", 64.0 * 48}, {"sectors", value}};
+  };
+  EXPECT_EQ(sectors(4 * 64, 4), told(4 + 32));  // transposed
+  EXPECT_EQ(sectors(4, 8 * 48), told(0));       // rows of a wider matrix
+  EXPECT_EQ(sectors(0, 4), told(0));            // broadcast
+  EXPECT_EQ(sectors(8, 8 * 48), told(0));       // every other element: twice as many
+  EXPECT_EQ(sectors(16, 16 * 48), told(4 + 16));
+  // Channels first, three of them: neighbouring threads read from three rows, side by side.
+  EXPECT_EQ(sectors(4 * 1024, 4, 3), told(0));
+  deallocate(memory);
+}
+
 TEST(KernelEffect, AllReducesOverMappedMemoryLeaveTheirResultUnknown) {
   const auto effect_of = [](const std::string& name, Launched& launch) {
     const Signature parts = signature(name);

@@ -23,7 +23,8 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 29> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 30> kernel_features{{{"numel"},
+                                                      {"sectors"},
                                                       {"rows"},
                                                       {"cols"},
                                                       {"arrays"},

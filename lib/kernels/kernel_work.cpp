@@ -486,9 +486,12 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
   // A kernel that was compiled at run time has a plain name, and its bytes are told.
   const bool plain = signature.arguments.empty() && numel > 0.0 && query.bytes > 0.0;
-  const double size = plain                                  ? query.bytes / numel
+  const double used = plain                                  ? query.bytes / numel
                       : functor == signature.arguments.end() ? 4.0 * arrays
                                                              : element_bytes(*functor, arrays);
+  // Sectors of 32 bytes that a warp's 32 elements touch are bytes of an element. A transposed
+  // copy takes 7 ps for each, whether they have 2 bytes or 4: as long as 32 of the operand's take.
+  const double size = feature(query, "sectors", used);
   work.bytes = numel * size;
   if (signature.identity.find("WithCast") != std::string_view::npos) {
     // With casts the types are only known at run time, and converting them takes longer than the

@@ -1,6 +1,7 @@
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/machine_code.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/memory/device_memory.hpp"
 
@@ -33,6 +34,15 @@ struct Loop {
   [[nodiscard]] double traffic(std::size_t operand) const {
     const double size = static_cast<double>(size_of(types[operand]));
     return size * (offsets.valid ? offsets.distinct(operand) : numel);
+  }
+  /// Sectors of memory that the first warp touches: neighbouring elements, one for each thread.
+  [[nodiscard]] std::size_t sectors_of_a_warp(std::size_t operand) const {
+    std::array<std::size_t, code::lanes> sectors{};
+    for (std::uint32_t i = 0; i < sectors.size(); ++i) {
+      sectors.at(i) = offset(i, operand) / code::sector_bytes;
+    }
+    std::ranges::sort(sectors);
+    return sectors.size() - std::ranges::unique(sectors).size();
   }
 };
 
@@ -99,6 +109,19 @@ Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state)
              : Effect::Needs::every_input;
 }
 
+/// Sectors that a warp touches where operands are transposed, so that nearly every element is in a
+/// sector of its own; 0 where they are not. Operands that begin within a sector, or whose rows end
+/// there, do not count.
+double scattered_sectors(const Loop& loop) {
+  if (loop.numel < std::uint32_t{code::lanes}) return 0;
+  std::size_t touched = 0, filled = 0;
+  for (std::size_t o = 0; o < loop.operands; ++o) {
+    touched += loop.sectors_of_a_warp(o);
+    filled += size_of(loop.types[o]) * code::lanes / code::sector_bytes;
+  }
+  return touched > 2 * filled ? static_cast<double>(touched) : 0.0;
+}
+
 Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
                  std::span<const std::byte> state) {
   Effect effect;
@@ -111,6 +134,7 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
     small = small && extent <= executed_bytes();
   }
   effect.features.emplace_back("numel", loop.numel);
+  if (loop.offsets.valid) effect.features.emplace_back("sectors", scattered_sectors(loop));
   if (function == nullptr) return effect;
   if (loop.operands == 1 && !loop.offsets.valid) {
     effect.repeated.size = size_of(loop.types[0]);

@@ -215,6 +215,20 @@ def reduction(row, elements):
     return dict(numel=elements, rows=elements // inputs, cols=inputs)
 
 
+def strides_told(row):
+    """Whether it is known how elementwise_kernel's operands are strided: not where an operation of several
+    copies mixes layouts, some of which are transposed."""
+    return not row.get("channels_last") and row.get("backend") != "math"
+
+
+def sectors(kernel, row):
+    """Of a warp of a transposed copy: one of its 32 for each element that is read, and those that are written."""
+    transposed = row["op"] == "transpose_copy" or row.get("kind") == "transpose"
+    if not transposed or "::elementwise_kernel<" not in kernel["name"]:
+        return {}
+    return dict(sectors=32 + SIZE[row.get("dtype", "fp32")])
+
+
 def pointwise(kernel, row):
     """Elementwise kernels carry their number of elements, the others the shape of the operation."""
     covered = per_block(kernel)
@@ -222,7 +236,7 @@ def pointwise(kernel, row):
     if covered:
         blocks = kernel["grid"][0]
         numel = elements if -(-elements // covered) == blocks else blocks * covered
-        return launch(kernel, dict(numel=numel))
+        return launch(kernel, dict(numel=numel) | sectors(kernel, row))
     if row["op"] == "cat":
         # Two inputs of numel elements are read, and written one after the other.
         return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
@@ -381,6 +395,8 @@ def main(gpu, out):
         for line in gzip.open(pathlib.Path(__file__).with_name(f"{gpu}_sweep{number}.jsonl.gz"), "rt"):
             row = json.loads(line)
             for made in rows_of(row) if row.get("kernels") else []:
+                if "::elementwise_kernel<" in made["name"] and not strides_told(row):
+                    continue
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
                 fields = text(made).split("\t")
                 lines.setdefault(tuple(fields[:5] + fields[6:]), []).append(made["us"])
