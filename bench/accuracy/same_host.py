@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Real and simulated training steps, one after the other on one host with GPUs, and their table.
 
-Usage: same_host.py PHANTORA [--gpus N] [--json OUT] [--table IN...]
+Usage: same_host.py PHANTORA [--gpus N] [--json OUT] [--only NAME...] [--table IN...]
 
-Runs zoo.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py, each for
-real and then under PHANTORA, with the Python that runs this. --table only prints what was measured.
+Runs zoo.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
+transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
+prints what was measured.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -22,18 +24,41 @@ TRAIN = HERE.parents[1] / "test/programs/train.py"
 CASES = {
     1: [("gpt2", "none", 6, 1024), ("gpt2-large", "none", 3, 1024), ("llama1b", "none", 3, 1024),
         ("resnet50", "none", 80, 1024), ("vgg16", "none", 48, 1024), ("llama-tiny", "none", 6, 2048)],
-    2: [("gpt2-medium", "ddp", 3, 1024), ("llama1b", "tp", 3, 1024), ("gpt2", "fsdp2", 6, 1024)],
+    2: [("gpt2-medium", "ddp", 3, 1024), ("llama1b", "tp", 3, 1024), ("gpt2", "fsdp2", 6, 1024),
+        ("llama1b", "fsdp2", 4, 2048, "--ac"), ("resnet50", "ddp", 96, 1024)],
     4: [("gpt2", "ddp", 6, 1024), ("gpt2-medium", "fsdp2", 4, 1024), ("llama1b", "fsdp2", 3, 1024),
         ("llama1b", "tp", 3, 1024), ("resnet50", "ddp", 80, 1024),
         ("llama-tiny", "fsdp2", 6, 2048), ("llama1b", "fsdp2", 3, 1024, "--ac")],
 }
 
 
-def lines_of(command):
-    """The JSON lines that the command prints."""
+# What transformer_live.py is told, sizes that are not its own.
+LIVE = {
+    2: [("ddp",), ("zero1",), ("fsdp", "--micro-batch", 2), ("fsdp", "--recompute"), ("tp",), ("cp", "--length", 8192),
+        ("ep", "--mlp", 4096), ("Schedule1F1B", "--micro-batches", 6), ("ScheduleGPipe", "--micro-batches", 4)],
+}
+STEP = re.compile(r"^rank (\d+) step (\d+): ([\d.]+) ms, (\d+) bytes$", re.M)
+
+
+def of_steps(text):
+    """The row of transformer_live.py's lines: its steps after the first two, the last rank to end each."""
+    steps, peak = {}, 0
+    for _, number, ms, peak_bytes in STEP.findall(text):
+        steps.setdefault(int(number), []).append(float(ms) / 1e3)
+        peak = max(peak, int(peak_bytes)) if int(number) > 1 else peak
+    taken = [max(times) for number, times in steps.items() if number > 1]
+    return [dict(median_s=statistics.median(taken), min_s=min(taken), max_s=max(taken), peak_alloc=peak)] if taken else []
+
+
+def lines_of(command, limit=None):
+    """The JSON lines that the command prints, or the row of its steps."""
     began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    rows = [json.loads(line) for line in re.findall(r"^\{.*\}$", done.stdout, re.M)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=limit)
+    except subprocess.TimeoutExpired:
+        print(f"{' '.join(map(str, command))}: took more than {limit} s", file=sys.stderr)
+        return []
+    rows = [json.loads(line) for line in re.findall(r"^\{.*\}$", done.stdout, re.M)] or of_steps(done.stdout)
     if done.returncode != 0:
         print(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-3000:]}",
               file=sys.stderr)
@@ -41,27 +66,49 @@ def lines_of(command):
     return rows
 
 
-def runs(phantora, gpus):
-    """(name, real command, simulated command) of each measurement."""
-    cluster = [phantora, "run", "--cluster", f"h200:1x{gpus}", "--"]
+def cases(gpus):
+    """Name and arguments of Python of each case."""
     if gpus == 1:
-        zoo = [sys.executable, HERE / "zoo.py"]
-        yield None, zoo, [*cluster, *zoo]
+        for architecture in re.findall(r"^@architecture\ndef (\w+)", (HERE / "zoo.py").read_text(), re.M):
+            yield architecture, [HERE / "zoo.py", "--names", architecture]
     for model, parallel, batch, length, *more in CASES[gpus]:
-        train = [TRAIN, "--model", model, "--parallel", parallel, "--batch", str(batch), "--seq",
-                 str(length), "--steps", "16", *more]
-        real = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(gpus)] if gpus > 1 else [
-            sys.executable]
         name = f"{model} {parallel} b{batch} s{length} {' '.join(more)}".strip() + f" x{gpus}"
-        yield name, [*real, *train], [*cluster, sys.executable, *train]
+        yield name, [TRAIN, "--model", model, "--parallel", parallel, "--batch", batch, "--seq", length, "--steps", 16,
+                     *more]
+    for told in LIVE.get(gpus, []):
+        yield f"{' '.join(map(str, told))} x{gpus}".replace("--", ""), [HERE / "transformer_live.py", *told, "--steps", 8]
 
 
-def measure(phantora, gpus, out, order):
-    for name, real, simulated in runs(phantora, gpus):
-        for what in order:
-            for row in lines_of(list(map(str, real if what == "real" else simulated))):
-                out.write(json.dumps(dict(name=name or row["model"], what=what, **row)) + "\n")
-                out.flush()
+def command_of(what, program, options, name):
+    program = list(map(str, program))
+    if what == "simulated":
+        record = []
+        if options.records:
+            record = ["--record", str(pathlib.Path(options.records) / (re.sub(r"\W+", "_", name) + ".rec"))]
+        return [options.phantora, "run", "--cluster", f"h200:1x{options.gpus}", *record, "--", sys.executable, *program]
+    if options.kernels and program[0].endswith("zoo.py"):
+        program += ["--kernels", options.kernels]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.gpus)] if options.gpus > 1 else []
+    return [sys.executable, *launcher, *program]
+
+
+def measure(options, out):
+    deadline = time.monotonic() + options.seconds
+    chosen = [case for case in cases(options.gpus) if options.only is None or case[0] in options.only]
+    if options.only:
+        chosen.sort(key=lambda case: options.only.index(case[0]))
+    # One after the other unless more are asked for: what the host does is measured.
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        def take(case):
+            name, program = case
+            for what in options.order:
+                left = deadline - time.monotonic()
+                if left <= 5:
+                    return
+                for row in lines_of(command_of(what, program, options, name), left):
+                    out.write(json.dumps(dict(row, name=name, what=what)) + "\n")
+                    out.flush()
+        list(pool.map(take, chosen))
 
 
 def table(files):
@@ -97,13 +144,18 @@ def main():
     arguments.add_argument("--table", nargs="+", help="print these files' rows, measure nothing")
     arguments.add_argument("--order", nargs="+", choices=("real", "simulated"),
                            default=("real", "simulated", "real"))
+    arguments.add_argument("--only", nargs="+", help="these cases, in this order")
+    arguments.add_argument("--seconds", type=float, default=1e9, help="begin none after so long, end those that run")
+    arguments.add_argument("--at-once", type=int, default=1)
+    arguments.add_argument("--records", help="folder for what phantora replay can price anew")
+    arguments.add_argument("--kernels", help="what zoo.py's kernels took is appended to this file")
     options = arguments.parse_args()
     if options.table:
         return table(options.table)
     if options.phantora is None:
         arguments.error("the phantora program to compare with")
     with open(options.json, "a") as out:
-        measure(options.phantora, options.gpus, out, options.order)
+        measure(options, out)
     table([options.json])
 
 
