@@ -312,17 +312,16 @@ class Sections {
     header.e_shentsize = sizeof(Elf64_Shdr);
     header.e_shnum = static_cast<std::uint16_t>(headers_.size());
     header.e_shstrndx = static_cast<std::uint16_t>(headers_.size() - 1);
-    std::vector<std::byte> bytes;
-    const auto append = [&](const auto& part) {
-      const auto more = std::as_bytes(std::span{&part, 1});
-      bytes.insert(bytes.end(), more.begin(), more.end());
-    };
-    append(header);
+    const std::size_t first_part = sizeof header + headers_.size() * sizeof(Elf64_Shdr);
+    std::vector<std::byte> bytes(first_part + parts_.size());
+    std::memcpy(bytes.data(), &header, sizeof header);
+    std::byte* at = bytes.data() + sizeof header;
     for (Elf64_Shdr section : headers_) {
-      section.sh_offset += sizeof header + headers_.size() * sizeof section;
-      append(section);
+      section.sh_offset += first_part;
+      std::memcpy(at, &section, sizeof section);
+      at += sizeof section;
     }
-    bytes.insert(bytes.end(), parts_.begin(), parts_.end());
+    std::copy(parts_.begin(), parts_.end(), at);
     return bytes;
   }
 
@@ -653,8 +652,9 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
       "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}";
   const std::string loop = "at::native::gpu_kernel_impl_nocast<" + lambda +
                            ">(at::TensorIteratorBase&, " + lambda + " const&)::{lambda(int)#1}";
-  const Signature parts =
-      signature("void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")");
+  const std::string name =
+      "void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")";
+  const Signature parts = signature(name);  // it has parts of the text
   const auto meaning = read_elementwise(parts, {});
   ASSERT_NE(meaning, nullptr);
   auto* memory = static_cast<std::byte*>(allocate(0, 1 << 16));
