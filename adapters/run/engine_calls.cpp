@@ -32,6 +32,15 @@ std::uint64_t global(ProcessIndex process, std::uint64_t id) {
   PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
   return (static_cast<std::uint64_t>(process) << 40U) | id;
 }
+/// The marker that a record is about. Who waits for an event that processes share may name one of
+/// another process, by that one's number and one; the session may hear of its record later.
+std::uint64_t marker_of(ProcessIndex process, const Record& record) {
+  const bool waits =
+      record.op == Op::wait || record.op == Op::synchronize || record.op == Op::query;
+  const std::uint64_t owner = record.a >> 40U;
+  if (!waits || owner == 0) return global(process, record.a);
+  return record.a - (std::uint64_t{1} << 40U);
+}
 std::uint64_t own_id(std::uint64_t global) { return global & ((std::uint64_t{1} << 40U) - 1); }
 
 /// What a rank's hook checks before it asks: a record that says otherwise was overwritten.
@@ -99,7 +108,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
   }
   const Time clock = time_of(record.clock_ps);
   const StreamId stream{global(process.index, record.stream)};
-  const MarkerId marker{global(process.index, record.a)};
+  const MarkerId marker{marker_of(process.index, record)};
   // Threads have clocks of their own; a stream is in order.
   const auto issued = [&] { return std::max(clock, session_.last_issued(stream)); };
   Recorder* const recorder = options_.recorder;

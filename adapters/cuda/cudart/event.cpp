@@ -67,7 +67,7 @@ PHANTORA_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
 PHANTORA_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return entry(Api::event_create, [&] {
     if (!event) return cudaErrorInvalidResourceHandle;
-    rank::forget_marker(event_of(event)->marker.load());
+    if (!event_of(event)->shared) rank::forget_marker(event_of(event)->marker.load());
     delete event_of(event);
     return cudaSuccess;
   });

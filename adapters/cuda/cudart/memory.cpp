@@ -231,12 +231,3 @@ PHANTORA_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* 
   }
   return cudaSuccess;
 }
-
-// Memory and events of other processes are not simulated: PyTorch then shares by copying.
-
-PHANTORA_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {
-  return entry(Api::pointer_attributes, [] {
-    rank::unsupported("cudaIpcGetMemHandle");
-    return cudaErrorNotSupported;
-  });
-}

@@ -25,7 +25,7 @@ PHANTORA_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
 PHANTORA_EXPORT CUresult cuEventDestroy(CUevent event) {  // _v2
   return entry(Api::event_create, [&] {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    rank::forget_marker(event_of(event)->marker.load());
+    if (!event_of(event)->shared) rank::forget_marker(event_of(event)->marker.load());
     delete event_of(event);
     return CUDA_SUCCESS;
   });

@@ -59,8 +59,10 @@ CUresult get_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr wh
       *static_cast<unsigned long long*>(data) =
           address(allocation ? allocation->base : memory->base);
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      *static_cast<unsigned*>(data) = allocation && !allocation->reserved ? 1 : 0;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       *static_cast<unsigned*>(data) = 0;
       return CUDA_SUCCESS;

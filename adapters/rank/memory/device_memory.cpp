@@ -82,12 +82,13 @@ struct DeviceMemory::Window {
   Window& operator=(const Window&) = delete;
 
   std::uint64_t base;
-  FreeExtents blocks;                               // multiples of 2 MiB
-  FreeExtents small;                                // inside blocks that small requests share
-  FreeExtents reservations;                         // address ranges without memory of their own
-  std::map<std::uint64_t, std::uint64_t> live;      // base -> size asked for
-  std::map<std::uint64_t, std::uint64_t> reserved;  // base -> size
-  std::map<std::uint64_t, int> peers;               // base of a reserved range -> whose memory
+  FreeExtents blocks;                                // multiples of 2 MiB
+  FreeExtents small;                                 // inside blocks that small requests share
+  FreeExtents reservations;                          // address ranges without memory of their own
+  std::map<std::uint64_t, std::uint64_t> live;       // base -> size asked for
+  std::map<std::uint64_t, std::uint64_t> reserved;   // base -> size
+  std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
+  std::map<std::uint64_t, std::uint64_t> of_others;  // base -> size: other processes have it too
   SparseBytes bytes;
 };
 
@@ -180,6 +181,35 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
   return reinterpret_cast<void*>(base);
 }
 
+bool DeviceMemory::show_others(void* base) {
+  if (!covers(base)) return false;
+  const std::scoped_lock lock{mutex_};
+  Window& window = window_of(base);
+  for (const auto* extents : {&window.live, &window.reserved}) {
+    const auto found = extents->find(address_of(base));
+    if (found == extents->end()) continue;
+    window.of_others.insert(*found);
+    window.bytes.forget(found->first, found->second);
+    any_of_others_.store(true, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+/// With mutex_ held.
+void DeviceMemory::forget_what_others_write(const void* address, std::size_t bytes) {
+  if (!any_of_others_.load(std::memory_order_acquire)) return;
+  Window& window = window_of(address);
+  const std::uint64_t first = address_of(address), last = first + bytes;
+  auto next = window.of_others.upper_bound(first);
+  if (next != window.of_others.begin()) --next;
+  for (; next != window.of_others.end() && next->first < last; ++next) {
+    const std::uint64_t from = std::max(first, next->first);
+    const std::uint64_t to = std::min(last, next->first + next->second);
+    if (from < to) window.bytes.forget(from, to - from);
+  }
+}
+
 bool DeviceMemory::deallocate(void* address) {
   if (!covers(address)) return false;
   const std::scoped_lock lock{mutex_};
@@ -189,6 +219,7 @@ bool DeviceMemory::deallocate(void* address) {
   if (found == window.live.end()) return false;
   const auto [base, bytes] = *found;
   window.live.erase(found);
+  window.of_others.erase(base);
   window.bytes.forget(base, bytes);
   writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote
   if (bytes >= small_limit) {
@@ -231,6 +262,7 @@ bool DeviceMemory::release_addresses(void* address) {
   window.bytes.forget(found->first, found->second);
   window.reservations.give(found->first, found->second);
   window.peers.erase(found->first);
+  window.of_others.erase(found->first);
   window.reserved.erase(found);
   return true;
 }
@@ -266,7 +298,8 @@ std::optional<Allocation> DeviceMemory::allocation_of(const void* address) {
     if (at - found->first < found->second) {
       const auto peer = window->peers.find(found->first);
       const int owner = peer == window->peers.end() ? device : peer->second;
-      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second};
+      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second,
+                        extents == &window->reserved};
     }
   }
   return std::nullopt;
@@ -363,6 +396,7 @@ void DeviceMemory::write(void* device_destination, const void* host_source, std:
   window_of(device_destination)
       .bytes.write(address_of(device_destination), static_cast<const std::byte*>(host_source),
                    bytes);
+  forget_what_others_write(device_destination, bytes);
 }
 
 void DeviceMemory::write_known(void* device_destination, const std::byte* source,
@@ -409,6 +443,7 @@ void DeviceMemory::fill(void* device_destination, std::span<const std::byte> ele
   }
   const std::scoped_lock lock{mutex_};
   window_of(device_destination).bytes.fill(address_of(device_destination), element, bytes);
+  forget_what_others_write(device_destination, bytes);
 }
 
 void DeviceMemory::fill(void* device_destination, int value, std::size_t bytes) {
@@ -435,6 +470,7 @@ void DeviceMemory::copy(void* destination, const void* source, std::size_t bytes
   const std::scoped_lock lock{mutex_};
   const SparseBytes& from = window_of(source).bytes;
   window_of(destination).bytes.copy(address_of(destination), from, address_of(source), bytes);
+  forget_what_others_write(destination, bytes);
   if (bytes <= small_bytes) writers_.note_copy(destination, source, bytes);
 }
 

@@ -25,6 +25,7 @@ struct Allocation {
   int device = 0;
   std::byte* base = nullptr;
   std::size_t size = 0;
+  bool reserved = false;  ///< a range of addresses, not an allocation
 };
 
 /// 16 ranks of a run on one small machine then hold 128 MiB more between them. Copies of a few MiB
@@ -68,6 +69,10 @@ class DeviceMemory {
   void show_peer(void* address, int device);
   /// False when `address` is not the start of a reserved range.
   bool release_addresses(void* address);
+
+  /// Other processes have the allocation or range at `base` too: what is in it is unknown from now
+  /// on, whatever this process writes. False when nothing begins at `base`.
+  bool show_others(void* base);
 
   /// Whether `address` lies in any device's range: cheap, no lock.
   static bool covers(const void* address) noexcept;
@@ -124,6 +129,7 @@ class DeviceMemory {
     std::byte* at = nullptr;
     std::size_t bytes = 0;
   };
+  void forget_what_others_write(const void* address, std::size_t bytes);
   Window& window_of(int device);
   Window& window_of(const void* address);
   Place place_of(const void* address, std::size_t bytes);
@@ -136,6 +142,7 @@ class DeviceMemory {
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
   std::mutex mutex_{};
   std::array<std::unique_ptr<Window>, max_devices> windows_{};  ///< made on first use
+  std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
   std::mutex shown_mutex_{};
   std::map<std::uint64_t, Shown> shown_{};
@@ -153,6 +160,7 @@ std::optional<Allocation> allocation_of(const void* address);
 void* reserve_addresses(int device, std::size_t bytes);
 void show_peer(void* address, int device);
 bool release_addresses(void* address);
+bool show_others(void* base);
 bool read(void* host_destination, const void* device_source, std::size_t bytes);
 bool read_with_mask(std::byte* host_destination, std::uint8_t* mask, const void* device_source,
                     std::size_t bytes);

@@ -18,6 +18,7 @@ void* reserve_addresses(int device, std::size_t bytes) {
 }
 void show_peer(void* address, int device) { return device_memory().show_peer(address, device); }
 bool release_addresses(void* address) { return device_memory().release_addresses(address); }
+bool show_others(void* base) { return device_memory().show_others(base); }
 bool read(void* host_destination, const void* device_source, std::size_t bytes) {
   return device_memory().read(host_destination, device_source, bytes);
 }

@@ -230,7 +230,7 @@ bool capture_wait(Stream& stream, const Event& event) {
   const auto waiting = usable(c, stream);
   if (!event.captured) {
     // What runs each time cannot wait for what ran once.
-    if (waiting && event.marker.load() != 0) refuse(*waiting, Refusal::capture_isolation);
+    if (waiting && event.latest() != 0) refuse(*waiting, Refusal::capture_isolation);
     return waiting != nullptr;
   }
   const auto waited = event.captured->capture.lock();

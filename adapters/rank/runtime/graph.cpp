@@ -154,7 +154,7 @@ void CollectiveWork::issue(Stream& stream) const {
 void EventWork::issue(Stream& stream) const {
   if (type_ == NodeType::event_record) {
     record(stream, event);
-  } else if (const Marker marker = event.marker.load()) {
+  } else if (const Marker marker = event.latest()) {
     wait(stream, marker);
   }
 }

@@ -83,7 +83,11 @@ void record(Stream& stream, Event& event, bool external) {
   no_longer_captured(event);
   const Marker recorded = record(stream);
   this_rank().activities.recorded(this_thread(), stream, recorded);
-  forget_marker(event.marker.exchange(recorded));
+  if (event.shared) {
+    event.shared->store(recorded);  // another process may be about to ask about the one before
+  } else {
+    forget_marker(event.marker.exchange(recorded));
+  }
 }
 void forget_marker(Marker marker) {
   if (marker != 0) streams().forget(this_thread(), marker);
@@ -100,7 +104,7 @@ void wait(Stream& stream, Event& event, bool external) {
   if (external && capturing(stream)) {
     capture(stream, std::make_shared<EventWork>(NodeType::wait_event, event));
   } else if (!capture_wait(stream, event)) {
-    wait(stream, event.marker.load());
+    wait(stream, event.latest());
   }
 }
 
@@ -124,7 +128,7 @@ void synchronize(Marker marker) {
 void synchronize(const Event& event) {
   refuse_if_captured(event, true);
   refuse_if_unsafe();
-  synchronize(event.marker.load());
+  synchronize(event.latest());
 }
 void synchronize(Stream& stream) {
   refuse_if_captured(stream);
@@ -140,7 +144,7 @@ bool done(Marker marker) { return streams().done(this_thread(), marker); }
 bool done(const Event& event) {
   refuse_if_captured(event, true);
   refuse_if_unsafe();
-  return done(event.marker.load());
+  return done(event.latest());
 }
 bool done(Stream& stream) {
   refuse_if_captured(stream);
@@ -149,7 +153,7 @@ bool done(Stream& stream) {
 }
 Marker marker_of(const Event& event) {
   refuse_if_captured(event, false);
-  return event.marker.load();
+  return event.latest();
 }
 std::optional<Duration> elapsed(Marker start, Marker end) {
   return streams().elapsed(this_thread(), start, end);

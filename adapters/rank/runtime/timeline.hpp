@@ -1,6 +1,7 @@
 #pragma once
 
 #include "channel/collective_types.hpp"
+#include "rank/runtime/shared_event.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
 #include <phantora/units.hpp>
@@ -42,6 +43,10 @@ struct Event {
   std::atomic<Marker> marker{0};
   /// Instead, if a captured stream recorded it last (capture.hpp).
   std::shared_ptr<const CapturedPoint> captured{};
+  /// Instead of `marker`, if other processes have it too.
+  std::shared_ptr<SharedMarker> shared{};
+
+  [[nodiscard]] Marker latest() const { return shared ? shared->load() : marker.load(); }
 };
 
 /// The legacy default stream of `device`, and new streams. Thread-safe.

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+/// Events that several processes of a host have (cudaIpcGetEventHandle).
+///
+/// The latest record of such an event stands in memory that they share, as the marker of the
+/// process that made it: any of them may record, wait and ask.
+namespace phantora::rank {
+
+/// Markers of other processes have the engine's number of their process, and one, from this bit on;
+/// those of this process have none.
+inline constexpr unsigned marker_bits = 40;
+
+class SharedMarker {
+ public:
+  /// How another process finds it, while this one has it open.
+  struct Name {
+    std::int32_t process_id = 0, descriptor = -1;
+  };
+
+  SharedMarker() = default;
+  ~SharedMarker();
+  SharedMarker(const SharedMarker&) = delete;
+  SharedMarker& operator=(const SharedMarker&) = delete;
+
+  /// False where the system has no room.
+  bool make();
+  /// False where there is no such memory any more.
+  bool open(const Name& name);
+  [[nodiscard]] Name name() const noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return latest_ != nullptr; }
+
+  /// As this process has to say it to the engine.
+  [[nodiscard]] std::uint64_t load() const noexcept;
+  void store(std::uint64_t own_marker) noexcept;
+
+ private:
+  bool map();
+
+  int descriptor_ = -1;
+  std::atomic<std::uint64_t>* latest_ = nullptr;
+};
+
+}  // namespace phantora::rank
