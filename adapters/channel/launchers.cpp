@@ -29,6 +29,14 @@ std::string file_name(const std::string& path) { return std::filesystem::path{pa
 }  // namespace
 
 std::optional<Launcher> launcher_of(std::span<const std::string> command) {
+  // "env NAME=VALUE COMMAND" starts COMMAND.
+  if (!command.empty() && file_name(command.front()) == "env") {
+    const auto words = command.subspan(1);
+    const auto first = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+      return word.find('=') == std::string::npos;
+    });
+    return launcher_of(words.subspan(static_cast<std::size_t>(first - words.begin())));
+  }
   if (command.empty()) return std::nullopt;
   std::string name = file_name(command.front());
   if (name.starts_with("python")) {
