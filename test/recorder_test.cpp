@@ -17,6 +17,10 @@ using namespace std::chrono_literals;
 /// What ran, by GPU and in order of time.
 class Spans final : public SessionObserver {
  public:
+  void on_range(const NamedRange& range) override {
+    ranges.emplace_back(std::string{range.name}, range.start, range.end);
+  }
+  std::vector<std::tuple<std::string, Time, Time>> ranges{};
   void on_span(const Span& span) override {
     all.emplace_back(span.gpu, span.start, span.end, std::string{span.name});
   }
@@ -189,6 +193,46 @@ TEST(Recorder, LoopsOfQueriesEndWhenTheWorkDoes) {
                 operations.begin(), operations.end(),
                 [](const auto& it) { return std::holds_alternative<Workload::Synchronize>(it); }),
             1);
+}
+
+TEST(Recorder, RangesLieWhereTheWorkDoes) {
+  Live live;
+  const StreamId stream = live.stream(0);
+  const auto name = [&](std::uint32_t thread, Time clock, std::uint64_t range,
+                        const std::string& text) {
+    live.recorder.end_range({0, thread, clock}, range, text);
+  };
+  live.recorder.begin_range({0, 0, at(1us)}, 1);  // before the thread uses the GPU
+  live.launch({0, 0, at(3us)}, stream, 20us);
+  live.recorder.begin_range({0, 0, at(4us)}, 2);
+  const Time done = live.synchronize({0, 0, at(5us)}, live.record({0, 0, at(5us)}, stream));
+  name(0, done, 2, "inner");
+  name(0, done + 2us, 0, "mark");
+  live.recorder.begin_range({0, 7, done}, 3);  // of a thread that never uses one
+  name(7, done + 5us, 3, "elsewhere");
+  name(0, done + 3us, 1, "outer");
+  live.finish();
+  const Workload workload = live.recorder.workload();
+  const auto ranges = [](const Workload& job) {
+    Spans seen;
+    const std::vector<SessionObserver*> observers{&seen};
+    (void)Simulation{parse_cluster("h200:1x2"),
+                     {.costs = [](const GpuModel&) { return KernelCostModel{Told{}}; }}}
+        .run(job, {}, observers);
+    return seen.ranges;
+  };
+  using Ranges = decltype(Spans::ranges);
+  EXPECT_EQ(ranges(workload), (Ranges{{"inner", at(4us), done},
+                                      {"mark", done + 2us, done + 2us},
+                                      {"outer", at(1us), done + 3us}}));
+  // Where the kernel takes longer, so do those that wait for it.
+  std::string longer = workload.to_json();
+  const std::string from = "\"bytes\":20000000.0";
+  ASSERT_NE(longer.find(from), std::string::npos);
+  longer.replace(longer.find(from), from.size(), "\"bytes\":50000000.0");
+  EXPECT_EQ(ranges(Workload::from_json(longer)), (Ranges{{"inner", at(4us), done + 30us},
+                                                         {"mark", done + 32us, done + 32us},
+                                                         {"outer", at(1us), done + 33us}}));
 }
 
 TEST(Recorder, AQueryThatNobodyWaitsForTakesNoTime) {

@@ -53,8 +53,9 @@ TEST(StepObserver, OrWhereTheUserSays) {
 
 TEST(StepObserver, OrWhereTheProgramDid) {
   StepObserver observer = observed(steps_of(4, 6, "mine"), "step");
-  for (const auto end : {90us, 180us, 270us}) observer.on_range(1, "a step", Time{end});
-  observer.on_range(1, "other", Time{100us});
+  for (const auto end : {90us, 180us, 270us})
+    observer.on_range({.process = 1, .name = "a step", .end = Time{end}});
+  observer.on_range({.process = 1, .name = "other", .end = Time{100us}});
   EXPECT_EQ(observer.steps(0).bounds, (std::vector<Time>{Time{90us}, Time{180us}, Time{270us}}));
 }
 

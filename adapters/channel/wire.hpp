@@ -43,7 +43,8 @@ enum class Op : std::uint16_t {
   counter,             ///< a = amount; payload = name
   memory,              ///< device, a = bytes taken, or b = bytes given back
   context,             ///< the same of what a context takes
-  range,  ///< that the program named, from c to the clock on its thread a; payload = name
+  begin_range,         ///< b = its number: the program names what follows
+  range,               ///< what began as b, or here, ends; of its thread a, since c; payload = name
   // Blocking: answered in the thread's slot.
   synchronize,  ///< a = marker
   query,        ///< a = marker; reply.value = done

@@ -105,6 +105,7 @@ struct Open {
   const void* domain = nullptr;
   std::string name;
   Time start{};
+  std::uint64_t number = 0;  ///< for the simulation; 0: of a mark
 };
 
 /// Of the calling thread, innermost last. Domains nest apart from each other.
@@ -126,14 +127,18 @@ Started& started() {
 
 Time now() { return rank::in_virtual_time() ? rank::virtual_now() : Time{}; }
 
+Open begin(const void* domain, std::string name) {
+  const Time start = now();
+  return {domain, std::move(name), start, rank::in_virtual_time() ? rank::begin_range(start) : 0};
+}
 void note(const Open& range) {
-  if (rank::in_virtual_time()) rank::note_range(range.name, range.start, now());
+  if (rank::in_virtual_time()) rank::note_range(range.number, range.name, range.start, now());
 }
 
 void mark(std::string name) { note({.name = std::move(name), .start = now()}); }
 
 int push(const void* domain, std::string name) {
-  pushed().push_back({domain, std::move(name), now()});
+  pushed().push_back(begin(domain, std::move(name)));
   return static_cast<int>(pushed().size()) - 1;
 }
 
@@ -149,7 +154,7 @@ int pop(const void* domain) {
 
 std::uint64_t start(std::string name) {
   const std::lock_guard lock{started().mutex};
-  started().ranges.emplace(++started().last, Open{.name = std::move(name), .start = now()});
+  started().ranges.emplace(++started().last, begin(nullptr, std::move(name)));
   return started().last;
 }
 

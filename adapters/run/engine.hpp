@@ -60,14 +60,6 @@ struct RunCounters {
   std::map<std::string, std::uint64_t> named;  ///< "unknown_reads", "unsupported cudaX", ...
 };
 
-/// A stretch of time that a program named (NVTX); a mark has no length.
-struct NamedRange {
-  ProcessIndex process = 0;
-  std::uint64_t thread = 0;  ///< of the process, in the order in which they named something
-  std::string_view name{};   ///< valid during the call
-  Time start{}, end{};
-};
-
 /// The run cannot go on: the message says who waits for whom.
 class StallError : public Error {
  public:
@@ -97,10 +89,6 @@ class Engine : SessionObserver {
   void finish();
   /// A descriptor to be watched together with the engine's own; step() returns when it is ready.
   void watch(int descriptor);
-  /// Who is told of the ranges that programs name, as they end.
-  void tell_ranges(std::function<void(const NamedRange&)> listener) {
-    range_listener_ = std::move(listener);
-  }
 
   [[nodiscard]] const RunCounters& counters() const noexcept { return counters_; }
   /// Whether any process has used a GPU.
@@ -272,7 +260,6 @@ class Engine : SessionObserver {
   /// Once a process has tagged something.
   std::optional<Subscription> tagged_spans_{};
   RunCounters counters_{};
-  std::function<void(const NamedRange&)> range_listener_{};
   std::vector<Time> last_bounds_{};
   std::chrono::steady_clock::time_point last_progress_{};  ///< a record, an answer, a rank's start
   std::chrono::steady_clock::time_point last_movement_{};  ///< simulated time, or some clock, moved

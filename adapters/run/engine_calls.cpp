@@ -176,16 +176,20 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
         recorder->hold_context(process.index, gpu_of(process, record.device),
                                bytes_of(record.a + record.b), record.a > 0);
       return;
-    case Op::range:
-      PHANTORA_EXPECTS(record.c <= static_cast<std::uint64_t>(record.clock_ps), "a range");
-      if (range_listener_) {
-        range_listener_({.process = process.index,
-                         .thread = record.a,
-                         .name = {reinterpret_cast<const char*>(payload.data()), payload.size()},
-                         .start = time_of(static_cast<std::int64_t>(record.c)),
-                         .end = clock});
-      }
+    case Op::begin_range:
+      if (recorder != nullptr) recorder->begin_range(caller, record.b);
       return;
+    case Op::range: {
+      PHANTORA_EXPECTS(record.c <= static_cast<std::uint64_t>(record.clock_ps), "a range");
+      const std::string_view name{reinterpret_cast<const char*>(payload.data()), payload.size()};
+      if (recorder != nullptr) recorder->end_range(caller, record.b, name);
+      session_.name_range({.process = process.index,
+                           .thread = record.a,
+                           .name = name,
+                           .start = time_of(static_cast<std::int64_t>(record.c)),
+                           .end = clock});
+      return;
+    }
     case Op::synchronize:
       block(process, record);
       if (recorder != nullptr) recorder->synchronize(caller, marker);

@@ -140,14 +140,10 @@ class Supervisor {
       spans = session.subscribe(*trace);
     }
 
-    engine.tell_ranges([&](const NamedRange& range) {
-      observed.on_range(range.process, range.name, range.end);
-      if (trace) trace->on_range(range.process, range.thread, range.name, range.start, range.end);
-    });
     // Where nobody asks, NVTX stays as cheap as it is without a profiler. A profiler's own library
     // is left in its place.
-    const bool asked =
-        trace || (!options_.step_marker.empty() && options_.step_marker != "optimizer");
+    const bool asked = trace || !options_.record.empty() ||
+                       (!options_.step_marker.empty() && options_.step_marker != "optimizer");
     if (asked)
       setenv("NVTX_INJECTION64_PATH", (hook_directory() / "libphantora_nvtx.so").c_str(), 0);
 

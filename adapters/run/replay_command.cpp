@@ -430,8 +430,9 @@ void add_options(CLI::App& command, ReplayOptions& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--report", options.report, "write a JSON report");
   command.add_option("--trace", options.trace, "write a trace for Perfetto");
-  command.add_option("--step-marker", options.step_marker,
-                     "what ends a step: a part of a kernel's name, or \"optimizer\"");
+  command.add_option(
+      "--step-marker", options.step_marker,
+      "what ends a step: an NVTX range or mark, a part of a kernel's name, or \"optimizer\"");
 }
 
 int replay(ReplayOptions options) {

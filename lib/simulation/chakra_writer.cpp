@@ -171,6 +171,7 @@ class RankWriter {
   }
   void write(const Workload::Mark&) { events_.push_back(host_[thread_]); }
   void write(const Workload::Thread& it) { thread_ = it.number; }
+  void write(const Workload::Range&) {}  // it takes no time, and traces have no word for it
   void write(const Workload::Synchronize& it) {
     Ids after = host_[thread_];
     const Ids& ids = event(it.event);

@@ -96,6 +96,7 @@ class Cutting {
       return called_[event.rank].events > event.number;
     };
     if (const auto* wait = std::get_if<Workload::Wait>(&operation)) return has_come(wait->event);
+    if (const auto* range = std::get_if<Workload::Range>(&operation)) return has_come(range->event);
     if (const auto* synchronize = std::get_if<Workload::Synchronize>(&operation))
       return has_come(synchronize->event);
     return true;

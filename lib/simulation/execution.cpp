@@ -259,6 +259,16 @@ void Execution::issue(const Issuer& issuer, HostThread& host,
     state.marked.emplace(event, host.clock);
     state.reached[event] = true;
     release_held(job);
+  } else if (const auto* range = std::get_if<W::Range>(&operation)) {
+    // One whose begin is yet to come, by another thread, has no length.
+    const auto& marked = job.ranks[range->event.rank].marked;
+    const auto begin = marked.find(range->event.number);
+    time = {begin == marked.end() ? host.clock : std::min(begin->second, host.clock), host.clock};
+    session_.name_range({.process = job.first_process + rank,
+                         .thread = issuer.thread,
+                         .name = job.record.workload->labels()[range->label],
+                         .start = time.start,
+                         .end = time.end});
   } else if (const auto* wait = std::get_if<W::Wait>(&operation)) {
     const StreamId id = stream(job, rank, wait->stream);
     session_.wait(id, issued(id), marker(job, wait->event));

@@ -34,6 +34,14 @@ struct Exchanged {
   StreamId stream;
   std::size_t messages = 0;  ///< in Impl::messages_
 };
+/// A range begins.
+struct Begun {
+  std::uint64_t range = 0;
+};
+struct Ended {
+  std::size_t begin = 0;  ///< the entry
+  std::string name{};
+};
 struct Held {
   GpuIndex gpu = 0;
   Bytes taken{}, given_back{};
@@ -49,12 +57,13 @@ struct Polled {
 };
 /// A part of such a loop.
 struct Nothing {};
-using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Held,
-                          Synchronized, Polled>;
+using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Begun, Ended,
+                          Held, Synchronized, Polled>;
 
 struct Entry {
+  static constexpr std::uint32_t no_lane = ~std::uint32_t{0};
   ProcessIndex process = 0;
-  std::uint32_t lane = 0;  ///< of the process
+  std::uint32_t lane = 0;  ///< of the process; no_lane while its thread has used no GPU
   Time clock{};            ///< of its thread when it did so
   What what{};
 };
@@ -88,6 +97,12 @@ struct Process {
     std::size_t entry = 0;  ///< that comes next
   };
   std::map<std::uint32_t, Loop> loops{};  ///< by thread
+  struct Ranges {
+    std::uint32_t lane = Entry::no_lane;  ///< that the thread used last
+    std::vector<std::size_t> unplaced{};  ///< entries from before it used one
+  };
+  std::map<std::uint32_t, Ranges> ranges{};      ///< by thread
+  std::map<std::uint64_t, std::size_t> begun{};  ///< ranges: their first entries
   std::map<GpuIndex, Bytes> held{}, contexts{};
 };
 
@@ -130,6 +145,15 @@ class Recorder::Impl {
                  std::span<const SendRecv> group) {
     messages_.push_back({communicator, {group.begin(), group.end()}});
     note(caller, stream, Exchanged{stream, messages_.size() - 1});
+  }
+  void begin_range(const Caller& caller, std::uint64_t range) {
+    name(caller, Begun{range});
+    process(caller.process).begun.insert_or_assign(range, entries_.size() - 1);
+  }
+  void end_range(const Caller& caller, std::uint64_t range, std::string_view name) {
+    if (!process(caller.process).begun.contains(range)) begin_range(caller, range);
+    const std::size_t begin = process(caller.process).begun.extract(range).mapped();
+    this->name(caller, Ended{begin, std::string{name}});
   }
   void hold(ProcessIndex number, GpuIndex gpu, Bytes taken, Bytes given_back) {
     PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
@@ -202,8 +226,22 @@ class Recorder::Impl {
     PHANTORA_EXPECTS(gpu < lanes_.size(), "no GPU " + std::to_string(gpu));
     Process& process = this->process(caller.process);
     const std::uint32_t lane = lane_of(process, caller, gpu);
+    Process::Ranges& ranges = process.ranges[caller.thread];
+    ranges.lane = lane;
+    for (const std::size_t entry : std::exchange(ranges.unplaced, {})) {
+      entries_[entry].lane = lane;
+      go_on(process.lanes[lane], entries_[entry].clock, entry);
+    }
     entries_.push_back({caller.process, lane, caller.clock, what});
     go_on(process.lanes[lane], caller.clock, entries_.size() - 1);
+  }
+  /// Where a range begins or ends.
+  void name(const Caller& caller, const What& what) {
+    Process& process = this->process(caller.process);
+    Process::Ranges& ranges = process.ranges[caller.thread];
+    if (ranges.lane != Entry::no_lane) return note(caller, process.lanes[ranges.lane].gpu, what);
+    ranges.unplaced.push_back(entries_.size());
+    entries_.push_back({caller.process, Entry::no_lane, caller.clock, what});
   }
   Process& process(ProcessIndex number) {
     if (number >= processes_.size()) processes_.resize(number + std::size_t{1});
@@ -287,8 +325,10 @@ class Recorder::Impl::Writer {
 
   Workload write() && {
     const std::map<std::size_t, Origin> origins = this->origins();
-    std::map<std::size_t, std::optional<Workload::Event>> marks;
-    for (const auto& [_, origin] : origins) marks.try_emplace(origin.entry);
+    for (const auto& [_, origin] : origins) marks_.try_emplace(origin.entry);
+    for (const Entry& entry : told_.entries_)
+      if (const auto* ended = std::get_if<Ended>(&entry.what); ended != nullptr && has_time(entry))
+        marks_.try_emplace(ended->begin);
     Clocks clocks = start();
     for (std::size_t i = 0; i < told_.entries_.size(); ++i) {
       const Entry& entry = told_.entries_[i];
@@ -296,18 +336,19 @@ class Recorder::Impl::Writer {
         write(*held);
         continue;
       }
+      if (entry.lane == Entry::no_lane) continue;
       const Lane& lane = told_.processes_[entry.process].lanes[entry.lane];
       if (has_time(entry)) {
         at(lane);
         Time& clock = clocks[entry.process][entry.lane];
         if (const auto origin = origins.find(i); origin != origins.end()) {
-          workload_.synchronize(lane.gpu, *marks.at(origin->second.entry));
+          workload_.synchronize(lane.gpu, *marks_.at(origin->second.entry));
           clock = origin->second.clock;
         }
         go_on(lane, clock, entry.clock);
         std::visit([&](const auto& what) { write(lane, clock, what); }, entry.what);
       }
-      if (const auto mark = marks.find(i); mark != marks.end()) {
+      if (const auto mark = marks_.find(i); mark != marks_.end()) {
         at(lane);
         mark->second = workload_.mark(lane.gpu);
       }
@@ -355,7 +396,7 @@ class Recorder::Impl::Writer {
     return origins;
   }
   static bool has_time(const Entry& entry) {
-    return !std::holds_alternative<Nothing>(entry.what) &&
+    return entry.lane != Entry::no_lane && !std::holds_alternative<Nothing>(entry.what) &&
            !std::holds_alternative<Held>(entry.what);
   }
   static Time until(const Entry& entry) {
@@ -387,6 +428,7 @@ class Recorder::Impl::Writer {
   }
 
   static void write(const Lane&, Time, const Nothing&) {}
+  static void write(const Lane&, Time, const Begun&) {}
   static void write(const Lane&, Time, const Held&) {}
   void write(const Lane& lane, Time, const Launched& it) {
     const auto [kernel, fresh] = kernels_.try_emplace(it.query);
@@ -406,6 +448,11 @@ class Recorder::Impl::Writer {
   void write(const Lane& lane, Time, const Exchanged& it) {
     const auto& [communicator, parts] = told_.messages_[it.messages];
     workload_.exchange(lane.gpu, group(communicator), parts, number(it.stream));
+  }
+  void write(const Lane& lane, Time, const Ended& it) {
+    // Where a thread began it that used no GPU, it has no length.
+    const std::optional<Workload::Event>& begin = marks_.at(it.begin);
+    workload_.range(lane.gpu, begin ? *begin : workload_.mark(lane.gpu), it.name);
   }
   void write(const Held& it) {
     // What is given back need not be pieces as they were taken: pieces go until it is enough, and
@@ -442,6 +489,8 @@ class Recorder::Impl::Writer {
   const Impl& told_;
   Workload workload_{};
   std::vector<std::uint32_t> present_;  ///< by GPU: the thread that the list is at
+  /// Of entries that others go on from, or that begin ranges; made when they are come to.
+  std::map<std::size_t, std::optional<Workload::Event>> marks_{};
   std::unordered_map<QueryIndex, Workload::KernelNumber> kernels_{};
   std::unordered_map<MarkerId, Workload::Event> events_{};
   struct Piece {
@@ -484,6 +533,12 @@ void Recorder::collective(const Caller& caller, StreamId stream, CommunicatorId 
 void Recorder::send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
                          std::span<const SendRecv> group) {
   if (!impl_->full()) impl_->send_recv(caller, stream, communicator, group);
+}
+void Recorder::begin_range(const Caller& caller, std::uint64_t range) {
+  if (!impl_->full()) impl_->begin_range(caller, range);
+}
+void Recorder::end_range(const Caller& caller, std::uint64_t range, std::string_view name) {
+  if (!impl_->full()) impl_->end_range(caller, range, name);
 }
 void Recorder::hold(ProcessIndex process, GpuIndex gpu, Bytes taken, Bytes given_back) {
   if (!impl_->full()) impl_->hold(process, gpu, taken, given_back);

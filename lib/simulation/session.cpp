@@ -170,6 +170,9 @@ class Session::Impl final : public detail::DeviceEvents {
   [[nodiscard]] Subscription subscribe(SessionObserver& observer) {
     return observers_.subscribe(observer);
   }
+  void name_range(const NamedRange& range) {
+    observers_.for_each([&](SessionObserver* observer) { observer->on_range(range); });
+  }
   std::vector<std::uint64_t> finished_collectives() { return traffic_.finished(); }
   std::vector<std::pair<std::uint64_t, Time>> due_host_functions() {
     return std::exchange(due_host_functions_, {});
@@ -321,6 +324,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Subscription Session::subscribe(SessionObserver& observer) { return impl_->subscribe(observer); }
+void Session::name_range(const NamedRange& range) { impl_->name_range(range); }
 QueryIndex Session::add_query(const KernelQuery& query, GpuIndex gpu) {
   return impl_->add_query(query, gpu);
 }

@@ -39,9 +39,9 @@ void StepObserver::on_span(const Span& span) {
   known.total->source = span.source;
 }
 
-void StepObserver::on_range(ProcessIndex process, std::string_view name, Time end) {
-  if (!marker_.empty() && name.find(marker_) != name.npos) {
-    marks_[process].push_back(end);
+void StepObserver::on_range(const NamedRange& range) {
+  if (!marker_.empty() && range.name.find(marker_) != range.name.npos) {
+    marks_[range.process].push_back(range.end);
   }
 }
 

@@ -66,11 +66,10 @@ void TraceWriter::on_span(const Span& span) {
   row.events.push_back(std::move(event));
 }
 
-void TraceWriter::on_range(ProcessIndex process, std::uint64_t thread, std::string_view name,
-                           Time start, Time end) {
-  auto [found, added] = threads_.try_emplace({process, thread});
-  if (added) found->second.rank = rank_of_(process);
-  found->second.events.push_back(complete_event(name, "range", start, end));
+void TraceWriter::on_range(const NamedRange& range) {
+  auto [found, added] = threads_.try_emplace({range.process, range.thread});
+  if (added) found->second.rank = rank_of_(range.process);
+  found->second.events.push_back(complete_event(range.name, "range", range.start, range.end));
 }
 
 void TraceWriter::close() {

@@ -294,12 +294,27 @@ Workload::Event Workload::mark(Rank rank) {
   return {rank, static_cast<std::uint32_t>(list.events.size() - 1)};
 }
 
+void Workload::expect_marked(Event event) const {
+  expect_event(event);
+  PHANTORA_EXPECTS(ranks_[event.rank].events[event.number],
+                   "ranges begin at marks, and event " + std::to_string(event.number) + " of " +
+                       name(event.rank) + " is in a stream");
+}
+
+Workload& Workload::range(Rank rank, Event begin, std::string_view name) {
+  expect_marked(begin);
+  rank_list(rank).operations.emplace_back(Range{begin, label(name)});
+  return *this;
+}
+
+std::uint32_t Workload::label(std::string_view text) {
+  return interned(text, labels_, label_numbers_, [&] { return std::string{text}; });
+}
+
 Workload::Block Workload::allocate(Rank rank, Bytes size, std::string_view label) {
   PHANTORA_EXPECTS(size >= Bytes{}, "a block's size is not negative");
   RankList& list = rank_list(rank);
-  const std::uint32_t number =
-      interned(label, labels_, label_numbers_, [&] { return std::string{label}; });
-  list.operations.emplace_back(Allocate{size, number});
+  list.operations.emplace_back(Allocate{size, this->label(label)});
   list.blocks.push_back(true);
   return {rank, static_cast<std::uint32_t>(list.blocks.size() - 1)};
 }
@@ -380,6 +395,7 @@ void Workload::adopt(Rank rank, RankList& list, const Operation& operation) cons
         if constexpr (requires { it.stream; }) note(list, it.stream);
         if constexpr (std::is_same_v<T, Synchronize>) expect_event(it.event);
         if constexpr (std::is_same_v<T, Wait>) expect_recorded(it.event);
+        if constexpr (std::is_same_v<T, Range>) expect_marked(it.event);
         if constexpr (std::is_same_v<T, Collective>) expect_group(rank, calls_[it.call].group);
         if constexpr (std::is_same_v<T, Exchange>) {
           const Messages& messages = messages_[it.messages];
@@ -451,6 +467,7 @@ std::string Workload::describe(Rank rank, std::size_t operation) const {
     std::string operator()(const StepEnd&) const { return "end of a step"; }
     std::string operator()(const Mark&) const { return "mark"; }
     std::string operator()(const Thread& it) const { return "thread " + std::to_string(it.number); }
+    std::string operator()(const Range& it) const { return "range " + workload.labels_[it.label]; }
   };
   return std::visit(Words{*this}, list[operation]);
 }

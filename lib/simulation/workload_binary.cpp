@@ -208,7 +208,7 @@ class BinaryReader {
 std::string key_of(const Kernel& kernel) {
   BinaryWriter writer;
   Kernel copy = kernel;
-  form::transfer(writer, copy);
+  form::transfer(writer, form::latest_version, copy);
   return std::move(writer.bytes);
 }
 

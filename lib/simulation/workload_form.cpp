@@ -53,6 +53,8 @@ WorkloadDocument document_of(const Workload& workload) {
         exchange->messages = messages(exchange->messages);
       } else if (auto* allocate = std::get_if<Workload::Allocate>(&operation)) {
         allocate->label = labels(allocate->label);
+      } else if (auto* range = std::get_if<Workload::Range>(&operation)) {
+        range->label = labels(range->label);
       }
     }
   }
@@ -70,17 +72,23 @@ WorkloadDocument document_of(const Workload& workload) {
 
 namespace form {
 
+std::size_t kinds_of(std::int64_t version) {
+  if (version == 1) return kinds_of_version_1;
+  return version < 4 ? kinds_of_version_2 : kinds.size();
+}
+
 std::int64_t version_of(const WorkloadDocument& document) {
+  std::size_t last_kind = 0;
+  for (const auto& operations : document.ranks)
+    for (const auto& operation : operations) last_kind = std::max(last_kind, operation.index());
+  const bool power =
+      std::any_of(document.kernels.begin(), document.kernels.end(),
+                  [](const Kernel& kernel) { return kernel.known && kernel.known->power_share; });
+  if (power || last_kind >= kinds_of_version_2) return 4;
   if (!document.origin.empty()) return 3;
   const bool same_groups = std::any_of(document.instances.begin(), document.instances.end(),
                                        [](std::uint32_t instance) { return instance > 0; });
-  const bool threads =
-      std::any_of(document.ranks.begin(), document.ranks.end(), [](const auto& operations) {
-        return std::any_of(operations.begin(), operations.end(), [](const auto& operation) {
-          return operation.index() >= kinds_of_version_1;
-        });
-      });
-  return same_groups || threads ? 2 : 1;
+  return same_groups || last_kind >= kinds_of_version_1 ? 2 : 1;
 }
 
 std::string between(std::int64_t least, std::int64_t most) {

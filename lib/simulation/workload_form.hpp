@@ -56,9 +56,10 @@ struct Misfit {
 namespace form {
 
 /// 1: hosts of one thread, and groups of instance 0, as it has no words for others; 2: without an
-/// origin. What can be said in an earlier version is, so that it stays equal.
-inline constexpr std::int64_t latest_version = 3;
-inline constexpr std::size_t kinds_of_version_1 = 10;
+/// origin; 3: without ranges and what kernels draw of the GPU's power. What can be said in an
+/// earlier version is, so that it stays equal.
+inline constexpr std::int64_t latest_version = 4;
+inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12;
 // More than any host has threads, or NCCL communicators of the same ranks.
 inline constexpr std::uint32_t most_threads = 1U << 16U, most_instances = 1U << 16U;
 inline constexpr std::int64_t most_ranks = std::int64_t{1} << 22;
@@ -76,8 +77,10 @@ inline constexpr std::array<std::string_view, 8> collectives{
     "reduce",     "all_to_all", "gather",         "scatter"};
 /// Workload::Operation's alternatives, in its order.
 inline constexpr std::array<std::string_view, std::variant_size_v<Workload::Operation>> kinds{
-    "launch", "collective", "exchange", "record",   "wait", "synchronize",
-    "host",   "allocate",   "free",     "end_step", "mark", "thread"};
+    "launch",   "collective", "exchange", "record", "wait",   "synchronize", "host",
+    "allocate", "free",       "end_step", "mark",   "thread", "range"};
+/// Of those, how many a version has.
+std::size_t kinds_of(std::int64_t version);
 
 /// Any type of integer.
 template <class A, class T>
@@ -125,7 +128,7 @@ void list(A& a, std::string_view field, std::vector<T>& entries, std::size_t lea
 }
 
 template <class A>
-void transfer(A& a, std::string_view field, CostEstimate& known) {
+void transfer(A& a, std::string_view field, std::int64_t version, CostEstimate& known) {
   a.object(field, [&] {
     transfer(a, "ps", known.duration);
     transfer(a, "stddev_ps", known.stddev);
@@ -134,13 +137,14 @@ void transfer(A& a, std::string_view field, CostEstimate& known) {
     a.optional("demand", known.demand, [&](double& share) { a.number("demand", share); });
     a.optional("memory_share", known.memory_share,
                [&](double& share) { a.number("memory_share", share); });
-    a.optional("power_share", known.power_share,
-               [&](double& share) { a.number("power_share", share); });
+    if (version > 3)
+      a.optional("power_share", known.power_share,
+                 [&](double& share) { a.number("power_share", share); });
   });
 }
 
 template <class A>
-void transfer(A& a, Kernel& kernel) {
+void transfer(A& a, std::int64_t version, Kernel& kernel) {
   KernelQuery& query = kernel.query;
   a.object({}, [&] {
     a.text("name", query.name);
@@ -152,7 +156,7 @@ void transfer(A& a, Kernel& kernel) {
     word(a, "arithmetic", query.arithmetic, arithmetics);
     a.map("features", query.features);
     a.map("attributes", query.attributes);
-    a.optional("known", kernel.known, [&](auto& known) { transfer(a, "known", known); });
+    a.optional("known", kernel.known, [&](auto& known) { transfer(a, "known", version, known); });
   });
 }
 
@@ -167,11 +171,12 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
   };
   a.row([&] {
     std::size_t kind = operation.index();
-    a.word("kind", kind, std::span{kinds}.first(version == 1 ? kinds_of_version_1 : kinds.size()));
+    a.word("kind", kind, std::span{kinds}.first(kinds_of(version)));
     if (kind != operation.index()) {
       constexpr std::array<W::Operation, kinds.size()> empty{
-          W::Launch{}, W::Collective{}, W::Exchange{}, W::Record{},  W::Wait{}, W::Synchronize{},
-          W::Host{},   W::Allocate{},   W::Free{},     W::StepEnd{}, W::Mark{}, W::Thread{}};
+          W::Launch{},      W::Collective{}, W::Exchange{}, W::Record{}, W::Wait{},
+          W::Synchronize{}, W::Host{},       W::Allocate{}, W::Free{},   W::StepEnd{},
+          W::Mark{},        W::Thread{},     W::Range{}};
       operation = empty.at(kind);
     }
     if (auto* launch = std::get_if<W::Launch>(&operation)) {
@@ -201,6 +206,9 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
       stream(*end);
     } else if (auto* thread = std::get_if<W::Thread>(&operation)) {
       integer(a, "number", thread->number, 0, most_threads - 1);
+    } else if (auto* range = std::get_if<W::Range>(&operation)) {
+      event(range->event);
+      place(a, "label", range->label, document.labels);
     }
   });
 }
@@ -216,7 +224,7 @@ void transfer(A& a, WorkloadDocument& document) {
   a.object({}, [&] {
     std::int64_t version = version_of(document);
     a.integer("phantora_workload", version, 1, latest_version);
-    list(a, "kernels", document.kernels, 0, [&](Kernel& kernel) { transfer(a, kernel); });
+    list(a, "kernels", document.kernels, 0, [&](Kernel& kernel) { transfer(a, version, kernel); });
     list(a, "groups", document.groups, 0, [&](auto& group) {
       list(a, {}, group, 1, [&](Rank& rank) { integer(a, {}, rank, 0, most_ranks - 1); });
     });

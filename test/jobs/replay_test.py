@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 
 from job import PHANTORA, TORCH_PYTHON, JobTest, main
-from report_test import DDP
+from report_test import DDP, StepMarker
 
 # Threads that issue in turn, streams that wait for one another, loops of queries, memory.
 NATIVE = """
@@ -53,6 +53,18 @@ NATIVE = """
 def spans(path):
     return [event for event in json.loads(pathlib.Path(path).read_text())["traceEvents"]
             if event["ph"] == "X" and event["cat"] != "range"]
+
+
+def titles(path):
+    """Of rows, by the rank and GPU that they are of."""
+    return sorted(event["args"]["name"]
+                  for event in json.loads(pathlib.Path(path).read_text())["traceEvents"]
+                  if event["ph"] == "M" and event["name"] == "process_name")
+
+
+def ranges(path):
+    return [event for event in json.loads(pathlib.Path(path).read_text())["traceEvents"]
+            if event.get("cat") == "range"]
 
 
 class Replay(JobTest):
@@ -169,7 +181,7 @@ class Replays(Replay):
         version = len(b"PHANTORA-WORKLOAD\n")
         newer = whole[:version] + b"\x63" + whole[version + 1:]
         (self.directory / "newer.rec").write_bytes(newer)
-        self.assertIn("phantora_workload: expected a whole number from 1 to 3, got 99",
+        self.assertIn("phantora_workload: expected a whole number from 1 to 4, got 99",
                       self.replay(record="newer.rec", status=2))
         self.assertIn("cannot be read", self.replay(record="none.rec", status=2))
         self.assertIn("2 ranks on 1 GPUs", self.replay(cluster="h200:1x1", status=2))
@@ -182,6 +194,24 @@ class Replays(Replay):
 
 
 class ReplaysTorch(Replay):
+    def test_ranges_lie_where_they_did_and_end_steps(self):
+        self.record(StepMarker.PROGRAM, "--host-time", "off", torch=True, cluster="h200:1x1")
+        settings = {"cluster": "h200:1x1"}
+        self.assert_equal_to_live(**settings)
+        live, again = (ranges(self.directory / name) for name in ("live.json", "again.json"))
+        self.assertEqual(live, again)
+        self.assertEqual([event["name"] for event in again][:4],
+                         ["update", "update", "two updates", "between"])
+        for marker, steps in (("two updates", 5), ("between", 5), ("optimizer", 11), ("none", 0)):
+            self.replay("--step-marker", marker, "--report", "steps.rep", **settings)
+            rank, = json.loads((self.directory / "steps.rep").read_text())["ranks"]
+            self.assertEqual(rank["steps"], steps, marker)
+        # On another GPU they are as long as their work is there.
+        self.replay("--trace", "slow.json", cluster="l40s:1x1")
+        slow = ranges(self.directory / "slow.json")
+        self.assertEqual([event["name"] for event in slow], [event["name"] for event in live])
+        self.assertNotEqual(slow[2]["dur"], live[2]["dur"])
+
     def test_ddp_takes_place_when_it_did(self):
         self.record(DDP, "--host-time", "off", torch=True)
         self.assert_equal_to_live()

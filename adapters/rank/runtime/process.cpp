@@ -123,15 +123,27 @@ void unsupported(const char* entry_point) noexcept {
   add_to_counter((std::string{"unsupported "} + entry_point).c_str(), 1);
 }
 
-void note_range(std::string_view name, Time start, Time end) {
+std::uint64_t begin_range(Time now) {
+  const std::uint64_t range = ++this_rank().named_ranges;
+  if (Connection* const connection = this_rank().clocks.connection())
+    connection->append({.op = channel::Op::begin_range,
+                        .thread = this_thread().index,
+                        .clock_ps = now.time_since_epoch().count(),
+                        .b = range});
+  return range;
+}
+
+void note_range(std::uint64_t range, std::string_view name, Time start, Time end) {
   Connection* const connection = this_rank().clocks.connection();
   if (connection == nullptr) return;
   thread_local const std::uint64_t thread = this_rank().naming_threads++;
   constexpr std::size_t longest = 4096;  // a name is to be read, and a message has its limits
   name = name.substr(0, longest);
   connection->append({.op = channel::Op::range,
+                      .thread = this_thread().index,
                       .clock_ps = end.time_since_epoch().count(),
                       .a = thread,
+                      .b = range,
                       .c = static_cast<std::uint64_t>(start.time_since_epoch().count())},
                      std::as_bytes(std::span{name.data(), name.size()}));
 }

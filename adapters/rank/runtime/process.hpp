@@ -58,9 +58,11 @@ void warn_once(const char* key, const std::string& message);
 /// An entry point that is not implemented was called: logged once by name, counted in the report.
 void unsupported(const char* entry_point) noexcept;
 
-/// A stretch of time that the program named, which ends on the calling thread. A mark has no
-/// length.
-void note_range(std::string_view name, Time start, Time end);
+/// A stretch of time that the program names begins on the calling thread, now.
+/// @return its number, for note_range().
+std::uint64_t begin_range(Time now);
+/// It ends on the calling thread. @param range  0: a mark, which begins where it ends.
+void note_range(std::uint64_t range, std::string_view name, Time start, Time end);
 
 /// Adds to a counter of the report, e.g. "unknown_reads".
 void count(const char* counter, std::uint64_t n = 1) noexcept;

@@ -55,6 +55,7 @@ struct Rank {
   HostFunctions host_functions;
   Warnings warnings;
   std::atomic<std::uint64_t> naming_threads{0};  ///< that have named a range
+  std::atomic<std::uint64_t> named_ranges{0};    ///< that have begun
 
  private:
   Connection* make_connection();

@@ -38,6 +38,15 @@ struct Span {
   Time end{};                            ///< when the next of its stream may follow
 };
 
+/// A stretch of time on a host thread that the program named (NVTX). A mark has no length.
+struct NamedRange {
+  ProcessIndex process = 0;  ///< whose thread it ends on
+  std::uint64_t thread = 0;  ///< of the process
+  std::string_view name{};   ///< valid during the call
+  Time start{};              ///< where it was begun, perhaps by another thread
+  Time end{};                ///< where it ended
+};
+
 /// Watches a Session. Told in time order per stream. While it is told, it may subscribe observers
 /// and end subscriptions, but not ask or change the session.
 class SessionObserver {
@@ -48,6 +57,8 @@ class SessionObserver {
   virtual ~SessionObserver() = default;
   /// Work on a stream has ended.
   virtual void on_span(const Span&) {}
+  /// A stretch of time that has a name has ended. Those of one thread come in order of their ends.
+  virtual void on_range(const NamedRange&) {}
 };
 
 /// What one GPU did. Unions of spans, so that overlapping work counts once.

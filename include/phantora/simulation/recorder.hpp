@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace phantora {
@@ -76,6 +77,12 @@ class Recorder {
   /// One rank's part, as Session::send_recv().
   void send_recv(const Caller& caller, StreamId stream, CommunicatorId communicator,
                  std::span<const SendRecv> group);
+  /// A stretch of time that the program names begins at the caller's clock.
+  /// @param range  its number, unique within the process.
+  void begin_range(const Caller& caller, std::uint64_t range);
+  /// It ends, on this or another thread; one that has not begun begins here. It is of the GPU that
+  /// its thread uses; of a thread that uses none nothing is kept.
+  void end_range(const Caller& caller, std::uint64_t range, std::string_view name);
   /// The process takes memory of a GPU, and gives some back, beside what its context takes.
   void hold(ProcessIndex process, GpuIndex gpu, Bytes taken, Bytes given_back);
   /// It makes a context on a GPU, or gives it up. A rank of a workload has one as it is.

@@ -68,6 +68,8 @@ class Session {
 
   /// Tells the observer of everything from now on, until the subscription ends.
   [[nodiscard]] Subscription subscribe(SessionObserver& observer);
+  /// Tells the observers of a stretch of time that a program named. It changes nothing else.
+  void name_range(const NamedRange& range);
 
   /// Prices a kernel once on GPUs that are alike: now on those like `gpu`, on others when it is
   /// first launched there. @throws CostError if no cost model of that GPU answers.

@@ -28,14 +28,13 @@ namespace phantora {
 /// Spans of communication end no steps.
 class StepObserver final : public SessionObserver {
  public:
-  /// @param marker  what ends a step: a part of a kernel's name, "optimizer", or empty where the
-  ///   order of the work has to tell.
+  /// @param marker  what ends a step: a part of the name of a range or a kernel, "optimizer", or
+  ///   empty where the order of the work has to tell.
   explicit StepObserver(std::string marker = {});
   /// Told by the session.
   void on_span(const Span& span) override;
-  /// A stretch of time that the program of a process named: one that bears the marker's name ends
-  /// a step where it ends.
-  void on_range(ProcessIndex process, std::string_view name, Time end);
+  /// The same. A range that bears the marker's name ends a step of its process where it ends.
+  void on_range(const NamedRange& range) override;
   /// The steps of the GPU: where its program said so; else by its stream with the most that ends
   /// steps, or else with the most work.
   [[nodiscard]] Steps steps(GpuIndex gpu) const;

@@ -24,9 +24,8 @@ class TraceWriter final : public SessionObserver {
               std::vector<std::string> gpu_names = {});
   /// Told by the session.
   void on_span(const Span& span) override;
-  /// A stretch of time on a thread of a process, by a name that the program gave.
-  void on_range(ProcessIndex process, std::uint64_t thread, std::string_view name, Time start,
-                Time end);
+  /// The same.
+  void on_range(const NamedRange& range) override;
   /// Writes what remains. @throws Error if the file could not be written whole.
   void close();
 

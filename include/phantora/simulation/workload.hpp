@@ -116,9 +116,14 @@ class Workload {
   struct Thread {
     std::uint32_t number = 0;  ///< 0 is the first
   };
+  /// A stretch of the host's time that has a name ends here.
+  struct Range {
+    Event event{};            ///< a mark, where it began
+    std::uint32_t label = 0;  ///< in labels(): its name
+  };
   /// What a rank does next.
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
-                                 Allocate, Free, StepEnd, Mark, Thread>;
+                                 Allocate, Free, StepEnd, Mark, Thread, Range>;
 
   /// Collectives of a group of ranks.
   struct Call {
@@ -234,6 +239,10 @@ class Workload {
   /// Marks where the rank's host, or its present thread, is. Other hosts synchronize() with it;
   /// streams do not wait for it.
   Event mark(Rank rank);
+  /// Names the time from a mark(), of any thread, to where the rank's host, or its present thread,
+  /// is, for those who watch (SessionObserver::on_range): traces show it, and it may end a step
+  /// (StepObserver). It takes no time.
+  Workload& range(Rank rank, Event begin, std::string_view name);
 
   // --- Memory ---
 
@@ -268,7 +277,7 @@ class Workload {
   [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
   /// Each once; Exchange::messages is a place here.
   [[nodiscard]] const std::vector<Messages>& messages() const noexcept { return messages_; }
-  /// Each once; Allocate::label is a place here.
+  /// Each once; Allocate::label and Range::label are places here.
   [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }
   /// An operation in words, as errors and reports call it: "all_reduce of 128.0 MiB by ranks 0, 1".
   [[nodiscard]] std::string describe(Rank rank, std::size_t operation) const;
@@ -326,6 +335,8 @@ class Workload {
   // They throw ArgumentError.
   void expect_event(Event event) const;
   void expect_recorded(Event event) const;
+  void expect_marked(Event event) const;
+  std::uint32_t label(std::string_view text);
   /// @return the place of the rank in the group.
   int expect_group(Rank rank, std::uint32_t group) const;
   static void expect_distinct(const std::vector<Rank>& group);
