@@ -5,7 +5,7 @@
 #include <phantora/format.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/simulation/simulation.hpp>
-#include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/transformer_fields.hpp>
 
 #include <charconv>
 #include <functional>
@@ -19,35 +19,14 @@ int main(int argc, char** argv) try {
   TransformerShape shape;
   Parallelism way;
   TrainingRecipe recipe;
-  // Enumerations and booleans go by their number.
+  // Enumerations and booleans go by their number, sizes by bytes.
   std::map<std::string_view, std::function<void(int)>> fields;
-  const auto field = [&](std::string_view name, auto& value) {
+  const auto field = [&](const char* name, auto& value, const auto&...) {
     fields[name] = [&value](int n) { value = static_cast<std::decay_t<decltype(value)>>(n); };
   };
-  field("layers", shape.layers);
-  field("hidden", shape.hidden);
-  field("heads", shape.heads);
-  field("key_heads", shape.key_heads);
-  field("mlp", shape.mlp);
-  field("vocabulary", shape.vocabulary);
-  field("sequence", shape.sequence);
-  field("experts", shape.experts);
-  field("rotary", shape.rotary);
-  field("tensor", way.tensor);
-  field("pipeline", way.pipeline);
-  field("data", way.data);
-  field("batch", way.batch);
-  field("micro_batch", way.micro_batch);
-  field("context", way.context);
-  field("expert", way.expert);
-  field("chunks", way.chunks);
-  field("schedule", way.schedule);
-  field("sharding", way.sharding);
-  field("recompute", way.recompute);
-  field("exchange", way.exchange);
-  field("gradient", recipe.gradient);
-  field("optimizer", recipe.optimizer);
-  field("fused", recipe.fused);
+  for_each_field(shape, field);
+  for_each_field(way, field);
+  for_each_field(recipe, field);
   fields["bucket_mib"] = [&](int n) { way.bucket = 1_MiB * n; };
 
   if (argc < 2) throw ConfigError{"usage: transformer_steps CLUSTER [NAME=VALUE...]"};

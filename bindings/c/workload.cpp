@@ -2,7 +2,7 @@
 
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/simulation/traces.hpp>
-#include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/transformer_fields.hpp>
 #include <phantora/simulation/widen.hpp>
 
 #include <algorithm>
@@ -35,6 +35,11 @@ template <class T>
 void set(T& field, T value) {
   if (value != T{}) field = value;
 }
+
+// The C structs say what is zero by default, and so cannot be taken from for_each_field(): who adds
+// a field there is told to add it here too.
+static_assert(field_count<TransformerShape>() == 13 && field_count<Parallelism>() == 15 &&
+              field_count<TrainingRecipe>() == 3);
 
 TransformerShape shape_of(const phantora_transformer& given) {
   TransformerShape shape;

@@ -1,16 +1,15 @@
 #include "json/simulate.hpp"
 
-#include "json/names.hpp"
-
 #include <phantora/error.hpp>
 #include <phantora/simulation/simulation.hpp>
-#include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/transformer_fields.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <initializer_list>
+#include <array>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace phantora::bindings {
@@ -25,7 +24,7 @@ using Json = nlohmann::ordered_json;
 /// A JSON object of which each field is asked for by name, and none is left over.
 class Fields {
  public:
-  Fields(const Json& json, std::string name, std::initializer_list<std::string_view> known)
+  Fields(const Json& json, std::string name, std::span<const std::string_view> known)
       : json_{json}, name_{std::move(name)} {
     if (!json.is_object()) fail(name_, "an object");
     for (const auto& [key, value] : json.items())
@@ -73,7 +72,7 @@ class Fields {
     value = Bytes{json->get<std::int64_t>()};
   }
   template <class Choice, std::size_t count>
-  void read(std::string_view key, const Names<Choice, count>& names, Choice& value) const {
+  void read(std::string_view key, Choice& value, const ChoiceNames<Choice, count>& names) const {
     if (find(key) == nullptr) return;
     const std::optional<Choice> choice = choice_of(names, text(key));
     if (!choice) fail(path(key), one_of(names));
@@ -91,53 +90,22 @@ class Fields {
 };
 
 Workload transformer_steps(const Json& json) {
-  const Fields fields{json, "transformer", {"layers",        "hidden",   "heads",
-                                            "key_heads",     "mlp",      "vocabulary",
-                                            "sequence",      "experts",  "experts_of_token",
-                                            "gated",         "rotary",   "biases",
-                                            "tied",          "tensor",   "pipeline",
-                                            "data",          "batch",    "micro_batch",
-                                            "context",       "expert",   "chunks",
-                                            "schedule",      "sharding", "bucket",
-                                            "recompute",     "exchange", "sequence_parallel",
-                                            "keep_gathered", "gradient", "optimizer",
-                                            "fused",         "steps"}};
   TransformerShape shape;
-  fields.read("layers", shape.layers);
-  fields.read("hidden", shape.hidden);
-  fields.read("heads", shape.heads);
-  fields.read("key_heads", shape.key_heads);
-  fields.read("mlp", shape.mlp);
-  fields.read("vocabulary", shape.vocabulary);
-  fields.read("sequence", shape.sequence);
-  fields.read("experts", shape.experts);
-  fields.read("experts_of_token", shape.experts_of_token);
-  fields.read("gated", shape.gated);
-  fields.read("rotary", shape.rotary);
-  fields.read("biases", shape.biases);
-  fields.read("tied", shape.tied);
   Parallelism parallelism;
-  fields.read("tensor", parallelism.tensor);
-  fields.read("pipeline", parallelism.pipeline);
-  fields.read("data", parallelism.data);
-  fields.read("batch", parallelism.batch);
-  fields.read("micro_batch", parallelism.micro_batch);
-  fields.read("context", parallelism.context);
-  fields.read("expert", parallelism.expert);
-  fields.read("chunks", parallelism.chunks);
-  fields.read("schedule", schedules, parallelism.schedule);
-  fields.read("sharding", shardings, parallelism.sharding);
-  fields.read("bucket", parallelism.bucket);
-  fields.read("recompute", recomputations, parallelism.recompute);
-  fields.read("exchange", exchanges, parallelism.exchange);
-  fields.read("sequence_parallel", parallelism.sequence_parallel);
-  fields.read("keep_gathered", parallelism.keep_gathered);
   TrainingRecipe recipe;
-  fields.read("gradient", recipe.gradient);
-  fields.read("optimizer", recipe.optimizer);
-  fields.read("fused", recipe.fused);
   int steps = 1;
-  fields.read("steps", steps);
+  const auto each = [&](auto visit) {
+    for_each_field(shape, visit);
+    for_each_field(parallelism, visit);
+    for_each_field(recipe, visit);
+    visit("steps", steps);
+  };
+  std::vector<std::string_view> names;
+  each([&](const char* name, const auto&, const auto&...) { names.emplace_back(name); });
+  const Fields fields{json, "transformer", names};
+  each([&](const char* name, auto& value, const auto&... choices) {
+    fields.read(name, value, choices...);
+  });
   return training_steps(shape, parallelism, steps, recipe);
 }
 
@@ -207,10 +175,10 @@ std::string simulate(std::string_view text) {
   } catch (const Json::exception& error) {
     throw ConfigError{std::string{"request: "} + error.what()};
   }
-  const Fields request{json,
-                       "object",
-                       {"cluster", "gpu_memory", "nccl", "workload", "workload_file", "transformer",
-                        "gpus", "link_loads"}};
+  constexpr std::array<std::string_view, 8> known{"cluster",  "gpu_memory",    "nccl",
+                                                  "workload", "workload_file", "transformer",
+                                                  "gpus",     "link_loads"};
+  const Fields request{json, "object", known};
   const Simulation simulation{make_cluster(request.text("cluster"), memory(request)),
                               {.nccl = nccl(request)}};
   const Workload job = workload(request);

@@ -50,6 +50,7 @@
 #include <phantora/simulation/trace.hpp>
 #include <phantora/simulation/traces.hpp>
 #include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/transformer_fields.hpp>
 #include <phantora/simulation/virtual_clock.hpp>
 #include <phantora/simulation/widen.hpp>
 #include <phantora/simulation/workload.hpp>

@@ -430,6 +430,10 @@ class Transformers(unittest.TestCase):
         self.assertEqual(report(shape, way | {"schedule": "1f1b", "sharding": "optimizer", "recompute": "none"}, {}), seen[0])
         with self.assertRaisesRegex(phantora.ArgumentError, "sharding is all, not one of none, optimizer"):
             phantora.Parallelism(sharding="all")
+        for fields, expected in (({"layres": 4}, "layres"), ({"layers": "4"}, "layers: expected a whole number"),
+                                 ({"gated": 1}, "gated: expected True or False")):
+            with self.assertRaisesRegex(TypeError, expected):
+                phantora.TransformerShape(**fields)
 
 
 class Tables(unittest.TestCase):

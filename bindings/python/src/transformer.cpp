@@ -1,68 +1,128 @@
-#include "json/names.hpp"
 #include "values.hpp"
 
 #include <phantora/error.hpp>
-#include <phantora/simulation/transformer.hpp>
+#include <phantora/simulation/transformer_fields.hpp>
 
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <nanobind/stl/string.h>
+
+// The classes have the fields of for_each_field().
 namespace phantora::python {
 namespace {
 
+// A field as Python has it, and which types it takes.
+nb::object shown(int value) { return nb::int_(value); }
+nb::object shown(double value) { return nb::float_(value); }
+nb::object shown(bool value) { return nb::bool_(value); }
+nb::object shown(Bytes value) { return nb::int_(to_python(value)); }
 template <class Choice, std::size_t count>
-Choice choose(const bindings::Names<Choice, count>& names, std::string_view text,
-              std::string_view argument) {
-  const std::optional<Choice> choice = bindings::choice_of(names, text);
-  PHANTORA_EXPECTS(choice.has_value(), std::string{argument} + " is " + std::string{text} +
-                                           ", not " + bindings::one_of(names));
-  return *choice;
+nb::object shown(Choice value, const ChoiceNames<Choice, count>& names) {
+  const std::string_view name = name_of(names, value);
+  return nb::str(name.data(), name.size());
+}
+template <class Value>
+std::string type_of() {
+  if constexpr (std::is_same_v<Value, bool>) return "bool";
+  if constexpr (std::is_same_v<Value, double>) return "float";
+  return std::is_same_v<Value, int> || std::is_same_v<Value, Bytes> ? "int" : "str";
 }
 
-void define_shape(nb::module_& m) {
-  const TransformerShape shape;
-  nb::class_<TransformerShape>(m, "TransformerShape",
-                               "A decoder: norms, attention with grouped keys, an MLP or experts.")
-      .def(
-          "__init__",
-          [](TransformerShape* place, int layers, int hidden, int heads, int key_heads, int mlp,
-             int vocabulary, int sequence, int experts, int experts_of_token, bool gated,
-             bool rotary, bool biases, bool tied) {
-            new (place) TransformerShape{.layers = layers,
-                                         .hidden = hidden,
-                                         .heads = heads,
-                                         .key_heads = key_heads,
-                                         .mlp = mlp,
-                                         .vocabulary = vocabulary,
-                                         .sequence = sequence,
-                                         .experts = experts,
-                                         .experts_of_token = experts_of_token,
-                                         .gated = gated,
-                                         .rotary = rotary,
-                                         .biases = biases,
-                                         .tied = tied};
-          },
-          nb::kw_only(), "layers"_a = shape.layers, "hidden"_a = shape.hidden,
-          "heads"_a = shape.heads, "key_heads"_a = shape.key_heads, "mlp"_a = shape.mlp,
-          "vocabulary"_a = shape.vocabulary, "sequence"_a = shape.sequence,
-          "experts"_a = shape.experts, "experts_of_token"_a = shape.experts_of_token,
-          "gated"_a = shape.gated, "rotary"_a = shape.rotary, "biases"_a = shape.biases,
-          "tied"_a = shape.tied,
-          R"(mlp: width of the MLP, or of an expert. sequence: tokens of one.
+template <class Value>
+Value cast(nb::handle given, const char* name, const char* expected) {
+  Value value{};
+  if (!nb::try_cast(given, value))
+    throw nb::type_error((std::string{name} + ": expected " + expected).c_str());
+  return value;
+}
+void take(int& field, nb::handle given, const char* name) {
+  field = cast<int>(given, name, "a whole number");
+}
+void take(double& field, nb::handle given, const char* name) {
+  field = cast<double>(given, name, "a number");
+}
+void take(bool& field, nb::handle given, const char* name) {
+  field = cast<bool>(given, name, "True or False");
+}
+void take(Bytes& field, nb::handle given, const char* name) {
+  field = to_bytes(cast<Size>(given, name, "bytes"));
+}
+template <class Choice, std::size_t count>
+void take(Choice& field, nb::handle given, const char* name,
+          const ChoiceNames<Choice, count>& names) {
+  const auto text = cast<std::string>(given, name, "text");
+  const std::optional<Choice> choice = choice_of(names, text);
+  PHANTORA_EXPECTS(choice.has_value(),
+                   std::string{name} + " is " + text + ", not " + one_of(names));
+  field = *choice;
+}
+
+/// Texts that the module's functions are described by, as long as it lives.
+const char* kept(std::string text) {
+  static auto& texts = *new std::vector<std::unique_ptr<std::string>>;
+  return texts.emplace_back(std::make_unique<std::string>(std::move(text)))->c_str();
+}
+
+/// A class with the fields of a struct, which its constructor takes by name.
+template <class Fields>
+nb::class_<Fields> define_fields(nb::module_& m, const char* name, const char* description,
+                                 const char* fields_description) {
+  nb::class_<Fields> defined{m, name, description};
+  Fields defaults{};
+  std::string signature = "def __init__(self, *";
+  for_each_field(defaults, [&](const char* field, const auto& value, const auto&... names) {
+    using Value = std::decay_t<decltype(value)>;
+    const std::string type = std::is_same_v<Value, Bytes> ? "int | float | str" : type_of<Value>();
+    signature += std::string{", "} + field + ": " + type + " = " +
+                 nb::cast<std::string>(nb::repr(shown(value, names...)));
+    defined.def_prop_ro(
+        field,
+        [field](const Fields& it) {
+          nb::object found;
+          for_each_field(it, [&](const char* one, const auto& of, const auto&... choices) {
+            if (one == std::string_view{field}) found = shown(of, choices...);
+          });
+          return found;
+        },
+        nb::sig(kept(std::string{"def "} + field + "(self) -> " + type_of<Value>())));
+  });
+  defined.def(
+      "__init__",
+      [](Fields* place, const nb::kwargs& given) {
+        Fields taken{};
+        std::size_t known = 0;
+        for_each_field(taken, [&](const char* field, auto& value, const auto&... names) {
+          if (!given.contains(field)) return;
+          take(value, given[field], field, names...);
+          ++known;
+        });
+        if (known < given.size())
+          for (const auto& [key, _] : given) {
+            bool found = false;
+            const auto text = nb::cast<std::string>(key);
+            for_each_field(taken, [&](const char* field, const auto&, const auto&...) {
+              found = found || text == field;
+            });
+            if (!found) throw nb::type_error(("there is no field " + text).c_str());
+          }
+        new (place) Fields{taken};
+      },
+      nb::sig(kept(signature + ") -> None")), fields_description);
+  return defined;
+}
+
+}  // namespace
+
+void define_transformer(nb::module_& m) {
+  define_fields<TransformerShape>(
+      m, "TransformerShape", "A decoder: norms, attention with grouped keys, an MLP or experts.",
+      R"(mlp: width of the MLP, or of an expert. sequence: tokens of one.
 experts: of each layer; 0: a plain MLP. experts_of_token: those that each token goes to.
 gated: three matrices in the MLP (SwiGLU); else two. rotary: positions are rotations; else learned.
 biases: of all linear layers, and layer norms in place of RMS norms. tied: the head's weights are
 the embedding's.)")
-      .def_ro("layers", &TransformerShape::layers)
-      .def_ro("hidden", &TransformerShape::hidden)
-      .def_ro("heads", &TransformerShape::heads)
-      .def_ro("key_heads", &TransformerShape::key_heads)
-      .def_ro("mlp", &TransformerShape::mlp)
-      .def_ro("vocabulary", &TransformerShape::vocabulary)
-      .def_ro("sequence", &TransformerShape::sequence)
-      .def_ro("experts", &TransformerShape::experts)
-      .def_ro("experts_of_token", &TransformerShape::experts_of_token)
-      .def_ro("gated", &TransformerShape::gated)
-      .def_ro("rotary", &TransformerShape::rotary)
-      .def_ro("biases", &TransformerShape::biases)
-      .def_ro("tied", &TransformerShape::tied)
       .def_prop_ro(
           "parameters", [](const TransformerShape& it) { return parameters(it); },
           "Weights of all layers, the embedding and the head.")
@@ -72,45 +132,10 @@ the embedding's.)")
       .def_prop_ro(
           "flops_per_sequence", [](const TransformerShape& it) { return flops_per_sequence(it); },
           "FLOP that a training step needs for each of its sequences.");
-}
-
-void define_division(nb::module_& m) {
-  using namespace bindings;
-  const Parallelism way;
-  nb::class_<Parallelism>(
+  define_fields<Parallelism>(
       m, "Parallelism",
-      R"(How a step is divided: rank = ((stage * data + replica) * context + slice) * tensor + part.)")
-      .def(
-          "__init__",
-          [](Parallelism* place, int tensor, int pipeline, int data, int batch, int micro_batch,
-             int context, int expert, int chunks, std::string_view schedule,
-             std::string_view sharding, const Size& bucket, std::string_view recompute,
-             std::string_view exchange, bool sequence_parallel, bool keep_gathered) {
-            new (place) Parallelism{.tensor = tensor,
-                                    .pipeline = pipeline,
-                                    .data = data,
-                                    .batch = batch,
-                                    .micro_batch = micro_batch,
-                                    .context = context,
-                                    .expert = expert,
-                                    .chunks = chunks,
-                                    .schedule = choose(schedules, schedule, "schedule"),
-                                    .sharding = choose(shardings, sharding, "sharding"),
-                                    .bucket = to_bytes(bucket),
-                                    .recompute = choose(recomputations, recompute, "recompute"),
-                                    .exchange = choose(exchanges, exchange, "exchange"),
-                                    .sequence_parallel = sequence_parallel,
-                                    .keep_gathered = keep_gathered};
-          },
-          nb::kw_only(), "tensor"_a = way.tensor, "pipeline"_a = way.pipeline, "data"_a = way.data,
-          "batch"_a = way.batch, "micro_batch"_a = way.micro_batch, "context"_a = way.context,
-          "expert"_a = way.expert, "chunks"_a = way.chunks,
-          "schedule"_a = name_of(schedules, way.schedule),
-          "sharding"_a = name_of(shardings, way.sharding), "bucket"_a = to_python(way.bucket),
-          "recompute"_a = name_of(recomputations, way.recompute),
-          "exchange"_a = name_of(exchanges, way.exchange),
-          "sequence_parallel"_a = way.sequence_parallel, "keep_gathered"_a = way.keep_gathered,
-          R"(tensor: parts of each layer. pipeline: stages. data: replicas.
+      R"(How a step is divided: rank = ((stage * data + replica) * context + slice) * tensor + part.)",
+      R"(tensor: parts of each layer. pipeline: stages. data: replicas.
 batch: sequences of a step, of all replicas together. micro_batch: sequences of a replica that go
 through the stages at a time.
 context: parts of each sequence; for weights they count as replicas. expert: replicas that share the
@@ -125,56 +150,13 @@ functions) or "full" (all of a layer).
 exchange: how keys and values get to the ranks that share a sequence: "ring" or "all_gather".
 sequence_parallel: norms are divided among the tensor group too. keep_gathered: what that gathers is
 kept for the backward pass, as PyTorch does; else gathered again, as Megatron does.)")
-      .def_ro("tensor", &Parallelism::tensor)
-      .def_ro("pipeline", &Parallelism::pipeline)
-      .def_ro("data", &Parallelism::data)
-      .def_ro("batch", &Parallelism::batch)
-      .def_ro("micro_batch", &Parallelism::micro_batch)
-      .def_ro("context", &Parallelism::context)
-      .def_ro("expert", &Parallelism::expert)
-      .def_ro("chunks", &Parallelism::chunks)
-      .def_prop_ro("schedule",
-                   [](const Parallelism& it) { return name_of(schedules, it.schedule); })
-      .def_prop_ro("sharding",
-                   [](const Parallelism& it) { return name_of(shardings, it.sharding); })
-      .def_prop_ro(
-          "bucket", [](const Parallelism& it) { return to_python(it.bucket); }, "Bytes.")
-      .def_prop_ro("recompute",
-                   [](const Parallelism& it) { return name_of(recomputations, it.recompute); })
-      .def_prop_ro("exchange",
-                   [](const Parallelism& it) { return name_of(exchanges, it.exchange); })
-      .def_ro("sequence_parallel", &Parallelism::sequence_parallel)
-      .def_ro("keep_gathered", &Parallelism::keep_gathered)
       .def_prop_ro("ranks", &Parallelism::ranks);
-}
-
-void define_recipe(nb::module_& m) {
-  const TrainingRecipe recipe;
-  nb::class_<TrainingRecipe>(m, "TrainingRecipe",
-                             "How numbers are kept, and what kernels pass over them.")
-      .def(
-          "__init__",
-          [](TrainingRecipe* place, double gradient, double optimizer, bool fused) {
-            new (place)
-                TrainingRecipe{.gradient = gradient, .optimizer = optimizer, .fused = fused};
-          },
-          nb::kw_only(), "gradient"_a = recipe.gradient, "optimizer"_a = recipe.optimizer,
-          "fused"_a = recipe.fused,
-          R"(gradient, optimizer: bytes for each parameter; the defaults are mixed precision: fp32
+  define_fields<TrainingRecipe>(
+      m, "TrainingRecipe", "How numbers are kept, and what kernels pass over them.",
+      R"(gradient, optimizer: bytes for each parameter; the defaults are mixed precision: fp32
 gradients, fp32 weights and both moments of Adam.
 fused: activation functions, rotary embeddings and the accumulation of gradients are a pass each or
-a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.)")
-      .def_ro("gradient", &TrainingRecipe::gradient)
-      .def_ro("optimizer", &TrainingRecipe::optimizer)
-      .def_ro("fused", &TrainingRecipe::fused);
-}
-
-}  // namespace
-
-void define_transformer(nb::module_& m) {
-  define_shape(m);
-  define_division(m);
-  define_recipe(m);
+a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.)");
   m.def(
       "training_steps",
       [](const TransformerShape& shape, const Parallelism& parallelism, int steps,
