@@ -223,6 +223,31 @@ class Simulations(unittest.TestCase):
         self.assertEqual(exact["makespan_ps"], round(report.makespan * 1e12))
         self.assertEqual(exact["critical_path"][0]["count"], 1)
 
+    def test_spans_are_what_ran(self):
+        job = phantora.Workload()
+        begin = job.mark(1)
+        job.launch(0, kernels.known_time(1 * MS, "a"), stream=7).launch(1, kernels.known_time(2 * MS, "b"), stream=3)
+        job.record(1, 2)  # a stream without work
+        job.order(1, 3, 5).order(0, 7, 4).order(1, 3, 4).all_reduce([0, 1], "1MiB", stream=4)
+        job.launch(1, kernels.copy("1MiB"), stream=5).synchronize(1).range(1, begin, "all")
+        simulation = phantora.Simulation("h200:1x2")
+        report = simulation.run(job, spans=True)
+        spans = report.spans()
+        rows = list(zip(spans["rank"].tolist(), spans["stream"].tolist(), spans["kind"]))
+        self.assertEqual(sorted(rows), sorted([(0, 7, "compute"), (1, 3, "compute"), (0, 4, "communication"),
+                                               (1, 4, "communication"), (1, 5, "copy"), (1, 0, "range")]))
+        of = {(rank, kind): i for i, (rank, _, kind) in enumerate(rows)}
+        lengths = spans["end"] - spans["start"]
+        self.assertAlmostEqual(lengths[of[0, "compute"]], 1 * MS, 12)
+        self.assertEqual(spans["name"][of[1, "compute"]], "b")
+        self.assertEqual(spans["name"][of[1, "range"]], "all")
+        self.assertAlmostEqual(spans["start"][of[1, "copy"]], spans["end"][of[1, "compute"]], 5)
+        self.assertEqual(spans["start"][of[1, "range"]], 0)
+        self.assertEqual(spans["end"].max(), report.makespan)
+        self.assertTrue((numpy.diff(spans["start"]) >= 0).all())
+        with self.assertRaisesRegex(phantora.ArgumentError, "spans=True"):
+            simulation.run(job).spans()
+
     def test_arrays_outlive_what_they_are_of(self):
         column = phantora.Simulation("h200:1x2").run(two_ranks()).ranks["computing"]
         gc.collect()

@@ -2,6 +2,7 @@
 #include "results.hpp"
 #include "values.hpp"
 
+#include <phantora/error.hpp>
 #include <phantora/simulation/report.hpp>
 
 namespace phantora::python {
@@ -40,6 +41,34 @@ nb::dict ranks(const Result& result) {
   table["kernels"] = column(report, [](const RankReport& rank) { return rank.kernels.kernels; });
   table["peak_memory"] = column(report, &RankReport::peak_memory);
   table["memory"] = column(report, &RankReport::memory);
+  return table;
+}
+
+nb::dict spans(const Result& result) {
+  PHANTORA_EXPECTS(result.spans != nullptr, "a run keeps its spans if it is told to: spans=True");
+  const std::vector<Spans::One>& all = result.spans->all;
+  const auto each = [&](auto get) {
+    std::vector<decltype(get(all.front()))> values;
+    for (const Spans::One& one : all) values.push_back(get(one));
+    return array(std::move(values));
+  };
+  nb::list kinds, names;
+  std::vector<nb::str> texts;
+  for (const std::string& name : result.spans->names) texts.emplace_back(name.c_str(), name.size());
+  std::vector<nb::str> kind_texts;
+  for (const std::string_view kind : Spans::kinds)
+    kind_texts.emplace_back(kind.data(), kind.size());
+  for (const Spans::One& one : all) {
+    kinds.append(kind_texts[one.kind]);
+    names.append(texts[one.name]);
+  }
+  nb::dict table;
+  table["rank"] = each([](const Spans::One& one) { return one.rank; });
+  table["stream"] = each([](const Spans::One& one) { return one.lane; });
+  table["kind"] = kinds;
+  table["name"] = names;
+  table["start"] = each([](const Spans::One& one) { return to_python(one.start); });
+  table["end"] = each([](const Spans::One& one) { return to_python(one.end); });
   return table;
 }
 
@@ -124,6 +153,11 @@ moved data; neither, and a communication waited for other ranks; nothing was on 
           nb::sig("def ranks(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
           R"(A column for each figure, of shape [ranks]: "gpu", "end", "computing", "exposed", "waiting",
 "idle", "communicating", "kernel_time" in seconds, "kernels", "peak_memory" and "memory" in bytes.)")
+      .def("spans", &spans, nb::sig("def spans(self) -> dict[str, typing.Any]"),
+           R"(When each kernel, copy and communication ran, in order of their starts, as columns:
+uint32 arrays "rank" and "stream", lists "kind" ("compute", "copy", "communication", or "range" of what
+a recorded program named, whose "stream" is a thread) and "name", float64 arrays "start" and "end".
+pandas.DataFrame(report.spans()) is a table of them. Of a run with spans=True.)")
       .def_prop_ro("kernel_time", &kernel_time,
                    nb::sig("def kernel_time(self) -> dict[str, float]"),
                    "Kernel seconds of all ranks by where their prices come from.")

@@ -1,6 +1,10 @@
 #pragma once
 
+#include "spans.hpp"
+
 #include <phantora/simulation/simulation.hpp>
+
+#include <memory>
 
 namespace phantora::python {
 
@@ -8,6 +12,7 @@ namespace phantora::python {
 struct Result {
   Report report;
   Simulation simulation;
+  std::shared_ptr<const Spans> spans{};  ///< if they were asked for
 };
 
 }  // namespace phantora::python

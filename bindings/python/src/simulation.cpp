@@ -168,13 +168,20 @@ launch_latency, kernel_gap: seconds from a launch to its start, and between kern
       .def_prop_ro("cluster", &Simulation::cluster, nb::rv_policy::copy)
       .def(
           "run",
-          [](const Simulation& simulation, const Workload& workload, const Gpus& gpus) {
-            return Result{simulation.run(workload, gpus), simulation};
+          [](const Simulation& simulation, const Workload& workload, const Gpus& gpus, bool spans) {
+            if (!spans) return Result{simulation.run(workload, gpus), simulation};
+            const auto seen = std::make_shared<Spans>();
+            SessionObserver* const observers[] = {seen.get()};
+            Report report = simulation.run(workload, gpus, observers);
+            seen->finish(workload);
+            return Result{std::move(report), simulation, seen};
           },
-          "workload"_a, "gpus"_a = Gpus{}, nb::call_guard<nb::gil_scoped_release>(),
+          "workload"_a, "gpus"_a = Gpus{}, nb::kw_only(), "spans"_a = false,
+          nb::call_guard<nb::gil_scoped_release>(),
           R"(Runs a workload alone. Threads may do so at a time: the interpreter's lock is released.
 
-gpus: of each rank, distinct; none: the cluster's first ones. Raises ConfigError or CostError if it
+gpus: of each rank, distinct; none: the cluster's first ones. spans: the report keeps when every kernel
+and communication ran (Report.spans). Raises ConfigError or CostError if it
 cannot run here, Error if its ranks wait for one another for ever.)")
       .def(
           "step_time", &step_time, "workload"_a, "gpus"_a = Gpus{}, "marker"_a = "",

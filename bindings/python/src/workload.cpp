@@ -134,6 +134,8 @@ reduce_scatter. root: its place in the group, where the operation has one.)")
           R"(What the rank is told from now on is issued by this thread of its host; 0 is the first.
 
 Threads go on side by side unless a mark() and a synchronize() order them.)")
+      .def("range", &Workload::range, "rank"_a, "begin"_a, "name"_a, itself,
+           "Names the time from a mark() to where the rank's host is, for Report.spans().")
       .def("mark", &Workload::mark, "rank"_a,
            "Marks where the rank's host, or its present thread, is, for synchronize() of others.")
       .def(
