@@ -3,16 +3,16 @@
 #include "run/cluster_choice.hpp"
 #include "run/kernel_files.hpp"
 #include "run/output_files.hpp"
+#include "run/report.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/format.hpp>
-#include <phantora/kernels/gpu_model.hpp>
 #include <phantora/simulation/host_profile.hpp>
+#include <phantora/simulation/session_report.hpp>
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/trace.hpp>
 #include <phantora/simulation/widen.hpp>
-#include <phantora/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -25,13 +25,12 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
-#include <set>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -88,45 +87,12 @@ Workload changed(const Workload& recorded, const Variant& variant) {
   }
 }
 
-std::string gpu_names(const Cluster& cluster) {
-  std::set<std::string> names;
-  for (const Host& host : cluster.hosts) names.insert(gpu_model(host).name);
-  return fmt::format("{}", fmt::join(names, " and "));
-}
-
-void row(std::string_view name, const std::string& value) {
-  std::cout << fmt::format("  {:<23} {}\n", name, value);
-}
-
-/// "median (least .. greatest)" of what the ranks have.
-template <class T, class Text>
-std::string spread(std::vector<T> values, Text text) {
-  std::sort(values.begin(), values.end());
-  const T median = values[values.size() / 2];
-  if (values.front() == values.back()) return text(median);
-  return fmt::format("{} ({} .. {})", text(median), text(values.front()), text(values.back()));
-}
-
-/// What a replay gave.
-struct Replayed {
-  Report report;
-  std::vector<Steps> steps{};  ///< by rank
-  std::optional<Duration> step{};
-  Time end{};  ///< of the last work on a GPU, as phantora run counts it
-};
-
-Replayed run(const Workload& recorded, const Variant& variant, const Simulation& simulation,
-             const std::string& step_marker, SessionObserver* also = nullptr) {
-  StepObserver observed{step_marker};
-  std::vector<SessionObserver*> observers{&observed};
-  if (also != nullptr) observers.push_back(also);
+/// Runs what was recorded, or another variant of it.
+phantora::Report run(const Workload& recorded, const Variant& variant, const Simulation& simulation,
+                     std::span<SessionObserver* const> observers) {
   std::optional<Workload> other;
   if (changes_workload(variant)) other = changed(recorded, variant);
-  Replayed result{.report = simulation.run(other ? *other : recorded, {}, observers)};
-  for (const GpuIndex gpu : result.report.gpus) result.steps.push_back(observed.steps(gpu));
-  result.step = observed.step(result.report.gpus);
-  result.end = observed.makespan();
-  return result;
+  return simulation.run(other ? *other : recorded, {}, observers);
 }
 
 /// On the cluster of the record where none is named.
@@ -147,99 +113,6 @@ Simulation simulation_of(const Workload& recorded, const Variant& variant,
   const Cluster cluster = cluster_of(variant.cluster, variant.gpu_memory);
   return Simulation{cluster,
                     {.costs = costs_of(databases, cluster), .nccl = nccl_of(recorded, variant)}};
-}
-
-void print(const ReplayOptions& options, const Cluster& cluster, const Replayed& result,
-           double wall_seconds) {
-  const Report& report = result.report;
-  std::cout << fmt::format("phantora: {} replayed on {}, {}, {} ranks\n", options.record,
-                           options.variant.cluster, gpu_names(cluster), report.ranks.size());
-  std::vector<Duration> lengths;
-  for (const Steps& of_rank : result.steps)
-    if (of_rank.count() > 0) lengths.push_back(of_rank.median());
-  row("step time", lengths.empty() ? "no repeating work found" : spread(lengths, [](Duration it) {
-        return fmt::format("{}", it);
-      }));
-  row("simulated time", fmt::format("{}", result.end.time_since_epoch()));
-  const auto share = [&](std::string_view name, Duration RankReport::*of) {
-    std::vector<Duration> values;
-    for (const RankReport& rank : report.ranks) values.push_back(rank.*of);
-    const double whole = to_seconds(report.makespan);
-    row(name, spread(values, [&](Duration it) {
-          return fmt::format("{} ({:.1f} %)", it, whole > 0 ? 100 * to_seconds(it) / whole : 0.0);
-        }));
-  };
-  share("computing", &RankReport::computing);
-  share("exposed communication", &RankReport::exposed);
-  share("waiting for ranks", &RankReport::waiting);
-  std::vector<Bytes> peaks;
-  for (const RankReport& rank : report.ranks) peaks.push_back(rank.peak_memory);
-  row("peak memory", spread(peaks, [](Bytes it) { return fmt::format("{:.2GiB}", it); }) +
-                         (report.fits() ? "" : ": more than there is"));
-  const KernelTime kernels = report.kernels();
-  std::string sources;
-  for (std::size_t i = 0; i < kernels.by_source.size(); ++i) {
-    if (kernels.by_source[i] == Duration{}) continue;
-    sources += fmt::format("{}{} {:.1f} %", sources.empty() ? "" : ", ", static_cast<CostSource>(i),
-                           100 * to_seconds(kernels.by_source[i]) / to_seconds(kernels.total));
-  }
-  row("kernel time by source", sources.empty() ? "no kernels" : sources);
-  row("replay took", fmt::format("{:.1f} s", wall_seconds));
-}
-
-nlohmann::ordered_json json_of(const ReplayOptions& options, const Cluster& cluster,
-                               const Replayed& result) {
-  using Json = nlohmann::ordered_json;
-  const auto& [report, steps, _, end] = result;
-  Json json;
-  json["phantora"] = PHANTORA_VERSION_STRING;
-  json["record"] = options.record;
-  json["cluster"] = options.variant.cluster;
-  json["gpu"] = gpu_names(cluster);
-  json["host_scale"] = host_scale(options.variant);
-  json["widen"] = options.variant.widen.empty() ? Json("1x") : Json(options.variant.widen);
-  json["simulated_s"] = to_seconds(end.time_since_epoch());
-  json["makespan_s"] = to_seconds(report.makespan);
-  json["ranks"] = Json::array();
-  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
-    const RankReport& it = report.ranks[rank];
-    Json entry;
-    entry["rank"] = rank;
-    entry["host"] = cluster.host_of(cluster.gpus[report.gpus[rank]]).name;
-    entry["step_s"] =
-        steps[rank].count() > 0 ? Json(to_seconds(steps[rank].median())) : Json(nullptr);
-    entry["steps"] = steps[rank].count();
-    entry["kernels_per_step"] = steps[rank].items;
-    Json starts = Json::array();
-    for (const Time start : steps[rank].bounds)
-      starts.push_back(to_seconds(start.time_since_epoch()));
-    entry["step_starts_s"] = std::move(starts);
-    entry["typical_steps"] = steps[rank].typical;
-    entry["computing_s"] = to_seconds(it.computing);
-    entry["communicating_s"] = to_seconds(it.communicating);
-    entry["exposed_s"] = to_seconds(it.exposed);
-    entry["waiting_s"] = to_seconds(it.waiting);
-    entry["idle_s"] = to_seconds(it.idle);
-    entry["kernels"] = it.kernels.kernels;
-    for (std::size_t i = 0; i < it.kernels.by_source.size(); ++i) {
-      const auto source = static_cast<CostSource>(i);
-      if (source > CostSource::unknown && it.kernels.by_source[i] == Duration{}) continue;
-      entry["kernel_s_by_source"][std::string{to_string(source)}] =
-          to_seconds(it.kernels.by_source[i]);
-    }
-    entry["peak_memory_bytes"] = it.peak_memory.count();
-    entry["memory_bytes"] = it.memory.count();
-    entry["fits"] = it.fits();
-    json["ranks"].push_back(std::move(entry));
-  }
-  json["critical_path"] = Json::array();
-  for (const PathPart& part : report.critical_path) {
-    json["critical_path"].push_back({{"kind", to_string(part.kind)},
-                                     {"name", part.name},
-                                     {"count", part.count},
-                                     {"total_s", to_seconds(part.time)}});
-  }
-  return json;
 }
 
 using Json = nlohmann::ordered_json;
@@ -349,10 +222,12 @@ struct Outcome {
 Outcome outcome_of(const Workload& recorded, const Variant& given, const ReplayOptions& options) {
   try {
     const Variant variant = on_a_cluster(recorded, given);
-    const Replayed result = run(
-        recorded, variant, simulation_of(recorded, variant, options.kernels), options.step_marker);
-    return {result.step,          result.end, result.report.exposed(), result.report.peak_memory(),
-            result.report.fits(), {}};
+    StepObserver observed{options.step_marker};
+    SessionObserver* const observers[] = {&observed};
+    const phantora::Report report =
+        run(recorded, variant, simulation_of(recorded, variant, options.kernels), observers);
+    return {observed.step(report.gpus), observed.makespan(), report.exposed(),
+            report.peak_memory(),       report.fits(),       {}};
   } catch (const Error& error) {
     return {.error = error.what()};
   }
@@ -456,15 +331,27 @@ int replay(ReplayOptions options) {
         options.trace, [](ProcessIndex process) { return static_cast<int>(process) - 1; },
         names_of_unlike_gpus(cluster));
   }
-  const Replayed result =
-      run(workload, options.variant, simulation, options.step_marker, trace ? &*trace : nullptr);
+  StepObserver observed{options.step_marker};
+  std::vector<SessionObserver*> observers{&observed};
+  if (trace) observers.push_back(&*trace);
+  phantora::Report replayed = run(workload, options.variant, simulation, observers);
   if (trace) trace->close();
-  if (result.report.ranks.empty()) throw ConfigError{options.record + ": no rank used a GPU"};
-  print(options, cluster, result,
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  if (replayed.ranks.empty()) throw ConfigError{options.record + ": no rank used a GPU"};
   const auto cut_short = workload.origin().find("cut_short");
-  if (cut_short != workload.origin().end()) row("recorded until", cut_short->second);
-  if (!options.report.empty()) write(options.report, json_of(options, cluster, result));
+  SessionReport simulated = session_report(cluster, replayed, observed);
+  const Report report{{.cluster = options.variant.cluster,
+                       .record = options.record,
+                       .widen = options.variant.widen.empty() ? "1x" : options.variant.widen,
+                       .host_time = "recorded",
+                       .host_scale = host_scale(options.variant),
+                       .host = options.variant.host,
+                       .step_marker = options.step_marker,
+                       .cut_short = cut_short == workload.origin().end() ? "" : cut_short->second},
+                      std::move(simulated),
+                      std::move(replayed)};
+  report.print(std::cout,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  if (!options.report.empty()) report.write(options.report);
   return 0;
 }
 

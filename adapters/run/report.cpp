@@ -56,6 +56,12 @@ Report::Report(RunFacts facts, SessionReport simulated, const Engine& engine)
     peak_memory_.push_back(engine.peak_memory(i));
 }
 
+Report::Report(RunFacts facts, SessionReport simulated, phantora::Report workload)
+    : facts_{std::move(facts)}, simulated_{std::move(simulated)}, workload_{std::move(workload)} {
+  for (const RankReport& rank : workload_->ranks)
+    peak_memory_.push_back(static_cast<std::uint64_t>(rank.peak_memory.count()));
+}
+
 void Report::print_steps(std::ostream& out) const {
   std::vector<Duration> lengths;
   std::optional<Steps::Rival> rival;
@@ -207,9 +213,15 @@ void Report::print(std::ostream& out, double wall_seconds) const {
            text(values, kinds[k]) + (kinds.size() > 1 ? ", " + label(kinds[k]) : ""));
     }
   };
-  out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus.size());
+  if (workload_) {
+    out << fmt::format("phantora: {} replayed on {}, {}, {} GPUs\n", facts_.record, facts_.cluster,
+                       gpu_names(), gpus.size());
+  } else {
+    out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus.size());
+  }
   if (!facts_.cut_short.empty())
-    line("partial", facts_.cut_short + "; what was simulated until then:");
+    line("partial", facts_.cut_short + (workload_ ? "; what was recorded until then:"
+                                                  : "; what was simulated until then:"));
   print_steps(out);
   print_host(out);
   line("simulated time", duration_text(simulated_.makespan.time_since_epoch()));
@@ -220,13 +232,20 @@ void Report::print(std::ostream& out, double wall_seconds) const {
       "GPU busy", [&](GpuIndex gpu) { return gpus[gpu].use.busy; }, shares);
   by_kind(
       "exposed communication", [&](GpuIndex gpu) { return gpus[gpu].use.exposed; }, shares);
+  if (workload_)
+    by_kind(
+        "waiting for ranks", [&](GpuIndex rank) { return workload_->ranks[rank].waiting; }, shares);
   by_kind(
       "peak memory", [&](GpuIndex gpu) { return peak_memory_[gpu]; },
       [&](const std::vector<std::uint64_t>& values, const GpuKind& kind) {
         const auto text = [](std::uint64_t b) {
           return gib_text(Bytes{static_cast<std::int64_t>(b)});
         };
-        return spread(values, text) + " of " + gib_text(kind.memory);
+        const bool fits = std::all_of(values.begin(), values.end(), [&](std::uint64_t b) {
+          return b <= static_cast<std::uint64_t>(kind.memory.count());
+        });
+        return spread(values, text) + " of " + gib_text(kind.memory) +
+               (fits ? "" : ": more than there is");
       });
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
@@ -237,9 +256,9 @@ void Report::print(std::ostream& out, double wall_seconds) const {
                         100 * to_seconds(time) / to_seconds(total));
   }
   line("kernel time by source", text.empty() ? "no kernels" : text);
-  line("forced answers", std::to_string(counters_.forced_answers));
+  if (!workload_) line("forced answers", std::to_string(counters_.forced_answers));
   print_doubts(out);
-  line("simulation took", fmt::format("{:.1f} s", wall_seconds));
+  line(workload_ ? "replay took" : "simulation took", fmt::format("{:.1f} s", wall_seconds));
   out.flush();
 }
 
@@ -250,8 +269,13 @@ void Report::write(const std::string& path) const {
   json["phantora"] = PHANTORA_VERSION_STRING;
   json["cluster"] = facts_.cluster;
   json["gpu"] = gpu_names();
-  json["command"] = facts_.command;
-  json["status"] = facts_.status;
+  if (workload_) {
+    json["record"] = facts_.record;
+    json["widen"] = facts_.widen;
+  } else {
+    json["command"] = facts_.command;
+    json["status"] = facts_.status;
+  }
   json["partial"] = facts_.cut_short.empty() ? Json(nullptr) : Json(facts_.cut_short);
   json["host_time"] = facts_.host_time;
   json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
@@ -268,6 +292,7 @@ void Report::write(const std::string& path) const {
   }
   json["sync"] = "conservative";  // the only kind so far
   json["simulated_s"] = seconds(simulated_.makespan.time_since_epoch());
+  if (workload_) json["makespan_s"] = seconds(workload_->makespan);
   // Where GPUs differ, each rank's entry says what its own is.
   json["gpu_memory_bytes"] =
       simulated_.kinds.size() == 1 ? Json(simulated_.kinds.front().memory.count()) : Json(nullptr);
@@ -301,6 +326,16 @@ void Report::write(const std::string& path) const {
       entry["kernel_s_by_source"][std::string{to_string(source)}] = seconds(time);
     }
     entry["peak_memory_bytes"] = peak_memory_[rank];
+    if (workload_) {
+      const RankReport& it = workload_->ranks[rank];
+      entry["memory_bytes"] = it.memory.count();
+      entry["fits"] = it.fits();
+      entry["computing_s"] = seconds(it.computing);
+      entry["communicating_s"] = seconds(it.communicating);
+      entry["exposed_s"] = seconds(it.exposed);
+      entry["waiting_s"] = seconds(it.waiting);
+      entry["idle_s"] = seconds(it.idle);
+    }
     json["ranks"].push_back(std::move(entry));
   }
   json["kernels"] = Json::array();
@@ -310,10 +345,19 @@ void Report::write(const std::string& path) const {
                                {"total_s", seconds(kernel.total)},
                                {"source", to_string(kernel.source)}});
   }
-  json["forced_answers"] = counters_.forced_answers;
-  json["late_operations"] = simulated_.late_operations;
-  json["counters"] = Json::object();
-  for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
+  if (workload_) {
+    json["critical_path"] = Json::array();
+    for (const PathPart& part : workload_->critical_path)
+      json["critical_path"].push_back({{"kind", to_string(part.kind)},
+                                       {"name", part.name},
+                                       {"count", part.count},
+                                       {"total_s", seconds(part.time)}});
+  } else {
+    json["forced_answers"] = counters_.forced_answers;
+    json["late_operations"] = simulated_.late_operations;
+    json["counters"] = Json::object();
+    for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
+  }
   if (const auto unread = this->unread()) {
     json["unread"] = {{"launches", unread->launches}, {"total_s", seconds(unread->total)}};
     json["unread"]["kernels"] = Json::array();

@@ -3,6 +3,7 @@
 #include "run/engine.hpp"
 
 #include <phantora/simulation/host_sensitivity.hpp>
+#include <phantora/simulation/report.hpp>
 #include <phantora/simulation/session_report.hpp>
 
 #include <optional>
@@ -10,13 +11,15 @@
 #include <string>
 #include <vector>
 
-/// What a run says at its end: a table for people, JSON for programs.
+/// What a run, or the replay of one, says at its end: a table for people, JSON for programs.
 namespace phantora::run {
 
 struct RunFacts {
-  std::string cluster;
-  std::vector<std::string> command;
-  std::string host_time;
+  std::string cluster{};
+  std::string record{};  ///< that was replayed; empty: programs ran
+  std::string widen{};   ///< of a replay: by how much
+  std::vector<std::string> command{};
+  std::string host_time{};
   std::optional<double> host_scale{};  ///< nothing: measured as it ran
   std::string host{};                  ///< on which the job was simulated; empty: host time is off
   std::optional<HostSensitivity> sensitivity{};  ///< of what was recorded, or
@@ -33,6 +36,8 @@ struct RunFacts {
 class Report {
  public:
   Report(RunFacts facts, SessionReport simulated, const Engine& engine);
+  /// Of a replay, with what a workload's report says besides.
+  Report(RunFacts facts, SessionReport simulated, phantora::Report workload);
   void print(std::ostream& out, double wall_seconds) const;
   /// @throws Error if `path` cannot be written.
   void write(const std::string& path) const;
@@ -54,8 +59,9 @@ class Report {
 
   RunFacts facts_;
   SessionReport simulated_;
-  RunCounters counters_;
-  std::vector<std::uint64_t> peak_memory_{};  ///< of each GPU
+  RunCounters counters_{};
+  std::vector<std::uint64_t> peak_memory_{};    ///< of each GPU
+  std::optional<phantora::Report> workload_{};  ///< of a replay
 };
 
 }  // namespace phantora::run

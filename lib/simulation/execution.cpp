@@ -17,6 +17,17 @@ struct Priced {
   }
 };
 
+/// What a GPU did between two looks at it.
+GpuUse difference(GpuUse after, const GpuUse& before) {
+  after.busy -= before.busy;
+  after.communication -= before.communication;
+  after.exposed -= before.exposed;
+  for (std::size_t i = 0; i < after.by_source.size(); ++i)
+    after.by_source[i] -= before.by_source[i];
+  after.kernels -= before.kernels;
+  return after;
+}
+
 }  // namespace
 
 Execution::Execution(const MakeSession& make_session)
@@ -33,6 +44,7 @@ std::size_t Execution::add(JobRecord record) {
   job->ranks.resize(ranks);
   job->left = ranks;
   job->record.ends.resize(ranks);
+  for (const GpuIndex gpu : job->record.gpus) job->record.use.push_back(session_.use(gpu));
   job->record.times.resize(ranks);
   job->communicators.resize(job->record.workload->groups().size());
   job->queries.resize(job->record.prices.size());
@@ -356,6 +368,8 @@ void Execution::answered(const Answer& answer) {
 }
 
 void Execution::job_ended(Job& job) {
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank)
+    job.record.use[rank] = difference(session_.use(job.record.gpus[rank]), job.record.use[rank]);
   Time last = job.record.start;
   for (const Time end : job.record.ends) last = std::max(last, end);
   // Instants of what was recorded, which tell how its operations depend on one another.

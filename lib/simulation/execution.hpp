@@ -38,7 +38,8 @@ struct JobRecord {
   /// there; of the host's work, and of what it waited for, when; of what is recorded, its instant
   /// twice.
   std::vector<std::vector<Interval>> times{};
-  std::vector<Time> ends{};  ///< of the ranks
+  std::vector<Time> ends{};   ///< of the ranks
+  std::vector<GpuUse> use{};  ///< of their GPUs, by this job
 };
 
 /// Jobs in one session, from their first operation to their last.

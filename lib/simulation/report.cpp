@@ -126,7 +126,7 @@ std::vector<std::vector<Time>> moving_since(const JobRecord& job) {
 
 RankReport rank_report(const JobRecord& job, Rank rank, std::span<const Time> moving_since,
                        Time end, const GpuModel& model) {
-  RankReport report{.end = job.ends[rank], .memory = model.memory};
+  RankReport report{.end = job.ends[rank], .use = job.use[rank], .memory = model.memory};
   const auto operations = job.workload->operations(rank);
   Intervals computing, moving, waiting;
   MemoryLedger memory{model.context_memory};

@@ -7,25 +7,46 @@
 
 namespace phantora {
 
-SessionReport session_report(const Cluster& cluster, const Session& session,
-                             const StepObserver& observed) {
-  SessionReport report{.makespan = observed.makespan(),
-                       .late_operations = session.late_operations()};
-  for (GpuIndex gpu = 0; gpu < cluster.gpus.size(); ++gpu) {
-    const Host& host = cluster.host_of(cluster.gpus[gpu]);
-    const GpuModel model = gpu_model(host);
-    const GpuKind kind{model.name, model.memory};
-    auto known = std::find(report.kinds.begin(), report.kinds.end(), kind);
-    if (known == report.kinds.end()) known = report.kinds.insert(known, kind);
-    report.gpus.push_back({.host = host.name,
-                           .kind = static_cast<std::size_t>(known - report.kinds.begin()),
-                           .steps = observed.steps(gpu),
-                           .use = session.use(gpu)});
-  }
+namespace {
+
+void add(SessionReport& report, const Cluster& cluster, GpuIndex gpu, const GpuUse& use,
+         const StepObserver& observed) {
+  const Host& host = cluster.host_of(cluster.gpus[gpu]);
+  const GpuModel model = gpu_model(host);
+  const GpuKind kind{model.name, model.memory};
+  auto known = std::find(report.kinds.begin(), report.kinds.end(), kind);
+  if (known == report.kinds.end()) known = report.kinds.insert(known, kind);
+  report.gpus.push_back({.host = host.name,
+                         .kind = static_cast<std::size_t>(known - report.kinds.begin()),
+                         .steps = observed.steps(gpu),
+                         .use = use});
+}
+
+void add_kernels(SessionReport& report, const StepObserver& observed) {
   for (const auto& [name, kernel] : observed.kernels())
     report.kernels.push_back({name, kernel.count, kernel.total, kernel.source});
   std::stable_sort(report.kernels.begin(), report.kernels.end(),
                    [](const auto& a, const auto& b) { return a.total > b.total; });
+}
+
+}  // namespace
+
+SessionReport session_report(const Cluster& cluster, const Session& session,
+                             const StepObserver& observed) {
+  SessionReport report{.makespan = observed.makespan(),
+                       .late_operations = session.late_operations()};
+  for (GpuIndex gpu = 0; gpu < cluster.gpus.size(); ++gpu)
+    add(report, cluster, gpu, session.use(gpu), observed);
+  add_kernels(report, observed);
+  return report;
+}
+
+SessionReport session_report(const Cluster& cluster, const Report& of,
+                             const StepObserver& observed) {
+  SessionReport report{.makespan = observed.makespan()};
+  for (std::size_t rank = 0; rank < of.gpus.size(); ++rank)
+    add(report, cluster, of.gpus[rank], of.ranks[rank].use, observed);
+  add_kernels(report, observed);
   return report;
 }
 

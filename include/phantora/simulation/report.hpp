@@ -34,6 +34,9 @@ struct RankReport {
   Duration idle{};     ///< nothing was on the GPU
   Duration communicating{};  ///< a communication moved data, whatever else ran
   KernelTime kernels{};      ///< that it ran
+  /// What its GPU was busy with meanwhile, as a session counts: a communication from when its rank
+  /// is there.
+  GpuUse use{};
   Bytes peak_memory{};  ///< of what the workload allocates, with what a process has before that
   Bytes memory{};       ///< of the GPU
   /// Whether its GPU has as much memory.

@@ -3,6 +3,7 @@
 #include <phantora/cluster/cluster.hpp>
 #include <phantora/kernels/kernel_cost_model.hpp>
 #include <phantora/simulation/observer.hpp>
+#include <phantora/simulation/report.hpp>
 #include <phantora/simulation/steps.hpp>
 #include <phantora/units.hpp>
 
@@ -41,8 +42,8 @@ struct NamedKernel {
   CostSource source{};      ///< of its price
 };
 
-/// What a Session's GPUs did for programs that issued their work to it. (A Workload's Report says
-/// more: it knows what its operations are.)
+/// What a Session's GPUs did for programs that issued their work to it, or for a workload. (A
+/// workload's Report says more: it knows what its operations are.)
 struct SessionReport {
   Time makespan{};                     ///< end of the last span
   std::uint64_t late_operations = 0;   ///< Session::late_operations()
@@ -61,6 +62,10 @@ struct SessionReport {
 /// What the session did so far.
 /// @param observed  has been told of all that the session did.
 SessionReport session_report(const Cluster& cluster, const Session& session,
+                             const StepObserver& observed);
+/// The same of a workload that was run, with a rank's GPU in each place of `gpus`.
+/// @param observed  has been told of the run.
+SessionReport session_report(const Cluster& cluster, const Report& report,
                              const StepObserver& observed);
 
 }  // namespace phantora
