@@ -70,11 +70,13 @@ TEST(Transformer, ParametersAreThoseThatAreBeingPublished) {
 
 TEST(Transformer, ARankRunsItsLayersAndMeetsItsGroups) {
   // One stage, 4 layers, 2 micro-batches. Of each half layer and direction an all_gather and a
-  // reduce_scatter: 4 * 2 * 2 * 2 * 2; and two collectives of the optimizer.
+  // reduce_scatter: 4 * 2 * 2 * 2 * 2. Of each micro-batch in both directions one after the
+  // embedding and one before the head, and three of the loss. The norms' gradients, and two
+  // collectives of the optimizer.
   const Workload w = training_steps(small, {.tensor = 2, .data = 2, .batch = 4});
   EXPECT_EQ(w.rank_count(), 4U);
   for (Rank rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(count<Workload::Collective>(w, rank), 4 * 2 * 2 * 2 * 2 + 2);
+    EXPECT_EQ(count<Workload::Collective>(w, rank), 4 * 2 * 2 * 2 * 2 + 2 * (4 + 3) + 1 + 2);
     EXPECT_EQ(count<Workload::Exchange>(w, rank), 0);
     EXPECT_EQ(count<Workload::StepEnd>(w, rank), 1);
   }
@@ -122,10 +124,59 @@ TEST(Transformer, MemoryIsThatOfItsParts) {
 TEST(Transformer, SchedulesDifferInWhatTheyKeep) {
   Parallelism p{.pipeline = 4, .batch = 8};
   const Bytes taking_turns = peak(p, 0);
+  // Between the halves of the first stage's backward pass also the gradients of queries, keys and
+  // values, of both products' outputs, of both halves of the MLP, of two norms and the embedding.
   p.schedule = PipelineSchedule::zero_bubble;
-  EXPECT_EQ(peak(p, 0), taking_turns);
+  EXPECT_EQ(peak(p, 0), taking_turns + Bytes{1024 * 2 * (2048 + 1024 + 8192 + 1024 + 2048 + 1024)});
   p.schedule = PipelineSchedule::gpipe;
   EXPECT_EQ(peak(p, 0), taking_turns + 4 * Bytes{kept * 1024});
+}
+
+TEST(Transformer, InterleavedStagesGoInTurns) {
+  TransformerShape deep = small;
+  deep.layers = 8;
+  const Workload w = training_steps(deep, {.pipeline = 4, .batch = 8, .chunks = 2});
+  // What each stage passes on: two chunks of 8 micro-batches both ways, but for the ends' own.
+  for (const Rank rank : {0U, 1U, 2U, 3U}) {
+    int sent = 0, received = 0;
+    for (const Workload::Operation& operation : w.operations(rank)) {
+      const auto* exchange = std::get_if<Workload::Exchange>(&operation);
+      if (exchange == nullptr) continue;
+      for (const SendRecv& part : w.messages()[exchange->messages].parts)
+        ++(part.src_rank == static_cast<int>(rank) ? sent : received);
+    }
+    const int all = rank == 0 || rank == 3 ? 24 : 32;
+    EXPECT_EQ(sent, all) << rank;
+    EXPECT_EQ(received, all) << rank;
+  }
+  // In a turn a stage sends and receives at once: there are fewer groups than messages.
+  EXPECT_LT(count<Workload::Exchange>(w, 1), 64);
+  (void)Simulation{parse_cluster("h200:1x4")}.run(w);
+}
+
+TEST(Transformer, PyTorchCopiesAndKeepsBuffers) {
+  const TrainingRecipe fused{.gradient = 2, .optimizer = 4};
+  TrainingRecipe plain = fused;
+  plain.fused = false;
+  // Around each collective of a sequence, and an all_reduce for each norm.
+  const Parallelism tensor{.tensor = 2, .batch = 1};
+  const Workload with = training_steps(small, tensor, 1, fused),
+                 without = training_steps(small, tensor, 1, plain);
+  EXPECT_EQ(count<Workload::Collective>(without, 0) - count<Workload::Collective>(with, 0),
+            2 * 4 + 1 - 1);
+  Parallelism whole = tensor;
+  whole.sequence_parallel = false;
+  EXPECT_EQ(count<Workload::Launch>(without, 0) -
+                count<Workload::Launch>(training_steps(small, whole, 1, plain), 0),
+            4 * 2 * 2 * 2 + 4);
+  // The second of 4 stages has buffers of 8 micro-batches both ways, which hold the inputs of the
+  // three that it keeps, and of two of these what it passed on.
+  const Parallelism stages{.pipeline = 4, .batch = 8, .sharding = Sharding::none};
+  const std::int64_t state = 1024 * 1024 * 2;
+  const Bytes more = peak(stages, 1, plain) - peak(stages, 1, fused);
+  const std::int64_t product = 4096 * 1024 * 2;  // kept by three micro-batches
+  const std::int64_t largest = 1024 * 4096 * 2;  // gradient before it is added
+  EXPECT_EQ(more, Bytes{(2 * 8 - 3 + 2) * state + 3 * product + largest});
 }
 
 TEST(Transformer, ShardingDividesWhatItSays) {
@@ -263,7 +314,8 @@ TEST(Transformer, SlicesOfASequenceExchangeKeys) {
 
 TEST(Transformer, WithoutSequenceParallelismATensorGroupReduces) {
   const Workload w = training_steps(small, {.tensor = 2, .batch = 1, .sequence_parallel = false});
-  EXPECT_EQ(count<Workload::Collective>(w, 0), 4 * 2 * 2);
+  // And after the embedding, in the head's backward pass, and three of the loss.
+  EXPECT_EQ(count<Workload::Collective>(w, 0), 4 * 2 * 2 + 2 + 3);
   for (const auto& call : w.calls())
     EXPECT_EQ(call.operations.front().op, CollectiveOp::all_reduce);
   // What is gathered twice need not be kept.

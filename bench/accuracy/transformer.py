@@ -45,6 +45,15 @@ CASES = [
      STAGES | dict(chunks=2)),
     ("zero bubble, interleaved", 4, f"ScheduleInterleavedZeroBubble --chunks 2 {EIGHT}",
      dict(layers=8), STAGES | dict(chunks=2, schedule=ZERO_BUBBLE)),
+    # Judged when transformer.hpp was done with, without having been looked at.
+    ("new: tensor and sequence parallel, 8 GPUs", 8, "tp", dict(length=8192), dict(tensor=8, batch=1)),
+    ("new: context parallel, 2 GPUs", 2, "cp", dict(length=8192),
+     dict(context=2, batch=1, bucket_mib=25)),
+    ("new: interleaved, 2 stages", 2, "ScheduleInterleaved1F1B --chunks 2 --micro-batches 6", {},
+     dict(pipeline=2, chunks=2, batch=6)),
+    ("new: zero bubble, interleaved, 2 stages", 2,
+     "ScheduleInterleavedZeroBubble --chunks 2 --micro-batches 4", {},
+     dict(pipeline=2, chunks=2, batch=4, schedule=ZERO_BUBBLE)),
 ]
 
 

@@ -1,11 +1,14 @@
 #include "simulation/transformer_kernels.hpp"
 #include "simulation/transformer_places.hpp"
 #include "simulation/transformer_sizes.hpp"
+#include "simulation/transformer_turns.hpp"
 
 #include <phantora/error.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,13 +35,14 @@ enum Stream : StreamNumber {
   from_before,
   to_next,
   from_next,
-  to_before
+  to_before,
+  of_turns  // messages
 };
 
 class Steps {
  public:
   Steps(const TransformerShape& shape, const Parallelism& parallelism, const TrainingRecipe& recipe)
-      : z_{shape, parallelism, recipe}, k_{step_kernels(w_, z_)} {}
+      : z_{shape, parallelism, recipe}, turns_{z_}, k_{step_kernels(w_, z_)} {}
 
   Workload make(int steps) {
     std::vector<Place> places;
@@ -76,6 +80,12 @@ class Steps {
     // Without a weight of its own a share of the optimizer's state has it.
     w_.allocate(it.rank, bytes(weights_held), "weights");
     w_.allocate(it.rank, bytes(gradients), "gradients");
+    if (z_.buffers()) {
+      const int ends = (it.stage == 0 ? 1 : 0) + (it.stage == p_.pipeline - 1 ? 1 : 0);
+      w_.allocate(it.rank,
+                  bytes((2 * p_.chunks - ends) * z_.micro_batches() * z_.hidden_state_part()),
+                  "receive buffers");
+    }
     w_.allocate(it.rank, bytes(optimizer), "optimizer");
   }
 
@@ -90,9 +100,11 @@ class Steps {
   }
   /// Between what is divided by tokens and what by heads or the MLP's width; `into` the latter.
   void tensor(const Place& it, bool into) {
-    if (p_.sequence_parallel) {
+    if (p_.tensor > 1 && p_.sequence_parallel) {
+      if (!into) launch(it, k_.rearrange);
       collective(it, it.tensor, into ? CollectiveOp::all_gather : CollectiveOp::reduce_scatter,
                  z_.hidden_state());
+      if (into) launch(it, k_.rearrange);
     } else if (!into) {
       collective(it, it.tensor, CollectiveOp::all_reduce, z_.hidden_state());
     }
@@ -204,11 +216,39 @@ class Steps {
     }
     launch(it, k_.mlp.weight);
     if (s_.experts > 0) launch(it, k_.router.weight);
-    launch(it, k_.norm.weight);
+    norm_backward_weight(it);
     launch(it, k_.project.weight);
     launch(it, k_.qkv.weight);
-    launch(it, k_.norm.weight);
+    norm_backward_weight(it);
     launch(it, k_.accumulate);
+  }
+  /// Of a norm that sees a part of the sequence the gradients are a part of the sum.
+  void norm_backward_weight(const Place& it) {
+    launch(it, k_.norm.weight);
+    if (p_.sequence_parallel && !r_.fused) reduce_norms(it, 1);
+  }
+  void reduce_norms(const Place& it, int norms) {
+    collective(it, it.tensor, CollectiveOp::all_reduce, norms * norm_parameters(s_) * r_.gradient);
+  }
+
+  void head_forward_pass(const Place& it) {
+    launch(it, k_.norm.forward);
+    tensor(it, true);
+    launch(it, k_.logits.forward);
+    launch(it, k_.loss.forward);
+    // The greatest logit of each token, that of its word, and the sum, where words are divided.
+    for (int i = 0; i < 3; ++i)
+      collective(it, it.tensor, CollectiveOp::all_reduce, 4 * static_cast<double>(z_.tokens));
+  }
+  void head_backward_input(const Place& it) {
+    launch(it, k_.loss.input);
+    launch(it, k_.logits.input);
+    tensor(it, false);
+    launch(it, k_.norm.input);
+  }
+  void head_backward_weight(const Place& it) {
+    launch(it, k_.logits.weight);
+    norm_backward_weight(it);
   }
   void compute_again(const Place& it) {
     if (p_.recompute == Recompute::full) layer_forward(it);
@@ -293,32 +333,52 @@ class Steps {
     w_.order(it.rank, compute, stream).exchange(it.rank, group, parts, stream);
     if (!sends) w_.order(it.rank, stream, compute);
   }
+  void send(const Place& it, Rank forward_from, Rank forward_to, Stream stream) {
+    if (p_.chunks == 1) message(it, forward_from, forward_to, true, stream);
+  }
+  void receive(const Place& it, Rank forward_from, Rank forward_to, Stream stream) {
+    if (p_.chunks == 1) message(it, forward_from, forward_to, false, stream);
+  }
+  void end_turn(const Place& it, const std::vector<SendRecv>& messages) {
+    w_.order(it.rank, compute, of_turns).exchange(it.rank, it.stages, messages, of_turns);
+    w_.order(it.rank, of_turns, compute);
+  }
+
   void forward(Place& it, const PipelinePass& pass) {
     auto& kept = it.activations[{pass.chunk, pass.micro_batch}];
     if (embeds(it, pass.chunk)) {
       launch(it, k_.embed.forward);
+      tensor(it, false);
     } else {
-      message(it, it.before, it.rank, false, from_before);
+      receive(it, it.before, it.rank, from_before);
     }
     gather(it);
     for (int layer = 0; layer < z_.layers; ++layer) {
       use_gathered(it);
       if (layer + 1 < z_.layers) gather(it);
-      kept.push_back(
-          w_.allocate(it.rank, bytes(z_.layer_activations(p_.recompute)), "activations"));
+      // What a buffer received is the first layer's input.
+      const bool received = layer == 0 && z_.buffers() && !embeds(it, pass.chunk);
+      kept.push_back(w_.allocate(
+          it.rank,
+          bytes(z_.layer_activations(p_.recompute) - (received ? z_.hidden_state_part() : 0)),
+          "activations"));
       layer_forward(it);
       drop_gathered(it);
     }
     if (ends(it, pass.chunk)) {
-      launch(it, k_.head.forward);
-      // The norm's input and output; log_softmax. In passing, logits in bf16 and fp32.
-      const double words = static_cast<double>(z_.tokens) * s_.vocabulary / p_.tensor;
+      head_forward_pass(it);
+      // The norm's input and output; log_softmax. In passing, logits in bf16 and fp32, and in steps
+      // their exponentials.
       kept.push_back(w_.allocate(
-          it.rank, bytes(z_.hidden_state_part() + z_.hidden_state() + 4 * words), "loss"));
-      w_.free(w_.allocate(it.rank, bytes(6 * words), "logits"));
+          it.rank, bytes(z_.hidden_state_part() + z_.hidden_state() + 4 * z_.logits()), "loss"));
+      w_.free(w_.allocate(it.rank, bytes((z_.loss_in_steps() ? 10 : 6) * z_.logits()), "logits"));
     } else {
-      message(it, it.rank, it.next, true, to_next);
+      send(it, it.rank, it.next, to_next);
     }
+    if (z_.buffers())
+      it.outputs[{pass.chunk, pass.micro_batch}] = w_.allocate(
+          it.rank, bytes(ends(it, pass.chunk) ? element * z_.logits() : z_.hidden_state_part()),
+          "outputs");
   }
 
   /// @param last  whether no other micro-batch adds to the gradients of these weights.
@@ -329,17 +389,18 @@ class Steps {
     const bool weight = pass.kind != PipelinePass::backward_input;
     if (ends(it, pass.chunk)) {
       if (input) {
-        launch(it, k_.head.input);
-        // The gradient of log_softmax's output and of its input, in fp32.
-        const double words = static_cast<double>(z_.tokens) * s_.vocabulary / p_.tensor;
-        w_.free(w_.allocate(it.rank, bytes(8 * words), "logits"));
+        head_backward_input(it);
+        // The gradient of log_softmax's output and of its input, in fp32, and in steps one more.
+        w_.free(w_.allocate(it.rank, bytes((z_.loss_in_steps() ? 12 : 8) * z_.logits()), "logits"));
         w_.free(kept.back());
         kept.pop_back();
       }
-      if (weight) launch(it, k_.head.weight);
+      if (weight) head_backward_weight(it);
     } else if (input) {
-      message(it, it.rank, it.next, false, from_next);
+      receive(it, it.rank, it.next, from_next);
     }
+    if (input && z_.buffers()) w_.free(it.outputs.extract(key).mapped());
+    if (input && !weight) it.gradients[key] = keep_gradients(it, pass.chunk);
     gather(it);
     for (int layer = 0; layer < z_.layers; ++layer) {
       use_gathered(it);
@@ -366,10 +427,20 @@ class Steps {
       drop_gathered(it);
     }
     if (weight) {
-      if (embeds(it, pass.chunk)) launch(it, k_.embed.weight);
+      if (embeds(it, pass.chunk)) {
+        tensor(it, true);
+        launch(it, k_.embed.weight);
+      }
       it.activations.erase(key);
+      if (!input) w_.free(it.gradients.extract(key).mapped());
     }
-    if (input && !embeds(it, pass.chunk)) message(it, it.before, it.rank, true, to_before);
+    if (input && !embeds(it, pass.chunk)) send(it, it.before, it.rank, to_before);
+  }
+  Workload::Block keep_gradients(const Place& it, int chunk) {
+    double size = z_.layers * z_.layer_gradients();
+    if (ends(it, chunk)) size += element * z_.logits() + z_.hidden_state_part();
+    if (embeds(it, chunk)) size += z_.hidden_state_part();
+    return w_.allocate(it.rank, bytes(size), "gradients for weights");
   }
   void scatter_gradients(Place& it, bool last) {
     if (p_.sharding >= Sharding::gradients) {
@@ -383,11 +454,18 @@ class Steps {
   }
 
   void one_step(Place& it) {
-    const int micro_batches = p_.batch / (p_.data * p_.micro_batch);
-    const PipelineShape shape{p_.schedule, p_.pipeline, micro_batches, p_.chunks};
     const Workload::Block ends = gather_ends(it);
-    std::vector<int> left(static_cast<std::size_t>(p_.chunks), micro_batches);
-    for (const PipelinePass& pass : pipeline_order(shape, it.stage)) {
+    std::vector<int> left(static_cast<std::size_t>(p_.chunks), z_.micro_batches());
+    std::map<int, std::vector<SendRecv>> messages;
+    if (p_.chunks > 1) messages = turns_.messages(it.stage);
+    const auto end_turns = [&](int before) {
+      while (!messages.empty() && messages.begin()->first < before)
+        end_turn(it, messages.extract(messages.begin()).mapped());
+    };
+    const std::vector<PipelinePass>& order = turns_.order(it.stage);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const PipelinePass& pass = order[i];
+      if (p_.chunks > 1) end_turns(turns_.turns(it.stage)[i]);
       if (pass.kind == PipelinePass::forward) {
         forward(it, pass);
         continue;
@@ -396,6 +474,9 @@ class Steps {
       if (pass.kind != PipelinePass::backward_input) --to_come;
       backward(it, pass, to_come == 0);
     }
+    end_turns(std::numeric_limits<int>::max());
+    if (p_.sequence_parallel && r_.fused)
+      reduce_norms(it, 2 * z_.layers * p_.chunks + (it.stage == p_.pipeline - 1 ? 1 : 0));
     reduce_when_full(it, z_.ends_weights(it.stage), 0, true, true);
     if (it.replicas.size() > 1) w_.order(it.rank, reducing, compute);
     reduce_table(it);
@@ -444,6 +525,7 @@ class Steps {
   const TransformerShape& s_ = z_.s;
   const Parallelism& p_ = z_.p;
   const TrainingRecipe& r_ = z_.r;
+  Turns turns_;
   Workload w_{};
   StepKernels k_;
 };

@@ -53,25 +53,14 @@ class Maker {
     const double table = table_parameters(s_) / p_.tensor;
     if (!r_.fused) add(k_.embed.weight, pass(table));
     add(k_.embed.weight, pass(hidden_state, 2));
-    k_.head = norm(z_.divided, h);
-    Part logits;
-    linear(logits, t, h, words);
-    // The loss in fp32: a copy, log_softmax; backward what is picked, log_softmax, a copy.
-    const double all = static_cast<double>(t) * static_cast<double>(words);
-    Kernels loss, back;
-    add(loss, pass(all, 1, ElementType::fp32));
-    add(loss, softmax_forward(t, words, ElementType::fp32));
-    add(back, pass(all, 1, ElementType::fp32));
-    add(back, softmax_backward(t, words, ElementType::fp32));
-    add(back, pass(all, 1, ElementType::fp32));
-    k_.head.forward = concat(k_.head.forward, logits.forward, loss);
-    k_.head.input = concat(back, logits.input, k_.head.input);
-    k_.head.weight = concat(logits.weight, k_.head.weight);
+    linear(k_.logits, t, h, words);
+    make_loss(t, words);
+    if (!r_.fused) add(k_.rearrange, pass(static_cast<double>(t * h)));
 
     if (!r_.fused && p_.sharding < Sharding::gradients) {
       add(k_.accumulate, pass(z_.layer_weights(), 2));
       add(k_.embed.weight, pass(table, 2));
-      add(k_.head.weight, pass(table, 2));
+      add(k_.logits.weight, pass(table, 2));
     }
     return std::move(k_);
   }
@@ -131,6 +120,25 @@ class Maker {
     return a;
   }
 
+  /// In fp32: a copy, log_softmax; backward what is picked, log_softmax, a copy.
+  void make_loss(std::int64_t rows, std::int64_t words) {
+    const double all = static_cast<double>(rows) * static_cast<double>(words);
+    const auto of = [&](int inputs) { return pass(all, inputs, ElementType::fp32); };
+    add(k_.loss.forward, of(1));
+    add(k_.loss.input, of(1));
+    if (z_.loss_in_steps()) {
+      // The greatest, from which all are taken; their exponentials, whose sum's logarithm is taken.
+      const KernelQuery reduction = custom({.name = "reduction of logits", .bytes = 4 * all});
+      for (const auto& kernel : {reduction, of(1), of(1), reduction, of(1)})
+        add(k_.loss.forward, kernel);
+      for (const auto& kernel : {of(1), of(1), of(2)}) add(k_.loss.input, kernel);
+    } else {
+      add(k_.loss.forward, softmax_forward(rows, words, ElementType::fp32));
+      add(k_.loss.input, softmax_backward(rows, words, ElementType::fp32));
+    }
+    add(k_.loss.input, of(1));
+  }
+
   /// Blocks of a context group: its own, which the mask cuts in half, then those of each other
   /// rank, of which a balanced division of the sequence leaves half.
   void make_attention(std::int64_t heads, std::int64_t key_heads, std::int64_t depth) {
@@ -146,8 +154,29 @@ class Maker {
     block.causal = false;
     block.keys = std::max<std::int64_t>(1, queries / 2);
     const auto outputs = static_cast<double>(z_.tokens * heads * depth);
-    k_.other_block.forward = {w_.kernel(attention_forward(block)), w_.kernel(pass(outputs, 3))};
-    k_.other_block.input = {w_.kernel(attention_backward(block)), w_.kernel(pass(outputs, 2))};
+    const auto keys = static_cast<double>(z_.tokens * 2 * key_heads * depth);
+    auto& [forward, input, weight, again] = k_.other_block;
+    forward = {w_.kernel(attention_forward(block))};
+    input = {w_.kernel(attention_backward(block))};
+    if (r_.fused) {
+      add(forward, pass(outputs, 3));
+      add(input, pass(outputs, 2));
+      return;
+    }
+    // PyTorch's (_templated_ring_attention): keys and values become one tensor; outputs are merged
+    // in fp32, a copy, two differences and a product. Backward each gradient is copied to fp32 and
+    // added, and those of keys and values become one tensor.
+    const auto wide = [&](double elements, int inputs) {
+      return pass(elements, inputs, ElementType::fp32);
+    };
+    add(forward, pass(keys));
+    for (const int inputs : {1, 2, 2, 2}) add(forward, wide(outputs, inputs));
+    add(input, pass(keys));
+    for (const int inputs : {1, 2}) {
+      add(input, wide(outputs, inputs));
+      add(input, wide(keys, inputs));
+    }
+    add(input, wide(keys, 1));
   }
 
   Workload& w_;

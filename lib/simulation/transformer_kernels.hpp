@@ -26,8 +26,11 @@ inline KernelQuery pass(double elements, int inputs = 1, ElementType type = Elem
 
 /// What a rank launches, by the parts of a step.
 struct StepKernels {
-  Part norm{}, qkv{}, project{}, own_block{}, other_block{}, mlp{}, router{}, embed{}, head{};
+  Part norm{}, qkv{}, project{}, own_block{}, other_block{}, mlp{}, router{}, embed{}, logits{},
+      loss{};
   Kernels residual{}, permute{}, accumulate{};
+  /// PyTorch's collectives gather and scatter the first dimension, which is not the sequence's.
+  Kernels rearrange{};
 };
 StepKernels step_kernels(Workload& workload, const Sizes& sizes);
 

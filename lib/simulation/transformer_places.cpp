@@ -12,6 +12,7 @@ Place place_of(int number, const Parallelism& p) {
   Place it{.stage = stage, .rank = static_cast<Rank>(number), .slice = slice};
   it.before = rank((stage + p.pipeline - 1) % p.pipeline, replica, slice, part);
   it.next = rank((stage + 1) % p.pipeline, replica, slice, part);
+  for (int s = 0; s < p.pipeline; ++s) it.stages.push_back(rank(s, replica, slice, part));
   for (int t = 0; t < p.tensor; ++t) it.tensor.push_back(rank(stage, replica, slice, t));
   for (int c = 0; c < p.context; ++c) it.context.push_back(rank(stage, replica, c, part));
   for (int r = 0; r < p.data; ++r) {

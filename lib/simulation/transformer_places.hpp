@@ -13,11 +13,13 @@ namespace phantora::detail::transformer {
 struct Place {
   int stage = 0;
   Rank rank = 0, before = 0, next = 0;  ///< its own, and those of the neighbouring stages
-  std::vector<Rank> tensor{}, context{}, replicas{}, experts{}, expert_replicas{};
+  std::vector<Rank> tensor{}, context{}, replicas{}, experts{}, expert_replicas{}, stages{};
   int slice = 0;  ///< in its context group
   /// By chunk and micro-batch: activations whose backward pass is to come, and what the loss left.
   std::map<std::pair<int, int>, std::vector<Workload::Block>> activations{};
-  std::vector<Workload::Block> gathered{};      ///< weights, oldest first
+  std::map<std::pair<int, int>, Workload::Block> outputs{};    ///< until they are passed back
+  std::map<std::pair<int, int>, Workload::Block> gradients{};  ///< that those of weights need
+  std::vector<Workload::Block> gathered{};                     ///< weights, oldest first
   double unreduced = 0, unreduced_experts = 0;  ///< gradients of the last micro-batch, elements
 };
 

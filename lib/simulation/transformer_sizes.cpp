@@ -11,6 +11,7 @@ double hidden_of_keys(const TransformerShape& s) {
   return static_cast<double>(s.hidden) / s.heads * s.key_heads;
 }
 double table_parameters(const TransformerShape& s) { return double{1} * s.vocabulary * s.hidden; }
+double norm_parameters(const TransformerShape& s) { return (s.biases ? 2.0 : 1.0) * s.hidden; }
 
 namespace {
 
@@ -19,7 +20,6 @@ double mlp_parameters(const TransformerShape& s) {
   const double h = s.hidden, f = s.mlp;
   return (s.gated ? 3 : 2) * h * f + (s.biases ? (s.gated ? 2 : 1) * f + h : 0);
 }
-double norm_parameters(const TransformerShape& s) { return (s.biases ? 2.0 : 1.0) * s.hidden; }
 /// Of one layer but its experts.
 double dense_parameters(const TransformerShape& s) {
   const double h = s.hidden, keys = hidden_of_keys(s);
@@ -113,6 +113,14 @@ double Sizes::layer_activations(Recompute recompute) const {
   double elements = inputs + qkv + attention + products + moved;
   if (recompute == Recompute::none) elements += normed + passes;
   return element * elements + sums;
+}
+double Sizes::layer_gradients() const {
+  const auto t = static_cast<double>(tokens), part = static_cast<double>(divided);
+  const double h = s.hidden, whole = p.keep_gathered ? t : part;
+  const double qkv = t * (h + 2 * hidden_of_keys(s)) / p.tensor;
+  const double rows = s.experts > 0 ? t * s.experts_of_token : t, f = s.mlp / p.tensor;
+  const double down = s.experts > 0 ? rows : whole;
+  return element * (qkv + whole * h + (s.gated ? 2 : 1) * rows * f + down * h + 2 * part * h);
 }
 
 }  // namespace phantora::detail::transformer

@@ -90,19 +90,21 @@ struct TrainingRecipe {
   // fp32 gradients; fp32 weights and both moments of Adam.
   double gradient = 4;    ///< bytes of each gradient
   double optimizer = 12;  ///< bytes for each parameter beside its bf16 weight
-  /// Activation functions, rotary embeddings and the accumulation of gradients are a pass each or
-  /// a part of a product, as torch.compile or Megatron's fused kernels have them; else the passes
-  /// that PyTorch makes of them.
+  /// Activation functions, rotary embeddings, the loss, merges of a context group's blocks and the
+  /// accumulation of gradients are a pass each or a part of a product, as torch.compile or
+  /// Megatron's fused kernels have them; else the passes that PyTorch makes of them, with its
+  /// copies around the collectives of sequences, and the buffers of torch.distributed.pipelining.
   bool fused = true;
 };
 
 /// Each step runs the kernels of every layer of every micro-batch and the communication of every
-/// group: of tensor groups, of experts (all_to_all before and after them, loads taken as equal),
-/// of context groups, messages between stages, of replicas; then Adam. A norm's weights and a
-/// router's, which are divided among no tensor group in truth, count as if they were. Memory:
-/// weights, gradients (kept from step to step), the optimizer's state, activations that backward
-/// passes need, gathered weights, and what the loss takes. Attention never holds its scores (flash
-/// attention). Each step is marked.
+/// group: of tensor groups (the embedding and the head are divided by words), of experts
+/// (all_to_all before and after them, loads taken as equal), of context groups, messages between
+/// stages, of replicas; then Adam. A norm's weights and a router's, which are divided among no
+/// tensor group in truth, count as if they were. Memory: weights, gradients (kept from step to
+/// step), the optimizer's state, activations that backward passes need, gradients between the two
+/// halves of a backward pass (zero bubble), gathered weights, and what the loss takes. Attention
+/// never holds its scores (flash attention). Each step is marked.
 ///
 /// @throws ArgumentError if a size is not positive, or does not divide what it has to: heads, key
 ///   heads, MLP, vocabulary and sequence by `tensor`, layers by pipeline * chunks, the batch by
