@@ -31,7 +31,9 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica = 1)
 /// equal in both stays; one that is less with more replicas, as of a shard, goes on falling with
 /// the inverse of their number; one that is greater, as of what is gathered of each, goes on
 /// growing with it. All of these are exact for a + b / n and a + b n. So does the most memory that
-/// a rank holds; its pieces change alike, since an allocator's are not told apart.
+/// a rank holds; its pieces change alike, since an allocator's are not told apart. Where shards are
+/// smaller than what the allocator takes at a time (PyTorch's: 10 MiB), that is too little, and
+/// what widen() gives without `narrower` is the most that it can be.
 ///
 /// @param narrower  of whole replicas, fewer than `workload`.
 /// @throws ArgumentError as above; also if the two do not do the same in the same order, naming
