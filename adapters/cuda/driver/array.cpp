@@ -1,12 +1,12 @@
 #include "cuda/driver/array.hpp"
 
 #include "cuda/driver/device_attributes.hpp"
+#include "cuda/driver/driver_state.hpp"
 #include "cuda/driver/objects.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <memory>
 #include <mutex>
@@ -15,15 +15,7 @@
 namespace phantora::driver {
 namespace {
 
-struct Arrays {
-  std::mutex mutex{};
-  std::unordered_map<const void*, std::unique_ptr<Array>> single{};
-  std::unordered_map<const void*, std::unique_ptr<MipmappedArray>> mipmapped{};
-};
-Arrays& arrays() {
-  static auto* const instance = new Arrays;
-  return *instance;
-}
+Arrays& arrays() { return driver_state().arrays; }
 
 std::size_t limit(CUdevice_attribute attribute) {
   return static_cast<std::size_t>(driver::attribute(attribute, rank::current_device()).value_or(0));
@@ -173,9 +165,6 @@ const MipmappedArray* mipmapped_array_of(const void* handle) {
   return found == arrays().mipmapped.end() ? nullptr : found->second.get();
 }
 
-unsigned long long next_texture() {
-  static std::atomic<unsigned long long> last{0};
-  return ++last;
-}
+unsigned long long next_texture() { return ++arrays().last_texture; }
 
 }  // namespace phantora::driver

@@ -1,5 +1,6 @@
 #include "cuda/driver/graph_work.hpp"
 
+#include "cuda/driver/driver_state.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -70,16 +71,7 @@ struct GraphMemory {
 
 namespace {
 
-struct GraphMemories {
-  std::mutex mutex{};
-  std::map<const void*, std::weak_ptr<GraphMemory>> reserved{};
-  std::map<const void*, std::shared_ptr<GraphMemory>> held{};  ///< live on without their graph
-  std::map<int, GraphMemoryUse> use{};
-};
-GraphMemories& memories() {
-  static auto* const instance = new GraphMemories;
-  return *instance;
-}
+GraphMemories& memories() { return driver_state().graph_memories; }
 
 void hold(const std::shared_ptr<GraphMemory>& memory) {
   GraphMemories& all = memories();

@@ -1,5 +1,6 @@
 #include "cuda/driver/pool.hpp"
 
+#include "cuda/driver/driver_state.hpp"
 #include "cuda/driver/graph_work.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -17,22 +18,7 @@
 namespace phantora::driver {
 namespace {
 
-struct Owned {
-  Pool* pool;
-  std::size_t bytes;
-};
-
-struct Pools {
-  std::mutex mutex{};
-  std::deque<Pool> all{};  ///< destroyed ones stay, so that a stale handle never dangles
-  std::map<int, Pool*> defaults{}, current{};
-  std::unordered_map<void*, Owned> owned{};
-};
-
-Pools& pools() {
-  static auto* const instance = new Pools;
-  return *instance;
-}
+Pools& pools() { return driver_state().pools; }
 
 Pool& locked_default(Pools& p, int device) {
   Pool*& pool = p.defaults[device];

@@ -1,25 +1,12 @@
 #include "cuda/driver/stream.hpp"
 
+#include "cuda/driver/driver_state.hpp"
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <mutex>
-#include <unordered_set>
 
 namespace phantora::driver {
-namespace {
-
-/// Streams that the program made and has not destroyed.
-struct LiveStreams {
-  std::mutex mutex{};
-  std::unordered_set<const void*> handles{};
-};
-LiveStreams& live_streams() {
-  static auto* const instance = new LiveStreams;
-  return *instance;
-}
-
-}  // namespace
 
 rank::Stream& stream_of(const void* handle, DefaultStream null_handle) {
   constexpr std::uintptr_t legacy = 1, per_thread = 2;  // cudaStreamLegacy, cudaStreamPerThread
@@ -34,14 +21,14 @@ rank::Stream& stream_of(const void* handle, DefaultStream null_handle) {
 rank::Stream& create_stream(unsigned flags, int priority) {
   rank::Stream& made = rank::create_stream(rank::current_device(), flags,
                                            std::clamp(priority, greatest_priority, 0));
-  LiveStreams& live = live_streams();
+  LiveStreams& live = driver_state().live_streams;
   const std::scoped_lock lock{live.mutex};
   live.handles.insert(&made);
   return made;
 }
 
 bool destroy_stream(const void* handle) {
-  LiveStreams& live = live_streams();
+  LiveStreams& live = driver_state().live_streams;
   const std::scoped_lock lock{live.mutex};
   if (!live.handles.erase(handle)) return false;
   rank::destroy_stream(*static_cast<rank::Stream*>(const_cast<void*>(handle)));

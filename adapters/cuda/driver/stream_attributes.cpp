@@ -1,20 +1,9 @@
 #include "cuda/driver/stream_attributes.hpp"
 
-#include <map>
-#include <mutex>
+#include "cuda/driver/driver_state.hpp"
 
 namespace phantora::driver {
 namespace {
-
-using Values = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
-struct Attributes {
-  std::mutex mutex{};
-  std::map<std::uint64_t, Values> by_stream{};  ///< by id, which no other stream ever gets
-};
-Attributes& attributes() {
-  static auto* const instance = new Attributes;
-  return *instance;
-}
 
 /// Those of CUstreamAttrID.
 bool of_streams(CUlaunchAttributeID id) {
@@ -25,36 +14,48 @@ bool of_streams(CUlaunchAttributeID id) {
 
 }  // namespace
 
-bool set_attribute(const rank::Stream& stream, CUlaunchAttributeID id,
-                   const CUlaunchAttributeValue& value) {
+bool StreamAttributes::set(const rank::Stream& stream, CUlaunchAttributeID id,
+                           const CUlaunchAttributeValue& value) {
   if (!of_streams(id)) return false;
-  const std::scoped_lock lock{attributes().mutex};
-  attributes().by_stream[stream.id][id] = value;
+  const std::scoped_lock lock{mutex_};
+  by_stream_[stream.id][id] = value;
   return true;
 }
 
-bool get_attribute(const rank::Stream& stream, CUlaunchAttributeID id,
-                   CUlaunchAttributeValue& value) {
+bool StreamAttributes::get(const rank::Stream& stream, CUlaunchAttributeID id,
+                           CUlaunchAttributeValue& value) const {
   if (!of_streams(id)) return false;
   value = {};
   if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) value.priority = stream.priority;
   if (id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) value.syncPolicy = CU_SYNC_POLICY_AUTO;
-  const std::scoped_lock lock{attributes().mutex};
-  const auto stream_values = attributes().by_stream.find(stream.id);
-  if (stream_values == attributes().by_stream.end()) return true;
+  const std::scoped_lock lock{mutex_};
+  const auto stream_values = by_stream_.find(stream.id);
+  if (stream_values == by_stream_.end()) return true;
   const auto found = stream_values->second.find(id);
   if (found != stream_values->second.end()) value = found->second;
   return true;
 }
 
-void copy_attributes(const rank::Stream& destination, const rank::Stream& source) {
-  const std::scoped_lock lock{attributes().mutex};
-  const auto found = attributes().by_stream.find(source.id);
-  if (found == attributes().by_stream.end()) {
-    attributes().by_stream.erase(destination.id);
+void StreamAttributes::copy(const rank::Stream& destination, const rank::Stream& source) {
+  const std::scoped_lock lock{mutex_};
+  const auto found = by_stream_.find(source.id);
+  if (found == by_stream_.end()) {
+    by_stream_.erase(destination.id);
   } else {
-    attributes().by_stream[destination.id] = Values{found->second};
+    by_stream_[destination.id] = Values{found->second};
   }
+}
+
+bool set_attribute(const rank::Stream& stream, CUlaunchAttributeID id,
+                   const CUlaunchAttributeValue& value) {
+  return driver_state().stream_attributes.set(stream, id, value);
+}
+bool get_attribute(const rank::Stream& stream, CUlaunchAttributeID id,
+                   CUlaunchAttributeValue& value) {
+  return driver_state().stream_attributes.get(stream, id, value);
+}
+void copy_attributes(const rank::Stream& destination, const rank::Stream& source) {
+  driver_state().stream_attributes.copy(destination, source);
 }
 
 }  // namespace phantora::driver

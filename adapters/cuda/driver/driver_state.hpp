@@ -1,0 +1,101 @@
+#pragma once
+
+#include "cuda/driver/array.hpp"
+#include "cuda/driver/graph_work.hpp"
+#include "cuda/driver/host_memory.hpp"
+#include "cuda/driver/pool.hpp"
+#include "rank/runtime/timeline.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <cuda.h>
+
+/// What a process's driver keeps of what the program made: the runtime and the driver API share it.
+namespace phantora::driver {
+
+struct Arrays {
+  std::mutex mutex{};
+  std::unordered_map<const void*, std::unique_ptr<Array>> single{};
+  std::unordered_map<const void*, std::unique_ptr<MipmappedArray>> mipmapped{};
+  std::atomic<unsigned long long> last_texture{0};
+};
+
+struct GraphMemories {
+  std::mutex mutex{};
+  std::map<const void*, std::weak_ptr<GraphMemory>> reserved{};
+  std::map<const void*, std::shared_ptr<GraphMemory>> held{};  ///< live on without their graph
+  std::map<int, GraphMemoryUse> use{};
+};
+
+struct Pools {
+  struct Owned {
+    Pool* pool = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::mutex mutex{};
+  std::deque<Pool> all{};  ///< destroyed ones stay, so that a stale handle never dangles
+  std::map<int, Pool*> defaults{}, current{};
+  std::unordered_map<void*, Owned> owned{};
+};
+
+/// Streams that the program made and has not destroyed.
+struct LiveStreams {
+  std::mutex mutex{};
+  std::unordered_set<const void*> handles{};
+};
+
+/// host_memory.hpp says what the functions mean. Thread-safe.
+class HostMemories {
+ public:
+  void* allocate(std::size_t bytes, HostMemoryKind kind, unsigned flags, int device);
+  bool free(void* address) { return forget(address, false); }
+  bool add(void* address, std::size_t bytes, unsigned flags, int device);
+  bool remove(void* address) { return forget(address, true); }
+  bool advise(const void* address, const std::function<void(Advice&)>& change);
+  [[nodiscard]] std::optional<HostMemory> find(const void* address) const;
+
+ private:
+  using Map = std::map<const std::byte*, HostMemory>;
+  [[nodiscard]] Map::const_iterator holding(const void* address) const;
+  bool forget(void* address, bool registered);
+
+  mutable std::shared_mutex mutex_{};
+  Map known_{};  ///< by start address
+};
+
+/// stream_attributes.hpp says what the functions mean. Thread-safe.
+class StreamAttributes {
+ public:
+  bool set(const rank::Stream& stream, CUlaunchAttributeID id, const CUlaunchAttributeValue& value);
+  bool get(const rank::Stream& stream, CUlaunchAttributeID id, CUlaunchAttributeValue& value) const;
+  void copy(const rank::Stream& destination, const rank::Stream& source);
+
+ private:
+  using Values = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+  mutable std::mutex mutex_{};
+  std::map<std::uint64_t, Values> by_stream_{};  ///< by id, which no other stream ever gets
+};
+
+struct DriverState {
+  Arrays arrays;
+  GraphMemories graph_memories;
+  HostMemories host_memories;
+  LiveStreams live_streams;
+  Pools pools;
+  StreamAttributes stream_attributes;
+};
+
+/// This process's: never destroyed, since programs call from their own destructors.
+DriverState& driver_state() noexcept;
+
+}  // namespace phantora::driver
