@@ -29,7 +29,7 @@ constinit Real<int (*)(int, int, const itimerspec*, itimerspec*)> real_timerfd_s
 template <class Sleep>
 int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
   if (!is_infrastructure(library_of(caller))) {
-    rank::sleeps_until(rank::virtual_now() + std::chrono::nanoseconds{ns});
+    rank::sleeps_until(after(ns));
   }
   rank::is_a_poller();
   const rank::Sleeping sleeping;
@@ -47,7 +47,7 @@ timespec real_now(clockid_t clock) noexcept {
 Deadline::Deadline(clockid_t clock, const timespec& deadline) noexcept : real_{deadline} {
   const std::int64_t zero = epoch_of(clock);
   if (zero < 0) return;
-  const std::int64_t at_ns = to_ns(deadline) - zero;
+  const std::int64_t at_ns = std::min(to_ns(deadline) - zero, virtual_ns() + longest_ns);
   virtual_ps_ = at_ns * 1000;
   const std::int64_t left = std::max<std::int64_t>(0, at_ns - virtual_ns());
   const std::int64_t now = to_ns(real_now(clock));

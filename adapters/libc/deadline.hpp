@@ -2,6 +2,8 @@
 
 #include "rank/runtime/host_thread.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include <time.h>
@@ -11,7 +13,15 @@ namespace phantora::libc {
 
 constexpr std::int64_t ns_per_s = 1'000'000'000;
 
-constexpr std::int64_t to_ns(const timespec& t) { return t.tv_sec * ns_per_s + t.tv_nsec; }
+/// Longer waits are as long as this: for ever, as far as a run goes. C++'s wait_until with
+/// time_point::max(), and Python's with a time-out of years, end after 2^63 ns, which are more than
+/// there are picoseconds in a Time.
+constexpr std::int64_t longest_ns = std::int64_t{50} * 24 * 3600 * ns_per_s;
+
+constexpr std::int64_t to_ns(const timespec& t) {
+  constexpr std::int64_t most_seconds = INT64_MAX / ns_per_s - 1;
+  return t.tv_sec > most_seconds ? INT64_MAX : t.tv_sec * ns_per_s + t.tv_nsec;
+}
 constexpr timespec to_timespec(std::int64_t ns) {
   return {.tv_sec = ns / ns_per_s, .tv_nsec = ns % ns_per_s};
 }
@@ -40,6 +50,11 @@ inline std::int64_t virtual_ns() noexcept {
 /// The same as the program reads it.
 inline std::int64_t read_ns(rank::ProgramClock clock) noexcept {
   return rank::read_clock(clock).time_since_epoch().count() / 1000;
+}
+
+/// So long from now, of the calling thread's virtual time.
+inline Time after(std::int64_t ns) noexcept {
+  return rank::virtual_now() + std::chrono::nanoseconds{std::min(ns, longest_ns)};
 }
 
 timespec real_now(clockid_t clock) noexcept;

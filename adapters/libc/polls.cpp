@@ -41,13 +41,13 @@ int wait_for(std::int64_t ns, const void* caller, Wait wait, Look look) {
   if (!rank::this_thread().issues) {
     if (library && ns > 0) rank::is_a_poller();
     rank::looks_for_messages();
-    const phantora::Time deadline = rank::virtual_now() + std::chrono::nanoseconds{ns};
+    const phantora::Time deadline = after(ns);
     const int result = wait();
     if (result == 0 && !library) rank::wait_timed_out(deadline);
     return result;
   }
   if (const int ready = look(); ready != 0) return ready;
-  const phantora::Time deadline = rank::virtual_now() + std::chrono::nanoseconds{ns};
+  const phantora::Time deadline = after(ns);
   const bool own = !library && ns > 0;
   rank::wait_begins(nullptr, phantora::channel::Wait::descriptor,
                     own ? std::optional{deadline} : std::nullopt);

@@ -28,7 +28,7 @@ class Waits(JobTest):
         self.all_end("mutex", "read_lock", "write_lock", "once")
 
     def test_notifications(self):
-        self.all_end("condition", "future", "atomic", "semaphore", "std_semaphore")
+        self.all_end("condition", "deadline_never", "future", "atomic", "semaphore", "std_semaphore")
 
     def test_descriptors(self):
         self.all_end("pipe", "socket", "unix_socket", "poll", "epoll")

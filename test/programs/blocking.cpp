@@ -93,6 +93,18 @@ Way way_of(const std::string& name) {
                       condition.notify_all();
                     }};
        }},
+      {"deadline_never",
+       [] {
+         return Way{[] {
+                      std::unique_lock lock{mutex};
+                      condition.wait_until(lock, Clock::time_point::max(), [] { return ready; });
+                    },
+                    [] {
+                      const std::lock_guard lock{mutex};
+                      ready = true;
+                      condition.notify_all();
+                    }};
+       }},
       {"future",
        [] {
          return Way{[] { promise.get_future().wait(); }, [] { promise.set_value(); }};
