@@ -99,6 +99,22 @@ TEST_F(RankThreadClocks, TimeIsLeftForWhoComesWithoutSleeping) {
   EXPECT_EQ(sleeper.clock.now(), at(9us));
 }
 
+TEST_F(RankThreadClocks, HostFunctionsTakeTheTimeThatTheySleepAndFollowOneAnother) {
+  HostThread& drivers = third;  // issues no work
+  comes_to(sleeper, 5us);
+  begins_to_wait(sleeper, &condition);
+  clocks.host_function_begins(drivers, at(10us));
+  EXPECT_EQ(clocks.now(drivers), at(10us));
+  clocks.sleeps_until(drivers, at(30us));
+  clocks.wakes(drivers, &condition);
+  EXPECT_EQ(ThreadClocks::host_function_ends(drivers), at(30us));
+  wakes_up(sleeper);
+  EXPECT_EQ(sleeper.clock.now(), at(30us));
+  clocks.host_function_begins(drivers, at(20us));
+  EXPECT_EQ(ThreadClocks::host_function_ends(drivers), at(30us));
+  EXPECT_FALSE(drivers.issues);
+}
+
 TEST_F(RankThreadClocks, WithinAnInterceptedCallNothingIsHandedOver) {
   comes_to(sleeper, 5us);
   comes_to(waker, 9us);

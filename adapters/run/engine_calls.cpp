@@ -148,7 +148,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       session_.host_function(stream, issued(), global(process.index, record.a));
       return;
     case Op::host_function_done:
-      session_.host_function_done(global(process.index, record.a), Time{});
+      session_.host_function_done(global(process.index, record.a), clock);
       return;
     case Op::collective:
       handle_collective(process, record, payload);

@@ -12,6 +12,7 @@ phantora_native_test(arrays phantora_cudart phantora_cuda)
 phantora_native_test(libraries
   phantora_cudart phantora_cufft12 phantora_curand phantora_cusparse phantora_cusolver12)
 phantora_native_test(memory phantora_cudart phantora_cuda)
+phantora_native_test(host_functions phantora_cudart)
 phantora_native_test(host_writes phantora_cudart phantora_cufft12)
 set_tests_properties(native.host_writes PROPERTIES
   PASS_REGULAR_EXPRESSION "a library operation may write page-locked or managed memory; it is not executed")

@@ -3,6 +3,7 @@
 #include "cuda/driver/context.hpp"
 #include "cuda/version.hpp"
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/refusal.hpp"
 
@@ -47,6 +48,7 @@ cudaError_t entry(rank::NamedApi api, Body&& body) noexcept {
 template <class Body>
 cudaError_t device_entry(rank::NamedApi api, Body&& body) noexcept {
   return entry(api, [&]() -> cudaError_t {
+    if (rank::in_host_function()) return cudaErrorNotPermitted;
     if (!driver::activate(rank::current_device())) return cudaErrorMemoryAllocation;
     return body();
   });

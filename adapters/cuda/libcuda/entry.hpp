@@ -3,6 +3,7 @@
 #include "cuda/driver/context.hpp"
 #include "cuda/driver/stream.hpp"
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/refusal.hpp"
 
@@ -41,6 +42,7 @@ CUresult entry(rank::NamedApi api, Body&& body) noexcept {
 template <class Body>
 CUresult device_entry(rank::NamedApi api, Body&& body) noexcept {
   return entry(api, [&]() -> CUresult {
+    if (rank::in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     if (!driver::activate(rank::current_device())) return CUDA_ERROR_OUT_OF_MEMORY;
     return body();
   });

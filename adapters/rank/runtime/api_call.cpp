@@ -63,8 +63,8 @@ ApiCall::~ApiCall() {
   HostThread& thread = *thread_;
   if (--thread.api_depth > 0) return;
   if (noted_) note_end(thread);
-  if (!stops_clock_ || !thread.issues) return;
-  publish(thread);
+  if (!stops_clock_ || !thread.keeps_time()) return;
+  if (thread.issues) publish(thread);
   charge_host(thread);
 }
 

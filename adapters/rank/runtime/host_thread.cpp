@@ -143,9 +143,11 @@ void looks_for_messages() noexcept {
   thread.carried_ps = 0;
   thread.begins_ps.reset();
 }
-void runs_at(Time instant) noexcept {
-  this_thread().carried_ps = instant.time_since_epoch().count();
+void host_function_begins(Time instant) noexcept {
+  clocks().host_function_begins(this_thread(), instant);
 }
+Time host_function_ends() noexcept { return ThreadClocks::host_function_ends(this_thread()); }
+bool in_host_function() noexcept { return in_virtual_time() && this_thread().runs_host_function; }
 
 void begins_at(Time instant) noexcept { ThreadClocks::begins_at(this_thread(), instant); }
 void begins_as_woken(const void* object) noexcept {

@@ -22,13 +22,15 @@ struct HostThread {
   /// Issues GPU work: it is a logical process, and its clock moves. The main thread is one from the
   /// start; others become one with their first call that issues work.
   bool issues = false;
-  int api_depth = 0;  ///< nested ApiCalls
+  bool runs_host_function = false;  ///< its clock moves meanwhile, though nobody else sees it
+  int api_depth = 0;                ///< nested ApiCalls
   /// The outermost of them, while a profiler asks.
   struct Call {
     CalledFunction function{};
     std::uint32_t number = 0;  ///< 0: it has none yet
     Time start{};
   } call{};
+  [[nodiscard]] bool keeps_time() const noexcept { return issues || runs_host_function; }
   channel::ThreadSlot* slot = nullptr;  ///< once connected and issuing
   std::uint32_t index = channel::no_thread;
   const void* waits_for = nullptr;  ///< what it sleeps on, while waiting
@@ -131,8 +133,13 @@ void spins() noexcept;
 /// The calling thread, without a part in time, looks again and again at memory that others write:
 /// it is a poller.
 void polls_memory() noexcept;
-/// The calling thread runs a host function, whose time came at `instant`.
-void runs_at(Time instant) noexcept;
+/// The calling thread runs a host function, whose time came at `instant`, until the second is
+/// called, which tells when it ended. Such functions come one after another, as on the driver's own
+/// thread.
+void host_function_begins(Time instant) noexcept;
+Time host_function_ends() noexcept;
+/// Whether it does so now: the function is not to call CUDA.
+bool in_host_function() noexcept;
 /// The calling thread is about to sleep until `deadline` of virtual time: its clock goes there now,
 /// so that nobody waits for it meanwhile.
 void sleeps_until(Time deadline) noexcept;

@@ -146,10 +146,12 @@ void Rank::handle_delivery(const channel::Delivery& delivery, std::span<const st
     case channel::Delivery::Kind::run_host_function: {
       const auto call = host_functions.take(delivery.ticket);
       if (!call) return;
-      runs_at(Time{Duration{delivery.clock_ps}});
+      host_function_begins(Time{Duration{delivery.clock_ps}});
       call->function(call->argument);
+      const Time end = host_function_ends();
       clocks.connection()->append({.op = channel::Op::host_function_done,
                                    .thread = channel::no_thread,
+                                   .clock_ps = end.time_since_epoch().count(),
                                    .a = delivery.ticket});
       clocks.connection()->ring();
       return;

@@ -19,7 +19,7 @@ Time time_of_ps(std::int64_t ps) { return Time{Duration{ps}}; }
 
 /// The instant from which on the effects of what the thread does count.
 std::int64_t time_of(HostThread& thread) {
-  return thread.issues ? ps_of(thread.clock.now()) : thread.carried_ps;
+  return thread.keeps_time() ? ps_of(thread.clock.now()) : thread.carried_ps;
 }
 
 /// The entry of `key`, or the one to use for it.
@@ -131,6 +131,8 @@ Time ThreadClocks::now(HostThread& thread) noexcept {
   if (thread.issues) {
     now = thread.clock.now();
     if (thread.api_depth == 0) publish(thread);
+  } else if (thread.runs_host_function) {
+    now = thread.clock.now();
   } else {
     now = time_of_ps(latest_ps_.load(std::memory_order_relaxed));
   }
@@ -174,7 +176,7 @@ void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
   constexpr Duration timer_slack = std::chrono::microseconds{50};
   const bool polls = takes_time_until(thread, deadline);
   deadline += timer_slack;
-  if (polls && thread.issues) {
+  if (polls && thread.keeps_time()) {
     sleeps_until(thread, deadline);
   } else if (polls) {
     thread.read_at_least_ps = ps_of(deadline);
@@ -284,7 +286,7 @@ void ThreadClocks::wakes(HostThread& thread, const void* object) noexcept {
 }
 
 void ThreadClocks::leaves_time(HostThread& thread, const void* object) noexcept {
-  if (thread.issues ? thread.slot == nullptr || thread.api_depth > 0 : thread.carried_ps == 0) {
+  if (thread.issues ? thread.slot == nullptr || thread.api_depth > 0 : time_of(thread) == 0) {
     return;
   }
   LeftTime& left = left_time(object);
@@ -321,7 +323,9 @@ void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key) noexcept
   const auto* const entry = message_time(open->run().message_times, key, false);
   if (entry == nullptr) return;
   const std::int64_t sent = entry->clock_ps.load(std::memory_order_acquire);
-  if (!thread.issues) {
+  if (thread.runs_host_function) {
+    thread.clock.wait_until(time_of_ps(sent));
+  } else if (!thread.issues) {
     thread.carried_ps = sent;
   } else if (thread.api_depth == 0) {
     thread.clock.wait_until(time_of_ps(sent));
@@ -342,11 +346,28 @@ void ThreadClocks::is_a_poller(HostThread& thread) noexcept {
 }
 
 void ThreadClocks::sleeps_until(HostThread& thread, Time deadline) noexcept {
-  if (!thread.issues) return;
+  if (!thread.keeps_time()) return;
   stop_charging(thread);
   thread.clock.wait_until(deadline);
-  publish(thread);
+  if (thread.issues) publish(thread);
   charge_host(thread);
+}
+
+void ThreadClocks::host_function_begins(HostThread& thread, Time instant) noexcept {
+  const bool measured = policy_.kind == HostTime::measured;
+  if (measured && !policy_.scale && thread.speed.look()) {
+    thread.clock.set_host_scale(thread.speed.scale() * policy_.host.work);
+  }
+  thread.clock.wait_until(instant);
+  thread.runs_host_function = true;
+  charge_host(thread);
+}
+
+Time ThreadClocks::host_function_ends(HostThread& thread) noexcept {
+  stop_charging(thread);
+  thread.runs_host_function = false;
+  thread.carried_ps = ps_of(thread.clock.now());
+  return thread.clock.now();
 }
 
 }  // namespace phantora::rank

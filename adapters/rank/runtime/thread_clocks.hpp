@@ -63,6 +63,9 @@ class ThreadClocks {
   void spins(HostThread& thread) noexcept;
   void sleeps_until(HostThread& thread, Time deadline) noexcept;
 
+  void host_function_begins(HostThread& thread, Time instant) noexcept;
+  static Time host_function_ends(HostThread& thread) noexcept;
+
   static void begins_at(HostThread& thread, Time instant) noexcept;
   void begins_as_woken(HostThread& thread, const void* object) noexcept;
   void wakes(HostThread& thread, const void* object) noexcept;
