@@ -401,6 +401,55 @@ TEST(Cubin, ReadsInitialValuesOfVariables) {
   EXPECT_EQ(cubin.variable("other"), nullptr);
 }
 
+/// A file with the kernel "loud", whose externals are __assertfail and vprintf, as ptxas 13.0 lists
+/// them: numbers of symbols in an attribute of its own.
+struct LoudFile {
+  Elf64_Ehdr header{};
+  struct {
+    std::uint8_t format = 4, attribute = 0x0f;
+    std::uint16_t bytes = 8;
+    std::uint32_t first = 2, second = 1;
+  } externals;
+  std::array<Elf64_Sym, 3> symbols{};
+  char strings[24] = "\0vprintf\0__assertfail";
+  char names[24] = "\0.nv.info.loud";
+  std::array<Elf64_Shdr, 4> sections{};  // last, as in what ptxas writes
+
+  LoudFile() {
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_shoff = offset(sections);
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = 4;
+    header.e_shstrndx = 3;
+    place(0, SHT_PROGBITS, externals);
+    sections[0].sh_name = 1;
+    place(1, SHT_SYMTAB, symbols);
+    sections[1].sh_link = 2;
+    place(2, SHT_STRTAB, strings);
+    place(3, SHT_STRTAB, names);
+    symbols[1].st_name = 1;
+    symbols[2].st_name = 9;
+  }
+  template <class T>
+  [[nodiscard]] std::uint64_t offset(const T& part) const {
+    return static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) -
+                                      reinterpret_cast<const char*>(this));
+  }
+  template <class T>
+  void place(std::size_t section, std::uint32_t type, const T& part) {
+    sections[section].sh_type = type;
+    sections[section].sh_offset = offset(part);
+    sections[section].sh_size = sizeof part;
+  }
+};
+
+TEST(Cubin, ReadsWhatKernelsAskOfTheDriver) {
+  const LoudFile file;
+  const Cubin cubin{std::as_bytes(std::span{&file, 1})};
+  ASSERT_NE(cubin.find("loud"), nullptr);
+  EXPECT_EQ(cubin.find("loud")->externals, (std::vector<std::string>{"__assertfail", "vprintf"}));
+}
+
 struct Launched {
   std::vector<std::vector<std::byte>> values;
   std::vector<void*> pointers;
@@ -1083,6 +1132,26 @@ TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
   EXPECT_FALSE(
       meaning->effect({launch.pointers.data(), launch.sizes, {{6, 1, 1}, {256, 1, 1}, 0}}));
   deallocate(memory);
+}
+
+// Nothing is executed, so that a program which waits for a failed assertion has to be told.
+TEST(KernelLaunch, AssertionsAndPrintsOfKernelsThatNobodyReadsAreMissed) {
+  static const LoudFile file;
+  static Module module;
+  module.image = &file;
+  static Kernel kernel;
+  kernel.module = &module;
+  kernel.mangled = "loud";
+  auto& warnings = fakes::process().warnings;
+  warnings.clear();
+  for (int i = 0; i < 2; ++i) {
+    launch_kernel(kernel, {{1, 1, 1}, {32, 1, 1}, 0}, nullptr, legacy_stream(0));
+  }
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{
+                "kernel loud checks assertions; it is not executed, so that none of them fails "
+                "(said once)",
+                "kernel loud prints; it is not executed, so that nothing is printed (said once)"}));
 }
 
 TEST(KernelLaunch, KernelsThatNobodyReadsMakeUnknownWhatTheyMayWrite) {

@@ -46,6 +46,7 @@ static_assert(sizeof(EntryHeader) == 64);
 constexpr std::uint8_t format_sized = 4;
 constexpr std::uint8_t attribute_max_threads = 0x05;
 constexpr std::uint8_t attribute_parameter_bank = 0x0a;
+constexpr std::uint8_t attribute_externals = 0x0f;
 constexpr std::uint8_t attribute_frame_size = 0x11;
 constexpr std::uint8_t attribute_parameter = 0x17;
 constexpr std::uint8_t attribute_registers = 0x2f;
@@ -174,6 +175,7 @@ Cubin::Cubin(std::span<const std::byte> elf) {
   // Registers and stack frames are listed by symbol, for the whole file.
   std::span<const std::byte> symbols, symbol_names;
   std::unordered_map<std::uint32_t, std::uint32_t> frames, registers;
+  std::vector<std::pair<KernelResources*, std::uint32_t>> externals;  // of a kernel: a symbol
   constexpr std::string_view info = ".nv.info", text = ".text.", shared = ".nv.shared.";
   for (std::size_t i = 0; i < header->e_shnum; ++i) {
     const auto s = section(i);
@@ -205,6 +207,11 @@ Cubin::Cubin(std::span<const std::byte> elf) {
           const auto x = at<std::uint32_t>(payload, 0), y = at<std::uint32_t>(payload, 4),
                      z = at<std::uint32_t>(payload, 8);
           if (x && y && z) kernel.cluster = {*x, *y, *z};
+        } else if (attribute == attribute_externals) {
+          for (std::size_t at_byte = 0; const auto symbol = at<std::uint32_t>(payload, at_byte);
+               at_byte += sizeof *symbol) {
+            externals.emplace_back(&kernel, *symbol);
+          }
         } else if (attribute == attribute_parameter_bank) {
           kernel.parameters_at = at<std::uint16_t>(payload, 4).value_or(0);
         } else if (attribute == attribute_parameter || attribute == attribute_parameter_v2) {
@@ -257,6 +264,11 @@ Cubin::Cubin(std::span<const std::byte> elf) {
     if (kernel == kernels_.end()) continue;
     if (frame != frames.end()) kernel->second.local = frame->second;
     if (count != registers.end()) kernel->second.registers = static_cast<int>(count->second);
+  }
+  for (const auto& [kernel, index] : externals) {
+    if (const auto symbol = at<Elf64_Sym>(symbols, index * sizeof(Elf64_Sym))) {
+      kernel->externals.emplace_back(string_at(symbol_names, symbol->st_name));
+    }
   }
 }
 

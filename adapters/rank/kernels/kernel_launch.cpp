@@ -8,6 +8,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
+#include "rank/memory/unknown_reads.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/spin_lock.hpp"
@@ -102,6 +103,8 @@ struct KernelReading {
   /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
   mutable std::once_flag counted;
   mutable std::string counter;
+  /// Of a kernel that nobody can read: that what it asks of the driver was told.
+  mutable std::once_flag externals_told;
   /// Of a kernel that nobody can read: its code, and what launches of it do, by shape and values of
   /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
@@ -304,6 +307,11 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   if (reading.meaning) effect = reading.meaning->effect(arguments);
   if (!effect || arguments.misread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
+    if (!reading.meaning && !reading.kernel_resources.externals.empty()) {
+      std::call_once(reading.externals_told, [&] {
+        tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
+      });
+    }
     if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
     } else if (const auto work = walked(kernel, reading, arguments)) {

@@ -58,6 +58,7 @@ struct KernelResources {
   std::string signature{};             ///< as the code tells it, where the mangled name does not
   std::size_t code_offset = 0, code_size = 0;  ///< of its machine code in the file; 0 = none
   std::size_t parameters_at = 0;  ///< where its parameters begin in constant bank 0; 0 = not told
+  std::vector<std::string> externals{};  ///< functions of the driver's own that its code calls
 };
 const KernelResources& resources(const Kernel& kernel);
 

@@ -282,6 +282,23 @@ void tell_unknown_read(const void* unknown, std::size_t bytes) {
   if (!place.empty()) tell(place, read);
 }
 
+void tell_skipped_calls(const char* kernel, std::span<const std::string> functions) {
+  struct Skipped {
+    const char* function;
+    const char* what;
+  };
+  // As the externals of machine code are named (nvcc 13.0, sm_90).
+  constexpr Skipped all[] = {
+      {"__assertfail", " checks assertions; it is not executed, so that none of them fails"},
+      {"vprintf", " prints; it is not executed, so that nothing is printed"},
+  };
+  if (!tells()) return;
+  for (const auto& [function, what] : all) {
+    if (std::ranges::find(functions, function) == functions.end()) continue;
+    warn_once(function, "kernel " + short_name(kernel) + what + " (said once)");
+  }
+}
+
 void tell_host_write(const Writer& writer) {
   count("uncomputed_host_writes");
   if (!tells()) return;

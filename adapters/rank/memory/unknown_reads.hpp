@@ -52,6 +52,11 @@ class ToldPlaces {
 /// @param unknown  the first unknown byte of the range
 void tell_unknown_read(const void* unknown, std::size_t bytes);
 
+/// Says, once for each kind, what a kernel that is not executed would have had the driver do:
+/// fail its assertions, print, launch further kernels.
+/// @param functions  of the driver's own that its code calls
+void tell_skipped_calls(const char* kernel, std::span<const std::string> functions);
+
 /// Counts that `writer`, which was not executed, writes memory of the host, and says so once: the
 /// program then reads there what it put there itself.
 void tell_host_write(const Writer& writer);
