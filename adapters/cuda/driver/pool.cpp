@@ -29,11 +29,10 @@ Pool& locked_default(Pools& p, int device) {
   return *pool;
 }
 
-// Memory that a pool keeps is in whole blocks of the driver's; what shares a block is not kept.
-constexpr std::uint64_t block = std::uint64_t{2} << 20;
-std::uint64_t blocks_of(std::size_t bytes) {
-  return bytes < block / 2 ? 0 : (bytes + block - 1) / block * block;
-}
+// A pool takes memory from the GPU in pieces: an H200's holds 128 MiB for 100 that are used
+// (test/native/h200/pools.txt).
+constexpr std::uint64_t piece = std::uint64_t{32} << 20;
+std::uint64_t pieces_for(std::uint64_t bytes) { return (bytes + piece - 1) / piece * piece; }
 
 /// Under the lock, as the next one.
 void give_back(Pool& pool, std::uint64_t bytes) {
@@ -41,13 +40,21 @@ void give_back(Pool& pool, std::uint64_t bytes) {
   pool.kept -= bytes;
 }
 
+/// Lets the pool hold `bytes`, or as much more as what is used takes of whole pieces; what the GPU
+/// has not left it goes without. Under the lock.
+void hold(Pool& pool, std::uint64_t bytes) {
+  const std::uint64_t kept = std::max(bytes, pieces_for(pool.used)) - pool.used;
+  if (kept < pool.kept) {
+    give_back(pool, pool.kept - kept);
+  } else if (rank::reserve_memory(pool.device, kept - pool.kept)) {
+    pool.kept = kept;
+  }
+}
+
 /// Keeps so much of what was freed as the release threshold allows.
 void keep(Pool& pool, std::size_t freed) {
   const std::scoped_lock lock{pools().mutex};
-  const std::uint64_t held = pool.reserved();
-  const std::uint64_t room = pool.release_threshold > held ? pool.release_threshold - held : 0;
-  const std::uint64_t bytes = std::min(blocks_of(freed), room / block * block);
-  if (bytes != 0 && rank::reserve_memory(pool.device, bytes)) pool.kept += bytes;
+  hold(pool, std::min(pool.reserved() + freed, pool.release_threshold));
 }
 
 }  // namespace
@@ -78,8 +85,7 @@ Pool& create_pool(int device, std::uint64_t most) {
 
 void trim(Pool& pool, std::uint64_t bytes) {
   const std::scoped_lock lock{pools().mutex};
-  const std::uint64_t too_many = pool.reserved() > bytes ? pool.reserved() - bytes : 0;
-  give_back(pool, std::min(pool.kept, too_many));
+  hold(pool, std::min(pool.reserved(), bytes));
 }
 
 void destroy_pool(Pool& pool) {
@@ -93,17 +99,19 @@ void* allocate(Pool& pool, std::size_t bytes) {
     const std::scoped_lock lock{pools().mutex};
     if (pool.most != 0 && (bytes > pool.most || pool.used > pool.most - bytes)) return nullptr;
     // What the pool kept serves first.
-    give_back(pool, std::min<std::uint64_t>(pool.kept, blocks_of(bytes)));
+    give_back(pool, std::min<std::uint64_t>(pool.kept, bytes));
   }
   void* address = rank::allocate(pool.device, bytes);
   if (!address) {
-    trim(pool, 0);
+    const std::scoped_lock lock{pools().mutex};
+    give_back(pool, pool.kept);
     address = rank::allocate(pool.device, bytes);
   }
   if (!address) return nullptr;
   const std::scoped_lock lock{pools().mutex};
   pools().owned[address] = {&pool, bytes};
   pool.used += bytes;
+  hold(pool, pool.reserved());
   pool.used_high = std::max(pool.used_high, pool.used);
   pool.reserved_high = std::max(pool.reserved_high, pool.reserved());
   return address;
