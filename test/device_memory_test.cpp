@@ -151,6 +151,25 @@ TEST(DeviceMemory, AddressRangesHoldDataWithoutMemory) {
   EXPECT_FALSE(release_addresses(p));
 }
 
+TEST(DeviceMemory, OnlyWhatIsMappedWithAccessIsReached) {
+  auto* p = bytes_at(reserve_addresses(0, 8 * MiB));
+  EXPECT_FALSE(allocation_of(p)->reachable || reachable(p, 1));
+  grant_access(p, 2 * MiB);
+  grant_access(p + 2 * MiB, 4 * MiB);
+  EXPECT_TRUE(allocation_of(p + 6 * MiB - 1)->reachable && reachable(p + 1, 6 * MiB - 1));
+  EXPECT_FALSE(allocation_of(p + 6 * MiB)->reachable || reachable(p + 1, 6 * MiB));
+  revoke_access(p);
+  EXPECT_FALSE(reachable(p, 1));
+  EXPECT_TRUE(reachable(p + 2 * MiB, 4 * MiB));
+  release_addresses(p);
+  EXPECT_FALSE(reachable(p + 2 * MiB, 1));
+
+  auto* whole = bytes_at(allocate(0, 3 * MiB));
+  EXPECT_TRUE(reachable(whole + 5, 3 * MiB - 5) && allocation_of(whole)->reachable);
+  EXPECT_FALSE(reachable(whole + 5, 3 * MiB));
+  deallocate(whole);
+}
+
 // A process's memory is an object: here it lies on a GPU that no other has, with a ledger of 6 MiB.
 class OwnDeviceMemory : public testing::Test {
  protected:

@@ -129,7 +129,7 @@ PHANTORA_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attr
     if (!attributes) return cudaErrorInvalidValue;
     *attributes = {};
     void* const pointer = const_cast<void*>(address);
-    if (const auto allocation = rank::allocation_of(address)) {
+    if (const auto allocation = rank::allocation_of(address); allocation && allocation->reachable) {
       attributes->type = cudaMemoryTypeDevice;
       attributes->device = allocation->device;
       attributes->devicePointer = pointer;

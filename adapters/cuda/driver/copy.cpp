@@ -64,10 +64,8 @@ rank::CopyKind kind_of(const void* destination, const void* source) {
 }
 
 bool reaches(const void* address, std::size_t bytes) {
+  if (rank::is_device_address(address)) return rank::reachable(address, bytes);
   const auto* first = static_cast<const std::byte*>(address);
-  if (const auto allocation = rank::allocation_of(address)) {
-    return bytes <= allocation->size - static_cast<std::size_t>(first - allocation->base);
-  }
   const auto memory = host_memory_of(address);
   return memory && bytes <= memory->size - static_cast<std::size_t>(first - memory->base);
 }

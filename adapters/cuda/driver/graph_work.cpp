@@ -101,6 +101,7 @@ std::shared_ptr<GraphMemory> reserve_graph_memory(int device, std::size_t bytes)
   bytes = (bytes + granularity - 1) / granularity * granularity;
   void* const address = rank::reserve_addresses(device, bytes);
   if (address == nullptr) return nullptr;
+  rank::grant_access(address, bytes);
   auto made = std::make_shared<GraphMemory>(device, address, bytes);
   GraphMemories& all = memories();
   const std::scoped_lock lock{all.mutex};

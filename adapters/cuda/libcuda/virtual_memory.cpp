@@ -116,6 +116,7 @@ CUmemGenericAllocationHandle handle_of(std::shared_ptr<Block> block) {
 void leave(CUdeviceptr address, const Mapping& mapping) {
   Block& block = *mapping.block;
   void* const left = pointer(address);
+  rank::revoke_access(left);
   if (block.home != address) {
     rank::show_nothing(left);
     return;
@@ -265,7 +266,13 @@ PHANTORA_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size,
     for (std::size_t i = 0; i < count; ++i) {
       if (device_of(list[i].location) < 0) return CUDA_ERROR_INVALID_DEVICE;
     }
-    return CUDA_SUCCESS;  // every GPU of the host may
+    // Every GPU of the host may, once one does.
+    auto& mappings = state().mappings;
+    for (auto m = std::prev(mappings.upper_bound(address));
+         m != mappings.end() && m->first < address + size; ++m) {
+      rank::grant_access(pointer(m->first), m->second.size);
+    }
+    return CUDA_SUCCESS;
   });
 }
 
@@ -275,7 +282,8 @@ PHANTORA_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLo
     if (!flags || !location || device_of(*location) < 0) return CUDA_ERROR_INVALID_VALUE;
     const std::scoped_lock lock{state().mutex};
     if (!mapped(address, 1)) return CUDA_ERROR_INVALID_VALUE;
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    *flags = rank::reachable(pointer(address), 1) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
   });
 }

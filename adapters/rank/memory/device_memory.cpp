@@ -48,6 +48,12 @@ int device_of(const void* address) {
   return static_cast<int>((address_of(address) - first_window) / window_bytes);
 }
 
+/// Where the last of `extents` that begins at or before `address` ends.
+std::uint64_t end_of(const std::map<std::uint64_t, std::uint64_t>& extents, std::uint64_t address) {
+  const auto next = extents.upper_bound(address);
+  return next == extents.begin() ? 0 : std::prev(next)->first + std::prev(next)->second;
+}
+
 /// Sizes come from kernels' parameters, which may be misread: no range ends beyond its window.
 std::size_t within_window(const void* address, std::size_t bytes) {
   return std::min<std::uint64_t>(
@@ -87,6 +93,7 @@ struct DeviceMemory::Window {
   FreeExtents reservations;                          // address ranges without memory of their own
   std::map<std::uint64_t, std::uint64_t> live;       // base -> size asked for
   std::map<std::uint64_t, std::uint64_t> reserved;   // base -> size
+  std::map<std::uint64_t, std::uint64_t> granted;    // base of a mapping with access -> size
   std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
   std::map<std::uint64_t, std::uint64_t> of_others;  // base -> size: other processes have it too
   SparseBytes bytes;
@@ -263,6 +270,8 @@ bool DeviceMemory::release_addresses(void* address) {
   window.reservations.give(found->first, found->second);
   window.peers.erase(found->first);
   window.of_others.erase(found->first);
+  window.granted.erase(window.granted.lower_bound(found->first),
+                       window.granted.lower_bound(found->first + found->second));
   window.reserved.erase(found);
   return true;
 }
@@ -270,6 +279,32 @@ bool DeviceMemory::release_addresses(void* address) {
 void DeviceMemory::show_peer(void* address, int device) {
   const std::scoped_lock lock{mutex_};
   window_of(address).peers[address_of(address)] = device;
+}
+
+void DeviceMemory::grant_access(void* address, std::size_t bytes) {
+  const std::scoped_lock lock{mutex_};
+  window_of(address).granted[address_of(address)] = bytes;
+}
+
+void DeviceMemory::revoke_access(void* address) {
+  const std::scoped_lock lock{mutex_};
+  window_of(address).granted.erase(address_of(address));
+}
+
+bool DeviceMemory::reachable(const void* address, std::size_t bytes) {
+  if (!covers(address)) return false;
+  const std::scoped_lock lock{mutex_};
+  const Window& window = window_of(address);
+  // Allocations never touch; mappings beside each other are as one.
+  std::uint64_t at = address_of(address);
+  const std::uint64_t end = at + bytes;
+  if (const std::uint64_t last = end_of(window.live, at); last > at) return end <= last;
+  while (at < end) {
+    const std::uint64_t last = end_of(window.granted, at);
+    if (last <= at) return false;
+    at = last;
+  }
+  return true;
 }
 
 void DeviceMemory::show(void* address, void* home, std::size_t bytes) {
@@ -298,8 +333,9 @@ std::optional<Allocation> DeviceMemory::allocation_of(const void* address) {
     if (at - found->first < found->second) {
       const auto peer = window->peers.find(found->first);
       const int owner = peer == window->peers.end() ? device : peer->second;
-      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second,
-                        extents == &window->reserved};
+      const bool reserved = extents == &window->reserved;
+      return Allocation{owner, reinterpret_cast<std::byte*>(found->first), found->second, reserved,
+                        !reserved || at < end_of(window->granted, at)};
     }
   }
   return std::nullopt;

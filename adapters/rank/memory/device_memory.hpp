@@ -26,6 +26,7 @@ struct Allocation {
   std::byte* base = nullptr;
   std::size_t size = 0;
   bool reserved = false;  ///< a range of addresses, not an allocation
+  bool reachable = true;  ///< false: reserved, and nothing is mapped there that may be reached
 };
 
 /// 16 ranks of a run on one small machine then hold 128 MiB more between them. Copies of a few MiB
@@ -67,6 +68,13 @@ class DeviceMemory {
   void* reserve_addresses(int device, std::size_t bytes);
   /// The reserved range at `address` shows memory of another device of the host.
   void show_peer(void* address, int device);
+  /// What was mapped at `address` of a reserved range can be reached from now on (cuMemSetAccess);
+  /// no more, once it is unmapped.
+  void grant_access(void* address, std::size_t bytes);
+  void revoke_access(void* address);
+  /// Whether all of it is device memory that can be reached: of an allocation, or mapped with
+  /// access.
+  bool reachable(const void* address, std::size_t bytes);
   /// False when `address` is not the start of a reserved range.
   bool release_addresses(void* address);
 
@@ -159,6 +167,9 @@ bool deallocate(void* address);
 std::optional<Allocation> allocation_of(const void* address);
 void* reserve_addresses(int device, std::size_t bytes);
 void show_peer(void* address, int device);
+void grant_access(void* address, std::size_t bytes);
+void revoke_access(void* address);
+bool reachable(const void* address, std::size_t bytes);
 bool release_addresses(void* address);
 bool show_others(void* base);
 bool read(void* host_destination, const void* device_source, std::size_t bytes);

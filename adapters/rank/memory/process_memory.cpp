@@ -16,6 +16,13 @@ std::optional<Allocation> allocation_of(const void* address) {
 void* reserve_addresses(int device, std::size_t bytes) {
   return device_memory().reserve_addresses(device, bytes);
 }
+void grant_access(void* address, std::size_t bytes) {
+  device_memory().grant_access(address, bytes);
+}
+void revoke_access(void* address) { device_memory().revoke_access(address); }
+bool reachable(const void* address, std::size_t bytes) {
+  return device_memory().reachable(address, bytes);
+}
 void show_peer(void* address, int device) { return device_memory().show_peer(address, device); }
 bool release_addresses(void* address) { return device_memory().release_addresses(address); }
 bool show_others(void* base) { return device_memory().show_others(base); }
