@@ -127,20 +127,13 @@ PHANTORA_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
 
 PHANTORA_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
                                                                       const void* stub, int blocks,
-                                                                      int) {
+                                                                      int threads) {
   return device_entry(Api::occupancy, [&] {
     const Function* const function = function_of(stub);
     if (!function) return cudaErrorInvalidDeviceFunction;
-    if (blocks <= 0) return cudaErrorInvalidValue;
-    const int device = rank::current_device();
-    const int per_sm =
-        driver::attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device).value_or(0);
-    const int reserved =
-        driver::attribute(cudaDevAttrReservedSharedMemoryPerBlock, device).value_or(0);
-    const int left =
-        per_sm / blocks - reserved - static_cast<int>(rank::resources(*function).static_shared);
-    *bytes = left > 0 ? static_cast<std::size_t>(left) / 128 * 128 : 0;
-    return cudaSuccess;
+    const auto room = driver::dynamic_shared_room(*function, blocks, threads);
+    *bytes = room.value_or(0);
+    return room ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
 

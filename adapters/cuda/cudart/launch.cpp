@@ -9,10 +9,14 @@ namespace rank = phantora::rank;
 
 namespace {
 
+/// Of a function that nobody registered: an H200's answer (test/native/h200/launches.txt), where
+/// the documentation has cudaErrorInvalidDeviceFunction.
+constexpr cudaError_t unknown_function = cudaErrorInvalidResourceHandle;
+
 cudaError_t launch(Function* function, dim3 grid, dim3 block, void** arguments,
                    std::size_t shared_bytes, cudaStream_t stream,
                    const phantora::KernelQuery::Dim3& cluster = {0, 0, 0}) {
-  if (!function) return cudaErrorInvalidDeviceFunction;
+  if (!function) return unknown_function;
   const rank::LaunchShape shape{.grid = {grid.x, grid.y, grid.z},
                                 .block = {block.x, block.y, block.z},
                                 .shared_bytes = shared_bytes};
@@ -80,7 +84,7 @@ PHANTORA_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 g
                                                         cudaStream_t stream) {
   return device_entry(Api::launch, [&] {
     Function* const function = function_of(stub);
-    if (!function) return cudaErrorInvalidDeviceFunction;
+    if (!function) return unknown_function;
     // All blocks must be resident at once.
     const auto threads = static_cast<int>(block.x * block.y * block.z);
     const int resident =

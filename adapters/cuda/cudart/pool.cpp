@@ -63,7 +63,9 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMem
     if (props->handleTypes != cudaMemHandleTypeNone) return cudaErrorNotSupported;
     const int device = device_of(&props->location);
     if (device < 0) {
-      return props->location.type == cudaMemLocationTypeDevice ? cudaErrorInvalidDevice
+      // An H200's answer (test/native/h200/pools.txt) where the documentation has
+      // cudaErrorInvalidDevice.
+      return props->location.type == cudaMemLocationTypeDevice ? cudaErrorInvalidValue
                                                                : cudaErrorNotSupported;
     }
     *pool = handle_of(driver::create_pool(device, props->maxSize));

@@ -100,4 +100,14 @@ int blocks_per_sm(const Function& function, int threads, std::size_t dynamic_sha
   return static_cast<int>(blocks);
 }
 
+std::optional<std::size_t> dynamic_shared_room(const Function& function, int blocks, int threads) {
+  if (blocks < 1 || blocks_per_sm(function, threads, 0) < blocks) return std::nullopt;
+  const auto all =
+      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+  const std::size_t used = rank::resources(function).static_shared;
+  // An H200 counts in what the driver keeps of each block (test/native/h200/occupancy.txt).
+  const std::size_t each = all / static_cast<std::size_t>(blocks) / 128 * 128;
+  return each > used ? each - used : 0;
+}
+
 }  // namespace phantora::driver

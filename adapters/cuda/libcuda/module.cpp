@@ -349,6 +349,17 @@ PHANTORA_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block,
                                                    limit, 0);
 }
 
+PHANTORA_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
+                                                                 CUfunction function, int blocks,
+                                                                 int threads) {
+  return device_entry(Api::occupancy, [&] {
+    if (!bytes || !function) return CUDA_ERROR_INVALID_VALUE;
+    const auto room = driver::dynamic_shared_room(*function_of(function), blocks, threads);
+    *bytes = room.value_or(0);
+    return room ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
 PHANTORA_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
                                                       const CUlaunchConfig* config) {
   return device_entry(Api::occupancy, [&] {
