@@ -3,7 +3,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -18,8 +17,6 @@ PATIENCE_S = float(os.environ.get("PATIENCE", "120"))
 REFUSED_THERE = re.compile(
     r"waiv|requires? (at least )?(two|2|more) GPU|at least \d+ (GPU|device)s? (is|are) required|not supported on"
     r"|does not support|only supported on|display|X11|integrated", re.IGNORECASE)
-# What a program prints of itself, at its end.
-CLAIMS_SUCCESS = re.compile(r"\bPASS(ED)?\b|test passed|\bverified\b|success", re.IGNORECASE)
 
 
 class Program:
@@ -47,6 +44,20 @@ def samples(build):
             yield Program("samples/" + program.name, command, options=options, folder=folder)
 
 
+def left_out(build):
+    """(sample, what it needs) of those that were not built, as their own build or build.sh said."""
+    log = build / "cuda-samples.log"
+    said = log.read_text(errors="replace") if log.exists() else ""
+    reasons = {name: what for what, name in re.findall(r"-- (\w+) not found - will not build sample '(\w+)'", said)}
+    reasons |= dict(re.findall(r"^left out: ([\w-]+): (.*)$", said, re.MULTILINE))
+    built = {program.name for program in samples(build)}
+    sources = build.parent / "cuda-samples" / "Samples"
+    for description in sorted(sources.glob("*/**/CMakeLists.txt")):
+        name = "samples/" + description.parent.name
+        if name not in built and "add_executable" in description.read_text(errors="replace"):
+            yield name, reasons.get(description.parent.name)
+
+
 def bus_bandwidths(output):
     """Bus bandwidths of the out-of-place column that nccl-tests prints."""
     rows = [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s+\w+", line)]
@@ -68,6 +79,9 @@ def nccl_tests(build):
     all_reduce = str(folder / "all_reduce_perf")
     if os.path.exists(all_reduce):
         yield Program("nccl-tests/all_reduce_perf -t 8", ["--", all_reduce, *sizes, "-t", "8"], "h200:1x8", check=sane)
+        yield Program("nccl-tests/all_reduce_perf -t 2 -g 4", ["--", all_reduce, *sizes, "-t", "2", "-g", "4"], "h200:1x8", check=sane)
+        yield Program("nccl-tests/all_reduce_perf -g 8, graphs", ["--", all_reduce, *sizes, "-g", "8", "-G", "2"], "h200:1x8", check=sane)
+        yield Program("nccl-tests/all_reduce_perf -g 8, windows", ["--", all_reduce, *sizes, "-g", "8", "-R", "2"], "h200:1x8", check=sane)
     mpi = folder / "all_reduce_perf_mpi"
     if mpi.exists():
         yield Program("nccl-tests/all_reduce_perf, mpirun -np 8",
@@ -78,6 +92,7 @@ def nccl_tests(build):
 def llm_c(build):
     """GPT-2 124M from scratch on random tokens in llm.c's file format (a header of 256 ints, then 16-bit tokens)."""
     program = build / "llm.c" / "train_gpt2cu"
+    single = build / "llm.c" / "train_gpt2fp32cu"
     if not program.exists():
         return
     generator = random.Random(1)
@@ -88,9 +103,17 @@ def llm_c(build):
         (program.parent / name).write_bytes(tokens)
 
     def sane(output):
-        times = [float(ms) for ms in re.findall(r"\| ([\d.]+) ms \|", output)]
+        times = [float(ms) for ms in re.findall(r"[|(] ?([\d.]+) ms", output)]
         return f"{times[-1]:.1f} ms a step" if times else "MISS: no step was printed"
 
+    if single.exists():
+        # It begins with a checkpoint: a header of 256 ints, then 124,475,904 parameters, here zeros.
+        with open(program.parent / "gpt2_124M.bin", "wb") as file:
+            file.write(struct.pack("<256i", 20240326, 3, 1024, 50257, 12, 12, 768, 50304, *[0] * 248))
+            file.truncate(1024 + 4 * 124475904)
+        command = ["--", str(single), "-i", "train.bin", "-j", "val.bin", "-b", "8", "-t", "1024", "-v", "100", "-m", "1",
+                   "-s", "100", "-g", "2"]
+        yield Program("llm.c/train_gpt2fp32cu, 1 GPU", command, "h200:1x1", options=(), folder=program.parent, check=sane)
     for gpus in (1, 4):
         for zero in ((0,) if gpus == 1 else (0, 1)):
             command = ["--", str(program), "-i", "train.bin", "-j", "val.bin", "-e", "d12", "-b", "8", "-t", "1024",
@@ -126,6 +149,8 @@ def run(program):
     return status, output.decode(errors="replace"), time.monotonic() - begin
 
 
+# Rows of the summary that count what was used though it was not computed.
+UNCOMPUTED = re.compile(r"^\s+(unknown reads|uncomputed_host_writes)\s", re.MULTILINE)
 SAID = re.compile(r"^phantora: .*(not simulated|not computed|not executed|statically linked|no GPU code was found"
                   r"|does not (compile|have))", re.MULTILINE)
 
@@ -134,18 +159,20 @@ def judge(program, status, output):
     """(what it says, judgement). Either it ends as on a GPU, or we said in a sentence what was different."""
     said = SAID.search(output)
     sentence = said.group(0).removeprefix("phantora: ") if said else ""
-    own = [line.strip() for line in output.split("\nphantora: " + program.cluster)[0].splitlines()
-           if line.strip() and not line.startswith("phantora:")]
-    last = own[-1] if own else ""
+    own, _, summary = output.partition("\nphantora: " + program.cluster)
+    lines = [line.strip() for line in own.splitlines() if line.strip() and not line.startswith("phantora:")]
+    last = lines[-1] if lines else ""
     if status == "hang":
         return last, "MISS: hangs"
     if status not in (0, 2) and ("signal" in output.lower() or status in (134, 136, 139)):
         return last, "MISS: crashes"
     if "internal error" in output:
         return last, "MISS: an error of ours"
+    if UNCOMPUTED.search(summary) and not said:
+        return last, "MISS: uses what was not computed, and is not told"
     if program.check and status == 0:
         found = program.check(output)
-        return found, found if found.startswith("MISS") else "as on a GPU"
+        return found, found if found.startswith("MISS") else "as on a GPU" + (", but " + sentence if said else "")
     if said:
         return last, "says why not: " + sentence
     if status == 0 or REFUSED_THERE.search(output):
@@ -157,22 +184,30 @@ def main():
     directory = pathlib.Path(sys.argv[1]).resolve()
     build = directory / "build"
     filters = sys.argv[2:]
-    programs = [*nccl_tests(build), *llm_c(build), *samples(build)]
     rows = []
+
+    def add(*row):
+        rows.append(row)
+        print(" | ".join(row), flush=True)
+
+    def chosen(name):
+        return not filters or any(text in name for text in filters)
+
     logs = build / "logs"
     logs.mkdir(exist_ok=True)
-    for program in programs:
-        if filters and not any(text in program.name for text in filters):
+    for program in [*nccl_tests(build), *llm_c(build), *samples(build)]:
+        if not chosen(program.name):
             continue
         status, output, seconds = run(program)
-        (logs / (program.name.replace("/", "-").replace(" ", "_") + ".log")).write_text(output)
+        (logs / (re.sub(r"[/ ,]+", "-", program.name) + ".log")).write_text(output)
         says, judgement = judge(program, status, output)
-        rows.append((program.name, str(status), says.replace("|", "/")[:60], judgement.replace("|", "/")[:140],
-                     f"{seconds:.0f} s"))
-        print(" | ".join(rows[-1]), flush=True)
-    counts = {"as on a GPU": 0, "says why not": 0, "MISS": 0}
+        add(program.name, str(status), says.replace("|", "/")[:60], judgement.replace("|", "/")[:170], f"{seconds:.0f} s")
+    for name, needs in left_out(build):
+        if chosen(name):
+            add(name, "", "", f"not built: needs {needs}" if needs else "MISS: not built", "")
+    counts = {"as on a GPU": 0, "says why not": 0, "not built": 0, "MISS": 0}
     for row in rows:
-        counts[row[3].split(":")[0]] += 1
+        counts[re.match("|".join(counts), row[3]).group(0)] += 1
     table = ["| program | status | its last line | judgement | wall time |", "| --- | --- | --- | --- | --- |",
              *("| " + " | ".join(row) + " |" for row in rows)]
     summary = f"{len(rows)} programs: " + ", ".join(f"{n} {name}" for name, n in counts.items())
