@@ -115,6 +115,17 @@ TEST_F(RankThreadClocks, HostFunctionsTakeTheTimeThatTheySleepAndFollowOneAnothe
   EXPECT_FALSE(drivers.issues);
 }
 
+TEST_F(RankThreadClocks, WhoGivesItsCoreUpAgainAndAgainNeedsNoTurn) {
+  comes_to(waker, 5us);
+  for (int i = 0; i < 63; ++i) clocks.spins(waker);
+  EXPECT_EQ(waker.slot->state, ThreadState::running);
+  clocks.spins(waker);
+  EXPECT_EQ(waker.slot->state, ThreadState::sleeping);
+  ThreadClocks::goes_on(waker);
+  EXPECT_EQ(waker.slot->state, ThreadState::running);
+  EXPECT_EQ(waker.clock.now(), at(5us));
+}
+
 TEST_F(RankThreadClocks, WithinAnInterceptedCallNothingIsHandedOver) {
   comes_to(sleeper, 5us);
   comes_to(waker, 9us);

@@ -40,7 +40,7 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   HostThread& thread = this_thread();
   thread_ = &thread;
   if (thread.api_depth++ > 0) return;
-  thread.readings = 0;
+  ThreadClocks::goes_on(thread);
   const HostTimePolicy& policy = host_time_policy();
   const bool measured = policy.kind == HostTime::measured;
   noted_ = this_rank().activities.wants_any();

@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 namespace phantora::rank {
+
+using channel::ThreadState;
+
 namespace {
 
 std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
@@ -67,7 +70,7 @@ void ThreadClocks::remove(HostThread& thread) noexcept {
   const std::lock_guard lock{mutex_};
   std::erase(issuers_, &thread);
   if (thread.slot != nullptr) {
-    thread.slot->state.store(channel::ThreadState::unused, std::memory_order_release);
+    thread.slot->state.store(ThreadState::unused, std::memory_order_release);
     connection()->ring_if_awaited(channel::no_time);
   }
 }
@@ -145,7 +148,7 @@ Time ThreadClocks::now(HostThread& thread) noexcept {
 // times, PyTorch alone 15,000 times: Python does so whenever it takes a lock.)
 void ThreadClocks::looks_once_more(HostThread& thread) noexcept {
   constexpr int many = 100'000;
-  if (thread.issues && policy_.kind != HostTime::measured && ++thread.readings > many) {
+  if (thread.issues && ++thread.readings > many) {
     thread.clock.advance(std::chrono::microseconds{1});
   }
 }
@@ -154,7 +157,7 @@ Time ThreadClocks::read(HostThread& thread, ProgramClock clock) noexcept {
   const Time now = this->now(thread);
   // Its first work will not be earlier than what it has seen.
   if (!thread.issues && thread.begins_ps) begins_at(thread, now);
-  looks_once_more(thread);
+  if (policy_.kind != HostTime::measured) looks_once_more(thread);
   std::int64_t& once = thread.read_once_ps[static_cast<std::size_t>(clock)];
   return std::max(now, time_of_ps(std::exchange(once, 0)));
 }
@@ -185,10 +188,29 @@ void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
   }
 }
 
+// Who gives its core up so often waits for another thread or rank, as MPI's progress does: it needs
+// no turn until it goes on, and what it burns of the processor is no work.
+constexpr int spinning = 64;
+
 void ThreadClocks::spins(HostThread& thread) noexcept {
   if (!thread.issues || thread.api_depth > 0) return;
   looks_once_more(thread);
+  if (thread.readings >= spinning && thread.slot != nullptr) {
+    ThreadState running = ThreadState::running;
+    if (thread.slot->state.compare_exchange_strong(running, ThreadState::sleeping)) {
+      stop_charging(thread);
+      connection()->ring_if_awaited(channel::no_time);
+    }
+    thread.clock.resume_host();  // from here on, without what passed since the last time
+  }
   publish(thread);
+}
+
+void ThreadClocks::goes_on(HostThread& thread) noexcept {
+  if (std::exchange(thread.readings, 0) < spinning || thread.slot == nullptr) return;
+  ThreadState sleeping = ThreadState::sleeping;
+  thread.slot->state.compare_exchange_strong(sleeping, ThreadState::running);
+  charge_host(thread);
 }
 
 void ThreadClocks::looked_in_vain(HostThread& thread) noexcept {
@@ -213,7 +235,7 @@ void ThreadClocks::wait_begins(HostThread& thread, const void* object, channel::
     const std::lock_guard lock{mutex_};
     thread.waits_for = object != nullptr ? object : &thread;
     thread.slot->wait.store(wait, std::memory_order_relaxed);
-    thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
+    thread.slot->state.store(ThreadState::waiting, std::memory_order_release);
   }
   if (wait == channel::Wait::lock) waiting_for_locks_.fetch_add(1);
   connection()->ring_if_awaited(channel::no_time);
@@ -224,11 +246,11 @@ void ThreadClocks::waits_again(HostThread& thread, const void* object) noexcept 
   const std::lock_guard lock{mutex_};
   if (thread.waits_for != nullptr) return;
   thread.waits_for = object;
-  thread.slot->state.store(channel::ThreadState::waiting, std::memory_order_release);
+  thread.slot->state.store(ThreadState::waiting, std::memory_order_release);
 }
 
 void ThreadClocks::wait_ends(HostThread& thread, std::int64_t timed_out_at_ps) noexcept {
-  thread.readings = 0;
+  goes_on(thread);
   if (timed_out_at_ps != channel::no_time) shows_once(thread, time_of_ps(timed_out_at_ps));
   attach(thread);
   if (!takes_part(thread)) return;
@@ -245,7 +267,7 @@ void ThreadClocks::wait_ends(HostThread& thread, std::int64_t timed_out_at_ps) n
     }
     thread.slot->clock_ps.store(ps_of(thread.clock.now()), std::memory_order_release);
     thread.slot->wait.store(channel::Wait::none, std::memory_order_relaxed);
-    thread.slot->state.store(channel::ThreadState::running, std::memory_order_release);
+    thread.slot->state.store(ThreadState::running, std::memory_order_release);
   }
   charge_host(thread);
 }
@@ -281,7 +303,7 @@ void ThreadClocks::wakes(HostThread& thread, const void* object) noexcept {
     woken->waits_for = nullptr;
     const std::int64_t own = woken->slot->clock_ps.load(std::memory_order_relaxed);
     woken->slot->clock_ps.store(std::max(own, now), std::memory_order_release);
-    woken->slot->state.store(channel::ThreadState::running, std::memory_order_release);
+    woken->slot->state.store(ThreadState::running, std::memory_order_release);
   }
 }
 
@@ -317,7 +339,7 @@ void ThreadClocks::has_sent() noexcept {
 }
 
 void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key) noexcept {
-  thread.readings = 0;
+  goes_on(thread);
   Connection* const open = connection();
   if (open == nullptr) return;
   const auto* const entry = message_time(open->run().message_times, key, false);

@@ -61,6 +61,8 @@ class ThreadClocks {
   void wait_timed_out(HostThread& thread, Time deadline) noexcept;
   void looked_in_vain(HostThread& thread) noexcept;
   void spins(HostThread& thread) noexcept;
+  /// It does something else than to read the clock and to give its core up.
+  static void goes_on(HostThread& thread) noexcept;
   void sleeps_until(HostThread& thread, Time deadline) noexcept;
 
   void host_function_begins(HostThread& thread, Time instant) noexcept;
