@@ -48,9 +48,10 @@ constinit Real<pid_t (*)(pid_t, int*, int, rusage*)> real_wait4{"wait4"};
 constinit Real<int (*)(idtype_t, id_t, siginfo_t*, int)> real_waitid{"waitid"};
 constinit Real<int (*)()> real_sched_yield{"sched_yield"};
 
-/// How a thread without a part in time gives its core up: in a loop it waits for memory to change,
-/// as TensorPipe's reactor does all its life. Such a thread comes to sleep, since one that runs all
-/// the time cannot be told from one that works, and takes a core from those that do.
+/// How a thread gives its core up: in a loop it waits for memory to change, as TensorPipe's reactor
+/// does all its life, and MPI's progress while ranks wait. One without a part in time comes to
+/// sleep, since one that runs all the time cannot be told from one that works, and takes a core from
+/// those that do.
 class Yields {
  public:
   static Yields& of_this_thread() noexcept {
@@ -254,12 +255,13 @@ int waitid(idtype_t kind, id_t id, siginfo_t* found, int flags) {
 
 int sched_yield() {
   const bool in_time = rank::in_virtual_time();
+  Yields& yields = Yields::of_this_thread();
+  yields.add();
   if (in_time && rank::this_thread().issues) {
+    if (!yields.wait_for_memory()) rank::goes_on();
     rank::spins();
     return real_sched_yield();
   }
-  Yields& yields = Yields::of_this_thread();
-  yields.add();
   if (in_time && yields.wait_for_memory()) rank::polls_memory();
   const timespec rest{.tv_sec = 0, .tv_nsec = yields.rest_ns()};
   if (rest.tv_nsec == 0) return real_sched_yield();

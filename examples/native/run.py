@@ -117,7 +117,7 @@ def llm_c(build):
     for gpus in (1, 4):
         for zero in ((0,) if gpus == 1 else (0, 1)):
             command = ["--", str(program), "-i", "train.bin", "-j", "val.bin", "-e", "d12", "-b", "8", "-t", "1024",
-                       "-d", str(8192 * gpus), "-x", "4", "-s", "0", "-v", "0", "-z", str(zero), "-pi", "fs",
+                       "-d", str(8192 * gpus), "-x", "4", "-s", "0", "-v", "100", "-m", "1", "-z", str(zero), "-pi", "fs",
                        "-pf", "."]
             if gpus > 1:  # one process for each GPU; ids pass through a file
                 shell = 'exec "$0" "$@" -pn ' + str(gpus) + ' -pr $RANK -pg 8'
@@ -151,8 +151,8 @@ def run(program):
 
 # Rows of the summary that count what was used though it was not computed.
 UNCOMPUTED = re.compile(r"^\s+(unknown reads|uncomputed_host_writes)\s", re.MULTILINE)
-SAID = re.compile(r"^phantora: .*(not simulated|not computed|not executed|statically linked|no GPU code was found"
-                  r"|does not (compile|have))", re.MULTILINE)
+SAID = re.compile(r"phantora: [^\n]*(not simulated|not computed|not executed|statically linked|no GPU code was found"
+                  r"|does not (compile|have))[^\n]*")
 
 
 def judge(program, status, output):

@@ -127,9 +127,11 @@ void receives_time(std::uint64_t key) noexcept;
 void is_a_poller() noexcept;
 /// The calling thread, of an event loop, looks what has come: what came before no longer counts.
 void looks_for_messages() noexcept;
-/// The calling thread gives its core up in a loop: in modes without measured host time a loop that
-/// does so very often takes time, as one that reads the clock.
+/// The calling thread, which has a part in time, gives its core up: a loop that does so very often
+/// takes time, as one that reads the clock, but needs no turn and is not charged for it.
 void spins() noexcept;
+/// The calling thread does something else.
+void goes_on() noexcept;
 /// The calling thread, without a part in time, looks again and again at memory that others write:
 /// it is a poller.
 void polls_memory() noexcept;
