@@ -61,7 +61,7 @@ def left_out(build):
 def bus_bandwidths(output):
     """Bus bandwidths of the out-of-place column that nccl-tests prints."""
     rows = [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s+\w+", line)]
-    return [float(row[7]) for row in rows if len(row) >= 12]
+    return [float(row[-6]) for row in rows if len(row) >= 12]  # hypercube_perf has no operation's column
 
 
 def nccl_tests(build):
@@ -73,7 +73,7 @@ def nccl_tests(build):
         return f"busbw {found[-1]:.0f} GB/s" if 1 < found[-1] < 500 else f"MISS: busbw {found[-1]} GB/s"
 
     folder = build / "nccl-tests"
-    sizes = ["-b", "1M", "-e", "256M", "-f", "16"]
+    sizes = ["-b", "1M", "-e", "256M", "-f", "16", "-n", "5", "-w", "2"]
     for program in sorted(folder.glob("*_perf")):
         yield Program(f"nccl-tests/{program.name} -g 8", ["--", str(program), *sizes, "-g", "8"], "h200:1x8", check=sane)
     all_reduce = str(folder / "all_reduce_perf")
@@ -158,7 +158,7 @@ SAID = re.compile(r"phantora: [^\n]*(not simulated|not computed|not executed|sta
 def judge(program, status, output):
     """(what it says, judgement). Either it ends as on a GPU, or we said in a sentence what was different."""
     said = SAID.search(output)
-    sentence = said.group(0).removeprefix("phantora: ") if said else ""
+    sentence = re.sub(r" \(said once.*", "", said.group(0)).removeprefix("phantora: ") if said else ""
     own, _, summary = output.partition("\nphantora: " + program.cluster)
     lines = [line.strip() for line in own.splitlines() if line.strip() and not line.startswith("phantora:")]
     last = lines[-1] if lines else ""
@@ -171,7 +171,7 @@ def judge(program, status, output):
     if UNCOMPUTED.search(summary) and not said:
         return last, "MISS: uses what was not computed, and is not told"
     if program.check and status == 0:
-        found = program.check(output)
+        found = program.check(own)
         return found, found if found.startswith("MISS") else "as on a GPU" + (", but " + sentence if said else "")
     if said:
         return last, "says why not: " + sentence
