@@ -103,6 +103,7 @@ void set_current_device(int) noexcept {}
 void warn_once(const char*, const std::string&) {}
 void unsupported(const char*) noexcept {}
 void count(const char*, std::uint64_t) noexcept {}
+bool in_host_function() noexcept { return false; }
 
 ApiCall::ApiCall(Api, CalledFunction) noexcept {}
 ApiCall::~ApiCall() = default;
@@ -157,6 +158,7 @@ std::optional<Allocation> allocation_of(const void* address) {
   if (!machine->allocation_of(address, &base, &bytes)) return std::nullopt;
   return Allocation{0, static_cast<std::byte*>(base), bytes};
 }
+bool reachable(const void*, std::size_t) { return true; }  // the real GPU says otherwise
 bool is_device_address(const void* address) noexcept {
   return machine->place_of(address) == Machine::Place::device || is_variable(address);
 }
@@ -203,6 +205,7 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
 }
 int blocks_per_sm(const Function&, int, std::size_t) { return 1 << 20; }
 int max_dynamic_shared(const Function&) { return 1 << 30; }
+std::optional<std::size_t> dynamic_shared_room(const Function&, int, int) { return std::nullopt; }
 
 bool pinned(const void* address) { return machine->place_of(address) == Machine::Place::pinned; }
 std::optional<HostMemory> host_memory_of(const void*) { return std::nullopt; }
