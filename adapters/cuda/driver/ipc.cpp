@@ -97,6 +97,7 @@ IpcStatus open_memory(const IpcHandle& handle, void*& address) {
       return device < 0 ? IpcStatus::cannot_map : IpcStatus::out_of_memory;
     }
     rank::show_peer(range, device);
+    rank::grant_access(range, told.size);
     rank::show_others(range);
     mapping.address = range;
   }
