@@ -13,6 +13,9 @@ phantora_native_test(libraries
   phantora_cudart phantora_cufft12 phantora_curand phantora_cusparse phantora_cusolver12)
 phantora_native_test(memory phantora_cudart phantora_cuda)
 phantora_native_test(host_functions phantora_cudart)
+phantora_native_test(host_results phantora_cudart phantora_cublas13)
+set_tests_properties(native.host_results PROPERTIES
+  PASS_REGULAR_EXPRESSION "reads 4 bytes that are not computed; it sees zeros")
 phantora_native_test(host_writes phantora_cudart phantora_cufft12)
 set_tests_properties(native.host_writes PROPERTIES
   PASS_REGULAR_EXPRESSION "a library operation may write page-locked or managed memory; it is not executed")

@@ -5,11 +5,13 @@
 #include "cuda/library/operation.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/unknown_reads.hpp"
 
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -155,14 +157,16 @@ void deliver(cublasHandle_t handle, R* result, std::function<std::optional<R>()>
     return;
   }
   *result = R{};
+  const auto known = std::make_shared<bool>(true);
   rank::data::enqueue(stream, [=] {
     if (const auto value = compute()) {
       *result = *value;
     } else {
-      rank::count("unknown_reads");
+      *known = false;
     }
   });
   rank::synchronize(stream);
+  if (!*known) rank::tell_unknown_read(result, sizeof(R));
 }
 
 template <class T>

@@ -291,6 +291,8 @@ void tell_skipped_calls(const char* kernel, std::span<const std::string> functio
   constexpr Skipped all[] = {
       {"__assertfail", " checks assertions; it is not executed, so that none of them fails"},
       {"vprintf", " prints; it is not executed, so that nothing is printed"},
+      {"__cuda_syscall_cnpv2LaunchDeviceV2",
+       " launches kernels; it is not executed, so that they take no time"},
   };
   if (!tells()) return;
   for (const auto& [function, what] : all) {

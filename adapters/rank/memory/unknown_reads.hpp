@@ -49,7 +49,8 @@ class ToldPlaces {
 
 /// Counts the read, and says on stderr where the program read what ("train.py:33"): the first
 /// places only, and by rank 0 only, since ranks are alike.
-/// @param unknown  the first unknown byte of the range
+/// @param unknown  the first unknown byte of the range; of a result that a library gives to the
+///                 host, where that is
 void tell_unknown_read(const void* unknown, std::size_t bytes);
 
 /// Says, once for each kind, what a kernel that is not executed would have had the driver do:
