@@ -164,7 +164,7 @@ def judge(program, status, output):
     last = lines[-1] if lines else ""
     if status == "hang":
         return last, "MISS: hangs"
-    if status not in (0, 2) and ("signal" in output.lower() or status in (134, 136, 139)):
+    if status not in (0, 2) and ("was killed by signal" in output or status in (134, 136, 139)):
         return last, "MISS: crashes"
     if "internal error" in output:
         return last, "MISS: an error of ours"
