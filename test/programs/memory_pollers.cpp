@@ -1,6 +1,6 @@
 // Two ranks take turns through memory that they share, as TensorPipe's RPC does: the main thread of
-// each waits for a condition, and a thread beside it looks at the memory again and again, giving its
-// core up in between. A third process, which uses no GPU, looks for ever.
+// each waits for a condition, and a thread beside it looks at the memory again and again, giving
+// its core up in between. A third process, which uses no GPU, looks for ever.
 
 #include "gpu_calls.hpp"
 
@@ -53,6 +53,10 @@ class Reactor {
   }
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
+  /// Until it is seen to look all the time.
+  void await_its_looks() const {
+    while (looks_ < 1'000) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
   void await(int wanted) {
     std::unique_lock lock{mutex_};
     condition_.wait(lock, [&] { return seen_ >= wanted; });
@@ -67,13 +71,14 @@ class Reactor {
         condition_.notify_all();
       }
       std::this_thread::yield();
+      ++looks_;
     }
   }
 
   const std::atomic<int>& value_;
   std::mutex mutex_;
   std::condition_variable condition_;
-  std::atomic<int> seen_{0};
+  std::atomic<int> seen_{0}, looks_{0};
   std::atomic<bool> end_{false};
   std::thread thread_{[this] { run(); }};
 };
@@ -97,6 +102,7 @@ int main(int argc, char** argv) {
   gpu::must("cudaSetDevice", rank);
   std::atomic<int>& mine = shared[static_cast<std::size_t>(rank)];
   Reactor other{shared[static_cast<std::size_t>(1 - rank)]};
+  other.await_its_looks();
   const auto start = Clock::now();
   for (int round = 1; round <= rounds; ++round) {
     if (rank == 1) other.await(round);
