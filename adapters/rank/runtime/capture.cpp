@@ -1,5 +1,7 @@
 #include "rank/runtime/capture.hpp"
 
+#include "rank/runtime/captures.hpp"
+#include "rank/runtime/rank.hpp"
 #include "rank/runtime/refusal.hpp"
 
 #include <algorithm>
@@ -36,54 +38,14 @@ constinit std::atomic<int> capture_count{0};
 
 namespace {
 
-struct Captures {
-  std::mutex mutex{};
-  std::vector<std::shared_ptr<Capture>> all{};
-  std::uint64_t last_id = 0;
-};
-Captures& captures() {
-  static auto* const instance = new Captures;
-  return *instance;
-}
-
 thread_local CaptureMode thread_mode = CaptureMode::global;
 
-[[noreturn]] void refuse(Capture& spoilt, Refusal::Status status) {
+[[noreturn]] void spoil(Capture& spoilt, Refusal::Status status) {
   spoilt.invalidated = true;
   throw Refusal{status};
 }
 
 bool blocking(const Stream& stream) { return stream.legacy || stream.flags == 0; }
-
-// The functions below are called with the lock held.
-
-std::shared_ptr<Capture> capture_of(const Captures& c, const Stream& stream) {
-  for (const auto& capture : c.all) {
-    if (capture->ends.contains(const_cast<Stream*>(&stream))) return capture;
-  }
-  return nullptr;
-}
-
-/// A capture of a stream for which `stream`, the legacy one, would wait; nullptr if there is none.
-std::shared_ptr<Capture> blocking_capture_beside(const Captures& c, const Stream& stream) {
-  if (!stream.legacy) return nullptr;
-  for (const auto& capture : c.all) {
-    for (const auto& [captured, _] : capture->ends) {
-      if (captured->device == stream.device && blocking(*captured)) return capture;
-    }
-  }
-  return nullptr;
-}
-
-/// The capture of a stream that gets work; nullptr if there is none.
-std::shared_ptr<Capture> usable(const Captures& c, Stream& stream) {
-  auto found = capture_of(c, stream);
-  if (found && found->invalidated) throw Refusal{Refusal::capture_invalidated};
-  if (found) return found;
-  if (const auto beside = blocking_capture_beside(c, stream))
-    refuse(*beside, Refusal::capture_implicit);
-  return nullptr;
-}
 
 void add_edges(std::vector<Edge>& to, std::span<const Edge> more) {
   for (const Edge& edge : more) {
@@ -121,33 +83,60 @@ bool joined(const Capture& capture) {
 
 }  // namespace
 
-void begin_capture(Stream& stream, CaptureMode mode, Graph* into,
-                   std::span<const Edge> dependencies) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  if (capture_of(c, stream)) throw Refusal{Refusal::illegal_state};
-  (void)usable(c, stream);
+// The three below are called with the lock held.
+
+std::shared_ptr<Capture> Captures::of(const Stream& stream) const {
+  for (const auto& capture : all_) {
+    if (capture->ends.contains(const_cast<Stream*>(&stream))) return capture;
+  }
+  return nullptr;
+}
+
+/// A capture of a stream for which `stream`, the legacy one, would wait; nullptr if there is none.
+std::shared_ptr<Capture> Captures::blocking_beside(const Stream& stream) const {
+  if (!stream.legacy) return nullptr;
+  for (const auto& capture : all_) {
+    for (const auto& [captured, _] : capture->ends) {
+      if (captured->device == stream.device && blocking(*captured)) return capture;
+    }
+  }
+  return nullptr;
+}
+
+/// The capture of a stream that gets work; nullptr if there is none.
+std::shared_ptr<Capture> Captures::usable(Stream& stream) {
+  auto found = of(stream);
+  if (found && found->invalidated) throw Refusal{Refusal::capture_invalidated};
+  if (found) return found;
+  if (const auto beside = blocking_beside(stream)) spoil(*beside, Refusal::capture_implicit);
+  return nullptr;
+}
+
+void Captures::begin(Stream& stream, CaptureMode mode, Graph* into,
+                     std::span<const Edge> dependencies) {
+  const std::lock_guard lock{mutex_};
+  if (of(stream)) throw Refusal{Refusal::illegal_state};
+  (void)usable(stream);
   if (stream.legacy) throw Refusal{Refusal::capture_unsupported};
   auto made = std::make_shared<Capture>();
-  made->id = ++c.last_id;
+  made->id = ++last_id_;
   made->mode = mode;
   made->thread = std::this_thread::get_id();
   made->origin = &stream;
   if (into == nullptr) made->own = std::make_unique<Graph>();
   made->graph = into != nullptr ? into : made->own.get();
   made->ends[&stream] = {dependencies.begin(), dependencies.end()};
-  c.all.push_back(std::move(made));
-  ++detail::capture_count;
+  all_.push_back(std::move(made));
+  ++count_;
 }
 
-Graph* end_capture(Stream& stream) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto ended = capture_of(c, stream);
+Graph* Captures::end(Stream& stream) {
+  const std::lock_guard lock{mutex_};
+  const auto ended = of(stream);
   if (!ended) throw Refusal{Refusal::illegal_state};
-  if (ended->origin != &stream) refuse(*ended, Refusal::capture_unmatched);
-  std::erase(c.all, ended);
-  --detail::capture_count;
+  if (ended->origin != &stream) spoil(*ended, Refusal::capture_unmatched);
+  std::erase(all_, ended);
+  --count_;
   if (ended->mode != CaptureMode::relaxed && ended->thread != std::this_thread::get_id())
     throw Refusal{Refusal::capture_wrong_thread};
   if (ended->invalidated) throw Refusal{Refusal::capture_invalidated};
@@ -155,13 +144,11 @@ Graph* end_capture(Stream& stream) {
   return ended->own ? ended->own.release() : ended->graph;
 }
 
-CaptureInfo capture_info(Stream& stream) {
-  if (!any_capture()) return {};
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto found = capture_of(c, stream);
+CaptureInfo Captures::info(Stream& stream) {
+  const std::lock_guard lock{mutex_};
+  const auto found = of(stream);
   if (!found) {
-    if (blocking_capture_beside(c, stream)) throw Refusal{Refusal::capture_implicit};
+    if (blocking_beside(stream)) throw Refusal{Refusal::capture_implicit};
     return {};
   }
   if (found->invalidated) return {.status = CaptureStatus::invalidated};
@@ -171,10 +158,9 @@ CaptureInfo capture_info(Stream& stream) {
           .dependencies = found->ends.at(&stream)};
 }
 
-void update_capture_dependencies(Stream& stream, std::span<const Edge> dependencies, bool add) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto found = usable(c, stream);
+void Captures::update_dependencies(Stream& stream, std::span<const Edge> dependencies, bool add) {
+  const std::lock_guard lock{mutex_};
+  const auto found = usable(stream);
   if (!found) throw Refusal{Refusal::illegal_state};
   for (const Edge& edge : dependencies) {
     if (edge.node == nullptr || edge.node->graph != found->graph)
@@ -185,28 +171,21 @@ void update_capture_dependencies(Stream& stream, std::span<const Edge> dependenc
   add_edges(end, dependencies);
 }
 
-CaptureMode exchange_capture_mode(CaptureMode mode) noexcept {
-  return std::exchange(thread_mode, mode);
+bool Captures::capturing(Stream& stream) {
+  const std::lock_guard lock{mutex_};
+  return usable(stream) != nullptr;
 }
 
-bool detail::capturing(Stream& stream) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  return usable(c, stream) != nullptr;
-}
-
-Node& capture(Stream& stream, WorkPointer work) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto found = usable(c, stream);
+Node& Captures::add(Stream& stream, WorkPointer work) {
+  const std::lock_guard lock{mutex_};
+  const auto found = usable(stream);
   if (!found) throw Refusal{Refusal::illegal_state};
   return add_node(*found, stream, std::move(work));
 }
 
-void capture_data(Stream& stream, DataQueue::Operation operation) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto found = usable(c, stream);
+void Captures::add_data(Stream& stream, DataQueue::Operation operation) {
+  const std::lock_guard lock{mutex_};
+  const auto found = usable(stream);
   if (!found) throw Refusal{Refusal::illegal_state};
   // Behind the node that it belongs to, which is the stream's latest.
   const std::vector<Edge>& end = found->ends.at(&stream);
@@ -215,53 +194,44 @@ void capture_data(Stream& stream, DataQueue::Operation operation) {
   node.data.push_back(std::move(operation));
 }
 
-void capture_record(Stream& stream, Event& event) {
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto found = usable(c, stream);
+void Captures::record(Stream& stream, Event& event) {
+  const std::lock_guard lock{mutex_};
+  const auto found = usable(stream);
   if (!found) throw Refusal{Refusal::illegal_state};
   event.captured = std::make_shared<CapturedPoint>(CapturedPoint{found, found->ends.at(&stream)});
 }
 
-bool capture_wait(Stream& stream, const Event& event) {
-  if (!any_capture() && !event.captured) return false;
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  const auto waiting = usable(c, stream);
+bool Captures::wait(Stream& stream, const Event& event) {
+  const std::lock_guard lock{mutex_};
+  const auto waiting = usable(stream);
   if (!event.captured) {
     // What runs each time cannot wait for what ran once.
-    if (waiting && event.latest() != 0) refuse(*waiting, Refusal::capture_isolation);
+    if (waiting && event.latest() != 0) spoil(*waiting, Refusal::capture_isolation);
     return waiting != nullptr;
   }
   const auto waited = event.captured->capture.lock();
-  if (!waited || std::ranges::find(c.all, waited) == c.all.end()) {
+  if (!waited || std::ranges::find(all_, waited) == all_.end()) {
     throw Refusal{Refusal::invalid_value};
   }
   if (waited->invalidated) throw Refusal{Refusal::capture_invalidated};
   if (waiting && waiting != waited) {
     waiting->invalidated = true;
-    refuse(*waited, Refusal::capture_merge);
+    spoil(*waited, Refusal::capture_merge);
   }
-  if (stream.legacy) refuse(*waited, Refusal::capture_implicit);
+  if (stream.legacy) spoil(*waited, Refusal::capture_implicit);
   add_edges(waited->ends[&stream], event.captured->dependencies);
   return true;
 }
 
-void no_longer_captured(Event& event) noexcept { event.captured.reset(); }
-
-void refuse_if_captured(Stream& stream) {
-  if (!any_capture()) return;
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
-  if (const auto found = usable(c, stream)) refuse(*found, Refusal::capture_unsupported);
+void Captures::refuse(Stream& stream) {
+  const std::lock_guard lock{mutex_};
+  if (const auto found = usable(stream)) spoil(*found, Refusal::capture_unsupported);
 }
 
-void refuse_if_captured(int device) {
-  if (!any_capture()) return;
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
+void Captures::refuse(int device) {
+  const std::lock_guard lock{mutex_};
   bool captured = false;
-  for (const auto& capture : c.all) {
+  for (const auto& capture : all_) {
     for (const auto& [stream, _] : capture->ends) {
       if (stream->device != device) continue;
       capture->invalidated = captured = true;
@@ -270,30 +240,74 @@ void refuse_if_captured(int device) {
   if (captured) throw Refusal{Refusal::capture_unsupported};
 }
 
-void refuse_if_captured(const Event& event, bool spoils) {
-  if (!event.captured) return;
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
+void Captures::refuse(const Event& event, bool spoils) {
+  const std::lock_guard lock{mutex_};
   const auto found = event.captured->capture.lock();
-  if (!found || std::ranges::find(c.all, found) == c.all.end())
+  if (!found || std::ranges::find(all_, found) == all_.end())
     throw Refusal{Refusal::invalid_value};  // its capture has ended
   if (spoils) found->invalidated = true;
   throw Refusal{Refusal::captured_event};
 }
 
-void refuse_if_unsafe() {
-  if (!any_capture() || thread_mode == CaptureMode::relaxed) return;
-  Captures& c = captures();
-  const std::lock_guard lock{c.mutex};
+void Captures::refuse_if_unsafe(CaptureMode mode) {
+  if (mode == CaptureMode::relaxed) return;
+  const std::lock_guard lock{mutex_};
   const auto self = std::this_thread::get_id();
   bool refused = false;
-  for (const auto& capture : c.all) {
+  for (const auto& capture : all_) {
     const bool own = capture->thread == self && capture->mode != CaptureMode::relaxed;
-    const bool others = thread_mode == CaptureMode::global && capture->mode == CaptureMode::global;
+    const bool others = mode == CaptureMode::global && capture->mode == CaptureMode::global;
     if (!own && !others) continue;
     capture->invalidated = refused = true;
   }
   if (refused) throw Refusal{Refusal::capture_unsupported};
+}
+
+// --- Of this process ---
+
+namespace {
+
+Captures& captures() { return this_rank().captures; }
+
+}  // namespace
+
+void begin_capture(Stream& stream, CaptureMode mode, Graph* into,
+                   std::span<const Edge> dependencies) {
+  captures().begin(stream, mode, into, dependencies);
+}
+Graph* end_capture(Stream& stream) { return captures().end(stream); }
+CaptureInfo capture_info(Stream& stream) {
+  return any_capture() ? captures().info(stream) : CaptureInfo{};
+}
+void update_capture_dependencies(Stream& stream, std::span<const Edge> dependencies, bool add) {
+  captures().update_dependencies(stream, dependencies, add);
+}
+CaptureMode exchange_capture_mode(CaptureMode mode) noexcept {
+  return std::exchange(thread_mode, mode);
+}
+
+bool detail::capturing(Stream& stream) { return captures().capturing(stream); }
+Node& capture(Stream& stream, WorkPointer work) { return captures().add(stream, std::move(work)); }
+void capture_data(Stream& stream, DataQueue::Operation operation) {
+  captures().add_data(stream, std::move(operation));
+}
+void capture_record(Stream& stream, Event& event) { captures().record(stream, event); }
+bool capture_wait(Stream& stream, const Event& event) {
+  return (any_capture() || event.captured) && captures().wait(stream, event);
+}
+void no_longer_captured(Event& event) noexcept { event.captured.reset(); }
+
+void refuse_if_captured(Stream& stream) {
+  if (any_capture()) captures().refuse(stream);
+}
+void refuse_if_captured(int device) {
+  if (any_capture()) captures().refuse(device);
+}
+void refuse_if_captured(const Event& event, bool spoils) {
+  if (event.captured) captures().refuse(event, spoils);
+}
+void refuse_if_unsafe() {
+  if (any_capture()) captures().refuse_if_unsafe(thread_mode);
 }
 
 }  // namespace phantora::rank

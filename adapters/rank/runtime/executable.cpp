@@ -1,12 +1,12 @@
 #include "rank/runtime/executable.hpp"
 
 #include "rank/runtime/capture.hpp"
+#include "rank/runtime/rank.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <functional>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 namespace phantora::rank {
@@ -15,18 +15,6 @@ namespace {
 /// Branches that run side by side at most: connections to the device that the driver makes
 /// (CUDA_DEVICE_MAX_CONNECTIONS has up to 32).
 constexpr std::size_t most_lanes = 32;
-
-/// The streams beside a stream that graphs' branches run in. Launches into one stream follow one
-/// another, so they can share them; those into others would wait for one another.
-Stream& branch(const Stream& stream, int device, std::size_t lane) {
-  static std::mutex mutex;
-  static auto* const made = new std::map<std::tuple<std::uint64_t, int, std::size_t>, Stream*>;
-  constexpr unsigned non_blocking = 1;  // cudaStreamNonBlocking
-  const std::lock_guard lock{mutex};
-  Stream*& found = (*made)[{stream.id, device, lane}];
-  if (found == nullptr) found = &create_stream(device, non_blocking, stream.priority);
-  return *found;
-}
 
 /// What comes next in `later` starts after what is in `earlier` now.
 void order(Stream& earlier, Stream& later) {
@@ -164,7 +152,7 @@ void Executable::launch(Stream& stream) {
   std::vector<Stream*> lanes;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     const bool here = lane == 0 && lanes_[lane] == stream.device;
-    lanes.push_back(here ? &stream : &branch(stream, lanes_[lane], lane));
+    lanes.push_back(here ? &stream : &this_rank().branches.beside(stream, lanes_[lane], lane));
     if (!here) order(stream, *lanes.back());
   }
   std::vector<Marker> reached(steps_.size(), 0);

@@ -3,6 +3,8 @@
 #include "channel/settings.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/runtime/activities.hpp"
+#include "rank/runtime/branches.hpp"
+#include "rank/runtime/captures.hpp"
 #include "rank/runtime/communicators.hpp"
 #include "rank/runtime/host_functions.hpp"
 #include "rank/runtime/program_ticks.hpp"
@@ -52,6 +54,8 @@ struct Rank {
   ProgramTicks program_ticks;
   Streams streams;
   Communicators communicators;
+  Captures captures{detail::capture_count};
+  Branches branches;
   HostFunctions host_functions;
   Warnings warnings;
   std::atomic<std::uint64_t> naming_threads{0};  ///< that have named a range
