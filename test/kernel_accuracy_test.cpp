@@ -42,13 +42,13 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  // 19 % until networks that are no ResNets came to it, whose own are at 33 %.
                  {"convolution", {.mean = 0.265, .median = 0.16}},
                  {"convolution dilated", {.mean = 0.31, .median = 0.19}},
-                 {"convolution depthwise", {.mean = 0.42, .median = 0.25}},
+                 {"convolution depthwise", {.mean = 0.42, .median = 0.20}},
                  {"convolution grouped", {.mean = 1.53, .median = 0.62}},
                  {"recurrent network", {.mean = 0.37, .median = 0.22}},
-                 {"batch norm", {.mean = 0.19, .median = 0.12}},
-                 {"elementwise", {.mean = 0.105, .median = 0.048}},
-                 {"reduction, normalisation, other", {.mean = 0.17, .median = 0.09}},
-                 {"multi-tensor", {.mean = 0.31, .median = 0.145}}});
+                 {"batch norm", {.mean = 0.165, .median = 0.093}},
+                 {"elementwise", {.mean = 0.09, .median = 0.048}},
+                 {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
+                 {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
 
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
@@ -64,20 +64,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7315, 0.0005);
+  EXPECT_NEAR(random.one, 0.7275, 0.0005);
   EXPECT_NEAR(random.two, 0.926, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.140, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1265, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.766, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.936, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7167, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9225, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.153, 0.0005);
-  EXPECT_NEAR(error.median, 0.0717, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1442, 0.0005);
+  EXPECT_NEAR(error.median, 0.0675, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -97,12 +97,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.069, .median = 0.040},
-                      {.one = 0.803, .two = 0.958, .median_bar = 0.112});
+  expect_from_another("h200", "h100", {.mean = 0.073, .median = 0.0426},
+                      {.one = 0.799, .two = 0.9535, .median_bar = 0.112});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.088, .median = 0.0455},
-                      {.one = 0.799, .two = 0.947, .median_bar = 0.1125});
+  expect_from_another("h100", "h200", {.mean = 0.0941, .median = 0.0487},
+                      {.one = 0.792, .two = 0.9434, .median_bar = 0.1135});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -110,7 +110,7 @@ TEST(KernelAccuracy, AnotherH100sKernels) {
   const auto rows = read_measurements(PHANTORA_TEST_DATA "/h100_kernels.tsv");
   ASSERT_EQ(rows.size(), 2140U);
   const Error error = error_of(predict(rows, builtin_cost_model(gpu_model("h100"))));
-  EXPECT_NEAR(error.mean, 0.017, 0.0005);
+  EXPECT_NEAR(error.mean, 0.0209, 0.0005);
   EXPECT_NEAR(error.median, 0.009, 0.0005);
 }
 
@@ -147,9 +147,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.164, 1.178}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.160, 1.189}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.089, 1.088}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.164, 1.179}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.159, 1.189}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.086, 1.086}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

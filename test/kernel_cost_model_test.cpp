@@ -71,8 +71,8 @@ KernelQuery random_query(std::mt19937& random) {
       "64>::Params)",
       "triton_poi_fused_add_0"};
   static const std::vector<std::string> features{
-      "m", "n", "k",   "batch", "c",     "h",    "w",    "r",    "s",     "stride_h", "groups",
-      "b", "d", "s_q", "s_kv",  "numel", "rows", "cols", "h_kv", "pad_h", "a_align"};
+      "m", "n", "k",   "batch", "c",     "h",       "w",    "r",    "s",    "stride_h", "groups",
+      "b", "d", "s_q", "s_kv",  "numel", "sectors", "rows", "cols", "h_kv", "pad_h",    "a_align"};
   static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
   const auto size = [&](double bits) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
@@ -512,6 +512,45 @@ std::string refusal(const KernelQuery& query, const char* gpu = "h200") {
   }
 }
 
+// Elements in sectors of their own, of 2 bytes or 4, take as long as their sectors.
+TEST(CostModel, TransposedCopiesTakeTheirSectors) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto us = [&](const std::string& type, double sectors) {
+    const std::string lambda =
+        "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
+        "{lambda()#3}::operator()() const::{lambda()#7}::operator()() "
+        "const::{lambda(" +
+        type + ")#1}";
+    const std::string loop = "at::native::gpu_kernel_impl_nocast<" + lambda +
+                             ">(at::TensorIteratorBase&, " + lambda + " const&)::{lambda(int)#1}";
+    KernelQuery query{
+        .name = "void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")",
+        .grid = {{131072, 1, 1}},
+        .block = {128, 1, 1},
+        .features = {{"numel", 33554432}}};
+    if (sectors > 0) query.features["sectors"] = sectors;
+    return 1e6 * to_seconds(model.estimate(query)->duration);
+  };
+  // The sweeps: 7 ps for an element that is transposed, 3 for one that is not.
+  EXPECT_NEAR(us("float", 36) / 33.554432, 7.0, 0.5);
+  EXPECT_NEAR(us("float", 0) / 33.554432, 3.1, 0.5);
+}
+
+// cuDNN has other kernels for scores to which a mask is added, or of which some are dropped.
+TEST(CostModel, MasksAndDropoutCost) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  KernelQuery query{.name = "sdpa_fwd",
+                    .features = {{"b", 24}, {"h", 10}, {"s_q", 320}, {"d", 64}},
+                    .attributes = {{"type", "bf16"}, {"causal", "0"}}};
+  const auto us = [&] { return 1e6 * to_seconds(model.estimate(query)->duration); };
+  const double plain = us();
+  query.attributes["dropout"] = "1";
+  EXPECT_GT(us(), 1.6 * plain);
+  query.attributes.erase("dropout");
+  query.attributes["mask"] = "1";
+  EXPECT_GT(us(), 1.3 * plain);
+}
+
 TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal({.name = "gemm", .features = {{"M", 64}, {"N", 64}, {"K", 64}}}),
             "kernel 'gemm': feature 'K': expected one of m, n, k, batch, lda, ldb, ldc, a_align, "
@@ -535,7 +574,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "the features Numel");
   EXPECT_EQ(
       refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
-      "kernel 'k': feature 'Numel': expected one of numel, rows, cols, arrays, b, h, h_kv, "
+      "kernel 'k': feature 'Numel': expected one of numel, sectors, rows, cols, arrays, b, h, "
+      "h_kv, "
       "s_q, s_kv, d, d_v, warp_instructions, warp_cycles, alu, fma, double, special, l1_passes, "
       "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
       "partial_sectors, random_bytes, guessed, registers, shared, got 5");

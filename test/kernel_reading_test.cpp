@@ -738,6 +738,38 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
   deallocate(memory);
 }
 
+// Their loops end by the indices, which are not known: how often is told by how many there are.
+TEST(KernelEffect, SumsByIndexMoveWhatTheirIndicesName) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 1 << 20));
+  const auto bytes = [&](const std::string& name, auto read, const auto&... arguments) {
+    const Signature parts = signature(name);
+    const auto meaning = read(parts, {});
+    if (!meaning) return 0.0;
+    Launched launch;
+    (launch.add(arguments), ...);
+    const auto effect =
+        meaning->effect({launch.pointers.data(), launch.sizes, {{4, 1, 1}, {32, 4, 1}, 0}});
+    return effect ? effect->bytes : 0.0;
+  };
+  const std::size_t zero = 0, one = 1, indices = 100, columns = 192, bags = 25;
+  for (const std::string kernel :
+       {"indexing_backward_kernel<float, 4>", "indexing_backward_kernel_small_stride<float>"}) {
+    EXPECT_EQ(
+        bytes("void (anonymous namespace)::" + kernel +
+                  "(long const*, long const*, float const*, float*, long, long, long, long, bool)",
+              read_lookup, memory, memory, memory, memory, indices, columns, zero, one, true),
+        3.0 * 100 * 192 * 4);
+  }
+  EXPECT_EQ(
+      bytes("void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<"
+            "float, long>(long const*, long const*, float const*, float*, long*, long, long, "
+            "long, long, long, int, long*, float const*, long, long, long)",
+            read_embedding, memory, memory, memory, memory, memory, indices, bags, columns, columns,
+            one, 0, memory, memory, zero, zero, zero),
+      (100.0 + 25) * 192 * 4 + 2 * (100 + 25) * 8);
+  deallocate(memory);
+}
+
 TEST(KernelEffect, AllReducesOverMappedMemoryLeaveTheirResultUnknown) {
   const auto effect_of = [](const std::string& name, Launched& launch) {
     const Signature parts = signature(name);

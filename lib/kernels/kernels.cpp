@@ -274,6 +274,7 @@ KernelQuery embedding(std::int64_t rows, std::int64_t cols, ElementType type) {
       "long, long, bool)",
       {blocks(rows, 1), blocks(threads, 256), 1}, {block, 1, 1}, 0, {});
   query.bytes = real(rows) * (2 * row_bytes + 8);  // and the index of each
+  query.features = {{"rows", real(rows)}, {"cols", row_bytes}};
   return query;
 }
 

@@ -55,7 +55,8 @@ constexpr std::array<AttributeKey, 3> conv_attributes{
 
 constexpr std::array<FeatureKey, 7> sdpa_features{
     {{"b", true}, {"h", true}, {"h_kv"}, {"s_q", true}, {"s_kv"}, {"d", true}, {"d_v"}}};
-constexpr std::array<AttributeKey, 2> sdpa_attributes{{{"type", types}, {"causal", answers}}};
+constexpr std::array<AttributeKey, 4> sdpa_attributes{
+    {{"type", types}, {"causal", answers}, {"mask", answers}, {"dropout", answers}}};
 
 constexpr std::array<FeatureKey, 4> batch_norm_features{{{"n", true}, {"c", true}, {"h"}, {"w"}}};
 constexpr std::array<AttributeKey, 2> batch_norm_attributes{{{"type", types}, {"layout", layouts}}};

@@ -33,6 +33,8 @@ constexpr double best_tile_width = 64.0;
 constexpr double width_exponent = 0.6;
 /// Start and end of a wave of tiles.
 constexpr double wave_seconds = 1.5e-6;
+/// Tiles whose operands an SM's shared memory holds at a time, at most.
+constexpr double most_resident = 8.0;
 /// The extra kernel that adds the partial products when k is split.
 constexpr double split_seconds = 3.4e-6;
 /// Products stream their operands at 4.0 of the data sheet's 4.8 TB/s.
@@ -66,6 +68,7 @@ constexpr double guessed_deviation = 1.0;
 struct Tile {
   double rows, cols;
   double efficiency;
+  double resident = 1;  ///< on an SM at a time
 };
 
 /// Tile shapes of the libraries' kernels.
@@ -81,6 +84,7 @@ const std::array<Tile, 26>& tiles() {
       const double area = std::min(1.0, tile.rows * tile.cols / best_tile_area);
       const double width = std::min(1.0, std::min(tile.rows, tile.cols) / best_tile_width);
       tile.efficiency = std::pow(area, area_exponent) * std::pow(width, width_exponent);
+      tile.resident = std::clamp(std::floor(1.0 / area), 1.0, most_resident);
     }
     return shapes;
   }();
@@ -186,8 +190,10 @@ double Roofline::product_seconds(const KernelWork& work) const {
          split *= 2.0) {
       const double waves = std::ceil(count * split / sms);
       const double steps = std::ceil(work.k / (split * 64.0));
-      const double seconds =
-          waves * (steps * step_seconds + wave_seconds) + (split > 1.0 ? split_seconds : 0.0);
+      // Of small tiles an SM has several: they share its tensor cores, but begin and end together.
+      const double together = std::ceil(count * split / (sms * tile.resident));
+      const double seconds = waves * steps * step_seconds + together * wave_seconds +
+                             (split > 1.0 ? split_seconds : 0.0);
       best = std::min(best, seconds);
       if (count * split >= sms) break;  // with full waves, a split gains nothing
     }

@@ -156,22 +156,50 @@ Convolution convolution_of(const Descriptor& operation, bool tensor_cores) {
   return c;
 }
 
-/// Whether the graph masks positions by comparing indices, as a causal mask does: by operations of
-/// its own, or of the graph that attention applies to its scores.
-bool masks_by_index(const Descriptor& graph) {
+/// Whether an operation of the graph, or of the graph that attention applies to its scores, is one.
+template <class Predicate>
+bool any_operation(const Descriptor& graph, const Predicate& is_one) {
   for (const Reference& operation : operations(graph)) {
-    if (operation->type == CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR) return true;
+    if (is_one(*operation)) return true;
     for (const auto name :
          {CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH}) {
       const Reference inner = operation->reference(name);
-      if (inner && masks_by_index(*inner)) return true;
+      if (inner && any_operation(*inner, is_one)) return true;
     }
-    const Reference pointwise = operation->reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    const auto mode =
-        pointwise ? pointwise->get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) : std::nullopt;
-    if (mode == CUDNN_POINTWISE_GEN_INDEX) return true;
   }
   return false;
+}
+
+bool is_pointwise(const Descriptor& operation, cudnnPointwiseMode_t mode) {
+  const Reference pointwise = operation.reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  return pointwise && pointwise->get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) == mode;
+}
+
+/// By comparing indices, as a causal mask does.
+bool masks_by_index(const Descriptor& graph) {
+  return any_operation(graph, [](const Descriptor& operation) {
+    return operation.type == CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR ||
+           is_pointwise(operation, CUDNN_POINTWISE_GEN_INDEX);
+  });
+}
+
+/// By a tensor of the program's, with a number for each pair of a query and a key.
+bool adds_a_mask(const Descriptor& graph) {
+  return any_operation(graph, [](const Descriptor& operation) {
+    if (!is_pointwise(operation, CUDNN_POINTWISE_ADD)) return false;
+    const Reference added = operation.reference(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    if (!added || added->get<std::uint8_t>(CUDNN_ATTR_TENSOR_IS_VIRTUAL).value_or(0) != 0)
+      return false;
+    const Tensor tensor = tensor_of(*added);
+    return tensor.dim(2) > 1 && tensor.dim(3) > 1;
+  });
+}
+
+bool draws_numbers(const Descriptor& graph) {
+  return any_operation(graph, [](const Descriptor& operation) {
+    return operation.type == CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR ||
+           operation.reference(CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC);
+  });
 }
 
 /// K as [b, h, s, d] from the [b, h, d, s] that the first product has.
@@ -186,7 +214,7 @@ Tensor transposed(Tensor tensor) {
 
 /// Attention, as one operation or as the products that the frontend composes it from: two forward
 /// (Q K^T, P V), five backward. nullopt if the graph is something else.
-std::optional<Attention> attention_in(const Descriptor& graph) {
+std::optional<Attention> operands_of_attention(const Descriptor& graph) {
   for (const Reference& operation : operations(graph)) {
     if (operation->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR) {
       return Attention{false, masks_by_index(graph),
@@ -213,6 +241,15 @@ std::optional<Attention> attention_in(const Descriptor& graph) {
   attention.k = transposed(operand(0, CUDNN_ATTR_OPERATION_MATMUL_BDESC));
   attention.v = operand(1, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
   // Backward, the second product is P^T dO, and dO is as deep as V.
+  return attention;
+}
+
+std::optional<Attention> attention_in(const Descriptor& graph) {
+  auto attention = operands_of_attention(graph);
+  if (attention) {
+    attention->masked = adds_a_mask(graph);
+    attention->dropout = draws_numbers(graph);
+  }
   return attention;
 }
 

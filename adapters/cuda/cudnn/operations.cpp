@@ -241,6 +241,8 @@ KernelQuery describe(const Attention& a) {
                     {"s_q", s_q}, {"s_kv", s_kv}, {"d", d},
                     {"d_v", d_v}};
   query.attributes = {{"type", name_of(a.q.type)}, {"causal", a.causal ? "1" : "0"}};
+  if (a.masked) query.attributes.emplace("mask", "1");
+  if (a.dropout) query.attributes.emplace("dropout", "1");
   // Forward: two products; backward: five of the same sizes. A causal mask leaves half.
   const double pair = 2 * b * h * s_q * s_kv * (d + d_v);
   query.flops = pair * (a.backward ? 2.5 : 1.0) * (a.causal ? 0.5 : 1.0);

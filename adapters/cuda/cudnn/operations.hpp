@@ -51,6 +51,8 @@ KernelQuery describe_batch_norm(Norm norm, const Tensor& x);
 struct Attention {
   bool backward = false, causal = false;
   Tensor q{}, k{}, v{};  ///< [batch, heads, sequence, width]
+  bool masked = false;   ///< a tensor is added to the scores
+  bool dropout = false;
 };
 KernelQuery describe(const Attention& attention);
 std::size_t workspace_bytes(const Attention& attention);

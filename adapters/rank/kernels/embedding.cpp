@@ -89,6 +89,23 @@ void small_gradient(Effect& effect, const Arguments& a, std::size_t element) {
                      {"cols", static_cast<double>(columns)}};
 }
 
+// (indices, first of each bag, table, sums, bag of each index, indices, bags, columns, ..., indices
+// of each bag at 11): every index takes a row of the table; how many each bag has is not told, and
+// need not be.
+void sums_of_bags(Effect& effect, const Arguments& a, std::size_t element) {
+  const auto indices = a.get<std::size_t>(5), bags = a.get<std::size_t>(6),
+             columns = a.get<std::size_t>(7);
+  constexpr std::size_t index = 8;
+  writes(effect, a.pointer(3), bags * columns * element);
+  writes(effect, a.pointer(4), indices * index);
+  writes(effect, a.pointer(11), bags * index);
+  effect.bytes =
+      static_cast<double>((indices + bags) * columns * element + 2 * (indices + bags) * index);
+  effect.features = {{"numel", static_cast<double>(indices * columns)},
+                     {"rows", static_cast<double>(bags)},
+                     {"cols", static_cast<double>(columns)}};
+}
+
 /// cub's DeviceUniqueByKeySweepKernel(keys, values, keys out, values out, selected, states,
 /// equality, count, ...): the first of equal indices, and where it is.
 std::unique_ptr<Meaning> unique_by_key() {
@@ -118,6 +135,7 @@ std::unique_ptr<Meaning> read_embedding(const Signature& signature, const Kernel
       {"compute_grad_weight", sums_of_parts},
       {"sum_and_scatter", sums_of_segments},
       {"embedding_backward_feature_kernel", small_gradient},
+      {"EmbeddingBag_updateOutputKernel_sum_mean", sums_of_bags},
   };
   for (const auto& [known, describe] : kernels) {
     if (name != known || kernel.arguments.empty()) continue;

@@ -304,7 +304,9 @@ std::unique_ptr<Meaning> read_lookup(const Signature& signature, const KernelRes
   if (kernel.arguments.empty()) return nullptr;
   if (name == "searchsorted_cuda_kernel") return search_sorted(kernel);
   if (name == "compute_cuda_kernel") return repeat_interleave(kernel);
-  if (name == "indexing_backward_kernel_small_stride") return accumulate(kernel);
+  if (name.starts_with("indexing_backward_kernel") && !name.ends_with("_quantized")) {
+    return accumulate(kernel);
+  }
   if (name == "compute_mode") return mode(kernel);
   if (name == "kernelHistogram1D") return histogram(kernel);
   return nullptr;

@@ -3,8 +3,9 @@
 
 Usage: make_table.py GPU OUT.tsv, GPU being h200 or h100
 
-The sweeps are beside this file, GPU_sweep1.jsonl.gz to GPU_sweep4.jsonl.gz: the project's own two, and those of
-measure_h200.py and measure_architectures.py (PyTorch 2.11.0, CUDA 13.0, driver 580).
+The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
+and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
+driver 580).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -92,14 +93,15 @@ def attention(row):
     shape = dict(b=row["batch"], h=row["heads"], h_kv=row.get("kv_heads", row["heads"]), s_q=row["seq"],
                  s_kv=row.get("keys", row["seq"]), d=row["head_dim"], d_v=row["head_dim"])
     attributes = dict(type=row.get("dtype", "bf16"), causal=str(int(row["causal"])))
+    more = {name: "1" for name, told in (("mask", "masked"), ("dropout", "dropout")) if row.get(told)}
     mine = [k for k in row["kernels"] if not is_torch(k)]
     rows = [launch(k, shape, attributes) if re.search("flash|fmha", k["name"]) else pointwise(k, row)
             for k in row["kernels"] if is_torch(k)]
     forward = next((i + 1 for i, k in enumerate(mine) if "_fprop_" in k["name"]), 0)
     if forward:
-        rows.append(call("sdpa_fwd", total(mine[:forward]), features=shape, attributes=attributes))
+        rows.append(call("sdpa_fwd", total(mine[:forward]), features=shape, attributes=attributes | more))
     if any("_bprop_" in k["name"] for k in mine):
-        rows.append(call("sdpa_bwd", total(mine[forward:]), features=shape, attributes=attributes))
+        rows.append(call("sdpa_bwd", total(mine[forward:]), features=shape, attributes=attributes | more))
     return rows
 
 
@@ -223,10 +225,12 @@ def strides_told(row):
 
 def sectors(kernel, row):
     """Of a warp of a transposed copy: one of its 32 for each element that is read, and those that are written."""
-    transposed = row["op"] == "transpose_copy" or row.get("kind") == "transpose"
-    if not transposed or "::elementwise_kernel<" not in kernel["name"]:
+    if "::elementwise_kernel<" not in kernel["name"]:
         return {}
-    return dict(sectors=32 + SIZE[row.get("dtype", "fp32")])
+    size = SIZE[row.get("dtype", "fp32")]
+    kinds = dict(transpose=size, transpose_copy=size, add_transposed=2 * size, cast_transposed=6 - size)
+    beside = kinds.get(row.get("kind", row["op"]))
+    return {} if beside is None else dict(sectors=32 + beside)
 
 
 def pointwise(kernel, row):
@@ -248,8 +252,8 @@ def pointwise(kernel, row):
     if "::reduce_kernel<" in kernel["name"] and elements:
         return launch(kernel, reduction(row, elements))
     if "vectorized_gather_kernel" in kernel["name"] and "dim" in row:
-        # Rows of the table are read and written, by an index of 8 bytes each.
-        return launch(kernel, bytes=row["rows"] * (2 * row["dim"] * SIZE[row["dtype"]] + 8))
+        # Rows of the table are read and written, by an index of 8 bytes each; columns are bytes.
+        return launch(kernel, dict(rows=row["rows"], cols=row["dim"] * SIZE[row["dtype"]]), bytes=row["rows"] * (2 * row["dim"] * SIZE[row["dtype"]] + 8))
     if "CatArrayBatchedCopy" in kernel["name"] and row.get("kind") == "rotary":
         return launch(kernel, bytes=2 * elements * SIZE["bf16"])
     if "numel" in row:
@@ -391,8 +395,8 @@ def coverage(samples, spread):
 
 def main(gpu, out):
     lines = {}
-    for number in range(1, 5):
-        for line in gzip.open(pathlib.Path(__file__).with_name(f"{gpu}_sweep{number}.jsonl.gz"), "rt"):
+    for sweep in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_sweep?.jsonl.gz")):
+        for line in gzip.open(sweep, "rt"):
             row = json.loads(line)
             for made in rows_of(row) if row.get("kernels") else []:
                 if "::elementwise_kernel<" in made["name"] and not strides_told(row):
