@@ -2,9 +2,14 @@
 """The GPU's time in a step of each architecture of zoo.py: measured, and as kernels are priced here.
 
 Usage: zoo_kernels.py PHANTORA PYTHON [--only TEXT] [--worst N]
+       zoo_kernels.py PHANTORA --records FOLDER [--only TEXT] [--worst N]
 
 h200_zoo_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on an H200. Here each architecture
-takes STEPS steps with `--host-time off`; copies from the host, which only set models up, do not count.
+runs with `--host-time off`, for two steps and for four: what the last two take is compared, since models
+are set up and compiled code is tuned before. Prices of library calls hold the gaps between their kernels,
+which are added to what was measured: one for each kernel, copy or fill beyond the number of calls.
+--records prices what FOLDER holds instead, without PyTorch: kernels.jsonl.gz, measured, and what `same_host.py
+--records` kept of each, of sixteen steps; copies from the host, which set models up, do not count.
 --worst also lists the N kernels of each that are furthest off.
 """
 import argparse
@@ -18,7 +23,6 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = 4
 
 
 def kind(kernel):
@@ -31,48 +35,83 @@ def kind(kernel):
     return name + (f" {functor[1]}" if functor else "")
 
 
-def measured():
+# As in lib/kernels/data/make_table.py.
+LAUNCH_GAP_US = 1.4
+RECORDED_STEPS = 16
+
+
+def measured(file):
+    """Microseconds and number of the kernels of a step, by architecture and kind."""
     found = {}
-    for line in gzip.open(HERE / "h200_zoo_kernels.jsonl.gz", "rt"):
+    for line in gzip.open(file, "rt"):
         row = json.loads(line)
-        kinds = found.setdefault(row["model"], {})
-        name = kind(row["kernel"])
-        kinds[name] = kinds.get(name, 0) + row["total_us"] / 2
+        add(found.setdefault(row["model"], {}), row["kernel"], row["total_us"] / 2, row["count"] / 2)
     return found
 
 
-def priced(phantora, python, model):
+def add(kinds, name, us, count):
+    before = kinds.get(kind(name), (0, 0))
+    kinds[kind(name)] = (before[0] + us, before[1] + count)
+
+
+def ran(phantora, python, model, steps):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [phantora, "run", "--cluster", "h200:1x1", "--host-time", "off", "--report", report.name, "--",
-                   python, str(HERE / "zoo.py"), "--warmup", "1", "--steps", str(STEPS - 1), "--only", model]
+                   python, str(HERE / "zoo.py"), "--warmup", "1", "--steps", str(steps - 1), "--names", model]
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             print(f"{model}: {done.stderr[-1000:]}", file=sys.stderr)
             return None
-        kinds = {}
-        for row in json.load(open(report.name))["kernels"]:
-            if "h2d" in row["name"]:
-                continue
-            name = kind(row["name"])
-            kinds[name] = kinds.get(name, 0) + 1e6 * row["total_s"] / STEPS
-        return kinds
+        return {row["name"]: row for row in json.load(open(report.name))["kernels"]}
+
+
+def priced_record(phantora, record):
+    with tempfile.NamedTemporaryFile(suffix=".rec") as plain:
+        plain.write(gzip.open(record).read())
+        plain.flush()
+        told = subprocess.run([phantora, "kernels", "where", plain.name, "--cluster", "h200:1x1", "--format", "json"],
+                              capture_output=True, text=True, check=True).stdout
+    kinds = {}
+    for row in json.loads(told)["kernels"]:
+        if "h2d" not in row["name"]:
+            add(kinds, row["name"], 1e6 * row["total_s"] / RECORDED_STEPS, row["count"] / RECORDED_STEPS)
+    return kinds
+
+
+def priced(phantora, python, model):
+    before, after = (ran(phantora, python, model, steps) for steps in (2, 4))
+    if before is None or after is None:
+        return None
+    kinds, nothing = {}, dict(total_s=0, count=0)
+    for name, row in after.items():
+        less = before.get(name, nothing)
+        add(kinds, name, 1e6 * (row["total_s"] - less["total_s"]) / 2, (row["count"] - less["count"]) / 2)
+    return kinds
 
 
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("phantora")
-    arguments.add_argument("python")
+    arguments.add_argument("python", nargs="?")
+    arguments.add_argument("--records", type=pathlib.Path)
     arguments.add_argument("--only", default="")
     arguments.add_argument("--worst", type=int, default=0)
     options = arguments.parse_args()
     print("| architecture | GPU, measured, ms | priced, ms | error |\n| --- | --- | --- | --- |")
     errors = []
-    for model, real in measured().items():
+    file = options.records / "kernels.jsonl.gz" if options.records else HERE / "h200_zoo_kernels.jsonl.gz"
+    for model, real in measured(file).items():
         if options.only not in model:
             continue
-        kinds = priced(options.phantora, options.python, model)
+        if options.records:
+            kinds = priced_record(options.phantora, options.records / f"{model}.rec.gz")
+        else:
+            kinds = priced(options.phantora, options.python, model)
         if kinds is None:
             continue
+        gaps = LAUNCH_GAP_US * max(0, real.get("library", (0, 0))[1] - kinds.get("library", (0, 0))[1])
+        real = {name: us + (gaps if name == "library" else 0) for name, (us, _) in real.items()}
+        kinds = {name: us for name, (us, _) in kinds.items()}
         total, sum_of_prices = sum(real.values()), sum(kinds.values())
         errors.append(sum_of_prices / total - 1)
         print(f"| {model} | {total / 1e3:.2f} | {sum_of_prices / 1e3:.2f} | {errors[-1]:+.1%} |", flush=True)
