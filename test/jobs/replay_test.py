@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 
 from job import PHANTORA, TORCH_PYTHON, JobTest, main
-from report_test import DDP, StepMarker
+import report_test
 
 # Threads that issue in turn, streams that wait for one another, loops of queries, memory.
 NATIVE = """
@@ -196,7 +196,7 @@ class Replays(Replay):
 
 class ReplaysTorch(Replay):
     def test_ranges_lie_where_they_did_and_end_steps(self):
-        self.record(StepMarker.PROGRAM, "--host-time", "off", torch=True, cluster="h200:1x1")
+        self.record(report_test.StepMarker.PROGRAM, "--host-time", "off", torch=True, cluster="h200:1x1")
         settings = {"cluster": "h200:1x1"}
         self.assert_equal_to_live(**settings)
         live, again = (ranges(self.directory / name) for name in ("live.json", "again.json"))
@@ -214,11 +214,11 @@ class ReplaysTorch(Replay):
         self.assertNotEqual(slow[2]["dur"], live[2]["dur"])
 
     def test_ddp_takes_place_when_it_did(self):
-        self.record(DDP, "--host-time", "off", torch=True)
+        self.record(report_test.DDP, "--host-time", "off", torch=True)
         self.assert_equal_to_live()
 
     def test_and_where_host_time_is_measured(self):
-        self.record(DDP, torch=True)
+        self.record(report_test.DDP, torch=True)
         self.assert_equal_to_live()
 
 
