@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -126,6 +127,26 @@ def llm_c(build):
                           folder=program.parent, check=sane)
 
 
+class Output:
+    """What a program prints, as it comes: the first and the last MiB of it (simpleIPC prints every number that is wrong)."""
+
+    def __init__(self, pipe):
+        self.head, self.tail, self.most = b"", b"", 1 << 20
+        self.reader = threading.Thread(target=self.read, args=(pipe,), daemon=True)
+        self.reader.start()
+
+    def read(self, pipe):
+        while part := pipe.read1(1 << 16):
+            if len(self.head) < self.most:
+                self.head += part
+            else:
+                self.tail = (self.tail + part)[-self.most:]
+
+    def text(self):
+        self.reader.join(timeout=20)
+        return (self.head + self.tail).decode(errors="replace")
+
+
 def run(program):
     """Status (a number, or "hang"), what was printed, seconds."""
     begin = time.monotonic()
@@ -135,18 +156,18 @@ def run(program):
         [PHANTORA, "run", "--cluster", program.cluster, *program.options, *program.command], cwd=program.folder,
         env={**os.environ, **program.environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, start_new_session=True)
+    output = Output(process.stdout)
     try:
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        status = process.returncode
+        status = process.wait(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
+        status = "hang"
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            output, _ = process.communicate(timeout=20)
+            process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-        status = "hang"
-    return status, output.decode(errors="replace"), time.monotonic() - begin
+            process.wait()
+    return status, output.text(), time.monotonic() - begin
 
 
 # Rows of the summary that count what was used though it was not computed.
