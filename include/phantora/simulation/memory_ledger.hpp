@@ -14,8 +14,10 @@ class MemoryLedger {
   MemoryLedger() noexcept : MemoryLedger{Bytes{}} {}
   /// @param held  before the first allocation (GpuModel::context_memory).
   explicit MemoryLedger(Bytes held) noexcept : held_{held.count()}, peak_{held.count()} {}
+  /// What the other holds at this instant.
   MemoryLedger(const MemoryLedger& other) noexcept
       : held_{other.held().count()}, peak_{other.peak().count()} {}
+  /// Likewise.
   MemoryLedger& operator=(const MemoryLedger& other) noexcept {
     held_ = other.held().count();
     peak_ = other.peak().count();
