@@ -18,7 +18,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 6;
+inline constexpr std::uint32_t version = 7;
 
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
@@ -33,6 +33,7 @@ enum class Op : std::uint16_t {
   launch,              ///< stream, a = query id, b = tag of its span, if that is wanted
   record,              ///< stream, a = marker
   wait,                ///< stream, a = marker
+  graph,               ///< stream; a = whether what follows there is of a CUDA graph
   drop_marker,         ///< a = marker: nobody will ask about it any more
   host_function,       ///< stream, a = function ticket
   host_function_done,  ///< a = function ticket

@@ -141,6 +141,10 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       if (recorder != nullptr) recorder->wait(caller, stream, marker);
       session_.wait(stream, issued(), marker);
       return;
+    case Op::graph:
+      if (recorder != nullptr) recorder->graph(caller, stream, record.a != 0);
+      session_.graph(stream, issued(), record.a != 0);
+      return;
     case Op::drop_marker:
       session_.drop(marker);
       return;

@@ -188,6 +188,7 @@ class RankWriter {
   void write(const Workload::Allocate&) {}
   void write(const Workload::Free&) {}
   void write(const Workload::StepEnd&) {}
+  void write(const Workload::Graph&) {}
 
   const Workload& w_;
   Rank rank_;

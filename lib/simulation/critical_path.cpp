@@ -56,6 +56,8 @@ class Backwards {
     std::vector<std::size_t> on_stream{};  ///< the one before it on its stream
     std::vector<std::size_t> by_host{};    ///< the host's work or blocking call before it
     std::vector<std::size_t> events{};     ///< what records each event
+    std::vector<bool> in_graph{};          ///< of each operation
+    std::map<StreamNumber, bool> inside{};
     std::map<StreamNumber, std::size_t> last{};
     std::map<std::uint32_t, std::size_t> last_by_host{{0, none}};  ///< by thread
   };
@@ -65,13 +67,16 @@ class Backwards {
     const auto operations = job_.workload->operations(rank);
     if (!lists.by_host.empty() || operations.empty()) return lists;
     auto thread = lists.last_by_host.begin();
+    lists.in_graph.resize(operations.size(), false);
     for (std::size_t i = 0; i < operations.size(); ++i) {
       lists.by_host.push_back(thread->second);
       std::size_t before = none;
       std::visit(
           [&](const auto& it) {
             using T = std::decay_t<decltype(it)>;
+            if constexpr (std::is_same_v<T, Workload::Graph>) lists.inside[it.stream] = it.inside;
             if constexpr (requires { it.stream; }) {
+              lists.in_graph[i] = lists.inside[it.stream];
               const auto [last, fresh] = lists.last.try_emplace(it.stream, i);
               if (!fresh) before = std::exchange(last->second, i);
             }
@@ -207,7 +212,10 @@ class Backwards {
     const std::size_t by_host = lists(rank).by_host[i];
     const Done before = done(rank, lists(rank).on_stream[i]);
     const Time issued = clock(rank, by_host);
-    const Time free = before.at + (before.after_kernel ? timing_.kernel_gap : Duration{});
+    const Duration gap = lists(rank).in_graph[i] ? timing_.graph_gap
+                         : before.after_kernel   ? timing_.kernel_gap
+                                                 : Duration{};
+    const Time free = before.at + gap;
     const Time told = issued + timing_.launch_latency;
     const Time ready = std::min(at_, std::max(free, told));
     add(PathKind::queueing, none, {}, at_ - ready);

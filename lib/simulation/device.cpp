@@ -54,12 +54,15 @@ Time Device::head_start(const StreamQueue& stream) const {
   switch (op.kind) {
     case StreamOp::Kind::kernel:
     case StreamOp::Kind::collective: {
-      const Time free = stream.after_kernel ? stream.end + timing_.kernel_gap : stream.end;
-      return std::max(free, op.issued + timing_.launch_latency);
+      const Duration gap = stream.in_graph       ? timing_.graph_gap
+                           : stream.after_kernel ? timing_.kernel_gap
+                                                 : Duration{};
+      return std::max(stream.end + gap, op.issued + timing_.launch_latency);
     }
     case StreamOp::Kind::marker:
     case StreamOp::Kind::wait:
     case StreamOp::Kind::host_function:
+    case StreamOp::Kind::graph:
       break;
   }
   return std::max(stream.end, op.issued);
@@ -146,6 +149,10 @@ void Device::start_head(StreamQueue& stream, Time now) {
         stream.state = StreamQueue::State::awaiting_sms;
         ++awaiting_sms_;
       }
+      return;
+    case StreamOp::Kind::graph:
+      stream.ops.pop_front();
+      stream.in_graph = op.argument != 0;
       return;
     case StreamOp::Kind::host_function:
       stream.ops.pop_front();

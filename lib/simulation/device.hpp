@@ -37,10 +37,11 @@ struct PricedKernel {
 };
 
 struct StreamOp {
-  enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function } kind{};
+  enum class Kind : std::uint8_t { kernel, marker, wait, collective, host_function, graph } kind{};
   Time issued{};
-  std::uint64_t argument = 0;  ///< priced kernel, marker, collective part or ticket
-  std::uint64_t tag = 0;       ///< of a kernel: Span::tag
+  /// Priced kernel, marker, collective part or ticket; whether what follows is of a graph.
+  std::uint64_t argument = 0;
+  std::uint64_t tag = 0;  ///< of a kernel: Span::tag
 };
 
 /// An in-order queue. The head is either in progress or waits for its start.
@@ -54,6 +55,7 @@ struct StreamQueue {
   Time issued{};              ///< the latest of them, done or not
   Time end{};                 ///< of the last operation that completed
   bool after_kernel = false;  ///< that operation occupied the GPU: the next one has a gap
+  bool in_graph = false;      ///< kernels follow what a graph says, not the last of the stream
   enum class State : std::uint8_t {
     idle,
     running,

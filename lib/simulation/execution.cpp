@@ -284,6 +284,9 @@ void Execution::issue(const Issuer& issuer, HostThread& host,
   } else if (const auto* wait = std::get_if<W::Wait>(&operation)) {
     const StreamId id = stream(job, rank, wait->stream);
     session_.wait(id, issued(id), marker(job, wait->event));
+  } else if (const auto* graph = std::get_if<W::Graph>(&operation)) {
+    const StreamId id = stream(job, rank, graph->stream);
+    session_.graph(id, issued(id), graph->inside);
   } else if (const auto* synchronize = std::get_if<W::Synchronize>(&operation)) {
     time = {host.clock, host.clock};
     const Workload::Event awaited = synchronize->event;

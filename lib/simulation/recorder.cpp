@@ -26,6 +26,10 @@ struct Waited {
   StreamId stream;
   MarkerId marker;
 };
+struct InGraph {
+  StreamId stream;
+  bool inside = false;
+};
 struct Called {
   StreamId stream;
   std::size_t call = 0;  ///< in Impl::calls_
@@ -57,8 +61,8 @@ struct Polled {
 };
 /// A part of such a loop.
 struct Nothing {};
-using What = std::variant<Nothing, Launched, Recorded, Waited, Called, Exchanged, Begun, Ended,
-                          Held, Synchronized, Polled>;
+using What = std::variant<Nothing, Launched, Recorded, Waited, InGraph, Called, Exchanged, Begun,
+                          Ended, Held, Synchronized, Polled>;
 
 struct Entry {
   static constexpr std::uint32_t no_lane = ~std::uint32_t{0};
@@ -135,6 +139,9 @@ class Recorder::Impl {
   }
   void wait(const Caller& caller, StreamId stream, MarkerId marker) {
     note(caller, stream, Waited{stream, marker});
+  }
+  void graph(const Caller& caller, StreamId stream, bool inside) {
+    note(caller, stream, InGraph{stream, inside});
   }
   void collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
                   std::span<const GroupedCollective> group) {
@@ -441,6 +448,9 @@ class Recorder::Impl::Writer {
   void write(const Lane& lane, Time, const Waited& it) {
     workload_.wait(lane.gpu, event(it.marker), number(it.stream));
   }
+  void write(const Lane& lane, Time, const InGraph& it) {
+    workload_.graph(lane.gpu, it.inside, number(it.stream));
+  }
   void write(const Lane& lane, Time, const Called& it) {
     const auto& [communicator, operations] = told_.calls_[it.call];
     workload_.collectives(lane.gpu, group(communicator), operations, number(it.stream));
@@ -516,6 +526,9 @@ void Recorder::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
 }
 void Recorder::add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
   impl_->add_communicator(communicator, std::move(gpus));
+}
+void Recorder::graph(const Caller& caller, StreamId stream, bool inside) {
+  if (!impl_->full()) impl_->graph(caller, stream, inside);
 }
 void Recorder::launch(const Caller& caller, StreamId stream, QueryIndex query) {
   if (!impl_->full()) impl_->launch(caller, stream, query);

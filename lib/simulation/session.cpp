@@ -342,6 +342,9 @@ void Session::record(StreamId stream, Time issued, MarkerId marker) {
 void Session::wait(StreamId stream, Time issued, MarkerId marker) {
   impl_->append(stream, {StreamOp::Kind::wait, issued, marker.value});
 }
+void Session::graph(StreamId stream, Time issued, bool inside) {
+  impl_->append(stream, {StreamOp::Kind::graph, issued, inside ? 1U : 0U});
+}
 void Session::host_function(StreamId stream, Time issued, std::uint64_t ticket) {
   impl_->append(stream, {StreamOp::Kind::host_function, issued, ticket});
 }

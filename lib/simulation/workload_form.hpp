@@ -56,8 +56,8 @@ struct Misfit {
 namespace form {
 
 /// 1: hosts of one thread, and groups of instance 0, as it has no words for others; 2: without an
-/// origin; 3: without ranges and what kernels draw of the GPU's power. What can be said in an
-/// earlier version is, so that it stays equal.
+/// origin; 3: without ranges, graphs and what kernels draw of the GPU's power. What can be said in
+/// an earlier version is, so that it stays equal.
 inline constexpr std::int64_t latest_version = 4;
 inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12;
 // More than any host has threads, or NCCL communicators of the same ranks.
@@ -78,7 +78,7 @@ inline constexpr std::array<std::string_view, 8> collectives{
 /// Workload::Operation's alternatives, in its order.
 inline constexpr std::array<std::string_view, std::variant_size_v<Workload::Operation>> kinds{
     "launch",   "collective", "exchange", "record", "wait",   "synchronize", "host",
-    "allocate", "free",       "end_step", "mark",   "thread", "range"};
+    "allocate", "free",       "end_step", "mark",   "thread", "range",       "graph"};
 /// Of those, how many a version has.
 std::size_t kinds_of(std::int64_t version);
 
@@ -176,7 +176,7 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
       constexpr std::array<W::Operation, kinds.size()> empty{
           W::Launch{},      W::Collective{}, W::Exchange{}, W::Record{}, W::Wait{},
           W::Synchronize{}, W::Host{},       W::Allocate{}, W::Free{},   W::StepEnd{},
-          W::Mark{},        W::Thread{},     W::Range{}};
+          W::Mark{},        W::Thread{},     W::Range{},    W::Graph{}};
       operation = empty.at(kind);
     }
     if (auto* launch = std::get_if<W::Launch>(&operation)) {
@@ -209,6 +209,9 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
     } else if (auto* range = std::get_if<W::Range>(&operation)) {
       event(range->event);
       place(a, "label", range->label, document.labels);
+    } else if (auto* graph = std::get_if<W::Graph>(&operation)) {
+      integer(a, "inside", graph->inside, 0, 1);
+      stream(*graph);
     }
   });
 }

@@ -99,6 +99,28 @@ class Replays(Replay):
         self.record(NATIVE, "--host-time", "off", cluster="h200:2x2")
         self.assert_equal_to_live(cluster="h200:2x2")
 
+    def test_of_a_graph_too(self):
+        self.record("""
+            from graph import *
+            s, side, a = stream(), stream(), allocate(1 << 24)
+            fork, join = event(), event()
+            begin(s)
+            fill(a, 0, 1 << 20, s)
+            cuda("cudaEventRecord", fork, s)
+            cuda("cudaStreamWaitEvent", side, fork, 0)
+            for on in (s, side, s, side):
+                fill(a, 0, 1 << 22, on)
+            cuda("cudaEventRecord", join, side)
+            cuda("cudaStreamWaitEvent", s, join, 0)
+            fill(a, 0, 1 << 20, s)
+            run = instantiate(end(s))
+            for _ in range(3):
+                launch(run, s)
+                fill(a, 0, 1 << 20, s)
+            synchronize(s)
+            """, "--host-time", "off", cluster="h200:1x1")
+        self.assert_equal_to_live(cluster="h200:1x1")
+
     def test_and_where_calls_take_time(self):
         self.record(NATIVE, "--host-time", "fixed:1500")
         self.assert_equal_to_live()

@@ -156,10 +156,15 @@ void Executable::launch(Stream& stream) {
     if (!here) order(stream, *lanes.back());
   }
   std::vector<Marker> reached(steps_.size(), 0);
+  std::vector<bool> inside(lanes.size(), false);  // behind the lane's first step
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     Stream& lane = *lanes[step.lane];
     for (const std::size_t earlier : step.waits) wait(lane, reached[earlier]);
+    if (!inside[step.lane] && !step.dependencies.empty()) {
+      in_graph(lane, true);
+      inside[step.lane] = true;
+    }
     if (step.enabled) {
       step.work->issue(lane);
       for (const DataQueue::Operation& operation : step.data) data::enqueue(lane, operation);
@@ -167,6 +172,9 @@ void Executable::launch(Stream& stream) {
     if (step.awaited) reached[i] = record(lane);
   }
   for (const Marker marker : reached) forget_marker(marker);
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (inside[lane]) in_graph(*lanes[lane], false);
+  }
   for (Stream* const lane : lanes) {
     if (lane != &stream) order(*lane, stream);
   }

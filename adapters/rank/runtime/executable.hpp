@@ -14,6 +14,10 @@
 
 namespace phantora::rank {
 
+/// What `stream` gets from now on is of a graph and follows something of that graph there, or is no
+/// more.
+void in_graph(Stream& stream, bool inside);
+
 /// A graph made ready to be launched: the program's cudaGraphExec_t. Its branches run in streams
 /// beside the one that it is launched in.
 class Executable {

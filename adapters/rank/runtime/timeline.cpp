@@ -3,6 +3,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/executable.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/rank.hpp"
 
@@ -88,6 +89,9 @@ void record(Stream& stream, Event& event, bool external) {
   } else {
     forget_marker(event.marker.exchange(recorded));
   }
+}
+void in_graph(Stream& stream, bool inside) {
+  streams().append(this_thread(), stream, {.op = channel::Op::graph, .a = inside ? 1U : 0U});
 }
 void forget_marker(Marker marker) {
   if (marker != 0) streams().forget(this_thread(), marker);

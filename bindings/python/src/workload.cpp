@@ -136,6 +136,8 @@ reduce_scatter. root: its place in the group, where the operation has one.)")
 Threads go on side by side unless a mark() and a synchronize() order them.)")
       .def("range", &Workload::range, "rank"_a, "begin"_a, "name"_a, itself,
            "Names the time from a mark() to where the rank's host is, for Report.spans().")
+      .def("graph", &Workload::graph, "rank"_a, "inside"_a, "stream"_a = 0, itself,
+           "What the stream is told from now on is of a CUDA graph, or is no more.")
       .def("mark", &Workload::mark, "rank"_a,
            "Marks where the rank's host, or its present thread, is, for synchronize() of others.")
       .def(

@@ -13,6 +13,9 @@ struct DeviceTiming {
   Duration launch_latency{1'500'000};
   /// Between two kernels of a stream whose second was queued in time.
   Duration kernel_gap{1'400'000};
+  /// From the end of what a kernel of a CUDA graph follows there to its start: 0.82 us less than in
+  /// a stream, as chains of 400 kernels of 10 us on an H200 (bench/accuracy/h200_graphs.jsonl).
+  Duration graph_gap{580'000};
   /// What kernels of tensor cores lose to a collective beside its SMs: their blocks come in
   /// clusters and in whole waves, for which the SMs that are left do not work out.
   double broken_waves = 1.2;

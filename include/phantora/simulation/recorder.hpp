@@ -71,6 +71,8 @@ class Recorder {
   void record(const Caller& caller, StreamId stream, MarkerId marker);
   /// As Session::wait().
   void wait(const Caller& caller, StreamId stream, MarkerId marker);
+  /// As Session::graph().
+  void graph(const Caller& caller, StreamId stream, bool inside);
   /// One rank's part, as Session::collective().
   void collective(const Caller& caller, StreamId stream, CommunicatorId communicator,
                   std::span<const GroupedCollective> group);

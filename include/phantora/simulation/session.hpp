@@ -90,6 +90,9 @@ class Session {
   void record(StreamId stream, Time issued, MarkerId marker);
   /// What the stream is given from now on waits for the marker.
   void wait(StreamId stream, Time issued, MarkerId marker);
+  /// What the stream gets next is of a CUDA graph and follows something of that graph in the
+  /// stream, or is not.
+  void graph(StreamId stream, Time issued, bool inside);
   /// The stream stops here until host_function_done(ticket).
   void host_function(StreamId stream, Time issued, std::uint64_t ticket);
   /// The stream goes on from there.

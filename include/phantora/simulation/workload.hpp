@@ -121,9 +121,14 @@ class Workload {
     Event event{};            ///< a mark, where it began
     std::uint32_t label = 0;  ///< in labels(): its name
   };
+  /// What follows in the stream is of a CUDA graph, each behind what it depends on, or no more.
+  struct Graph {
+    StreamNumber stream = 0;
+    bool inside = false;
+  };
   /// What a rank does next.
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
-                                 Allocate, Free, StepEnd, Mark, Thread, Range>;
+                                 Allocate, Free, StepEnd, Mark, Thread, Range, Graph>;
 
   /// Collectives of a group of ranks.
   struct Call {
@@ -219,6 +224,10 @@ class Workload {
   /// What `after` is given from now on waits for what `before` was given so far: record() and
   /// wait().
   Workload& order(Rank rank, StreamNumber before, StreamNumber after);
+
+  /// What the stream is told from now on is of a CUDA graph, and follows something of that graph in
+  /// the stream; or is no more. Kernels of a graph follow one another more closely.
+  Workload& graph(Rank rank, bool inside, StreamNumber stream = 0);
 
   // --- Hosts ---
 
