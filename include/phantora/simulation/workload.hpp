@@ -123,8 +123,8 @@ class Workload {
   };
   /// What follows in the stream is of a CUDA graph, each behind what it depends on, or no more.
   struct Graph {
-    StreamNumber stream = 0;
-    bool inside = false;
+    StreamNumber stream = 0;  ///< of the rank
+    bool inside = false;      ///< what follows is of a graph
   };
   /// What a rank does next.
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
