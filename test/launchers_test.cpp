@@ -1,10 +1,10 @@
 #include "channel/launchers.hpp"
 
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace phantora::channel {
 namespace {

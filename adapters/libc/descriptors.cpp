@@ -50,8 +50,8 @@ constinit Real<int (*)()> real_sched_yield{"sched_yield"};
 
 /// How a thread gives its core up: in a loop it waits for memory to change, as TensorPipe's reactor
 /// does all its life, and MPI's progress while ranks wait. One without a part in time comes to
-/// sleep, since one that runs all the time cannot be told from one that works, and takes a core from
-/// those that do.
+/// sleep, since one that runs all the time cannot be told from one that works, and takes a core
+/// from those that do.
 class Yields {
  public:
   static Yields& of_this_thread() noexcept {

@@ -43,8 +43,8 @@
 #include <phantora/simulation/report.hpp>
 #include <phantora/simulation/session.hpp>
 #include <phantora/simulation/session_report.hpp>
-#include <phantora/simulation/standstill.hpp>
 #include <phantora/simulation/simulation.hpp>
+#include <phantora/simulation/standstill.hpp>
 #include <phantora/simulation/step_observer.hpp>
 #include <phantora/simulation/steps.hpp>
 #include <phantora/simulation/trace.hpp>
