@@ -20,6 +20,10 @@ namespace phantora::channel {
 
 inline constexpr std::uint32_t version = 7;
 
+/// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
+/// where ids of several processes meet, the engine's number of the process.
+inline constexpr unsigned id_bits = 40;
+
 /// Set by a process once it is connected, for its children: they are not ranks.
 inline constexpr const char* connected_variable = "PHANTORA_CONNECTED_PID";
 

@@ -29,19 +29,21 @@ Bytes bytes_of(std::uint64_t count) {
 
 /// Ids that ranks choose are unique within their process; these are within the run.
 std::uint64_t global(ProcessIndex process, std::uint64_t id) {
-  PHANTORA_EXPECTS(id >> 40U == 0, "ids of ranks have 40 bits");
-  return (static_cast<std::uint64_t>(process) << 40U) | id;
+  PHANTORA_EXPECTS(id >> channel::id_bits == 0, "ids of ranks have 40 bits");
+  return (static_cast<std::uint64_t>(process) << channel::id_bits) | id;
 }
 /// The marker that a record is about. Who waits for an event that processes share may name one of
 /// another process, by that one's number and one; the session may hear of its record later.
 std::uint64_t marker_of(ProcessIndex process, const Record& record) {
   const bool waits =
       record.op == Op::wait || record.op == Op::synchronize || record.op == Op::query;
-  const std::uint64_t owner = record.a >> 40U;
+  const std::uint64_t owner = record.a >> channel::id_bits;
   if (!waits || owner == 0) return global(process, record.a);
-  return record.a - (std::uint64_t{1} << 40U);
+  return record.a - (std::uint64_t{1} << channel::id_bits);
 }
-std::uint64_t own_id(std::uint64_t global) { return global & ((std::uint64_t{1} << 40U) - 1); }
+std::uint64_t own_id(std::uint64_t global) {
+  return global & ((std::uint64_t{1} << channel::id_bits) - 1);
+}
 
 /// What a rank's hook checks before it asks: a record that says otherwise was overwritten.
 void expect_valid(const channel::CollectiveRecord& call, int rank, int ranks) {

@@ -168,11 +168,12 @@ void Engine::give(const Answer& answer) {
 
 void Engine::send_host_functions() {
   for (const auto& [ticket, at] : session_.due_host_functions()) {
-    processes_[ticket >> 40U].link.send({.kind = channel::Delivery::Kind::run_host_function,
-                                         .bytes = 0,
-                                         .ticket = ticket & ((std::uint64_t{1} << 40U) - 1),
-                                         .clock_ps = ps_of(at)},
-                                        {});
+    processes_[ticket >> channel::id_bits].link.send(
+        {.kind = channel::Delivery::Kind::run_host_function,
+         .bytes = 0,
+         .ticket = ticket & ((std::uint64_t{1} << channel::id_bits) - 1),
+         .clock_ps = ps_of(at)},
+        {});
     note_movement();
   }
 }

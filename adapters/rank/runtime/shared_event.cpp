@@ -52,12 +52,12 @@ SharedMarker::Name SharedMarker::name() const noexcept { return {getpid(), descr
 
 std::uint64_t SharedMarker::load() const noexcept {
   const std::uint64_t latest = latest_->load(std::memory_order_acquire);
-  const bool own = latest >> marker_bits == of_this_process();
-  return own ? latest & ((std::uint64_t{1} << marker_bits) - 1) : latest;
+  const bool own = latest >> channel::id_bits == of_this_process();
+  return own ? latest & ((std::uint64_t{1} << channel::id_bits) - 1) : latest;
 }
 
 void SharedMarker::store(std::uint64_t own_marker) noexcept {
-  latest_->store(of_this_process() << marker_bits | own_marker, std::memory_order_release);
+  latest_->store(of_this_process() << channel::id_bits | own_marker, std::memory_order_release);
 }
 
 }  // namespace phantora::rank

@@ -6,12 +6,9 @@
 /// Events that several processes of a host have (cudaIpcGetEventHandle).
 ///
 /// The latest record of such an event stands in memory that they share, as the marker of the
-/// process that made it: any of them may record, wait and ask.
+/// process that made it, behind the engine's number of that process and one: any of them may
+/// record, wait and ask. A process's own markers have nothing in front.
 namespace phantora::rank {
-
-/// Markers of other processes have the engine's number of their process, and one, from this bit on;
-/// those of this process have none.
-inline constexpr unsigned marker_bits = 40;
 
 class SharedMarker {
  public:
