@@ -17,6 +17,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <cuda.h>
 
@@ -86,11 +87,22 @@ class StreamAttributes {
   std::map<std::uint64_t, Values> by_stream_{};  ///< by id, which no other stream ever gets
 };
 
+/// Memory of other processes of the host (ipc.hpp).
+struct OpenedMemories {
+  struct Mapping {
+    void* address = nullptr;
+    int openings = 0;
+  };
+  std::mutex mutex{};
+  std::map<std::pair<std::int32_t, std::uint64_t>, Mapping> all{};  ///< by process and base there
+};
+
 struct DriverState {
   Arrays arrays;
   GraphMemories graph_memories;
   HostMemories host_memories;
   LiveStreams live_streams;
+  OpenedMemories opened_memories;
   Pools pools;
   StreamAttributes stream_attributes;
 };

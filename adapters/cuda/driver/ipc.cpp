@@ -1,5 +1,6 @@
 #include "cuda/driver/ipc.hpp"
 
+#include "cuda/driver/driver_state.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -7,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -45,27 +45,6 @@ IpcStatus read(const IpcHandle& handle, Told::Kind kind, Told& told) {
   return told.process_id == getpid() ? IpcStatus::same_process : IpcStatus::ok;
 }
 
-/// What this process has opened of others.
-struct Opened {
-  std::mutex mutex{};
-  struct Mapping {
-    void* address = nullptr;
-    int openings = 0;
-  };
-  std::map<std::pair<std::int32_t, std::uint64_t>, Mapping> all{};  ///< by process and base there
-};
-Opened& opened() {
-  static auto* const instance = new Opened;  // calls come from destructors at exit
-  return *instance;
-}
-
-int visible_device(int physical) {
-  for (int device = 0; device < rank::device_count(); ++device) {
-    if (rank::physical_device(device) == physical) return device;
-  }
-  return -1;
-}
-
 }  // namespace
 
 IpcStatus show_memory(const void* address, IpcHandle& handle) {
@@ -86,14 +65,15 @@ IpcStatus open_memory(const IpcHandle& handle, void*& address) {
   if (const IpcStatus status = read(handle, Told::Kind::memory, told); status != IpcStatus::ok) {
     return status;
   }
-  const std::scoped_lock lock{opened().mutex};
-  auto& mapping = opened().all[{told.process_id, told.base}];
+  OpenedMemories& opened = driver_state().opened_memories;
+  const std::scoped_lock lock{opened.mutex};
+  auto& mapping = opened.all[{told.process_id, told.base}];
   if (mapping.openings == 0) {
-    const int device = visible_device(told.device);
+    const int device = rank::visible_device(told.device);
     void* const range =
         device < 0 ? nullptr : rank::reserve_addresses(rank::current_device(), told.size);
     if (range == nullptr) {
-      opened().all.erase({told.process_id, told.base});
+      opened.all.erase({told.process_id, told.base});
       return device < 0 ? IpcStatus::cannot_map : IpcStatus::out_of_memory;
     }
     rank::show_peer(range, device);
@@ -107,12 +87,13 @@ IpcStatus open_memory(const IpcHandle& handle, void*& address) {
 }
 
 IpcStatus close_memory(void* address) {
-  const std::scoped_lock lock{opened().mutex};
-  for (auto next = opened().all.begin(); next != opened().all.end(); ++next) {
+  OpenedMemories& opened = driver_state().opened_memories;
+  const std::scoped_lock lock{opened.mutex};
+  for (auto next = opened.all.begin(); next != opened.all.end(); ++next) {
     if (next->second.address != address) continue;
     if (--next->second.openings > 0) return IpcStatus::ok;
     rank::release_addresses(address);
-    opened().all.erase(next);
+    opened.all.erase(next);
     return IpcStatus::ok;
   }
   return IpcStatus::invalid_value;

@@ -37,11 +37,7 @@ class Block {
   }
   /// What another process of the host has made, on the device of this physical number.
   static std::shared_ptr<Block> imported(int physical, std::size_t size) {
-    int device = -1;
-    for (int d = 0; d < rank::device_count(); ++d) {
-      if (rank::physical_device(d) == physical) device = d;
-    }
-    return std::shared_ptr<Block>{new Block{device, size, false}};
+    return std::shared_ptr<Block>{new Block{rank::visible_device(physical), size, false}};
   }
   ~Block() {
     if (own) rank::release_memory(device, size);

@@ -124,17 +124,8 @@ std::string uuid_text(int index) {
   return text;
 }
 
-/// The visible device of a physical index, which the memory ledger is kept by; -1 if it is hidden
-/// from this process.
-int visible(int index) {
-  for (int device = 0; device < rank::device_count(); ++device) {
-    if (rank::physical_device(device) == index) return device;
-  }
-  return -1;
-}
-
 Status memory_of(int index, Memory& out) {
-  const int device = visible(index);
+  const int device = rank::visible_device(index);
   if (device < 0) return not_supported;
   const rank::MemoryInfo info = rank::memory_info(device);
   out = {info.total, info.free, info.total - info.free};

@@ -55,6 +55,12 @@ void set_current_device(int device) noexcept { device_of_thread = device; }
 int physical_device(int device) {
   return this_rank().devices().at(static_cast<std::size_t>(device));
 }
+int visible_device(int physical) {
+  for (int device = 0; device < device_count(); ++device) {
+    if (physical_device(device) == physical) return device;
+  }
+  return -1;
+}
 
 namespace {
 MemoryLedger& ledger(int device) {

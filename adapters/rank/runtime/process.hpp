@@ -38,6 +38,8 @@ int physical_device_count();
 
 /// Host-wide index of a visible device: CUDA_VISIBLE_DEVICES undone.
 int physical_device(int device);
+/// The other way round; -1 if it is hidden from this process.
+int visible_device(int physical);
 
 /// The memory ledger of one simulated GPU, shared by all processes of the host.
 /// reserve() returns false when the GPU's capacity would be exceeded.
