@@ -94,6 +94,8 @@ bool read_line(std::string_view line, Settings& settings) {
   const std::string_view name = next_of(line, ' ');
   if (name == "socket") {
     settings.socket = line;
+  } else if (name == "run_memory") {
+    settings.run_memory = line;
   } else if (name == "host_time") {
     const auto policy = parse_host_time(line);
     if (!policy) return false;
@@ -153,6 +155,7 @@ std::string to_string(Choice choice) {
 
 std::string to_text(const Settings& settings) {
   std::string text = "socket " + settings.socket;
+  if (!settings.run_memory.empty()) text += "\nrun_memory " + settings.run_memory;
   text += "\nhost_time " + to_string(settings.host_time);
   if (settings.host_time.scale) text += "\nhost_scale " + text_of(*settings.host_time.scale);
   const HostSlowness& slowness = settings.host_time.host;

@@ -57,6 +57,9 @@ struct HostFacts {
 
 struct Settings {
   std::string socket{};  ///< the abstract name of the engine's
+  /// Under which path a process of this machine can open the memory of the run (RunShared); empty
+  /// if none can.
+  std::string run_memory{};
   HostTimePolicy host_time{};
   Epoch epoch{};
   Unknown unknown = Unknown::zero;

@@ -18,7 +18,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 7;
+inline constexpr std::uint32_t version = 8;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -194,6 +194,12 @@ struct RunShared {
   std::atomic<std::uint64_t> sends{0};
   /// The latest instant at which a call of any process has returned.
   std::atomic<std::int64_t> answered_ps{0};
+  /// For the clocks of processes that use no GPU (rank/runtime/followed_clock.hpp), in ns of real
+  /// time: how long the run went on until it last stood, and since when it goes on now (as
+  /// CLOCK_MONOTONIC shows it; 0: it stands).
+  std::atomic<std::int64_t> went_ns{0};
+  std::atomic<std::int64_t> goes_since_ns{0};
+  std::atomic<bool> followed{false};  ///< some process waits by them
 };
 
 // --- Socket messages (SOCK_STREAM) ---

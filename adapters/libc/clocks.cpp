@@ -2,6 +2,7 @@
 
 #include "libc/caller.hpp"
 #include "libc/deadline.hpp"
+#include "libc/followed.hpp"
 #include "libc/real.hpp"
 
 #include <algorithm>
@@ -34,6 +35,30 @@ int sleep_for(std::int64_t ns, const void* caller, Sleep sleep) {
   rank::is_a_poller();
   const rank::Sleeping sleeping;
   return sleep();
+}
+
+/// Sleeps until `instant`; `left` becomes what is left of that if a signal comes. @return 0, or the
+/// error.
+int sleep_until(const FollowedInstant& instant, timespec* left) {
+  int result = 0;
+  wait_until(instant, [&](std::int64_t ns) {
+    const timespec slice = to_timespec(ns);
+    result = real_clock_nanosleep(CLOCK_MONOTONIC, 0, &slice, nullptr);
+    return result == 0;
+  });
+  if (result != 0 && left != nullptr) *left = to_timespec(instant.left_ns());
+  return result;
+}
+
+/// nanosleep() where a process follows the run's clock, or has nothing to do with it.
+int sleep_outside(const timespec* length, timespec* left) {
+  rank::FollowedClock* const followed = rank::followed_clock();
+  const bool bad = length->tv_sec < 0 || length->tv_nsec < 0 || length->tv_nsec >= ns_per_s;
+  if (followed == nullptr || bad) return real_nanosleep(length, left);
+  const int error = sleep_until(FollowedInstant::after(*followed, to_ns(*length)), left);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
 }
 
 }  // namespace
@@ -71,30 +96,43 @@ int clock_gettime(clockid_t clock, timespec* out) {
       return 0;
     }
   }
-  return real_clock_gettime(clock, out);
+  rank::FollowedClock* const followed = rank::followed_clock();
+  if (followed == nullptr || epoch_of(clock) < 0) return real_clock_gettime(clock, out);
+  *out = to_timespec(followed_ns(*followed, clock));
+  return 0;
 }
 
 int gettimeofday(timeval* out, void* zone) {
-  if (!rank::in_virtual_time()) return real_gettimeofday(out, zone);
-  const std::int64_t now = epoch_of(CLOCK_REALTIME) + read_ns(rank::ProgramClock::realtime);
+  rank::FollowedClock* const followed = rank::followed_clock();
+  if (!rank::in_virtual_time() && followed == nullptr) return real_gettimeofday(out, zone);
+  const std::int64_t now = followed != nullptr
+                               ? followed_ns(*followed, CLOCK_REALTIME)
+                               : epoch_of(CLOCK_REALTIME) + read_ns(rank::ProgramClock::realtime);
   *out = {.tv_sec = now / ns_per_s, .tv_usec = now % ns_per_s / 1000};
   return 0;
 }
 
 time_t time(time_t* out) {
-  if (!rank::in_virtual_time()) return real_time(out);
-  const time_t now = (epoch_of(CLOCK_REALTIME) + read_ns(rank::ProgramClock::realtime)) / ns_per_s;
+  timeval at{};
+  if (gettimeofday(&at, nullptr) != 0) return real_time(out);
+  const time_t now = at.tv_sec;
   if (out != nullptr) *out = now;
   return now;
 }
 
 int nanosleep(const timespec* length, timespec* left) {
-  if (!rank::in_virtual_time()) return real_nanosleep(length, left);
+  if (!rank::in_virtual_time()) return sleep_outside(length, left);
   return sleep_for(to_ns(*length), __builtin_return_address(0),
                    [&] { return real_nanosleep(length, left); });
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespec* left) {
+  rank::FollowedClock* const followed = rank::followed_clock();
+  if (followed != nullptr && epoch_of(clock) >= 0) {
+    const std::int64_t now = (flags & TIMER_ABSTIME) != 0 ? 0 : followed_ns(*followed, clock);
+    const FollowedInstant until{*followed, clock, now + std::min(to_ns(*request), longest_ns)};
+    return sleep_until(until, (flags & TIMER_ABSTIME) != 0 ? nullptr : left);
+  }
   if (!rank::in_virtual_time() || epoch_of(clock) < 0) {
     return real_clock_nanosleep(clock, flags, request, left);
   }
@@ -114,7 +152,7 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespe
 
 int usleep(useconds_t microseconds) {
   const timespec length = to_timespec(std::int64_t{microseconds} * 1000);
-  if (!rank::in_virtual_time()) return real_nanosleep(&length, nullptr);
+  if (!rank::in_virtual_time()) return sleep_outside(&length, nullptr);
   return sleep_for(to_ns(length), __builtin_return_address(0),
                    [&] { return real_nanosleep(&length, nullptr); });
 }
@@ -122,20 +160,27 @@ int usleep(useconds_t microseconds) {
 unsigned sleep(unsigned seconds) {
   const timespec length{.tv_sec = seconds, .tv_nsec = 0};
   timespec left{};
-  const auto real = [&] { return real_nanosleep(&length, &left); };
   const int result = rank::in_virtual_time()
-                         ? sleep_for(to_ns(length), __builtin_return_address(0), real)
-                         : real();
+                         ? sleep_for(to_ns(length), __builtin_return_address(0),
+                                     [&] { return real_nanosleep(&length, &left); })
+                         : sleep_outside(&length, &left);
   return result == 0 ? 0U : static_cast<unsigned>(left.tv_sec) + (left.tv_nsec > 0 ? 1U : 0U);
 }
 
 int timerfd_settime(int descriptor, int flags, const itimerspec* value, itimerspec* old) {
+  rank::FollowedClock* const followed = rank::followed_clock();
   // The descriptor's clock is not told here; monotonic is what event loops use.
-  if (!rank::in_virtual_time() || (flags & TFD_TIMER_ABSTIME) == 0 || to_ns(value->it_value) == 0) {
+  if ((!rank::in_virtual_time() && followed == nullptr) || (flags & TFD_TIMER_ABSTIME) == 0 ||
+      to_ns(value->it_value) == 0) {
     return real_timerfd_settime(descriptor, flags, value, old);
   }
   itimerspec translated = *value;
-  translated.it_value = *Deadline{CLOCK_MONOTONIC, value->it_value}.real();
+  if (followed != nullptr) {
+    const FollowedInstant until{*followed, CLOCK_MONOTONIC, to_ns(value->it_value)};
+    translated.it_value = real_after(CLOCK_MONOTONIC, until.left_ns());
+  } else {
+    translated.it_value = *Deadline{CLOCK_MONOTONIC, value->it_value}.real();
+  }
   return real_timerfd_settime(descriptor, flags, &translated, old);
 }
 

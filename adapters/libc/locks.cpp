@@ -3,6 +3,7 @@
 // us.
 
 #include "libc/deadline.hpp"
+#include "libc/followed.hpp"
 #include "libc/real.hpp"
 
 #include <algorithm>
@@ -91,13 +92,19 @@ int pthread_mutex_unlock(pthread_mutex_t* mutex) {
 }
 
 int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_timedlock(mutex, until);
-  return real_timedlock(mutex, Deadline{CLOCK_REALTIME, *until}.real());
+  if (rank::in_virtual_time()) {
+    return real_timedlock(mutex, Deadline{CLOCK_REALTIME, *until}.real());
+  }
+  return wait_as_followed(CLOCK_REALTIME, *until,
+                          [&](const timespec* real) { return real_timedlock(mutex, real); });
 }
 
 int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_clocklock(mutex, clock, until);
-  return real_clocklock(mutex, clock, Deadline{clock, *until}.real());
+  if (rank::in_virtual_time()) {
+    return real_clocklock(mutex, clock, Deadline{clock, *until}.real());
+  }
+  return wait_as_followed(clock, *until,
+                          [&](const timespec* real) { return real_clocklock(mutex, clock, real); });
 }
 
 int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {

@@ -4,10 +4,14 @@
 
 #include "libc/caller.hpp"
 #include "libc/deadline.hpp"
+#include "libc/followed.hpp"
 #include "libc/real.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
+#include <optional>
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -28,13 +32,22 @@ constinit Real<int (*)(int, epoll_event*, int, int, const sigset_t*)> real_epoll
     "epoll_pwait"};
 
 /// Runs a wait of up to `ns` nanoseconds, or for ever if that is negative; it timed out if it
-/// returns 0. `look` is the same wait with no time at all.
-template <class Wait, class Look>
-int wait_for(std::int64_t ns, const void* caller, Wait wait, Look look) {
-  if (!rank::in_virtual_time()) return wait();
+/// returns 0. `wait` is given how long, of real time.
+template <class Wait>
+int wait_for(std::int64_t ns, const void* caller, Wait wait) {
+  if (!rank::in_virtual_time()) {
+    rank::FollowedClock* const followed = rank::followed_clock();
+    if (followed == nullptr || ns <= 0) return wait(ns);
+    int ready = 0;
+    wait_until(FollowedInstant::after(*followed, ns), [&](std::int64_t slice_ns) {
+      ready = wait(slice_ns);
+      return ready == 0;
+    });
+    return ready;
+  }
   const bool library = is_infrastructure(library_of(caller));
   if (ns == 0) {
-    const int ready = wait();
+    const int ready = wait(ns);
     if (ready == 0 && !library) rank::looked_in_vain();
     return ready;
   }
@@ -42,16 +55,16 @@ int wait_for(std::int64_t ns, const void* caller, Wait wait, Look look) {
     if (library && ns > 0) rank::is_a_poller();
     rank::looks_for_messages();
     const phantora::Time deadline = after(ns);
-    const int result = wait();
+    const int result = wait(ns);
     if (result == 0 && !library) rank::wait_timed_out(deadline);
     return result;
   }
-  if (const int ready = look(); ready != 0) return ready;
+  if (const int ready = wait(0); ready != 0) return ready;
   const phantora::Time deadline = after(ns);
   const bool own = !library && ns > 0;
   rank::wait_begins(nullptr, phantora::channel::Wait::descriptor,
                     own ? std::optional{deadline} : std::nullopt);
-  const int result = wait();
+  const int result = wait(ns);
   const int saved = errno;
   rank::wait_ends(phantora::channel::no_time);
   if (result == 0 && own) rank::wait_timed_out(deadline);
@@ -61,18 +74,24 @@ int wait_for(std::int64_t ns, const void* caller, Wait wait, Look look) {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
 
-/// gloo's loops wake every 10 ms, only to see whether they are to end: two of them in each of many
-/// ranks keep a machine busy, and make a rank that waits look as if it ran.
-int calmer(int timeout_ms, const void* caller) {
-  constexpr int calm_ms = 40;
-  const bool polls = timeout_ms > 0 && timeout_ms < calm_ms && rank::in_virtual_time() &&
-                     !rank::this_thread().issues && is_infrastructure(library_of(caller));
-  return polls ? calm_ms : timeout_ms;
+/// Of the calls that count milliseconds: of a part of one they wait the whole.
+int ms_of(std::int64_t ns) {
+  return static_cast<int>(std::min<std::int64_t>((ns + ns_per_ms - 1) / ns_per_ms, INT_MAX));
 }
 
-/// select() without waiting. Where nothing is ready the sets stay as they are, for the wait.
-int look(int count, fd_set* read, fd_set* write, fd_set* except) {
-  std::array<fd_set*, 3> sets = {read, write, except};
+/// gloo's loops wake every 10 ms, only to see whether they are to end: two of them in each of many
+/// ranks keep a machine busy, and make a rank that waits look as if it ran.
+std::int64_t calmer(std::int64_t ns, const void* caller) {
+  constexpr std::int64_t calm_ns = 40 * ns_per_ms;
+  const bool polls = ns > 0 && ns < calm_ns && rank::in_virtual_time() &&
+                     !rank::this_thread().issues && is_infrastructure(library_of(caller));
+  return polls ? calm_ns : ns;
+}
+
+/// select(). Where nothing becomes ready the sets stay as they are, for the next wait.
+template <class Select>
+int keep_sets(fd_set* read, fd_set* write, fd_set* except, Select select) {
+  const std::array<fd_set*, 3> sets = {read, write, except};
   std::array<fd_set, 3> copies{};
   std::array<fd_set*, 3> looked{};
   for (std::size_t i = 0; i < sets.size(); ++i) {
@@ -80,8 +99,7 @@ int look(int count, fd_set* read, fd_set* write, fd_set* except) {
     copies[i] = *sets[i];
     looked[i] = &copies[i];
   }
-  timeval none{};
-  const int ready = real_select(count, looked[0], looked[1], looked[2], &none);
+  const int ready = select(looked);
   if (ready <= 0) return ready;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (sets[i] != nullptr) *sets[i] = copies[i];
@@ -89,56 +107,69 @@ int look(int count, fd_set* read, fd_set* write, fd_set* except) {
   return ready;
 }
 
+/// Which the caller finds empty after a wait whose time was up.
+int empty_if_none(int ready, fd_set* read, fd_set* write, fd_set* except) {
+  if (ready != 0) return ready;
+  for (fd_set* const set : {read, write, except}) {
+    if (set != nullptr) FD_ZERO(set);
+  }
+  return 0;
+}
+
 }  // namespace
 
 extern "C" {
 
 int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
-  return wait_for(
-      timeout_ms * ns_per_ms, __builtin_return_address(0),
-      [&] { return real_poll(descriptors, count, timeout_ms); },
-      [&] { return real_poll(descriptors, count, 0); });
+  return wait_for(timeout_ms * ns_per_ms, __builtin_return_address(0), [&](std::int64_t ns) {
+    return real_poll(descriptors, count, ns < 0 ? -1 : ms_of(ns));
+  });
 }
 
 int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-  constexpr timespec none{};
-  return wait_for(
-      timeout != nullptr ? to_ns(*timeout) : -1, __builtin_return_address(0),
-      [&] { return real_ppoll(descriptors, count, timeout, mask); },
-      [&] { return real_ppoll(descriptors, count, &none, mask); });
+  return wait_for(timeout != nullptr ? to_ns(*timeout) : -1, __builtin_return_address(0),
+                  [&](std::int64_t ns) {
+                    const timespec length = to_timespec(ns);
+                    return real_ppoll(descriptors, count, ns < 0 ? nullptr : &length, mask);
+                  });
 }
 
 int select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
-  const std::int64_t ns =
+  const std::int64_t length_ns =
       timeout != nullptr ? timeout->tv_sec * ns_per_s + timeout->tv_usec * 1000 : -1;
-  return wait_for(
-      ns, __builtin_return_address(0),
-      [&] { return real_select(count, read, write, except, timeout); },
-      [&] { return look(count, read, write, except); });
+  const int ready = wait_for(length_ns, __builtin_return_address(0), [&](std::int64_t ns) {
+    timeval length{.tv_sec = ns / ns_per_s, .tv_usec = ns % ns_per_s / 1000};
+    return keep_sets(read, write, except, [&](const auto& sets) {
+      return real_select(count, sets[0], sets[1], sets[2], ns < 0 ? nullptr : &length);
+    });
+  });
+  return empty_if_none(ready, read, write, except);
 }
 
 int pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
             const sigset_t* mask) {
-  return wait_for(
-      timeout != nullptr ? to_ns(*timeout) : -1, __builtin_return_address(0),
-      [&] { return real_pselect(count, read, write, except, timeout, mask); },
-      [&] { return look(count, read, write, except); });
+  const std::int64_t length_ns = timeout != nullptr ? to_ns(*timeout) : -1;
+  const int ready = wait_for(length_ns, __builtin_return_address(0), [&](std::int64_t ns) {
+    const timespec length = to_timespec(ns);
+    return keep_sets(read, write, except, [&](const auto& sets) {
+      return real_pselect(count, sets[0], sets[1], sets[2], ns < 0 ? nullptr : &length, mask);
+    });
+  });
+  return empty_if_none(ready, read, write, except);
 }
 
 int epoll_wait(int descriptor, epoll_event* events, int count, int timeout_ms) {
-  const int calm_ms = calmer(timeout_ms, __builtin_return_address(0));
-  return wait_for(
-      timeout_ms * ns_per_ms, __builtin_return_address(0),
-      [&] { return real_epoll_wait(descriptor, events, count, calm_ms); },
-      [&] { return real_epoll_wait(descriptor, events, count, 0); });
+  const void* const caller = __builtin_return_address(0);
+  return wait_for(timeout_ms * ns_per_ms, caller, [&](std::int64_t ns) {
+    return real_epoll_wait(descriptor, events, count, ns < 0 ? -1 : ms_of(calmer(ns, caller)));
+  });
 }
 
 int epoll_pwait(int descriptor, epoll_event* events, int count, int timeout_ms,
                 const sigset_t* mask) {
-  return wait_for(
-      timeout_ms * ns_per_ms, __builtin_return_address(0),
-      [&] { return real_epoll_pwait(descriptor, events, count, timeout_ms, mask); },
-      [&] { return real_epoll_pwait(descriptor, events, count, 0, mask); });
+  return wait_for(timeout_ms * ns_per_ms, __builtin_return_address(0), [&](std::int64_t ns) {
+    return real_epoll_pwait(descriptor, events, count, ns < 0 ? -1 : ms_of(ns), mask);
+  });
 }
 
 }  // extern "C"

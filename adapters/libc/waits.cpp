@@ -4,6 +4,7 @@
 
 #include "libc/caller.hpp"
 #include "libc/deadline.hpp"
+#include "libc/followed.hpp"
 #include "libc/real.hpp"
 
 #include <cerrno>
@@ -49,8 +50,6 @@ clockid_t clock_of(const pthread_cond_t* condition) {
 
 using Kind = phantora::channel::Wait;
 
-bool timed_out(int result) { return result == ETIMEDOUT || (result == -1 && errno == ETIMEDOUT); }
-
 /// Runs a wait on `object` as the calling thread's sleep. If it ends by timeout, the program sees
 /// once that the deadline has passed.
 template <class Wait>
@@ -91,6 +90,12 @@ bool take(sem_t* semaphore) {
   return true;
 }
 
+/// Python, whose threads wait for its interpreter lock in turns of 5 ms, the end of which says
+/// nothing of time.
+bool is_interpreter(std::string_view library) {
+  return library.starts_with("python") || library.starts_with("libpython");
+}
+
 /// A timed wait on a condition variable.
 ///
 /// A thread without a part in time (a watchdog, say) that sleeps for long looks at the virtual
@@ -103,10 +108,9 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
                 const void* caller, Wait wait) {
   const Deadline deadline{clock, until};
   if (rank::this_thread().issues) {
-    // Python waits for its interpreter lock in turns of 5 ms, whose end says nothing of time.
     const auto sleep = [&] { return wait(deadline.real()); };
     const std::string_view library = library_of(caller);
-    if (library.starts_with("python") || library.starts_with("libpython")) {
+    if (is_interpreter(library)) {
       return sleep_on(condition, Kind::condition, nullptr, sleep);
     }
     return is_infrastructure(library) ? sleep_on(condition, Kind::condition, &deadline, sleep)
@@ -126,6 +130,21 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   }
   const int result = sleep_on(condition, Kind::condition, nullptr, [&] { return wait(&soon); });
   return result == ETIMEDOUT ? 0 : result;
+}
+
+/// A timed wait on a condition variable, outside of virtual time. Who waits for long is woken now
+/// and then, as it can be for no reason, and looks at the clock.
+template <class Wait>
+int followed_sleep(clockid_t clock, const timespec& until, const void* caller, Wait wait) {
+  rank::FollowedClock* const followed = rank::followed_clock();
+  if (followed == nullptr || epoch_of(clock) < 0) return wait(&until);
+  const FollowedInstant instant{*followed, clock, to_ns(until)};
+  const std::int64_t left = instant.left_ns();
+  const bool turn = is_interpreter(library_of(caller));
+  const timespec soon = real_after(clock, turn ? left : std::min(left, longest_slice_ns));
+  followed->wait();
+  const int result = wait(&soon);
+  return result == ETIMEDOUT && !turn && instant.left_ns() > 0 ? 0 : result;
 }
 
 /// What a new thread runs, and from when on.
@@ -166,20 +185,25 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const timespec* until) {
-  if (!rank::in_virtual_time()) return real_cond_timedwait(condition, mutex, until);
+  const auto wait = [&](const timespec* real) {
+    return real_cond_timedwait(condition, mutex, real);
+  };
+  const clockid_t clock = clock_of(condition);
+  const void* const caller = __builtin_return_address(0);
+  if (!rank::in_virtual_time()) return followed_sleep(clock, *until, caller, wait);
   gives_up(mutex);
-  return timed_sleep(
-      condition, clock_of(condition), *until, __builtin_return_address(0),
-      [&](const timespec* real) { return real_cond_timedwait(condition, mutex, real); });
+  return timed_sleep(condition, clock, *until, caller, wait);
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
-  if (!rank::in_virtual_time()) return real_cond_clockwait(condition, mutex, clock, until);
+  const auto wait = [&](const timespec* real) {
+    return real_cond_clockwait(condition, mutex, clock, real);
+  };
+  const void* const caller = __builtin_return_address(0);
+  if (!rank::in_virtual_time()) return followed_sleep(clock, *until, caller, wait);
   gives_up(mutex);
-  return timed_sleep(
-      condition, clock, *until, __builtin_return_address(0),
-      [&](const timespec* real) { return real_cond_clockwait(condition, mutex, clock, real); });
+  return timed_sleep(condition, clock, *until, caller, wait);
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) {
@@ -204,7 +228,11 @@ int sem_trywait(sem_t* semaphore) {
 }
 
 int sem_timedwait(sem_t* semaphore, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_sem_timedwait(semaphore, until);
+  if (!rank::in_virtual_time()) {
+    return wait_as_followed(CLOCK_REALTIME, *until, [&](const timespec* real) {
+      return real_sem_timedwait(semaphore, real);
+    });
+  }
   if (take(semaphore)) return 0;
   const Deadline deadline{CLOCK_REALTIME, *until};
   return own_sleep(semaphore, Kind::semaphore, deadline,
@@ -212,7 +240,11 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
 }
 
 int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
-  if (!rank::in_virtual_time()) return real_sem_clockwait(semaphore, clock, until);
+  if (!rank::in_virtual_time()) {
+    return wait_as_followed(clock, *until, [&](const timespec* real) {
+      return real_sem_clockwait(semaphore, clock, real);
+    });
+  }
   if (take(semaphore)) return 0;
   const Deadline deadline{clock, *until};
   return own_sleep(semaphore, Kind::semaphore, deadline,
@@ -240,12 +272,20 @@ long syscall(long number, ...) {
   const long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long),
              d = va_arg(list, long), e = va_arg(list, long), f = va_arg(list, long);
   va_end(list);
-  if (number != SYS_futex || !rank::in_virtual_time()) {
-    return real_syscall(number, a, b, c, d, e, f);
-  }
+  if (number != SYS_futex) return real_syscall(number, a, b, c, d, e, f);
   const auto* word = reinterpret_cast<const void*>(a);
   const auto* timeout = reinterpret_cast<const timespec*>(d);
   const auto operation = static_cast<int>(b);
+  const clockid_t clock =
+      (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+  if (!rank::in_virtual_time()) {
+    if ((operation & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET || timeout == nullptr) {
+      return real_syscall(number, a, b, c, d, e, f);
+    }
+    return wait_as_followed(clock, *timeout, [&](const timespec* real) {
+      return static_cast<int>(real_syscall(number, a, b, c, real, e, f));
+    });
+  }
   switch (operation & FUTEX_CMD_MASK) {
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET:
@@ -259,8 +299,6 @@ long syscall(long number, ...) {
         return sleep_on(word, Kind::futex, nullptr,
                         [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
       }
-      const clockid_t clock =
-          (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
       const Deadline deadline{clock, *timeout};
       return own_sleep(word, Kind::futex, deadline, [&] {
         return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));

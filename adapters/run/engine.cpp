@@ -100,6 +100,10 @@ const MemoryLedger& Engine::ledger(GpuIndex gpu) const {
   return hosts_.at(index).memory->gpus.at(static_cast<std::size_t>(slot - host.gpus.begin()));
 }
 
+std::string Engine::run_memory() const {
+  return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(run_.descriptor.get());
+}
+
 void Engine::step(std::chrono::milliseconds patience) {
   // A delivery larger than a socket's buffer goes in parts, as the rank reads it.
   for (Process& process : processes_) {
@@ -176,6 +180,7 @@ bool Engine::greet(Process& process) {
     disconnect(process);
     return false;
   }
+  goes_on();
   return true;
 }
 
@@ -228,6 +233,7 @@ void Engine::disconnect(Process& process) {
   }
   process.link.close();
   last_progress_ = Clock::now();
+  if (std::ranges::all_of(processes_, &Process::ended)) stands();
 }
 
 }  // namespace phantora::run

@@ -87,6 +87,8 @@ class Engine : SessionObserver {
   void step(std::chrono::milliseconds patience);
   /// All ranks have ended: simulates the rest.
   void finish();
+  /// A path under which processes of this machine can open the memory that all of them share.
+  [[nodiscard]] std::string run_memory() const;
   /// A descriptor to be watched together with the engine's own; step() returns when it is ready.
   void watch(int descriptor);
 
@@ -189,6 +191,8 @@ class Engine : SessionObserver {
   /// @throws Error that names the rank, and what in its records cannot be.
   [[noreturn]] void throw_overwritten(const Process& process, const std::string& found) const;
   void note_movement();
+  void goes_on();
+  void stands();
   void block(Process& process, const channel::Record& record);
   void give(const Answer& answer);
   void send_host_functions();

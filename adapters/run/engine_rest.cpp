@@ -44,8 +44,11 @@ bool Engine::someone_waits() const {
 }
 
 std::chrono::milliseconds Engine::until_next_look() const {
-  // Without anybody to be let go on, only a standstill is to be noticed.
-  const bool pending = someone_waits() || session_.awaited() != never;
+  // Without anybody to be let go on, only a standstill is to be noticed, at once if the clock of
+  // another process waits for that.
+  const auto& run = *run_.memory;
+  const bool clock_waits = run.followed.load() && run.goes_since_ns.load() != 0;
+  const bool pending = someone_waits() || session_.awaited() != never || clock_waits;
   const auto next = pending ? std::max(last_look_, last_movement_) + pause_
                             : std::max(last_look_ + longest_pause, last_movement_ + 5s);
   return std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -89,6 +92,7 @@ void Engine::look_around() {
   const bool rests = quiet_looks_ >= 2 || (calm_since_ && now - *calm_since_ > long_enough) ||
                      (naps_since_ && now - *naps_since_ > longer);
   if (rests && go_on_at_rest()) return;
+  if (rests && first_to_wake() == never) stands();
   look_for_stall(rests);
 }
 

@@ -144,11 +144,27 @@ void Engine::progress() {
 
 /// Simulated time, or some clock, has moved.
 void Engine::note_movement() {
+  goes_on();
   last_movement_ = Clock::now();
   pause_ = std::chrono::milliseconds{1};
   quiet_looks_ = 0;
   naps_since_.reset();
   silence_ = {};
+}
+
+/// The clocks of processes without a GPU go by simulated time from here on.
+void Engine::goes_on() {
+  auto& since = run_.memory->goes_since_ns;
+  if (since.load() == 0) since.store(Clock::now().time_since_epoch().count());
+}
+
+/// They go by real time: nothing is simulated until one of them does something.
+void Engine::stands() {
+  auto& since = run_.memory->goes_since_ns;
+  if (since.load() == 0) return;
+  // In this order a reader in between sees a clock that is slow, which it does not show.
+  run_.memory->went_ns.fetch_add(Clock::now().time_since_epoch().count() - since.load());
+  since.store(0);
 }
 
 void Engine::give(const Answer& answer) {

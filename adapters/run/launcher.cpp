@@ -150,7 +150,8 @@ class Supervisor {
     // However the run ends: what was simulated is reported.
     int status = software;
     try {
-      for (const Start& start : plan_starts(options_, cluster_, socket_name)) {
+      for (const Start& start :
+           plan_starts(options_, cluster_, {socket_name, engine.run_memory()})) {
         const Output::Ends ends = output_.add(name_of(start));
         const pid_t child =
             start_process(start, options_.command, original_mask_, original_limit, ends);

@@ -97,8 +97,9 @@ channel::Epoch epoch(const LaunchOptions& options) {
 }
 
 channel::Settings settings_of(const LaunchOptions& options, const Cluster& cluster,
-                              const std::string& socket_name) {
-  channel::Settings settings{.socket = socket_name,
+                              const Meeting& meeting) {
+  channel::Settings settings{.socket = meeting.socket_name,
+                             .run_memory = meeting.run_memory,
                              .host_time = options.host_time,
                              .epoch = epoch(options),
                              .unknown = options.unknown,
@@ -144,9 +145,9 @@ Per start_per(const LaunchOptions& options) {
 }
 
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
-                               const std::string& socket_name) {
+                               const Meeting& meeting) {
   const Per per = start_per(options);
-  const auto common = common_environment(settings_of(options, cluster, socket_name));
+  const auto common = common_environment(settings_of(options, cluster, meeting));
   std::vector<Start> starts;
   int rank = 0;
   for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {

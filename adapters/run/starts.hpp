@@ -27,9 +27,14 @@ struct Start {
   bool parent = false;
   std::map<std::string, std::string> environment{};
 };
+/// Where processes find the engine.
+struct Meeting {
+  std::string socket_name{};
+  std::string run_memory{};  ///< a path
+};
 /// @throws ConfigError if the processes cannot be told what they have to know.
 std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& cluster,
-                               const std::string& socket_name);
+                               const Meeting& meeting);
 std::string name_of(const Start& start);
 
 /// Starts `command`, which dies with the caller, with these signals blocked, this limit of

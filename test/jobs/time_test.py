@@ -34,6 +34,84 @@ class NativeWaits(JobTest):
                                options=["--host-time", mode], timeout=20)
             self.assertIn("waits return", job.out)
 
+    def test_waits_return_without_a_gpu(self):
+        import os
+        for mode in MODES:
+            job = self.run_job([os.environ["PHANTORA_WAITS"], "outside"], cluster="h200:1x1",
+                               options=["--host-time", mode, "--per", "run"], timeout=20)
+            self.assertIn("waits return", job.out)
+
+
+class FrontEnd(JobTest):
+    """A process that uses no GPU, beside one that does: its clocks follow the run."""
+
+    PROGRAM = """
+        import ctypes, multiprocessing, os, threading, time
+
+        def serve(pipe):
+            os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+            import gpu
+            gpu.set_device()
+            size = 1 << 36
+            buffer = gpu.allocate(size)
+            for request in iter(pipe.recv, None):
+                start = time.perf_counter()
+                for _ in range(request):
+                    gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                gpu.synchronize()
+                pipe.send(time.perf_counter() - start)
+            pipe.recv()
+            burnt = time.thread_time() + 1.5  # of the processor, which mode off charges nobody
+            while time.thread_time() < burnt:
+                pass
+            gpu.synchronize()
+            pipe.send("late")
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            ours, theirs = context.Pipe()
+            child = context.Process(target=serve, args=(theirs,))
+            child.start()
+            theirs.close()
+            for request in (0, 1, 10, 100, 1000):
+                start = time.perf_counter()
+                ours.send(request)
+                answer = ours.recv()
+                print("took", repr(time.perf_counter() - start), repr(answer), flush=True)
+            # 21 s of the GPU's: this time-out comes within them.
+            waits = threading.Event()
+            ours.send(1000)
+            start = time.perf_counter()
+            waits.wait(5)
+            print("waited", repr(time.perf_counter() - start), flush=True)
+            print("then", ours.recv() > 5, flush=True)
+            ours.send(None)
+            ours.send(None)
+            print("came", ours.poll(0.5), flush=True)
+            child.join()
+        """
+
+    def run_program(self, mode):
+        program = self.write("program.py", self.PROGRAM)
+        return self.run_job([PYTHON, program], cluster="h200:1x1", timeout=60,
+                            options=["--per", "run", "--host-time", mode]).out
+
+    def test_reads_what_the_gpu_took(self):
+        out = self.run_program("off")
+        took = re.findall(r"took (\S+) (\S+)", out)
+        self.assertEqual(len(took), 5, out)
+        for here, there in took:
+            # Clocks show whole nanoseconds, of which a double near the epoch rounds some off.
+            self.assertAlmostEqual(float(here), float(there), delta=1e-6)
+        self.assertGreater(float(took[-1][0]), 20)
+
+    def test_times_out_by_simulated_time(self):
+        out = self.run_program("off")
+        self.assertGreaterEqual(float(re.search(r"waited (\S+)", out)[1]), 5)
+        self.assertIn("then True", out)
+        # However long its simulation takes, the rank answers in no simulated time.
+        self.assertIn("came True", out)
+
 
 class Allocator(JobTest):
     """A program whose allocator reads the clock and takes locks, as jemalloc does."""

@@ -74,15 +74,25 @@ std::vector<int> visible_devices(int gpus) {
   return visible;
 }
 
-/// Of clocks that showed real time so far and go on from there: virtual time is `start_ps` now.
-Epoch epoch_of_real_time(std::int64_t start_ps) {
-  const auto before_start = [&](clockid_t clock) {
-    timespec now{};
-    // The system call: the hooks on the C library's function come back here.
-    syscall(SYS_clock_gettime, clock, &now);
-    return now.tv_sec * 1'000'000'000 + now.tv_nsec - start_ps / 1000;
-  };
-  return {before_start(CLOCK_REALTIME), before_start(CLOCK_MONOTONIC)};
+std::int64_t real_ns(clockid_t clock) {
+  timespec now{};
+  // The system call: the hooks on the C library's function come back here.
+  syscall(SYS_clock_gettime, clock, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+/// Of clocks that go on from what they show: virtual time is `start_ps` now.
+Epoch epoch_from_here(FollowedClock* followed, std::int64_t start_ps) {
+  const std::int64_t real = real_ns(CLOCK_MONOTONIC);
+  const std::int64_t shown = followed != nullptr ? followed->monotonic_ns(real) : real;
+  const std::int64_t start = shown - start_ps / 1000;
+  return {real_ns(CLOCK_REALTIME) - real + start, start};
+}
+
+std::unique_ptr<FollowedClock> clock_to_follow(const std::optional<channel::Settings>& settings,
+                                               Standing standing) {
+  if (standing != Standing::may_join || descends_from_rank()) return nullptr;
+  return FollowedClock::open(settings->run_memory);
 }
 
 Standing first_standing(bool in_run) {
@@ -97,6 +107,7 @@ Rank::Rank()
       host{own_host(settings)},
       gpu{own_gpu(settings, host)},
       standing{first_standing(settings.has_value())},
+      followed{clock_to_follow(settings, standing)},
       epoch{settings.value_or(channel::Settings{}).epoch},
       clocks{settings.value_or(channel::Settings{}).host_time},
       streams{clocks, data, activities, physical_device},
@@ -123,7 +134,7 @@ Connection* Rank::make_connection() {
       Connection::open(settings->socket, rank_number().value_or(-1), static_cast<int>(host))
           .release();
   if (standing == Standing::may_join) {
-    epoch = epoch_of_real_time(made->welcome().start_ps);
+    epoch = epoch_from_here(followed.get(), made->welcome().start_ps);
     standing.store(Standing::in_time, std::memory_order_release);
   }
   clocks.connected(*made);

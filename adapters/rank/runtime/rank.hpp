@@ -6,6 +6,7 @@
 #include "rank/runtime/branches.hpp"
 #include "rank/runtime/captures.hpp"
 #include "rank/runtime/communicators.hpp"
+#include "rank/runtime/followed_clock.hpp"
 #include "rank/runtime/host_functions.hpp"
 #include "rank/runtime/program_ticks.hpp"
 #include "rank/runtime/standing.hpp"
@@ -19,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -46,6 +48,7 @@ struct Rank {
   const std::size_t host;                           ///< the process's own, in settings->hosts
   const GpuModel gpu;                               ///< as all GPUs of that host are
   std::atomic<Standing> standing;
+  const std::unique_ptr<FollowedClock> followed;  ///< by whoever may still join
   Epoch epoch;
   ThreadClocks clocks;
   DataQueue data;

@@ -26,12 +26,6 @@ std::optional<int> number(const char* variable) {
   return static_cast<int>(value);
 }
 
-/// A process above this one has connected and may have been the rank that the environment names.
-bool descends_from_connected() {
-  const char* connected = std::getenv(channel::connected_variable);
-  return connected != nullptr && std::strtol(connected, nullptr, 10) != static_cast<long>(getpid());
-}
-
 const channel::RankVariables* variables_of_launcher() {
   for (const channel::RankVariables& variables : channel::rank_variables) {
     if (number(variables.rank)) return &variables;
@@ -72,7 +66,7 @@ std::vector<std::string> own_command() {
   const channel::RankVariables* const told = variables_of_launcher();
   if (!rank.settings || rank.settings->host_by_rank || told == nullptr) return;
   const auto ranks = number(told->ranks);
-  if (number(told->rank) != 0 || !ranks || *ranks < 2 || descends_from_connected()) return;
+  if (number(told->rank) != 0 || !ranks || *ranks < 2 || descends_from_rank()) return;
   const auto launcher = channel::launcher_of(own_command());
   if (!launcher) return;
   const std::string once =
@@ -85,10 +79,17 @@ std::vector<std::string> own_command() {
 
 }  // namespace
 
+// A process that has connected names itself to its children. The environment of such a child may
+// tell the rank of its parent.
+bool descends_from_rank() noexcept {
+  const char* connected = std::getenv(channel::connected_variable);
+  return connected != nullptr && std::strtol(connected, nullptr, 10) != static_cast<long>(getpid());
+}
+
 Standing standing() noexcept { return this_rank().standing.load(std::memory_order_relaxed); }
 
 std::optional<int> rank_number() noexcept {
-  if (descends_from_connected()) return std::nullopt;
+  if (descends_from_rank()) return std::nullopt;
   const channel::RankVariables* const told = variables_of_launcher();
   return told == nullptr ? std::nullopt : number(told->rank);
 }

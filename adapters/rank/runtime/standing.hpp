@@ -16,6 +16,8 @@ enum class Standing : std::uint8_t {
 /// Whoever knows its rank is in time from its start; not a child that merely inherited the rank of
 /// a process which is connected already.
 Standing standing() noexcept;
+/// Whether a process above this one uses a GPU: a compiler or data loader of a rank.
+bool descends_from_rank() noexcept;
 /// Which rank this process is among all, by what its launcher says (channel/rank_variables.hpp).
 std::optional<int> rank_number() noexcept;
 
