@@ -161,20 +161,24 @@ def pointwise():
         yield dict(op=kind, dtype=dtype, numel=n), make
 
 
+def row_case(kind, dtype, rows, cols):
+    """A step forward and back through an operation on each row."""
+
+    def make():
+        x = tensor(rows, cols, dtype=dtype, grad=True)
+        w, g = tensor(cols, dtype=dtype, grad=True), tensor(rows, cols, dtype=dtype)
+        f = {"layer_norm": lambda: F.layer_norm(x, (cols,), w, w), "softmax": lambda: F.softmax(x, -1),
+             "rms_norm": lambda: F.rms_norm(x, (cols,), w), "log_softmax": lambda: F.log_softmax(x, -1)}[kind]
+        return lambda: f().backward(g)
+    return dict(op=kind, dtype=dtype, rows=rows, cols=cols), make
+
+
 def rowwise():
     for _ in range(260):
         rows, cols = pick(6, 15.5), pick(7, 13, 64)
         kind, dtype = draw.choice(("layer_norm", "layer_norm", "softmax", "rms_norm", "log_softmax")), draw.choice(("bf16", "fp32"))
-        if rows * cols > 4e8:
-            continue
-
-        def make(rows=rows, cols=cols, kind=kind, dtype=dtype):
-            x = tensor(rows, cols, dtype=dtype, grad=True)
-            w, g = tensor(cols, dtype=dtype, grad=True), tensor(rows, cols, dtype=dtype)
-            f = {"layer_norm": lambda: F.layer_norm(x, (cols,), w, w), "softmax": lambda: F.softmax(x, -1),
-                 "rms_norm": lambda: F.rms_norm(x, (cols,), w), "log_softmax": lambda: F.log_softmax(x, -1)}[kind]
-            return lambda: f().backward(g)
-        yield dict(op=kind, dtype=dtype, rows=rows, cols=cols), make
+        if rows * cols <= 4e8:
+            yield row_case(kind, dtype, rows, cols)
 
 
 def losses():

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import measure_h200
-from measure_h200 import draw, pick, tensor
+from measure_h200 import draw, pick, row_case, tensor
 
 draw.seed(50)
 
@@ -61,16 +61,8 @@ def short_rows():
     for _ in range(160):
         rows, cols = pick(12, 18.5), draw.choice((24, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512, 768))
         kind, dtype = draw.choice(("layer_norm", "layer_norm", "layer_norm", "rms_norm", "softmax", "log_softmax")), draw.choice(("bf16", "fp32", "fp32"))
-        if rows * cols > 2e8:
-            continue
-
-        def make(rows=rows, cols=cols, kind=kind, dtype=dtype):
-            x = tensor(rows, cols, dtype=dtype, grad=True)
-            w, g = tensor(cols, dtype=dtype, grad=True), tensor(rows, cols, dtype=dtype)
-            f = {"layer_norm": lambda: F.layer_norm(x, (cols,), w, w), "softmax": lambda: F.softmax(x, -1),
-                 "rms_norm": lambda: F.rms_norm(x, (cols,), w), "log_softmax": lambda: F.log_softmax(x, -1)}[kind]
-            return lambda: f().backward(g)
-        yield dict(op=kind, dtype=dtype, rows=rows, cols=cols), make
+        if rows * cols <= 2e8:
+            yield row_case(kind, dtype, rows, cols)
 
 
 def reduction():
