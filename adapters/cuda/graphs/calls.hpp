@@ -14,9 +14,10 @@ namespace phantora::graphs {
 namespace {
 
 /// A call that does no more than to read or write our own tables.
+/// @param name  the entry point's, which a profiler is told
 template <class Body>
-Status call(Body&& body) noexcept {
-  return device_entry(Api::event_create, [&]() -> Status {
+Status call(Body&& body, const char* name = __builtin_FUNCTION()) noexcept {
+  return device_entry({Api::event_create, name}, [&]() -> Status {
     body();
     return success;
   });
@@ -64,6 +65,46 @@ inline void change(ExecutableHandle handle, NodeHandle node_handle, rank::WorkPo
   const rank::Node& node = node_of(node_handle);
   expect(executable.has(node) && executable.work(node)->type() == work->type());
   executable.set_work(node, std::move(work));
+}
+
+// The calls on a node that a structure of parameters describes.
+
+template <class Parameters>
+Status add_node(NodeHandle* node, GraphHandle graph, const NodeHandle* dependencies,
+                std::size_t count, Parameters* parameters,
+                const char* name = __builtin_FUNCTION()) {
+  const auto body = [&] {
+    expect(parameters != nullptr);
+    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
+  };
+  return call(body, name);
+}
+template <class Parameters>
+Status get_parameters(NodeHandle node, Parameters* parameters,
+                      const char* name = __builtin_FUNCTION()) {
+  const auto body = [&] {
+    expect(parameters != nullptr);
+    tell(*parameters, node_of(node));
+  };
+  return call(body, name);
+}
+template <class Parameters>
+Status set_parameters(NodeHandle node, Parameters* parameters,
+                      const char* name = __builtin_FUNCTION()) {
+  const auto body = [&] {
+    expect(parameters != nullptr);
+    change(node, work_of(*parameters));
+  };
+  return call(body, name);
+}
+template <class Parameters>
+Status set_parameters(ExecutableHandle executable, NodeHandle node, Parameters* parameters,
+                      const char* name = __builtin_FUNCTION()) {
+  const auto body = [&] {
+    expect(parameters != nullptr);
+    change(executable, node, work_of(*parameters));
+  };
+  return call(body, name);
 }
 
 }  // namespace

@@ -7,108 +7,51 @@ namespace rank = phantora::rank;
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphMemcpyNodeGetParams)(NodeHandle node,
                                                               CopyParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    tell(*parameters, node_of(node));
-  });
+  return get_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphMemcpyNodeSetParams)(NodeHandle node,
                                                               const CopyParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(node, work_of(*parameters));
-  });
+  return set_parameters(node, parameters);
 }
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphMemsetNodeGetParams)(NodeHandle node,
                                                               FillParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    tell(*parameters, node_of(node));
-  });
+  return get_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphMemsetNodeSetParams)(NodeHandle node,
                                                               const FillParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(node, work_of(*parameters));
-  });
+  return set_parameters(node, parameters);
 }
 
+// The driver is told in which context a copy or a fill happens, too.
 #ifdef PHANTORA_DRIVER_API
-
-// The driver is told in which context a copy or a fill happens.
-
-PHANTORA_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph,
-                                              const CUgraphNode* dependencies, std::size_t count,
-                                              const CUDA_MEMCPY3D* parameters, CUcontext) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
-}
-PHANTORA_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node,
-                                                        const CUDA_MEMCPY3D* parameters,
-                                                        CUcontext) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
-}
-PHANTORA_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph,
-                                              const CUgraphNode* dependencies, std::size_t count,
-                                              const CUDA_MEMSET_NODE_PARAMS* parameters,
-                                              CUcontext) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
-}
-PHANTORA_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec executable, CUgraphNode node,
-                                                        const CUDA_MEMSET_NODE_PARAMS* parameters,
-                                                        CUcontext) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
-}
-
+#define PHANTORA_AND_CONTEXT , CUcontext
 #else
+#define PHANTORA_AND_CONTEXT
+#endif
 
-PHANTORA_EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                   const cudaGraphNode_t* dependencies,
-                                                   std::size_t count,
-                                                   const cudaMemcpy3DParms* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
+PHANTORA_EXPORT Status PHANTORA_API(GraphAddMemcpyNode)(
+    NodeHandle* node, GraphHandle graph, const NodeHandle* dependencies, std::size_t count,
+    const CopyParameters* parameters PHANTORA_AND_CONTEXT) {
+  return add_node(node, graph, dependencies, count, parameters);
 }
-PHANTORA_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t executable,
-                                                             cudaGraphNode_t node,
-                                                             const cudaMemcpy3DParms* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
+PHANTORA_EXPORT Status
+PHANTORA_API(GraphExecMemcpyNodeSetParams)(ExecutableHandle executable, NodeHandle node,
+                                           const CopyParameters* parameters PHANTORA_AND_CONTEXT) {
+  return set_parameters(executable, node, parameters);
 }
-PHANTORA_EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                   const cudaGraphNode_t* dependencies,
-                                                   std::size_t count,
-                                                   const cudaMemsetParams* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
+PHANTORA_EXPORT Status PHANTORA_API(GraphAddMemsetNode)(
+    NodeHandle* node, GraphHandle graph, const NodeHandle* dependencies, std::size_t count,
+    const FillParameters* parameters PHANTORA_AND_CONTEXT) {
+  return add_node(node, graph, dependencies, count, parameters);
 }
-PHANTORA_EXPORT cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t executable,
-                                                             cudaGraphNode_t node,
-                                                             const cudaMemsetParams* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
+PHANTORA_EXPORT Status
+PHANTORA_API(GraphExecMemsetNodeSetParams)(ExecutableHandle executable, NodeHandle node,
+                                           const FillParameters* parameters PHANTORA_AND_CONTEXT) {
+  return set_parameters(executable, node, parameters);
 }
+
+#ifndef PHANTORA_DRIVER_API
 
 // The runtime has short forms for copies of one row, to and from registered variables too.
 

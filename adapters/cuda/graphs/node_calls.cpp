@@ -50,31 +50,19 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphAddKernelNode)(NodeHandle* node, GraphH
                                                         const NodeHandle* dependencies,
                                                         std::size_t count,
                                                         const KernelParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
+  return add_node(node, graph, dependencies, count, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphKernelNodeGetParams)(NodeHandle node,
                                                               KernelParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    tell(*parameters, node_of(node));
-  });
+  return get_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphKernelNodeSetParams)(NodeHandle node,
                                                               const KernelParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(node, work_of(*parameters));
-  });
+  return set_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphExecKernelNodeSetParams)(
     ExecutableHandle executable, NodeHandle node, const KernelParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
+  return set_parameters(executable, node, parameters);
 }
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphKernelNodeCopyAttributes)(NodeHandle to, NodeHandle from) {
@@ -106,32 +94,20 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphAddHostNode)(NodeHandle* node, GraphHan
                                                       const NodeHandle* dependencies,
                                                       std::size_t count,
                                                       const HostParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
+  return add_node(node, graph, dependencies, count, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphHostNodeGetParams)(NodeHandle node,
                                                             HostParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    tell(*parameters, node_of(node));
-  });
+  return get_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphHostNodeSetParams)(NodeHandle node,
                                                             const HostParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(node, work_of(*parameters));
-  });
+  return set_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphExecHostNodeSetParams)(ExecutableHandle executable,
                                                                 NodeHandle node,
                                                                 const HostParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(executable, node, work_of(*parameters));
-  });
+  return set_parameters(executable, node, parameters);
 }
 
 PHANTORA_EXPORT Status PHANTORA_API(GraphAddEventRecordNode)(NodeHandle* node, GraphHandle graph,
@@ -182,17 +158,11 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphAddMemAllocNode)(NodeHandle* node, Grap
                                                           const NodeHandle* dependencies,
                                                           std::size_t count,
                                                           AllocationParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    add(node, graph, dependencies, nullptr, count, work_of(*parameters));
-  });
+  return add_node(node, graph, dependencies, count, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphMemAllocNodeGetParams)(NodeHandle node,
                                                                 AllocationParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    tell(*parameters, node_of(node));
-  });
+  return get_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphAddMemFreeNode)(NodeHandle* node, GraphHandle graph,
                                                          const NodeHandle* dependencies,
@@ -228,10 +198,7 @@ PHANTORA_EXPORT Status PHANTORA_API(GraphAddNode)(NodeHandle* node, GraphHandle 
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphNodeSetParams)(NodeHandle node,
                                                         NodeParameters* parameters) {
-  return call([&] {
-    expect(parameters != nullptr);
-    change(node, work_of(*parameters));
-  });
+  return set_parameters(node, parameters);
 }
 PHANTORA_EXPORT Status PHANTORA_API(GraphExecNodeSetParams)(ExecutableHandle executable,
                                                             NodeHandle node,
