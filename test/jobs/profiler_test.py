@@ -112,12 +112,15 @@ class Profiles(SameOperations, JobTest):
             self.assertEqual(Decimal(said[1]), sum(event["dur"] for event in operations))
             self.assertGreater(float(said[2]), 0)
 
-    def test_waits(self):
+    def test_waits_and_other_calls(self):
         self.profile("sync")
         waits = [event for event in self.profiles[0] if event.get("cat") == "cuda_sync"]
         kinds = {event["name"] for event in waits}
         self.assertIn("Stream Wait Event", kinds)
         self.assertIn("Stream Sync", kinds)
+        calls = {event["name"] for event in self.profiles[0] if event.get("cat") == "cuda_runtime"}
+        for name in ("cudaGraphCreate", "cudaGraphDestroy", "cudaMemcpy3D"):
+            self.assertIn(name, calls)
 
 
 if __name__ == "__main__":

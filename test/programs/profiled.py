@@ -2,6 +2,7 @@
 
     profiled.py FOLDER [sync]    with `sync`, waits for events are recorded too
 """
+import ctypes
 import os
 import pathlib
 import sys
@@ -49,6 +50,10 @@ with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], **setting
     for _ in range(2):
         with record_function("step"):
             step()
+    cudart, graph = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p()
+    assert cudart.cudaGraphCreate(ctypes.byref(graph), 0) == 0
+    assert cudart.cudaGraphDestroy(graph) == 0
+    assert cudart.cudaMemcpy3D(None) == cudart.cudaGetLastError() == 1
 profiler.export_chrome_trace(str(pathlib.Path(sys.argv[1]) / f"rank{rank}.json"))
 averages = {event.key: event for event in profiler.key_averages()}
 # Operators bear the time of their kernels, which are listed too; ranges of the program's are, around what they launched.

@@ -95,8 +95,8 @@ cudaError_t status_of(driver::ArrayStatus status) {
 constexpr unsigned deferred = cudaArraySparse | cudaArrayDeferredMapping;
 
 cudaError_t create(cudaArray_t* array, const cudaChannelFormatDesc* desc, const cudaExtent& extent,
-                   unsigned flags) {
-  return device_entry(Api::malloc, [&] {
+                   unsigned flags, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::malloc, name}, [&] {
     if (!array || !desc) return cudaErrorInvalidValue;
     if ((flags & deferred) != 0) {
       rank::unsupported("an array without memory of its own (sparse, deferred mapping)");
@@ -131,8 +131,9 @@ Surfaces& surfaces() {
 
 /// Gives `to` what `part` finds in the description of an object.
 template <class Objects, class Handle, class T, class Part>
-cudaError_t tell(Objects& objects, Handle object, T* to, Part part) {
-  return device_entry(Api::get_device, [&] {
+cudaError_t tell(Objects& objects, Handle object, T* to, Part part,
+                 const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::get_device, name}, [&] {
     const auto known = objects.find(object);
     if (!known || !to) return cudaErrorInvalidValue;
     const std::optional<T> told = part(*known);

@@ -78,8 +78,9 @@ Api cost(bool blocking) { return blocking ? Api::memcpy_d2h_pageable : Api::memc
 /// A rectangle between an array and memory; `to_array` says which way.
 cudaError_t rectangle(cudaArray_const_t handle, std::size_t x, std::size_t y, const void* memory,
                       std::size_t pitch, std::size_t width, std::size_t height, bool to_array,
-                      cudaMemcpyKind kind, bool blocking, cudaStream_t stream) {
-  return device_entry(cost(blocking), [&] {
+                      cudaMemcpyKind kind, bool blocking, cudaStream_t stream,
+                      const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     const Array* const array = driver::array_of(handle);
     if (!array) return cudaErrorInvalidResourceHandle;
     const cudaExtent box{width, height, 1};
@@ -94,8 +95,9 @@ cudaError_t rectangle(cudaArray_const_t handle, std::size_t x, std::size_t y, co
 /// `bytes` of an array's rows, one after the other from (x, y) on, to or from memory without gaps.
 cudaError_t bytes_of_rows(cudaArray_const_t handle, std::size_t x, std::size_t y,
                           const void* memory, std::size_t bytes, bool to_array, cudaMemcpyKind kind,
-                          bool blocking, cudaStream_t stream) {
-  return device_entry(cost(blocking), [&] {
+                          bool blocking, cudaStream_t stream,
+                          const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     const Array* const array = driver::array_of(handle);
     if (!array) return cudaErrorInvalidResourceHandle;
     if (x >= array->pitch() || y >= array->rows()) return cudaErrorInvalidValue;
@@ -112,8 +114,9 @@ cudaError_t bytes_of_rows(cudaArray_const_t handle, std::size_t x, std::size_t y
 
 cudaError_t between_arrays(cudaArray_t to, std::size_t to_x, std::size_t to_y,
                            cudaArray_const_t from, std::size_t from_x, std::size_t from_y,
-                           const cudaExtent& box, cudaMemcpyKind kind) {
-  return device_entry(Api::memcpy_async_d2d, [&] {
+                           const cudaExtent& box, cudaMemcpyKind kind,
+                           const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memcpy_async_d2d, name}, [&] {
     const Array* const destination = driver::array_of(to);
     const Array* const source = driver::array_of(from);
     if (!destination || !source) return cudaErrorInvalidResourceHandle;
@@ -126,8 +129,9 @@ cudaError_t between_arrays(cudaArray_t to, std::size_t to_x, std::size_t to_y,
 
 /// cudaMemcpy3D: with an array on either side, widths and positions count its elements.
 template <class Parameters>
-cudaError_t box_copy(const Parameters* p, cudaMemcpyKind kind, bool blocking, cudaStream_t stream) {
-  return device_entry(cost(blocking), [&] {
+cudaError_t box_copy(const Parameters* p, cudaMemcpyKind kind, bool blocking, cudaStream_t stream,
+                     const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     if (!p || (p->srcArray && p->srcPtr.ptr) || (p->dstArray && p->dstPtr.ptr)) {
       return cudaErrorInvalidValue;
     }
@@ -149,8 +153,8 @@ cudaError_t box_copy(const Parameters* p, cudaMemcpyKind kind, bool blocking, cu
 }
 
 cudaError_t set_box(const cudaPitchedPtr& memory, int value, const cudaExtent& box,
-                    cudaStream_t stream) {
-  return device_entry(Api::memset_async, [&] {
+                    cudaStream_t stream, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memset_async, name}, [&] {
     if (box.width == 0 || box.height == 0 || box.depth == 0) return cudaSuccess;
     if (!on_device(memory.ptr)) return cudaErrorInvalidValue;
     if (box.width > memory.pitch || box.height > memory.ysize) return cudaErrorInvalidValue;

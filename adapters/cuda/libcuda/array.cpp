@@ -59,8 +59,9 @@ Surfaces& surfaces() {
 
 /// Gives `to` what `part` finds in the description of an object.
 template <class Objects, class Handle, class T, class Part>
-CUresult tell(Objects& objects, Handle object, T* to, Part part) {
-  return device_entry(Api::get_device, [&] {
+CUresult tell(Objects& objects, Handle object, T* to, Part part,
+              const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::get_device, name}, [&] {
     const auto known = objects.find(object);
     if (!known || !to) return CUDA_ERROR_INVALID_VALUE;
     const std::optional<T> told = part(*known);

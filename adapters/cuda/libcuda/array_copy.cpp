@@ -75,8 +75,9 @@ CUresult copy(const std::optional<Side>& to, const std::optional<Side>& from, co
 Api cost(bool blocking) { return blocking ? Api::memcpy_d2h_pageable : Api::memcpy_async_d2d; }
 
 template <class Parameters>
-CUresult box_copy(const Parameters* p, bool blocking, CUstream stream) {
-  return device_entry(cost(blocking), [&] {
+CUresult box_copy(const Parameters* p, bool blocking, CUstream stream,
+                  const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     const Box box{p->WidthInBytes, p->Height, p->Depth};
     return copy(side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstPitch,
@@ -87,8 +88,9 @@ CUresult box_copy(const Parameters* p, bool blocking, CUstream stream) {
   });
 }
 
-CUresult rectangle(const CUDA_MEMCPY2D* p, bool blocking, CUstream stream) {
-  return device_entry(cost(blocking), [&] {
+CUresult rectangle(const CUDA_MEMCPY2D* p, bool blocking, CUstream stream,
+                   const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     const Box box{p->WidthInBytes, p->Height, 1};
     return copy(side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstPitch, 0,
@@ -101,8 +103,9 @@ CUresult rectangle(const CUDA_MEMCPY2D* p, bool blocking, CUstream stream) {
 
 /// `bytes` of a one-dimensional array from `offset` on, to or from memory.
 CUresult line(CUarray array, std::size_t offset, const void* memory, std::size_t bytes,
-              bool to_array, bool blocking, CUstream stream) {
-  return device_entry(cost(blocking), [&] {
+              bool to_array, bool blocking, CUstream stream,
+              const char* name = __builtin_FUNCTION()) {
+  return device_entry({cost(blocking), name}, [&] {
     const driver::Array* const known = driver::array_of(array);
     if (!known) return CUDA_ERROR_INVALID_HANDLE;
     if (!memory) return CUDA_ERROR_INVALID_VALUE;
@@ -116,8 +119,9 @@ CUresult line(CUarray array, std::size_t offset, const void* memory, std::size_t
 }
 
 CUresult set(CUdeviceptr destination, std::size_t pitch, unsigned value, std::size_t unit,
-             std::size_t width, std::size_t height, CUstream stream) {
-  return device_entry(Api::memset_async, [&] {
+             std::size_t width, std::size_t height, CUstream stream,
+             const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memset_async, name}, [&] {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
     if (destination % unit != 0 || pitch % unit != 0 || (height > 1 && width * unit > pitch) ||
         !driver::reaches(pointer(destination), (height - 1) * pitch + width * unit)) {
