@@ -4,6 +4,7 @@
 #include "run/doing.hpp"
 #include "run/process_tree.hpp"
 #include "run/rank_link.hpp"
+#include "run/rest.hpp"
 #include "run/shared_memory.hpp"
 #include "run/small_data.hpp"
 #include "run/turns.hpp"
@@ -208,13 +209,6 @@ class Engine : SessionObserver {
   // engine_rest.cpp: what the kernel knows of the threads, and what follows when nothing moves.
   [[nodiscard]] std::chrono::milliseconds until_next_look() const;
   void look_around();
-  /// What a look at all threads of the run finds.
-  enum class Found : std::uint8_t {
-    activity,
-    naps,   ///< somebody ran since the last look, and sleeps now
-    calm,   ///< nobody ran but those that wake by a timer of their own; some of them may run now
-    sleep,  ///< the same, and everybody is asleep
-  };
   Found look_at_threads();
   void observe(Process& process, std::uint32_t slot, const ThreadLook& look, bool asleep);
   bool go_on_at_rest();
@@ -271,11 +265,7 @@ class Engine : SessionObserver {
   std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
-  int quiet_looks_ = 0;                 ///< in a row that found everybody asleep
-  std::optional<std::chrono::steady_clock::time_point> calm_since_{};
-  /// Since when no two looks in a row have found anybody awake.
-  std::optional<std::chrono::steady_clock::time_point> naps_since_{};
-  bool was_awake_ = false;  ///< somebody, at the last look
+  Rest rest_{};
 };
 
 }  // namespace phantora::run

@@ -69,28 +69,8 @@ void Engine::look_around() {
   const auto moved = last_movement_;
   progress();
   if (last_movement_ != moved) return;
-  quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
-  if (found == Found::activity || found == Found::naps) {
-    calm_since_.reset();
-  } else if (!calm_since_) {
-    calm_since_ = now;
-  }
-  const bool awake = found == Found::activity;
-  if (awake && was_awake_) {
-    naps_since_.reset();
-  } else if (!naps_since_) {
-    naps_since_ = now;
-  }
-  was_awake_ = awake;
-  // Between two looks that found everybody asleep nobody ran. On a busy machine a watchdog that
-  // woke may wait long for a core: what it would have started has shown by then.
-  constexpr auto long_enough = 200ms;
-  // A thread of which nothing is known but that it wakes now and then (a logger, a service that is
-  // no rank) could be about to do what a rank waits for. Who works is found awake, or waits for a
-  // disk: who sleeps at every look does nothing of that length.
-  constexpr auto longer = 1s;
-  const bool rests = quiet_looks_ >= 2 || (calm_since_ && now - *calm_since_ > long_enough) ||
-                     (naps_since_ && now - *naps_since_ > longer);
+  rest_.looked(found, now);
+  const bool rests = rest_.rests();
   if (rests && go_on_at_rest()) return;
   if (rests && first_to_wake() == never) stands();
   look_for_stall(rests);
@@ -100,7 +80,7 @@ void Engine::look_around() {
 ///
 /// A thread whose CPU time nobody charges, and that does nothing for long but compute in its own
 /// memory, is taken to wait for another to change that memory.
-Engine::Found Engine::look_at_threads() {
+Found Engine::look_at_threads() {
   sends_at_look_ = run_.memory->sends.load();
   std::map<pid_t, Process*> connected;
   for (Process& process : processes_) {

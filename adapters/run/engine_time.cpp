@@ -147,8 +147,7 @@ void Engine::note_movement() {
   goes_on();
   last_movement_ = Clock::now();
   pause_ = std::chrono::milliseconds{1};
-  quiet_looks_ = 0;
-  naps_since_.reset();
+  rest_.moved();
   silence_ = {};
 }
 
