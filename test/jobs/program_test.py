@@ -631,22 +631,36 @@ class SymmetricMemory(JobTest):
 
 
 class SharedMemory(JobTest):
-    """Memory and events that one process shows another (cudaIpc...)."""
+    """Memory and events that one process shows another (cudaIpc..., cuIpc...)."""
 
     def test_another_process_waits_and_has_the_memory(self):
+        self.share("runtime")
+
+    def test_the_same_through_the_driver(self):
+        self.share("driver")
+
+    def share(self, api):
         job = self.run_python("""
             import gpu, ctypes, time
             from gpu import cuda
             SIZE, SLICE = 1 << 30, ctypes.c_size_t(1 << 30)
             begun = time.monotonic()
             gpu.set_device()
+            library, prefix, version = {"runtime": (gpu.cudart, "cudaIpc", ""),
+                                        "driver": (ctypes.CDLL("libcuda.so.1"), "cuIpc", "_v2")}[API]
+
+            def ipc(name, *arguments):
+                return getattr(library, prefix + name)(*arguments)
+
+            def open_memory(address, handle, flags):
+                return ipc("OpenMemHandle" + version, ctypes.byref(address), handle, flags)
 
             class Handle(ctypes.Structure):
                 _fields_ = [("bytes", ctypes.c_char * 64)]
 
             def handle_of(function, thing):
                 handle = Handle()
-                cuda(function, ctypes.byref(handle), thing)
+                assert ipc(function, ctypes.byref(handle), thing) == 0
                 return bytes(handle)
 
             def free():
@@ -657,23 +671,22 @@ class SharedMemory(JobTest):
             if gpu.rank == 0:
                 memory, event = gpu.allocate(SIZE), ctypes.c_void_p()
                 cuda("cudaEventCreateWithFlags", ctypes.byref(event), 6)  # interprocess, no timing
-                shown = handle_of("cudaIpcGetMemHandle", memory) + handle_of("cudaIpcGetEventHandle", event)
+                shown = handle_of("GetMemHandle", memory) + handle_of("GetEventHandle", event)
                 for _ in range(400):  # a quarter of a millisecond each
                     cuda("cudaMemsetAsync", memory, 7, SLICE, None)
                 cuda("cudaEventRecord", event, None)
                 gpu._hand_out(shown, 1)
                 handle = Handle.from_buffer_copy(shown[:64])
                 again = ctypes.c_void_p()
-                print("own", gpu.cudart.cudaIpcOpenMemHandle(ctypes.byref(again), handle, 1))
+                print("own", open_memory(again, handle, 1))
                 time.sleep(1)  # the other has it as long as this process lives
             else:
                 before = free()
                 shown = gpu._hand_out(b"", 0)
                 memory, twice, event = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
                 memory_handle, event_handle = (Handle.from_buffer_copy(part) for part in (shown[:64], shown[64:]))
-                cuda("cudaIpcOpenMemHandle", ctypes.byref(memory), memory_handle, 1)
-                cuda("cudaIpcOpenMemHandle", ctypes.byref(twice), memory_handle, 1)
-                cuda("cudaIpcOpenEventHandle", ctypes.byref(event), event_handle)
+                assert open_memory(memory, memory_handle, 1) == open_memory(twice, memory_handle, 1) == 0
+                assert ipc("OpenEventHandle", ctypes.byref(event), event_handle) == 0
                 print("same", memory.value == twice.value, "taken", before - free())
                 stream = ctypes.c_void_p()
                 cuda("cudaStreamCreate", ctypes.byref(stream))
@@ -684,13 +697,11 @@ class SharedMemory(JobTest):
                 print("waited", waited > 0.1, "done", gpu.cudart.cudaEventQuery(event))
                 byte = ctypes.c_char()
                 cuda("cudaMemcpy", ctypes.byref(byte), memory, ctypes.c_size_t(1), 2)
-                cuda("cudaIpcCloseMemHandle", memory)
-                cuda("cudaIpcCloseMemHandle", memory)
-                print("closed", gpu.cudart.cudaIpcCloseMemHandle(memory))
-                print("broken", gpu.cudart.cudaIpcOpenMemHandle(ctypes.byref(memory), Handle(), 1))
-                print("flags", gpu.cudart.cudaIpcOpenMemHandle(ctypes.byref(memory), memory_handle, 0))
-            """, cluster="h200:1x2", options=["--host-time", "off", "--report", "report.json"], timeout=60)
-        for line in ("own 201", "same True taken 0", "waited True done 0", "closed 1", "broken 400", "flags 1"):
+                print("closed", [ipc("CloseMemHandle", memory) for _ in range(3)])
+                print("broken", open_memory(memory, Handle(), 1))
+                print("flags", open_memory(memory, memory_handle, 0))
+            """.replace("API", repr(api)), cluster="h200:1x2", options=["--host-time", "off", "--report", "report.json"], timeout=60)
+        for line in ("own 201", "same True taken 0", "waited True done 0", "closed [0, 0, 1]", "broken 400", "flags 1"):
             self.assertIn(line, job.out)
         # Each process may have written what the other reads: it counts as unknown.
         self.assertEqual(self.report()["counters"]["unknown_reads"], 1)
