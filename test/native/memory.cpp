@@ -169,6 +169,33 @@ void stream_attributes() {
                 cudaStreamGetAttribute(one, cudaLaunchAttributeCooperative, &value));
 }
 
+/// What a program sets of a device through one API, the other has too.
+void contexts() {
+  unsigned flags = 0;
+  int active = 0;
+  WORKS(cuDevicePrimaryCtxSetFlags(1, CU_CTX_SCHED_YIELD));
+  WORKS(cudaSetDevice(1));
+  WORKS(cudaGetDeviceFlags(&flags));
+  EXPECT(flags == (cudaDeviceScheduleYield | cudaDeviceMapHost));
+  WORKS(cudaSetDeviceFlags(cudaDeviceScheduleSpin));
+  WORKS(cuDevicePrimaryCtxGetState(1, &flags, &active));
+  EXPECT(flags == CU_CTX_SCHED_SPIN && active == 1);
+
+  CUcontext other = nullptr, own = nullptr;
+  WORKS(cuDevicePrimaryCtxRetain(&other, 1));
+  WORKS(cuDevicePrimaryCtxRetain(&own, 0));
+  WORKS(cudaSetDevice(0));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(other, 1));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(own, 0));
+  WORKS(cuCtxEnablePeerAccess(other, 0));
+  EXPECT_STATUS(cudaErrorPeerAccessAlreadyEnabled, cudaDeviceEnablePeerAccess(1, 0));
+  WORKS(cudaDeviceDisablePeerAccess(1));
+  WORKS(cudaDeviceEnablePeerAccess(1, 0));
+  EXPECT_STATUS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(other, 0));
+  WORKS(cuDevicePrimaryCtxRelease(1));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(1));
+}
+
 /// Where an H200's answers are not the documentation's (h200/errors.txt, h200/launches.txt).
 void answers() {
   char host[16] = {};
@@ -192,5 +219,6 @@ int main() {
   one_memory_at_two_addresses();
   managed();
   stream_attributes();
+  contexts();
   return failures != 0;
 }

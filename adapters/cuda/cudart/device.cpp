@@ -1,5 +1,6 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/device_attributes.hpp"
+#include "cuda/driver/driver_state.hpp"
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
@@ -7,11 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <set>
 #include <string>
-#include <utility>
 
 #include <cuda_profiler_api.h>
 
@@ -21,36 +18,7 @@ namespace rank = phantora::rank;
 
 namespace {
 
-struct DeviceState {
-  std::mutex mutex{};
-  std::map<int, unsigned> flags{};
-  std::map<std::pair<int, cudaLimit>, std::size_t> limits{};
-  std::set<std::pair<int, int>> peers{};  ///< (device, peer) with access enabled
-};
-DeviceState& state() {
-  static auto* const instance = new DeviceState;
-  return *instance;
-}
-
-/// Limits before the program sets them, as the documentation of cudaDeviceSetLimit has them.
-std::size_t default_limit(cudaLimit limit) {
-  switch (limit) {
-    case cudaLimitStackSize:
-      return 1024;
-    case cudaLimitPrintfFifoSize:
-      return 1024 * 1024 * 7;
-    case cudaLimitMallocHeapSize:
-      return 8 * 1024 * 1024;
-    case cudaLimitDevRuntimeSyncDepth:
-      return 2;
-    case cudaLimitDevRuntimePendingLaunchCount:
-      return 2048;
-    case cudaLimitMaxL2FetchGranularity:
-      return 128;
-    default:
-      return 0;
-  }
-}
+driver::Contexts& contexts() { return driver::driver_state().contexts; }
 
 template <class Properties>
 void fill(Properties& prop, int device) {
@@ -216,24 +184,21 @@ PHANTORA_EXPORT cudaError_t cudaInitDevice(int device, unsigned flags, unsigned)
   return entry(Api::set_device, [&] {
     if (!valid_device(device)) return cudaErrorInvalidDevice;
     if (!driver::activate(device)) return cudaErrorMemoryAllocation;
-    const std::scoped_lock lock{state().mutex};
-    state().flags[device] = flags;
+    contexts().primary(device).flags = flags;
     return cudaSuccess;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags) {
   return entry(Api::set_device, [&] {
-    const std::scoped_lock lock{state().mutex};
-    state().flags[rank::current_device()] = flags;
+    contexts().primary(rank::current_device()).flags = flags;
     return cudaSuccess;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   return entry(Api::get_device, [&] {
-    const std::scoped_lock lock{state().mutex};
-    *flags = state().flags[rank::current_device()] | cudaDeviceMapHost;
+    *flags = contexts().primary(rank::current_device()).flags | cudaDeviceMapHost;
     return cudaSuccess;
   });
 }
@@ -322,16 +287,14 @@ PHANTORA_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
     if (flags != 0) return cudaErrorInvalidValue;
     const int device = rank::current_device();
     if (!valid_device(peer) || peer == device) return cudaErrorInvalidDevice;
-    const std::scoped_lock lock{state().mutex};
-    const bool added = state().peers.insert({device, peer}).second;
+    const bool added = contexts().enable_peer(device, peer);
     return added ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
   });
 }
 
 PHANTORA_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return device_entry(Api::set_device, [&] {
-    const std::scoped_lock lock{state().mutex};
-    const bool removed = state().peers.erase({rank::current_device(), peer}) > 0;
+    const bool removed = contexts().disable_peer(rank::current_device(), peer);
     return removed ? cudaSuccess : cudaErrorPeerAccessNotEnabled;
   });
 }
@@ -362,10 +325,7 @@ PHANTORA_EXPORT cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit lim
     if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) {
       return cudaErrorUnsupportedLimit;
     }
-    const int device = rank::current_device();
-    const std::scoped_lock lock{state().mutex};
-    const auto set = state().limits.find({device, limit});
-    *value = set != state().limits.end() ? set->second : default_limit(limit);
+    *value = contexts().limit(rank::current_device(), static_cast<CUlimit>(limit));
     return cudaSuccess;
   });
 }
@@ -375,8 +335,7 @@ PHANTORA_EXPORT cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t valu
     if (limit < cudaLimitStackSize || limit > cudaLimitPersistingL2CacheSize) {
       return cudaErrorUnsupportedLimit;
     }
-    const std::scoped_lock lock{state().mutex};
-    state().limits[{rank::current_device(), limit}] = value;
+    contexts().set_limit(rank::current_device(), static_cast<CUlimit>(limit), value);
     return cudaSuccess;
   });
 }

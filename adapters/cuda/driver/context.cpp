@@ -1,42 +1,15 @@
 #include "cuda/driver/context.hpp"
 
+#include "cuda/driver/driver_state.hpp"
 #include "rank/runtime/process.hpp"
 
-#include <atomic>
 #include <cstdio>
-#include <mutex>
 
 namespace phantora::driver {
-namespace {
 
-constexpr int max_devices = 64;
-std::array<std::atomic<bool>, max_devices> contexts{};
-std::mutex creation;
-
-std::size_t context_bytes() { return static_cast<std::size_t>(rank::gpu().context_memory.count()); }
-
-}  // namespace
-
-bool activate(int device) {
-  auto& context = contexts.at(static_cast<std::size_t>(device));
-  if (context.load(std::memory_order_acquire)) return true;
-  const std::scoped_lock lock{creation};
-  if (context.load(std::memory_order_relaxed)) return true;
-  if (!rank::reserve_context(device, context_bytes())) return false;
-  context.store(true, std::memory_order_release);
-  return true;
-}
-
-bool active(int device) noexcept {
-  return device >= 0 && device < max_devices && contexts[static_cast<std::size_t>(device)].load();
-}
-
-void deactivate(int device) {
-  const std::scoped_lock lock{creation};
-  if (contexts.at(static_cast<std::size_t>(device)).exchange(false)) {
-    rank::release_context(device, context_bytes());
-  }
-}
+bool activate(int device) { return driver_state().contexts.activate(device); }
+bool active(int device) noexcept { return driver_state().contexts.active(device); }
+void deactivate(int device) { driver_state().contexts.deactivate(device); }
 
 PciAddress pci_address(int device) { return physical_pci_address(rank::physical_device(device)); }
 

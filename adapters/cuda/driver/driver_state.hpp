@@ -1,9 +1,11 @@
 #pragma once
 
 #include "cuda/driver/array.hpp"
+#include "cuda/driver/contexts.hpp"
 #include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "cuda/driver/pool.hpp"
+#include "cuda/driver/virtual_memory.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <atomic>
@@ -98,13 +100,17 @@ struct OpenedMemories {
 };
 
 struct DriverState {
+  DriverState();
+
   Arrays arrays;
+  Contexts contexts;
   GraphMemories graph_memories;
   HostMemories host_memories;
   LiveStreams live_streams;
   OpenedMemories opened_memories;
   Pools pools;
   StreamAttributes stream_attributes;
+  VirtualMemory virtual_memory;
 };
 
 /// This process's: never destroyed, since programs call from their own destructors.

@@ -1,10 +1,8 @@
+#include "cuda/driver/driver_state.hpp"
 #include "cuda/libcuda/entry.hpp"
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/timeline.hpp"
 
-#include <deque>
-#include <map>
-#include <mutex>
 #include <vector>
 
 using namespace phantora::libcuda;
@@ -13,39 +11,18 @@ namespace rank = phantora::rank;
 
 namespace {
 
-/// A context of a device. All contexts of a device share its one simulated state, so that a second
-/// one is a second name for the primary.
-struct Context {
-  int device = 0;
-  unsigned flags = 0;
-  int retained = 0;
-};
+using driver::Context;
 
-struct Contexts {
-  std::mutex mutex{};
-  std::map<int, Context> primary{};
-  std::deque<Context> created{};
-};
-Contexts& contexts() {
-  static auto* const instance = new Contexts;
-  return *instance;
-}
+driver::Contexts& contexts() { return driver::driver_state().contexts; }
 
 /// The calling thread's stack; what the runtime made current lies under its bottom.
 thread_local std::vector<Context*> stack;
-
-Context& primary_of(int device) {
-  const std::scoped_lock lock{contexts().mutex};
-  Context& context = contexts().primary[device];
-  context.device = device;
-  return context;
-}
 
 /// Null as long as neither the driver API nor the runtime has made a context current.
 Context* current() {
   if (!stack.empty() && stack.back()->device == rank::current_device()) return stack.back();
   const int device = rank::current_device();
-  return driver::active(device) ? &primary_of(device) : nullptr;
+  return driver::active(device) ? &contexts().primary(device) : nullptr;
 }
 
 CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
@@ -58,9 +35,8 @@ PHANTORA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice d
     if (!context) return CUDA_ERROR_INVALID_VALUE;
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (!driver::activate(device)) return CUDA_ERROR_OUT_OF_MEMORY;
-    Context& primary = primary_of(device);
-    ++primary.retained;
-    *context = handle(&primary);
+    contexts().retain(device);
+    *context = handle(&contexts().primary(device));
     return CUDA_SUCCESS;
   });
 }
@@ -68,10 +44,8 @@ PHANTORA_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice d
 PHANTORA_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {  // _v2
   return entry(Api::get_device, [&] {
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    Context& primary = primary_of(device);
-    if (primary.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    --primary.retained;  // the runtime keeps it alive, as it does in a real process
-    return CUDA_SUCCESS;
+    // The runtime keeps it alive, as it does in a real process.
+    return contexts().release(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   });
 }
 
@@ -86,7 +60,7 @@ PHANTORA_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {  // _v2
 PHANTORA_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {  // _v2
   return entry(Api::get_device, [&] {
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    primary_of(device).flags = flags;
+    contexts().primary(device).flags = flags;
     return CUDA_SUCCESS;
   });
 }
@@ -94,7 +68,7 @@ PHANTORA_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned fl
 PHANTORA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   return entry(Api::get_device, [&] {
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    *flags = primary_of(device).flags;
+    *flags = contexts().primary(device).flags;
     *active = driver::active(device);
     return CUDA_SUCCESS;
   });
@@ -106,8 +80,7 @@ PHANTORA_EXPORT CUresult cuCtxCreate(CUcontext* context, CUctxCreateParams*, uns
     if (!context) return CUDA_ERROR_INVALID_VALUE;
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (!driver::activate(device)) return CUDA_ERROR_OUT_OF_MEMORY;
-    const std::scoped_lock lock{contexts().mutex};
-    Context& made = contexts().created.emplace_back(Context{device, flags, 1});
+    Context& made = contexts().create(device, flags);
     stack.push_back(&made);
     rank::set_current_device(device);
     *context = handle(&made);
@@ -228,8 +201,13 @@ PHANTORA_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache) {
   return device_entry(Api::set_device, [] { return CUDA_SUCCESS; });  // a hint
 }
 
-PHANTORA_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
+PHANTORA_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   return device_entry(Api::set_device, [&] {
-    return peer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;  // GPUs of a host reach one another
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    const int device = rank::current_device();
+    if (!peer || context_of(peer)->device == device) return CUDA_ERROR_INVALID_CONTEXT;
+    return contexts().enable_peer(device, context_of(peer)->device)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }
