@@ -216,6 +216,63 @@ void objects() {
   WORKS(cudaFree(memory));
 }
 
+/// An object that one API made is the other's too.
+void objects_of_either() {
+  cudaArray_t array = nullptr;
+  WORKS(cudaMallocArray(&array, &floats, 64, 64, cudaArraySurfaceLoadStore));
+  cudaResourceDesc resource{};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaTextureDesc texture{};
+  texture.addressMode[1] = cudaAddressModeMirror;
+  texture.normalizedCoords = 1;
+  texture.borderColor[2] = 0.5F;
+  cudaResourceViewDesc view{};
+  view.format = cudaResViewFormatFloat1;
+  view.width = 64;
+  cudaTextureObject_t object = 0;
+  WORKS(cudaCreateTextureObject(&object, &resource, &texture, &view));
+  CUDA_TEXTURE_DESC told{};
+  WORKS(cuTexObjectGetTextureDesc(&told, object));
+  EXPECT(told.addressMode[1] == CU_TR_ADDRESS_MODE_MIRROR && told.borderColor[2] == 0.5F);
+  EXPECT(told.flags == (CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES));
+  CUDA_RESOURCE_DESC told_resource{};
+  WORKS(cuTexObjectGetResourceDesc(&told_resource, object));
+  EXPECT(told_resource.res.array.hArray == reinterpret_cast<CUarray>(array));
+  CUDA_RESOURCE_VIEW_DESC told_view{};
+  WORKS(cuTexObjectGetResourceViewDesc(&told_view, object));
+  EXPECT(told_view.format == CU_RES_VIEW_FORMAT_FLOAT_1X32 && told_view.width == 64);
+  cudaTextureDesc same{};
+  WORKS(cudaGetTextureObjectTextureDesc(&same, object));
+  EXPECT(std::memcmp(&same, &texture, sizeof same) == 0);
+  WORKS(cuTexObjectDestroy(object));
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaDestroyTextureObject(object));
+
+  CUsurfObject surface = 0;
+  WORKS(cuSurfObjectCreate(&surface, &told_resource));
+  cudaResourceDesc back{};
+  WORKS(cudaGetSurfaceObjectResourceDesc(&back, surface));
+  EXPECT(back.resType == cudaResourceTypeArray && back.res.array.array == array);
+  WORKS(cudaDestroySurfaceObject(surface));
+  WORKS(cudaFreeArray(array));
+
+  CUdeviceptr memory = 0;
+  WORKS(cuMemAlloc(&memory, 65536));
+  CUDA_RESOURCE_DESC rows{};
+  rows.resType = CU_RESOURCE_TYPE_PITCH2D;
+  rows.res.pitch2D = {memory, CU_AD_FORMAT_HALF, 2, 16, 8, 512};
+  told = {};
+  WORKS(cuTexObjectCreate(&object, &rows, &told, nullptr));
+  WORKS(cudaGetTextureObjectResourceDesc(&back, object));
+  EXPECT(back.resType == cudaResourceTypePitch2D && back.res.pitch2D.pitchInBytes == 512);
+  EXPECT(back.res.pitch2D.desc.y == 16 && back.res.pitch2D.desc.z == 0 &&
+         back.res.pitch2D.desc.f == cudaChannelFormatKindFloat);
+  EXPECT_STATUS(cudaErrorInvalidValue, cudaGetTextureObjectResourceViewDesc(&view, object));
+  WORKS(cudaDestroyTextureObject(object));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(object));
+  WORKS(cuMemFree(memory));
+}
+
 void mipmaps() {
   cudaMipmappedArray_t array = nullptr;
   WORKS(cudaMallocMipmappedArray(&array, &floats, {16, 8, 0}, 5, 0));
@@ -310,6 +367,7 @@ int main() {
   boxes();
   driver_copies();
   objects();
+  objects_of_either();
   mipmaps();
   fills();
   prices();

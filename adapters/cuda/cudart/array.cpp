@@ -2,48 +2,20 @@
 #include "cuda/driver/array.hpp"
 
 #include "cuda/cudart/entry.hpp"
+#include "cuda/cudart/texture_words.hpp"
 #include "cuda/driver/device_attributes.hpp"
-#include "cuda/driver/objects.hpp"
+#include "cuda/driver/driver_state.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/timeline.hpp"
 
-#include <array>
 #include <cstdint>
+#include <optional>
 
 using namespace phantora::cudart;
 namespace driver = phantora::driver;
 namespace rank = phantora::rank;
 
 namespace {
-
-struct Format {
-  cudaChannelFormatKind kind;
-  int bits;
-  CUarray_format driver;
-  unsigned channels;  ///< 0: as many as the description has
-};
-constexpr std::array formats{
-    Format{cudaChannelFormatKindSigned, 8, CU_AD_FORMAT_SIGNED_INT8, 0},
-    Format{cudaChannelFormatKindSigned, 16, CU_AD_FORMAT_SIGNED_INT16, 0},
-    Format{cudaChannelFormatKindSigned, 32, CU_AD_FORMAT_SIGNED_INT32, 0},
-    Format{cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8, 0},
-    Format{cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16, 0},
-    Format{cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32, 0},
-    Format{cudaChannelFormatKindFloat, 16, CU_AD_FORMAT_HALF, 0},
-    Format{cudaChannelFormatKindFloat, 32, CU_AD_FORMAT_FLOAT, 0},
-    Format{cudaChannelFormatKindUnsignedNormalized8X1, 8, CU_AD_FORMAT_UNORM_INT8X1, 1},
-    Format{cudaChannelFormatKindUnsignedNormalized8X2, 8, CU_AD_FORMAT_UNORM_INT8X2, 2},
-    Format{cudaChannelFormatKindUnsignedNormalized8X4, 8, CU_AD_FORMAT_UNORM_INT8X4, 4},
-    Format{cudaChannelFormatKindUnsignedNormalized16X1, 16, CU_AD_FORMAT_UNORM_INT16X1, 1},
-    Format{cudaChannelFormatKindUnsignedNormalized16X2, 16, CU_AD_FORMAT_UNORM_INT16X2, 2},
-    Format{cudaChannelFormatKindUnsignedNormalized16X4, 16, CU_AD_FORMAT_UNORM_INT16X4, 4},
-    Format{cudaChannelFormatKindSignedNormalized8X1, 8, CU_AD_FORMAT_SNORM_INT8X1, 1},
-    Format{cudaChannelFormatKindSignedNormalized8X2, 8, CU_AD_FORMAT_SNORM_INT8X2, 2},
-    Format{cudaChannelFormatKindSignedNormalized8X4, 8, CU_AD_FORMAT_SNORM_INT8X4, 4},
-    Format{cudaChannelFormatKindSignedNormalized16X1, 16, CU_AD_FORMAT_SNORM_INT16X1, 1},
-    Format{cudaChannelFormatKindSignedNormalized16X2, 16, CU_AD_FORMAT_SNORM_INT16X2, 2},
-    Format{cudaChannelFormatKindSignedNormalized16X4, 16, CU_AD_FORMAT_SNORM_INT16X4, 4},
-};
 
 /// What block-compressed and planar formats are not.
 bool rows_of_elements(cudaChannelFormatKind kind) {
@@ -53,29 +25,13 @@ bool rows_of_elements(cudaChannelFormatKind kind) {
 
 cudaError_t shape_of(const cudaChannelFormatDesc& desc, const cudaExtent& extent, unsigned flags,
                      driver::ArrayShape& shape) {
-  unsigned channels = 0;
-  for (const int bits : {desc.x, desc.y, desc.z, desc.w}) {
-    if (bits != 0 && bits != desc.x) return cudaErrorInvalidChannelDescriptor;
-    channels += bits != 0;
-  }
-  for (const Format& format : formats) {
-    if (format.kind != desc.f || format.bits != desc.x) continue;
-    if (format.channels != 0 && format.channels != channels) break;
-    shape = {format.driver, channels, extent.width, extent.height, extent.depth, flags};
+  if (const auto known = element_format(desc)) {
+    shape = {known->format, known->channels, extent.width, extent.height, extent.depth, flags};
     return cudaSuccess;
   }
   if (rows_of_elements(desc.f)) return cudaErrorInvalidChannelDescriptor;
   rank::unsupported("an array of a block-compressed or planar format");
   return cudaErrorNotSupported;
-}
-
-cudaChannelFormatDesc description(const driver::ArrayShape& shape) {
-  for (const Format& format : formats) {
-    if (format.driver != shape.format) continue;
-    const auto bits = [&](unsigned channel) { return shape.channels > channel ? format.bits : 0; };
-    return {bits(0), bits(1), bits(2), bits(3), format.kind};
-  }
-  return {0, 0, 0, 0, cudaChannelFormatKindNone};
 }
 
 cudaError_t status_of(driver::ArrayStatus status) {
@@ -112,22 +68,8 @@ cudaError_t create(cudaArray_t* array, const cudaChannelFormatDesc* desc, const 
   });
 }
 
-struct Texture {
-  cudaResourceDesc resource{};
-  cudaTextureDesc texture{};
-  std::optional<cudaResourceViewDesc> view{};
-};
-using Textures = driver::Objects<cudaTextureObject_t, Texture>;
-Textures& textures() {
-  static auto* const instance = new Textures;
-  return *instance;
-}
-
-using Surfaces = driver::Objects<cudaSurfaceObject_t, cudaResourceDesc>;
-Surfaces& surfaces() {
-  static auto* const instance = new Surfaces;
-  return *instance;
-}
+auto& textures() { return driver::driver_state().textures; }
+auto& surfaces() { return driver::driver_state().surfaces; }
 
 /// Gives `to` what `part` finds in the description of an object.
 template <class Objects, class Handle, class T, class Part>
@@ -246,7 +188,7 @@ PHANTORA_EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* desc, cudaEx
     const auto* const known = driver::array_of(array);
     if (!known) return cudaErrorInvalidResourceHandle;
     const driver::ArrayShape& shape = known->shape;
-    if (desc) *desc = description(shape);
+    if (desc) *desc = description({shape.format, shape.channels});
     if (extent) *extent = {shape.width, shape.height, shape.depth};
     if (flags) *flags = shape.flags;
     return cudaSuccess;
@@ -259,7 +201,7 @@ PHANTORA_EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* desc,
     const auto* const known = driver::array_of(array);
     if (!known) return cudaErrorInvalidResourceHandle;
     if (!desc) return cudaErrorInvalidValue;
-    *desc = description(known->shape);
+    *desc = description({known->shape.format, known->shape.channels});
     return cudaSuccess;
   });
 }
@@ -284,8 +226,10 @@ PHANTORA_EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object,
                                                     const cudaResourceViewDesc* view) {
   return device_entry(Api::library_setup, [&] {
     if (!object || !resource || !texture || !readable(*resource)) return cudaErrorInvalidValue;
-    Texture made{*resource, *texture, {}};
-    if (view) made.view = *view;
+    const auto told = in_driver_words(*resource);
+    if (!told) return cudaErrorInvalidChannelDescriptor;
+    driver::Texture made{*told, in_driver_words(*texture), {}};
+    if (view) made.view = in_driver_words(*view);
     *object = driver::next_texture();
     textures().add(*object, made);
     return cudaSuccess;
@@ -302,18 +246,20 @@ PHANTORA_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object)
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource,
                                                              cudaTextureObject_t object) {
   return tell(textures(), object, resource,
-              [](const Texture& t) { return std::optional{t.resource}; });
+              [](const driver::Texture& t) { return in_runtime_words(t.resource); });
 }
 
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* texture,
                                                             cudaTextureObject_t object) {
   return tell(textures(), object, texture,
-              [](const Texture& t) { return std::optional{t.texture}; });
+              [](const driver::Texture& t) { return std::optional{in_runtime_words(t.texture)}; });
 }
 
 PHANTORA_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* view,
                                                                  cudaTextureObject_t object) {
-  return tell(textures(), object, view, [](const Texture& t) { return t.view; });
+  return tell(textures(), object, view, [](const driver::Texture& t) {
+    return t.view ? std::optional{in_runtime_words(*t.view)} : std::nullopt;
+  });
 }
 
 // A surface object is the address of its array's memory: a kernel that is given one makes unknown
@@ -330,7 +276,7 @@ PHANTORA_EXPORT cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object,
       return cudaErrorInvalidValue;
     }
     *object = reinterpret_cast<cudaSurfaceObject_t>(array->base);
-    surfaces().add(*object, *resource);
+    surfaces().add(*object, *in_driver_words(*resource));
     return cudaSuccess;
   });
 }
@@ -345,5 +291,5 @@ PHANTORA_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object)
 PHANTORA_EXPORT cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource,
                                                              cudaSurfaceObject_t object) {
   return tell(surfaces(), object, resource,
-              [](const cudaResourceDesc& r) { return std::optional{r}; });
+              [](const CUDA_RESOURCE_DESC& r) { return in_runtime_words(r); });
 }

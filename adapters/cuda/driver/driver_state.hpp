@@ -4,6 +4,7 @@
 #include "cuda/driver/contexts.hpp"
 #include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
+#include "cuda/driver/objects.hpp"
 #include "cuda/driver/pool.hpp"
 #include "cuda/driver/virtual_memory.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -99,6 +100,13 @@ struct OpenedMemories {
   std::map<std::pair<std::int32_t, std::uint64_t>, Mapping> all{};  ///< by process and base there
 };
 
+/// In the driver's words: the runtime's calls translate (cudart/texture_words.hpp).
+struct Texture {
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC texture{};
+  std::optional<CUDA_RESOURCE_VIEW_DESC> view{};
+};
+
 struct DriverState {
   DriverState();
 
@@ -110,6 +118,8 @@ struct DriverState {
   OpenedMemories opened_memories;
   Pools pools;
   StreamAttributes stream_attributes;
+  Objects<CUsurfObject, CUDA_RESOURCE_DESC> surfaces;
+  Objects<CUtexObject, Texture> textures;
   VirtualMemory virtual_memory;
 };
 

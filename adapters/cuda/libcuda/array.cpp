@@ -1,7 +1,7 @@
 // Arrays, and the objects through which kernels read and write them.
 #include "cuda/driver/array.hpp"
 
-#include "cuda/driver/objects.hpp"
+#include "cuda/driver/driver_state.hpp"
 #include "cuda/libcuda/entry.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -40,22 +40,9 @@ bool refused(unsigned flags) {
   return true;
 }
 
-struct Texture {
-  CUDA_RESOURCE_DESC resource{};
-  CUDA_TEXTURE_DESC texture{};
-  std::optional<CUDA_RESOURCE_VIEW_DESC> view{};
-};
-using Textures = driver::Objects<CUtexObject, Texture>;
-Textures& textures() {
-  static auto* const instance = new Textures;
-  return *instance;
-}
-
-using Surfaces = driver::Objects<CUsurfObject, CUDA_RESOURCE_DESC>;
-Surfaces& surfaces() {
-  static auto* const instance = new Surfaces;
-  return *instance;
-}
+using driver::Texture;
+auto& textures() { return driver::driver_state().textures; }
+auto& surfaces() { return driver::driver_state().surfaces; }
 
 /// Gives `to` what `part` finds in the description of an object.
 template <class Objects, class Handle, class T, class Part>
