@@ -252,9 +252,10 @@ TEST_F(OwnDeviceMemory, WhatOthersHaveTooStaysUnknown) {
   EXPECT_TRUE(memory->show_others(theirs));
   EXPECT_FALSE(knows_any());
   memory->write(own, "abcdefg", 8);
+  const std::array<std::byte, 8> source{};
   const std::array<std::uint8_t, 8> mask{1, 1, 1, 1, 1, 1, 1, 1};
   memory->write(theirs, "abcdefg", 8);
-  memory->write_known(theirs + 8, own, mask, 8);
+  memory->write_known(theirs + 8, source.data(), mask, 8);
   memory->write_from_host(theirs + 16, "abcdefg", 8);
   memory->fill(theirs + 24, 7, 8);
   memory->copy(theirs + 32, own, 8);
