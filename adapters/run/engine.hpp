@@ -265,6 +265,7 @@ class Engine : SessionObserver {
   std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
+  std::vector<AwakeThread> awake_{};    ///< at the last look
   Rest rest_{};
 };
 

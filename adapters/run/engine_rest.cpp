@@ -69,7 +69,7 @@ void Engine::look_around() {
   const auto moved = last_movement_;
   progress();
   if (last_movement_ != moved) return;
-  rest_.looked(found, now);
+  rest_.looked(found, now, awake_);
   const bool rests = rest_.rests();
   if (rests && go_on_at_rest()) return;
   if (rests && first_to_wake() == never) stands();
@@ -82,6 +82,7 @@ void Engine::look_around() {
 /// memory, is taken to wait for another to change that memory.
 Found Engine::look_at_threads() {
   sends_at_look_ = run_.memory->sends.load();
+  awake_.clear();
   std::map<pid_t, Process*> connected;
   for (Process& process : processes_) {
     if (!process.ended && process.hello.pid != 0) connected[process.hello.pid] = &process;
@@ -146,7 +147,10 @@ Found Engine::look_at_threads() {
         observe(*process, slot->second, *look, watched.spins || (look->asleep() && !ran));
       }
       if (watched.spins) continue;
-      if (!look->asleep()) asleep = false;
+      if (!look->asleep()) {
+        asleep = false;
+        awake_.push_back({tid, std::chrono::nanoseconds{look->cpu_ns}});
+      }
       const bool has_clock =
           slot != slots.end() &&
           process->link.shared()->threads[slot->second].state != ThreadState::background;
