@@ -230,9 +230,9 @@ OwnGpus read_gpus(const toml::table& tables, std::string_view source) {
   if (!named) return gpus;
   for (const auto& [key, node] : tables) {
     const std::string name{key.str()};
-    const auto refuse = [&](const std::string& why) {
-      return ConfigError{std::string{source} + ":" + std::to_string(key.source().begin.line) +
-                         ": gpu." + name + ": " + why};
+    const auto refuse = [&, line = key.source().begin.line](const std::string& why) {
+      return ConfigError{std::string{source} + ":" + std::to_string(line) + ": gpu." + name + ": " +
+                         why};
     };
     if (!node.is_table()) throw refuse("expected a table [gpu." + name + "]");
     const auto models = known_models();

@@ -62,8 +62,9 @@ std::string open_operations(const Standstill& seen) {
 std::string what_ranks_do(const Standstill& seen) {
   std::vector<std::pair<std::string, std::set<int>>> groups;  // as they come
   for (const auto& [rank, what] : seen.ranks) {
-    const auto found = std::find_if(groups.begin(), groups.end(),
-                                    [&](const auto& group) { return group.first == what; });
+    const auto found =
+        std::find_if(groups.begin(), groups.end(),
+                     [&does = what](const auto& group) { return group.first == does; });
     if (found != groups.end()) {
       found->second.insert(rank);
     } else {
