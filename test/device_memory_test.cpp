@@ -151,6 +151,21 @@ TEST(DeviceMemory, AddressRangesHoldDataWithoutMemory) {
   EXPECT_FALSE(release_addresses(p));
 }
 
+TEST(DeviceMemory, AddressRangesBeginWhereTheyAreAskedTo) {
+  const auto at = [](void* address) { return reinterpret_cast<std::uintptr_t>(address); };
+  void* const small = reserve_addresses(0, 2 * MiB);
+  void* const wide = reserve_addresses(0, 6 * MiB, 64 * MiB);
+  EXPECT_EQ(at(wide) % (64 * MiB), 0U);
+  void* const next = reserve_addresses(0, 2 * MiB);  // what was skipped is not lost
+  EXPECT_EQ(at(next), at(small) + 2 * MiB);
+  void* const too_wide = reserve_addresses(0, 2 * MiB, std::size_t{1} << 50);
+  EXPECT_EQ(too_wide, nullptr);
+  for (void* range : {small, wide, next}) EXPECT_TRUE(release_addresses(range));
+  void* const all = reserve_addresses(0, 70 * MiB);
+  EXPECT_EQ(all, small);
+  EXPECT_TRUE(release_addresses(all));
+}
+
 TEST(DeviceMemory, OnlyWhatIsMappedWithAccessIsReached) {
   auto* p = bytes_at(reserve_addresses(0, 8 * MiB));
   EXPECT_FALSE(allocation_of(p)->reachable || reachable(p, 1));

@@ -2,6 +2,7 @@
 // are told.
 #include "expect.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace {
@@ -119,6 +120,30 @@ void one_memory_at_two_addresses() {
   WORKS(cuMemAddressFree(range, 16 * mib));
 }
 
+void compiler_logs() {
+  std::array<char, 16> information{}, errors{};
+  information.fill('x');
+  errors.fill('x');
+  std::array options{CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER};
+  std::array<void*, 4> values{reinterpret_cast<void*>(information.size()), information.data(),
+                              nullptr, errors.data()};
+  CUmodule module = nullptr;
+  WORKS(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_90\n.address_size 64\n",
+                           options.size(), options.data(), values.data()));
+  EXPECT(information[0] == 0 && values[0] == nullptr);  // an empty string, of length 0
+  EXPECT(errors[0] == 'x');                             // which had no room
+  WORKS(cuModuleUnload(module));
+}
+
+void ranges_of_addresses() {
+  CUdeviceptr range = 0;
+  WORKS(cuMemAddressReserve(&range, 128 * mib, 64 * mib, 0, 0));
+  EXPECT(range % (64 * mib) == 0);
+  WORKS(cuMemAddressFree(range, 128 * mib));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&range, 2 * mib, 3 * mib, 0, 0));
+}
+
 void managed() {
   char* memory = nullptr;
   WORKS(cudaMallocManaged(reinterpret_cast<void**>(&memory), mib, cudaMemAttachGlobal));
@@ -217,6 +242,8 @@ int main() {
   answers();
   pools();
   one_memory_at_two_addresses();
+  compiler_logs();
+  ranges_of_addresses();
   managed();
   stream_attributes();
   contexts();

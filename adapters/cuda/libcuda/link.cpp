@@ -2,6 +2,7 @@
 // parameters, is in PTX as it is in machine code.
 #include "cuda/driver/image.hpp"
 #include "cuda/libcuda/entry.hpp"
+#include "cuda/libcuda/jit_options.hpp"
 
 #include <fstream>
 #include <iterator>
@@ -51,7 +52,9 @@ CUresult add(Linking& linking, CUjitInputType type, const void* data, std::size_
 
 }  // namespace
 
-PHANTORA_EXPORT CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkState* state) {  // _v2
+PHANTORA_EXPORT CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values,
+                                      CUlinkState* state) {  // _v2
+  answer_jit_options(count, options, values);
   return device_entry(Api::library_setup, [&] {
     if (!state) return CUDA_ERROR_INVALID_VALUE;
     *state = reinterpret_cast<CUlinkState>(new Linking);
@@ -60,8 +63,9 @@ PHANTORA_EXPORT CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkSta
 }
 
 PHANTORA_EXPORT CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data,
-                                       std::size_t size, const char*, unsigned, CUjit_option*,
-                                       void**) {  // _v2
+                                       std::size_t size, const char*, unsigned count,
+                                       CUjit_option* options, void** values) {  // _v2
+  answer_jit_options(count, options, values);
   return device_entry(Api::library_setup, [&] {
     if (!state) return CUDA_ERROR_INVALID_HANDLE;
     return add(linking_of(state), type, data, size);
@@ -69,7 +73,9 @@ PHANTORA_EXPORT CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, v
 }
 
 PHANTORA_EXPORT CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path,
-                                       unsigned, CUjit_option*, void**) {  // _v2
+                                       unsigned count, CUjit_option* options,
+                                       void** values) {  // _v2
+  answer_jit_options(count, options, values);
   return device_entry(Api::library_setup, [&] {
     if (!state) return CUDA_ERROR_INVALID_HANDLE;
     if (!path) return CUDA_ERROR_INVALID_VALUE;

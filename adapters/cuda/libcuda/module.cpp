@@ -2,6 +2,7 @@
 #include "cuda/driver/function.hpp"
 #include "cuda/driver/image.hpp"
 #include "cuda/libcuda/entry.hpp"
+#include "cuda/libcuda/jit_options.hpp"
 #include "rank/kernels/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
 
@@ -175,8 +176,9 @@ PHANTORA_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
                       [&] { return load(reinterpret_cast<void**>(module), image); });
 }
 
-PHANTORA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
-                                            CUjit_option*, void**) {
+PHANTORA_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
+                                            CUjit_option* options, void** values) {
+  answer_jit_options(count, options, values);
   return cuModuleLoadData(module, image);
 }
 
@@ -219,15 +221,18 @@ PHANTORA_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   });
 }
 
-PHANTORA_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*,
-                                           void**, unsigned, CUlibraryOption*, void**, unsigned) {
+PHANTORA_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
+                                           CUjit_option* options, void** values, unsigned count,
+                                           CUlibraryOption*, void**, unsigned) {
+  answer_jit_options(count, options, values);
   return device_entry(Api::library_setup,
                       [&] { return load(reinterpret_cast<void**>(library), code); });
 }
 
-PHANTORA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* name, CUjit_option*,
-                                               void**, unsigned, CUlibraryOption*, void**,
-                                               unsigned) {
+PHANTORA_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* name,
+                                               CUjit_option* options, void** values, unsigned count,
+                                               CUlibraryOption*, void**, unsigned) {
+  answer_jit_options(count, options, values);
   return device_entry(Api::library_setup,
                       [&] { return load_file(reinterpret_cast<void**>(library), name); });
 }

@@ -6,6 +6,7 @@
 #include "rank/memory/device_memory.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -54,9 +55,11 @@ PHANTORA_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t s
                                              std::size_t alignment, CUdeviceptr,
                                              unsigned long long flags) {
   return device_entry(Api::malloc, [&] {
-    if (!address || size == 0 || !aligned(size) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (alignment > driver::VirtualMemory::granularity) return CUDA_ERROR_NOT_SUPPORTED;
-    void* const range = rank::reserve_addresses(rank::current_device(), size);
+    if (!address || size == 0 || !aligned(size) || flags != 0 ||
+        (alignment != 0 && !std::has_single_bit(alignment))) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    void* const range = rank::reserve_addresses(rank::current_device(), size, alignment);
     if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = phantora::libcuda::address(range);
     return CUDA_SUCCESS;

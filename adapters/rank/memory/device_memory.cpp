@@ -250,11 +250,13 @@ bool DeviceMemory::deallocate(void* address) {
   return true;
 }
 
-void* DeviceMemory::reserve_addresses(int device, std::size_t bytes) {
+void* DeviceMemory::reserve_addresses(int device, std::size_t bytes, std::size_t multiple) {
   const std::scoped_lock lock{mutex_};
   Window& window = window_of(device);
   const std::uint64_t size = round_up(bytes, block_bytes);
-  const auto base = size == 0 ? std::nullopt : window.reservations.take(size);
+  const auto base = size == 0
+                        ? std::nullopt
+                        : window.reservations.take(size, std::max<std::uint64_t>(multiple, 1));
   if (!base) return nullptr;
   window.reserved.emplace(*base, size);
   return reinterpret_cast<void*>(*base);

@@ -62,10 +62,10 @@ class DeviceMemory {
   /// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
   std::optional<Allocation> allocation_of(const void* address);
 
-  /// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB. Data
-  /// can be written anywhere in it; the ledger is charged by whoever maps memory. nullptr when none
-  /// is left.
-  void* reserve_addresses(int device, std::size_t bytes);
+  /// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB, at a
+  /// multiple of that and of `multiple`, a power of two. Data can be written anywhere in it; the
+  /// ledger is charged by whoever maps memory. nullptr when none is left.
+  void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple = 1);
   /// The reserved range at `address` shows memory of another device of the host.
   void show_peer(void* address, int device);
   /// What was mapped at `address` of a reserved range can be reached from now on (cuMemSetAccess);
@@ -165,7 +165,7 @@ bool is_device_address(const void* address) noexcept;
 void* allocate(int device, std::size_t bytes);
 bool deallocate(void* address);
 std::optional<Allocation> allocation_of(const void* address);
-void* reserve_addresses(int device, std::size_t bytes);
+void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple = 1);
 void show_peer(void* address, int device);
 void grant_access(void* address, std::size_t bytes);
 void revoke_access(void* address);

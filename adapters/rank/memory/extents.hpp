@@ -12,15 +12,20 @@ namespace phantora::rank {
 /// Free extents of an address range: best fit, neighbours coalesced. Not thread-safe.
 class FreeExtents {
  public:
-  /// Takes the smallest free extent that holds `size` bytes; the lowest of equals.
-  std::optional<std::uint64_t> take(std::uint64_t size) {
-    const auto best = by_size_.lower_bound({size, 0});
-    if (best == by_size_.end()) return std::nullopt;
-    const auto [extent, base] = *best;
-    by_size_.erase(best);
-    by_base_.erase(base);
-    if (extent > size) insert(base + size, extent - size);
-    return base;
+  /// Takes `size` bytes at a multiple of `alignment` from the smallest free extent that has them;
+  /// the lowest of equals.
+  std::optional<std::uint64_t> take(std::uint64_t size, std::uint64_t alignment = 1) {
+    for (auto best = by_size_.lower_bound({size, 0}); best != by_size_.end(); ++best) {
+      const auto [extent, base] = *best;
+      const std::uint64_t skipped = (alignment - base % alignment) % alignment;
+      if (skipped > extent - size) continue;
+      by_size_.erase(best);
+      by_base_.erase(base);
+      if (skipped > 0) insert(base, skipped);
+      if (extent > skipped + size) insert(base + skipped + size, extent - skipped - size);
+      return base + skipped;
+    }
+    return std::nullopt;
   }
 
   /// Gives [base, base + size) back. @return the free extent that it is part of now.

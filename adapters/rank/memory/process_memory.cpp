@@ -13,8 +13,8 @@ bool deallocate(void* address) { return device_memory().deallocate(address); }
 std::optional<Allocation> allocation_of(const void* address) {
   return device_memory().allocation_of(address);
 }
-void* reserve_addresses(int device, std::size_t bytes) {
-  return device_memory().reserve_addresses(device, bytes);
+void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple) {
+  return device_memory().reserve_addresses(device, bytes, multiple);
 }
 void grant_access(void* address, std::size_t bytes) {
   device_memory().grant_access(address, bytes);
