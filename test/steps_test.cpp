@@ -91,6 +91,18 @@ TEST(Steps, OfAnOptimizerWithinTheBackwardPass) {
   EXPECT_EQ(steps.items, 40U);
 }
 
+// llm.c makes its master weights of each parameter between the updates of the first step.
+TEST(Steps, OfAnOptimizerThatSetsUpItsStateBetweenItsUpdates) {
+  const Steps steps = find_steps(work("abcdefUiViW" + times(4, "abcdefUVW")));
+  EXPECT_EQ(steps.count(), 4U);
+  EXPECT_EQ(typical(steps), 4U);
+  EXPECT_EQ(steps.median(), 9us);
+  // Nor do parts that happen to look like another whole.
+  const Steps rounds = find_steps(work(times(5, "abcUabcUxyzzzzzUU")));
+  EXPECT_EQ(rounds.items, 17U);
+  EXPECT_EQ(rounds.median(), 17us);
+}
+
 TEST(Steps, OfTwoModelsThatAreTrainedInTurn) {
   const Steps steps = find_steps(work(times(6,
                                             "abcdefG"

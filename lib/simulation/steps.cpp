@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace phantora {
@@ -33,8 +34,51 @@ T median_of(std::vector<T> values) {
 /// Work that ends a step, with nothing but what may stand between.
 struct Burst {
   std::size_t first = 0, last = 0;
-  std::uint64_t signature = 0;  ///< equal for equal sequences
+  std::size_t size = 0;         ///< items that end a step
+  std::uint64_t signature = 0;  ///< equal for equal sequences of these
 };
+
+void append(Burst& burst, std::span<const WorkItem> work, std::size_t i) {
+  if (burst.size++ == 0) burst.first = i;
+  burst.last = i;
+  burst.signature = mixed(burst.signature + work[i].identity);
+}
+
+/// All items that end a step, of `parts` and so of one burst.
+Burst joined(std::span<const WorkItem> work, std::span<const Burst> parts) {
+  Burst all;
+  for (std::size_t i = parts.front().first; i <= parts.back().last; ++i)
+    if (work[i].role == StepRole::ends_step) append(all, work, i);
+  return all;
+}
+
+/// How many of the last bursts have as many items together as `whole`, if any do.
+std::size_t parts_of(const Burst& whole, std::span<const Burst> bursts) {
+  std::size_t size = 0, parts = 0;
+  while (size < whole.size && parts < bursts.size()) size += bursts[bursts.size() - ++parts].size;
+  return size == whole.size ? parts : 0;
+}
+
+/// An optimizer that sets up its state when it first sees a parameter has other work between its
+/// updates the first time: what then comes as one burst was one before.
+std::vector<Burst> join_first_updates(std::span<const WorkItem> work, std::vector<Burst> bursts) {
+  std::vector<Burst> whole;
+  std::unordered_set<std::uint64_t> seen;
+  for (const Burst& burst : bursts) {
+    if (seen.insert(burst.signature).second) {
+      const std::size_t parts = parts_of(burst, whole);
+      if (parts > 1) {
+        const Burst first = joined(work, std::span{whole}.last(parts));
+        if (first.signature == burst.signature) {
+          whole.resize(whole.size() - parts);
+          whole.push_back(first);
+        }
+      }
+    }
+    whole.push_back(burst);
+  }
+  return whole;
+}
 
 std::vector<Burst> find_bursts(std::span<const WorkItem> work) {
   std::vector<Burst> bursts;
@@ -42,11 +86,10 @@ std::vector<Burst> find_bursts(std::span<const WorkItem> work) {
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].role == StepRole::work) open = false;
     if (work[i].role != StepRole::ends_step) continue;
-    if (!std::exchange(open, true)) bursts.push_back({.first = i});
-    bursts.back().last = i;
-    bursts.back().signature = mixed(bursts.back().signature + work[i].identity);
+    if (!std::exchange(open, true)) bursts.emplace_back();
+    append(bursts.back(), work, i);
   }
-  return bursts;
+  return join_first_updates(work, std::move(bursts));
 }
 
 /// After how many bursts the same come again. The first one is left out: it may initialise.
