@@ -70,6 +70,18 @@ TEST(SessionReport, SaysWhatEachGpuDid) {
   EXPECT_DOUBLE_EQ(report.share_of_kernels(10us), 0.1);
 }
 
+TEST(SessionReport, OfAKernelTellsWhatItsGridPriced) {
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const Session session{cluster, ten, ideal};
+  StepObserver observed;
+  for (const auto source : {CostSource::code, CostSource::grid, CostSource::code})
+    observed.on_span({.source = source, .name = "mine", .start = Time{1us}, .end = Time{3us}});
+  const SessionReport report = session_report(cluster, session, observed);
+  ASSERT_EQ(report.kernels.size(), 1U);
+  EXPECT_EQ(report.kernels[0].total, 6us);
+  EXPECT_EQ(report.kernels[0].by_grid, 2us);
+}
+
 TEST(SessionReport, OfGpusThatWereNotUsed) {
   const Cluster cluster = parse_cluster("h200:1x2");
   const Session session{cluster, ten, ideal};

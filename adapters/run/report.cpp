@@ -127,10 +127,12 @@ std::optional<Report::Unread> Report::unread() const {
   if (launches == counters_.named.end()) return std::nullopt;
   Unread unread{.launches = launches->second};
   for (const NamedKernel& kernel : simulated_.kernels) {
-    if (!counters_.named.contains("unread_kernel " + kernel.name)) continue;
-    unread.total += kernel.total;
-    unread.longest.emplace_back(kernel.name, kernel.total);
+    if (kernel.by_grid == Duration{}) continue;
+    unread.total += kernel.by_grid;
+    unread.longest.emplace_back(kernel.name, kernel.by_grid);
   }
+  std::stable_sort(unread.longest.begin(), unread.longest.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   return unread;
 }
 
@@ -165,16 +167,11 @@ void Report::print_doubts(std::ostream& out) const {
   }
   const auto unread = this->unread();
   if (!unread) return;
-  std::string text = fmt::format("{} launches", unread->launches);
-  if (unread->longest.empty()) {
-    row(out, "unread kernels", text + ", priced by their grid alone");
-    return;
-  }
   const auto share = [&](Duration part) { return simulated_.share_of_kernels(part); };
-  text += fmt::format(", {:.1f} % of kernel time, priced by their grid alone: {}",
-                      100 * share(unread->total),
-                      share(unread->total) < negligible ? "no worry" : "a worry");
-  row(out, "unread kernels", text);
+  row(out, "unread kernels",
+      fmt::format("{} launches, {:.1f} % of kernel time, priced by their grid alone: {}",
+                  unread->launches, 100 * share(unread->total),
+                  share(unread->total) < negligible ? "no worry" : "a worry"));
   if (share(unread->total) < negligible) return;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, unread->longest.size()); ++i) {
     constexpr std::size_t width = 80;

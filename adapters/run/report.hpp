@@ -43,11 +43,11 @@ class Report {
   void write(const std::string& path) const;
 
  private:
-  /// Kernels whose parameters nobody understood.
+  /// Launches of which no code tells, whose price is that of their grid.
   struct Unread {
     std::uint64_t launches = 0;
-    Duration total{};  ///< time of those that the ranks named
-    std::vector<std::pair<std::string, Duration>> longest{};
+    Duration total{};
+    std::vector<std::pair<std::string, Duration>> longest{};  ///< by name
   };
   [[nodiscard]] std::optional<Unread> unread() const;
   [[nodiscard]] std::string gpu_names() const;

@@ -24,7 +24,7 @@ void add(SessionReport& report, const Cluster& cluster, GpuIndex gpu, const GpuU
 
 void add_kernels(SessionReport& report, const StepObserver& observed) {
   for (const auto& [name, kernel] : observed.kernels())
-    report.kernels.push_back({name, kernel.count, kernel.total, kernel.source});
+    report.kernels.push_back({name, kernel.count, kernel.total, kernel.source, kernel.by_grid});
   std::stable_sort(report.kernels.begin(), report.kernels.end(),
                    [](const auto& a, const auto& b) { return a.total > b.total; });
 }

@@ -37,6 +37,7 @@ void StepObserver::on_span(const Span& span) {
   ++known.total->count;
   known.total->total += length;
   known.total->source = span.source;
+  if (span.source == CostSource::grid) known.total->by_grid += length;
 }
 
 void StepObserver::on_range(const NamedRange& range) {

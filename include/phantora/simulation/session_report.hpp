@@ -40,6 +40,7 @@ struct NamedKernel {
   std::uint64_t count = 0;  ///< over all GPUs
   Duration total{};         ///< over all GPUs
   CostSource source{};      ///< of its price
+  Duration by_grid{};       ///< of launches that nothing but their grid priced
 };
 
 /// What a Session's GPUs did for programs that issued their work to it, or for a workload. (A

@@ -48,6 +48,7 @@ class StepObserver final : public SessionObserver {
     std::uint64_t count = 0;  ///< launches
     Duration total{};         ///< over all launches
     CostSource source{};      ///< of the last price
+    Duration by_grid{};       ///< of those that nothing but their grid priced
   };
   /// By name.
   [[nodiscard]] const std::map<std::string, KernelTotal, std::less<>>& kernels() const noexcept {
