@@ -49,10 +49,10 @@ class Live {
  public:
   Live() { subscription_ = session.subscribe(spans); }
 
-  StreamId stream(GpuIndex gpu) {
+  StreamId stream(GpuIndex gpu, int priority = 0) {
     const StreamId id{++last_};
-    recorder.add_stream(id, gpu, gpu);
-    session.add_stream(id, gpu, gpu);
+    recorder.add_stream(id, gpu, gpu, priority);
+    session.add_stream(id, gpu, gpu, priority);
     return id;
   }
   CommunicatorId communicator(const std::vector<GpuIndex>& gpus) {
@@ -146,6 +146,22 @@ TEST(Recorder, OperationsTakePlaceWhenTheyDid) {
   EXPECT_EQ(replayed(workload), live.spans.sorted());
   EXPECT_EQ(live.spans.all.size(), 5U);
   EXPECT_EQ(Workload::from_binary(workload.to_binary()), workload);
+}
+
+TEST(Recorder, StreamsKeepTheirPriority) {
+  Live live;
+  const StreamId usual = live.stream(0), first = live.stream(0, -2);
+  (void)live.stream(0, -1);  // nothing is put there
+  live.launch({0, 0, at(0us)}, usual, 100us);
+  live.launch({0, 0, at(20us)}, first, 10us);
+  live.launch({0, 0, at(25us)}, first, 10us);
+  live.finish();
+  const Workload workload = live.recorder.workload();
+  EXPECT_EQ(replayed(workload), live.spans.sorted());
+  EXPECT_EQ(std::get<2>(live.spans.sorted().at(1)) - std::get<1>(live.spans.sorted().at(1)), 10us);
+  const std::string text = workload.to_json();
+  EXPECT_NE(text.find("[\"priority\",-2,1]"), text.npos);
+  EXPECT_EQ(text.find("[\"priority\"", text.find("[\"priority\"") + 1), text.npos);
 }
 
 TEST(Recorder, ThreadsGoOnFromThoseThatWokeThem) {

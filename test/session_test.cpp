@@ -120,6 +120,35 @@ TEST_F(SessionTest, KernelsOfTwoStreamsShareTheSms) {
   EXPECT_EQ(answers[0].clock, at(20us));
 }
 
+TEST_F(SessionTest, KernelsOfAStreamThatGoesFirstTakeTheSmsThatTheyCanFill) {
+  const auto ends = [&](double demand, std::array<int, 3> priorities) {
+    open("h200:1x1", ideal, ToldWithLimit{.limit = KernelLimit::memory, .demand = demand});
+    const QueryIndex hundred = session->add_query(kernel(100)),
+                     ten = session->add_query(kernel(10));
+    std::vector<Duration> times;
+    for (const std::uint64_t stream : {0U, 1U, 2U}) {
+      session->add_stream(StreamId{stream}, 0, 0, priorities.at(stream));
+      const Time issued = at(stream == 0 ? 0us : 50us);
+      session->launch(StreamId{stream}, issued, stream == 0 ? hundred : ten);
+      session->record(StreamId{stream}, issued, MarkerId{stream});
+    }
+    for (const std::uint64_t stream : {0U, 1U, 2U}) {
+      session->synchronize(0, 0, at(0us), MarkerId{stream});
+      times.push_back(advance({never}).at(0).clock.time_since_epoch());
+    }
+    return times;
+  };
+  using Times = std::vector<Duration>;
+  EXPECT_EQ(ends(1.0, {0, 0, 0}), (Times{120us, 80us, 80us}));
+  EXPECT_EQ(ends(1.0, {-1, -1, -1}), (Times{120us, 80us, 80us}));
+  // One after the other, those of equal rank side by side; what waits loses nothing.
+  EXPECT_EQ(ends(1.0, {0, -1, -2}), (Times{120us, 70us, 60us}));
+  EXPECT_EQ(ends(1.0, {0, -1, -1}), (Times{120us, 70us, 70us}));
+  EXPECT_EQ(ends(1.0, {-1, 0, 0}), (Times{100us, 120us, 120us}));
+  // What they do not fill is left to others: for 10 us a half, for which two contend.
+  EXPECT_EQ(ends(0.5, {0, 0, -5}), (Times{105us, 65us, 60us}));
+}
+
 TEST_F(SessionTest, CopiesOfOneWayTakeTurnsAndBothWaysSlowEachOther) {
   DeviceTiming timing = ideal;
   timing.both_ways = 1.5;

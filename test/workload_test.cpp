@@ -181,6 +181,17 @@ TEST(Workload, IsWrittenInTheEarliestVersionThatCanSayIt) {
   EXPECT_EQ(Workload::from_binary(threads.to_binary()).hash(), threads.hash());
 }
 
+TEST(Workload, PrioritiesAreOfVersion5) {
+  Workload w = everything_of_ranges();
+  w.prioritize(1, -5, 3);
+  EXPECT_NE(w.to_json().find("\"phantora_workload\": 5,"), std::string::npos);
+  EXPECT_NE(w.to_json().find("[\"priority\",-5,3]"), std::string::npos);
+  EXPECT_EQ(Workload::from_json(w.to_json()), w);
+  EXPECT_EQ(Workload::from_binary(w.to_binary()), w);
+  EXPECT_NE(w, everything_of_ranges());
+  EXPECT_EQ(w.describe(1, w.operations(1).size() - 1), "priority -5");
+}
+
 TEST(Workload, RangesAndPowerAreOfVersion4) {
   const Workload w = everything_of_ranges();
   EXPECT_NE(w.to_json().find("\"phantora_workload\": 4,"), std::string::npos);
@@ -362,8 +373,8 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   EXPECT_EQ(changed("\"messages\": []", "\"messages\": [],\n \"more\": 1"),
             "job.json: line 9, more: expected no such field; one of phantora_workload kernels "
             "groups calls messages labels ranks, got 1");
-  EXPECT_EQ(changed("workload\": 1", "workload\": 5"),
-            "job.json: line 2, phantora_workload: expected a whole number from 1 to 4, got 5");
+  EXPECT_EQ(changed("workload\": 1", "workload\": 6"),
+            "job.json: line 2, phantora_workload: expected a whole number from 1 to 5, got 6");
   EXPECT_EQ(changed("1024", "9223372036854775808").substr(0, 44),
             "job.json: line 7, calls[0].operations[0][1]:");
   EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");

@@ -33,7 +33,7 @@ inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::max()
 
 enum class Op : std::uint16_t {
   define_query,        ///< a = query id; payload = its text (kernels/query_text.hpp)
-  create_stream,       ///< stream, device
+  create_stream,       ///< stream, device, a = its priority, from 0 on the greater the sooner
   launch,              ///< stream, a = query id, b = tag of its span, if that is wanted
   record,              ///< stream, a = marker
   wait,                ///< stream, a = marker

@@ -125,12 +125,16 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       if (recorder != nullptr) recorder->add_query(process.queries.back(), query);
       return;
     }
-    case Op::create_stream:
+    case Op::create_stream: {
       process.issued = true;
-      if (recorder != nullptr)
-        recorder->add_stream(stream, gpu_of(process, record.device), process.index);
-      session_.add_stream(stream, gpu_of(process, record.device), process.index);
+      const GpuIndex gpu = gpu_of(process, record.device);
+      constexpr std::uint64_t most = 1000;  // CUDA has no priority near it
+      PHANTORA_EXPECTS(record.a <= most, "no stream has the priority " + std::to_string(record.a));
+      const int priority = -static_cast<int>(record.a);
+      if (recorder != nullptr) recorder->add_stream(stream, gpu, process.index, priority);
+      session_.add_stream(stream, gpu, process.index, priority);
       return;
+    }
     case Op::launch:
       if (recorder != nullptr) recorder->launch(caller, stream, process.queries.at(record.a));
       session_.launch(stream, issued(), process.queries.at(record.a), span_tag(process, record.b));

@@ -189,6 +189,7 @@ class RankWriter {
   void write(const Workload::Free&) {}
   void write(const Workload::StepEnd&) {}
   void write(const Workload::Graph&) {}
+  void write(const Workload::Priority&) {}
 
   const Workload& w_;
   Rank rank_;

@@ -3,16 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace phantora::detail {
+namespace {
 
-StreamQueue& Device::add_stream(StreamId id, ProcessIndex process) {
+bool is_copy(const StreamQueue& running) {
+  return running.kernel->limit == PricedKernel::Limit::copy_engine;
+}
+
+}  // namespace
+
+StreamQueue& Device::add_stream(StreamId id, ProcessIndex process, int priority) {
   processes_.insert(process);
   StreamQueue& stream = *streams_.emplace_back(std::make_unique<StreamQueue>());
   stream.slot = static_cast<std::uint32_t>(streams_.size() - 1);
   stream.id = id;
   stream.process = process;
+  stream.priority = priority;
   stream.device = this;
   return stream;
 }
@@ -119,9 +128,7 @@ void Device::start_head(StreamQueue& stream, Time now) {
           active_.begin(), active_.end(), &stream,
           [](const StreamQueue* a, const StreamQueue* b) { return a->id < b->id; });
       active_.insert(place, &stream);
-      count(stream.kernel->limit == PricedKernel::Limit::copy_engine ? running_copies_
-                                                                     : running_kernels_,
-            +1, now);
+      count(is_copy(stream) ? running_copies_ : running_kernels_, +1, now);
       return;
     }
     case StreamOp::Kind::marker:
@@ -164,7 +171,7 @@ void Device::start_head(StreamQueue& stream, Time now) {
 
 void Device::complete_kernel(StreamQueue& stream, Time now) {
   const PricedKernel& kernel = *stream.kernel;
-  const bool copy = kernel.limit == PricedKernel::Limit::copy_engine;
+  const bool copy = is_copy(stream);
   use_.by_source[static_cast<std::size_t>(kernel.source)] += now - stream.start;
   ++use_.kernels;
   events_.span({.gpu = index_,
@@ -191,8 +198,7 @@ void Device::complete_kernel(StreamQueue& stream, Time now) {
 bool Device::has_sms_for(const StreamQueue& collective) const {
   double taken = held_sms_;
   for (const StreamQueue* stream : active_) {
-    if (stream->kernel->limit != PricedKernel::Limit::copy_engine &&
-        stream->start <= collective.start)
+    if (!is_copy(*stream) && stream->start <= collective.start)
       taken += stream->kernel->demand * sm_count_;
   }
   return collective.sms == 0 || taken == 0 || taken + collective.sms <= sm_count_;
@@ -231,26 +237,51 @@ double Device::copy_slowdown(const StreamQueue& copy) const {
   return both_ways ? timing_.both_ways : 1.0;
 }
 
-double Device::memory_crowding(double crowding) const {
-  double copies = 0.0, kernels = 0.0;
+double Device::share_sms() {
+  double left = std::max(1, sm_count_ - held_sms_) / static_cast<double>(sm_count_);
+  double memory = 0.0;
+  std::optional<int> shared;  // up to this priority
+  while (true) {
+    std::optional<int> priority;
+    for (const StreamQueue* stream : active_) {
+      if (shared && stream->priority <= *shared) continue;
+      priority = std::min(priority.value_or(stream->priority), stream->priority);
+    }
+    if (!priority) return memory;
+    double demand = 0, drawn = 0;
+    for (const StreamQueue* stream : active_) {
+      if (stream->priority != *priority || is_copy(*stream)) continue;
+      demand += stream->kernel->demand;
+      drawn += stream->kernel->memory_share;
+    }
+    // What is left by rounding is nothing: the least demand is a sixteenth of an SM.
+    constexpr double nothing = 1e-6;
+    const double crowding =
+        left < nothing ? std::numeric_limits<double>::infinity() : std::max(1.0, demand / left);
+    for (StreamQueue* stream : active_) {
+      if (stream->priority == *priority) stream->crowding = crowding;
+    }
+    memory += drawn / crowding;
+    left = std::max(0.0, left - demand);
+    shared = priority;
+  }
+}
+
+double Device::memory_crowding(double kernels) const {
+  double copies = 0.0;
   for (const StreamQueue* stream : active_) {
-    const bool copy = stream->kernel->limit == PricedKernel::Limit::copy_engine;
-    (copy ? copies : kernels) += stream->kernel->memory_share;
+    if (is_copy(*stream)) copies += stream->kernel->memory_share;
   }
   // Kernels alone share by their SMs.
   if (copies == 0.0) return 1.0;
-  return std::max(1.0, (copies + kernels / crowding) / timing_.attained_memory);
+  return std::max(1.0, (copies + kernels) / timing_.attained_memory);
 }
 
 void Device::update_rates(Time now) {
-  double demand = 0;
-  for (const StreamQueue* stream : active_) {
-    if (stream->kernel->limit != PricedKernel::Limit::copy_engine) demand += stream->kernel->demand;
-  }
-  const double left = std::max(1, sm_count_ - held_sms_) / static_cast<double>(sm_count_);
-  const double crowding = std::max(1.0, demand / left);
-  const double memory_crowding = running_copies_ > 0 ? this->memory_crowding(crowding) : 1.0;
+  const double drawn = share_sms();
+  const double memory_crowding = running_copies_ > 0 ? this->memory_crowding(drawn) : 1.0;
   for (StreamQueue* stream : active_) {
+    const double crowding = stream->crowding;
     double slowdown = 1.0;
     switch (stream->kernel->limit) {
       case PricedKernel::Limit::arithmetic:

@@ -48,6 +48,7 @@ struct StreamOp {
 struct StreamQueue {
   StreamId id{};
   ProcessIndex process = 0;
+  int priority = 0;  ///< the least number goes first
   Device* device = nullptr;
   std::uint32_t slot = 0;  ///< among those of its device
   bool dropped = false;    ///< to be forgotten once all is done
@@ -72,6 +73,7 @@ struct StreamQueue {
   Time segment_start{};
   double remaining = 0;
   double rate = 0;
+  double crowding = 1;  ///< by how much others that fill SMs slow it
   Time completion = never;
 
   /// Refuses an operation that is issued before the last.
@@ -104,7 +106,8 @@ class DeviceEvents {
 };
 
 /// Kernels of different streams share the SMs: each runs at full speed while their demands fit, and
-/// at demand's share otherwise.
+/// at demand's share otherwise. Those of streams of another priority take what those before them
+/// leave, which may be nothing.
 ///
 /// Blocks are dispatched in the order of launches and keep their SM until they end. So a collective
 /// begins once the kernels before it leave as many SMs as it has channels, and then withholds them
@@ -113,13 +116,14 @@ class DeviceEvents {
 /// Copies hold no SMs. Those that go the same way over PCIe take turns, in the order in which they
 /// came; those within the device share its memory's bandwidth with one another and with kernels
 /// that memory holds up.
-/// @note Approximation: a kernel leaves its SMs at its end, not in its last wave.
+/// @note Approximation: a kernel leaves its SMs at its end, not in its last wave; to kernels of a
+///   higher priority at once, and not as its blocks end.
 class Device {
  public:
   Device(GpuIndex index, int sm_count, const DeviceTiming& timing, DeviceEvents& events)
       : index_{index}, sm_count_{sm_count}, timing_{timing}, events_{events} {}
 
-  StreamQueue& add_stream(StreamId id, ProcessIndex process);
+  StreamQueue& add_stream(StreamId id, ProcessIndex process, int priority);
   /// Nothing more is appended to it.
   void drop_stream(StreamQueue& stream);
   void append(StreamQueue& stream, StreamOp op);
@@ -167,8 +171,11 @@ class Device {
   [[nodiscard]] double power_stretch() const;
   /// By how much a copy is slower than alone; infinity while it waits for its turn.
   [[nodiscard]] double copy_slowdown(const StreamQueue& copy) const;
+  /// Divides the SMs among the kernels that run.
+  /// @return the share of the memory's bandwidth that they draw then.
+  double share_sms();
   /// By how much what draws on memory is slower while copies do, too.
-  [[nodiscard]] double memory_crowding(double crowding) const;
+  [[nodiscard]] double memory_crowding(double kernels) const;
   void count(int& counter, int change, Time now);
 
   GpuIndex index_;

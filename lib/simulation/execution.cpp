@@ -126,18 +126,21 @@ void Execution::on_span(const Span& span) {
 
 /// In the order of their numbers, by which a GPU takes what comes at one instant.
 void Execution::add_streams(Job& job, Rank rank) {
-  std::set<StreamNumber> numbers;
+  std::map<StreamNumber, int> priorities;
   for (const Workload::Operation& operation : job.record.workload->operations(rank)) {
     std::visit(
         [&](const auto& it) {
-          if constexpr (requires { it.stream; }) numbers.insert(it.stream);
+          if constexpr (requires { it.stream; }) {
+            int& priority = priorities[it.stream];
+            if constexpr (requires { it.priority; }) priority = it.priority;
+          }
         },
         operation);
   }
-  for (const StreamNumber number : numbers) {
+  for (const auto& [number, priority] : priorities) {
     const StreamId id{streams_.size()};
     streams_.push_back({&job, rank, number});
-    session_.add_stream(id, job.record.gpus[rank], job.first_process + rank);
+    session_.add_stream(id, job.record.gpus[rank], job.first_process + rank, priority);
     job.ranks[rank].streams.emplace_back(number, id);
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -120,9 +121,9 @@ class Recorder::Impl {
   [[nodiscard]] bool full() const { return entries_.size() >= most_; }
 
   void add_query(QueryIndex query, const KernelQuery& asked) { queries_.emplace(query, asked); }
-  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process, int priority) {
     PHANTORA_EXPECTS(gpu < stream_numbers_.size(), "no GPU " + std::to_string(gpu));
-    streams_[stream] = {gpu, stream_numbers_[gpu]++};
+    streams_[stream] = {gpu, stream_numbers_[gpu]++, priority};
     (void)this->process(process);
   }
   void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
@@ -311,6 +312,7 @@ class Recorder::Impl {
   struct Stream {
     GpuIndex gpu = 0;
     StreamNumber number = 0;
+    int priority = 0;
   };
   std::map<GpuIndex, int> contexts_{};        ///< how many
   std::vector<StreamNumber> stream_numbers_;  ///< by GPU: how many
@@ -422,7 +424,13 @@ class Recorder::Impl::Writer {
     clock = std::max(clock, until);
   }
 
-  StreamNumber number(StreamId stream) const { return told_.streams_.at(stream).number; }
+  /// Its priority is told with the first that it is given.
+  StreamNumber number(StreamId id) {
+    const Stream& stream = told_.streams_.at(id);
+    if (stream.priority != 0 && prioritized_.insert(id).second)
+      workload_.prioritize(stream.gpu, stream.priority, stream.number);
+    return stream.number;
+  }
   Workload::Event event(MarkerId marker) const {
     const auto known = events_.find(marker);
     if (known == events_.end())
@@ -503,6 +511,7 @@ class Recorder::Impl::Writer {
   std::map<std::size_t, std::optional<Workload::Event>> marks_{};
   std::unordered_map<QueryIndex, Workload::KernelNumber> kernels_{};
   std::unordered_map<MarkerId, Workload::Event> events_{};
+  std::unordered_set<StreamId> prioritized_{};
   struct Piece {
     Bytes size{};
     Workload::Block block{};
@@ -521,8 +530,8 @@ Recorder::~Recorder() = default;
 void Recorder::add_query(QueryIndex query, const KernelQuery& asked) {
   impl_->add_query(query, asked);
 }
-void Recorder::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
-  impl_->add_stream(stream, gpu, process);
+void Recorder::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process, int priority) {
+  impl_->add_stream(stream, gpu, process, priority);
 }
 void Recorder::add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus) {
   impl_->add_communicator(communicator, std::move(gpus));

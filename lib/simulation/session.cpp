@@ -56,10 +56,10 @@ class Session::Impl final : public detail::DeviceEvents {
     append(id, {StreamOp::Kind::kernel, issued, kernel, tag});
   }
 
-  void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process) {
+  void add_stream(StreamId id, GpuIndex gpu, ProcessIndex process, int priority) {
     PHANTORA_EXPECTS(gpu < devices_.size(), "no GPU " + std::to_string(gpu));
     PHANTORA_EXPECTS(!streams_.contains(id), "stream " + std::to_string(id.value) + " exists");
-    streams_.emplace(id, &devices_[gpu].add_stream(id, process));
+    streams_.emplace(id, &devices_[gpu].add_stream(id, process, priority));
   }
 
   void drop_stream(StreamId id) {
@@ -328,8 +328,8 @@ void Session::name_range(const NamedRange& range) { impl_->name_range(range); }
 QueryIndex Session::add_query(const KernelQuery& query, GpuIndex gpu) {
   return impl_->add_query(query, gpu);
 }
-void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process) {
-  impl_->add_stream(stream, gpu, process);
+void Session::add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process, int priority) {
+  impl_->add_stream(stream, gpu, process, priority);
 }
 void Session::launch(StreamId stream, Time issued, QueryIndex query, std::uint64_t tag) {
   impl_->launch(stream, issued, query, tag);

@@ -102,6 +102,10 @@ Workload& Workload::graph(Rank rank, bool inside, StreamNumber stream) {
   return append(rank, stream, Graph{stream, inside});
 }
 
+Workload& Workload::prioritize(Rank rank, std::int32_t priority, StreamNumber stream) {
+  return append(rank, stream, Priority{stream, priority});
+}
+
 Workload::GroupNumber Workload::group(std::span<const Rank> ranks, std::uint32_t instance) {
   PHANTORA_EXPECTS(instance < most_instances,
                    "a group has no instance " + std::to_string(instance));
@@ -472,6 +476,9 @@ std::string Workload::describe(Rank rank, std::size_t operation) const {
     std::string operator()(const Mark&) const { return "mark"; }
     std::string operator()(const Graph& it) const {
       return it.inside ? "kernels of a graph" : "end of a graph";
+    }
+    std::string operator()(const Priority& it) const {
+      return "priority " + std::to_string(it.priority);
     }
     std::string operator()(const Thread& it) const { return "thread " + std::to_string(it.number); }
     std::string operator()(const Range& it) const { return "range " + workload.labels_[it.label]; }

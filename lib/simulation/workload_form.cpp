@@ -74,13 +74,15 @@ namespace form {
 
 std::size_t kinds_of(std::int64_t version) {
   if (version == 1) return kinds_of_version_1;
-  return version < 4 ? kinds_of_version_2 : kinds.size();
+  if (version < 4) return kinds_of_version_2;
+  return version == 4 ? kinds_of_version_4 : kinds.size();
 }
 
 std::int64_t version_of(const WorkloadDocument& document) {
   std::size_t last_kind = 0;
   for (const auto& operations : document.ranks)
     for (const auto& operation : operations) last_kind = std::max(last_kind, operation.index());
+  if (last_kind >= kinds_of_version_4) return 5;
   const bool power =
       std::any_of(document.kernels.begin(), document.kernels.end(),
                   [](const Kernel& kernel) { return kernel.known && kernel.known->power_share; });

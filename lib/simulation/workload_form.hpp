@@ -56,10 +56,11 @@ struct Misfit {
 namespace form {
 
 /// 1: hosts of one thread, and groups of instance 0, as it has no words for others; 2: without an
-/// origin; 3: without ranges, graphs and what kernels draw of the GPU's power. What can be said in
-/// an earlier version is, so that it stays equal.
-inline constexpr std::int64_t latest_version = 4;
-inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12;
+/// origin; 3: without ranges, graphs and what kernels draw of the GPU's power; 4: without
+/// priorities of streams. What can be said in an earlier version is, so that it stays equal.
+inline constexpr std::int64_t latest_version = 5;
+inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12,
+                             kinds_of_version_4 = 14;
 // More than any host has threads, or NCCL communicators of the same ranks.
 inline constexpr std::uint32_t most_threads = 1U << 16U, most_instances = 1U << 16U;
 inline constexpr std::int64_t most_ranks = std::int64_t{1} << 22;
@@ -77,8 +78,8 @@ inline constexpr std::array<std::string_view, 8> collectives{
     "reduce",     "all_to_all", "gather",         "scatter"};
 /// Workload::Operation's alternatives, in its order.
 inline constexpr std::array<std::string_view, std::variant_size_v<Workload::Operation>> kinds{
-    "launch",   "collective", "exchange", "record", "wait",   "synchronize", "host",
-    "allocate", "free",       "end_step", "mark",   "thread", "range",       "graph"};
+    "launch", "collective", "exchange", "record", "wait",  "synchronize", "host",    "allocate",
+    "free",   "end_step",   "mark",     "thread", "range", "graph",       "priority"};
 /// Of those, how many a version has.
 std::size_t kinds_of(std::int64_t version);
 
@@ -176,7 +177,7 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
       constexpr std::array<W::Operation, kinds.size()> empty{
           W::Launch{},      W::Collective{}, W::Exchange{}, W::Record{}, W::Wait{},
           W::Synchronize{}, W::Host{},       W::Allocate{}, W::Free{},   W::StepEnd{},
-          W::Mark{},        W::Thread{},     W::Range{},    W::Graph{}};
+          W::Mark{},        W::Thread{},     W::Range{},    W::Graph{},  W::Priority{}};
       operation = empty.at(kind);
     }
     if (auto* launch = std::get_if<W::Launch>(&operation)) {
@@ -212,6 +213,10 @@ void transfer(A& a, const WorkloadDocument& document, std::int64_t version,
     } else if (auto* graph = std::get_if<W::Graph>(&operation)) {
       integer(a, "inside", graph->inside, 0, 1);
       stream(*graph);
+    } else if (auto* priority = std::get_if<W::Priority>(&operation)) {
+      integer(a, "priority", priority->priority, std::numeric_limits<std::int32_t>::min(),
+              std::numeric_limits<std::int32_t>::max());
+      stream(*priority);
     }
   });
 }

@@ -61,7 +61,8 @@ Streams::Entry& Streams::add(HostThread& thread, int device, unsigned flags, int
   stream.legacy = legacy;
   append(thread, {.op = Op::create_stream,
                   .device = static_cast<std::uint16_t>(physical_(device)),
-                  .stream = stream.id});
+                  .stream = stream.id,
+                  .a = static_cast<std::uint64_t>(-priority)});
   legacy_order_.add(stream);
   return stream;
 }

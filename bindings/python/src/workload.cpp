@@ -138,6 +138,8 @@ Threads go on side by side unless a mark() and a synchronize() order them.)")
            "Names the time from a mark() to where the rank's host is, for Report.spans().")
       .def("graph", &Workload::graph, "rank"_a, "inside"_a, "stream"_a = 0, itself,
            "What the stream is told from now on is of a CUDA graph, or is no more.")
+      .def("prioritize", &Workload::prioritize, "rank"_a, "priority"_a, "stream"_a = 0, itself,
+           "Kernels of the stream go before those of the rank's streams with a greater number.")
       .def("mark", &Workload::mark, "rank"_a,
            "Marks where the rank's host, or its present thread, is, for synchronize() of others.")
       .def(

@@ -61,7 +61,7 @@ class Recorder {
   /// Session::add_query() gave this index.
   void add_query(QueryIndex query, const KernelQuery& asked);
   /// As Session::add_stream().
-  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process, int priority = 0);
   /// @param gpus  of each rank.
   void add_communicator(CommunicatorId communicator, std::vector<GpuIndex> gpus);
 

@@ -75,8 +75,10 @@ class Session {
   /// first launched there. @throws CostError if no cost model of that GPU answers.
   QueryIndex add_query(const KernelQuery& query, GpuIndex gpu = 0);
   /// Streams of one process are in-order queues of one GPU.
+  /// @param priority  as in CUDA: kernels of a stream with a lesser number have the SMs that they
+  ///   can fill before those with a greater one.
   /// @throws ArgumentError if there is a stream of that id.
-  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process);
+  void add_stream(StreamId stream, GpuIndex gpu, ProcessIndex process, int priority = 0);
   /// Nothing more is issued on it. What was issued completes.
   void drop_stream(StreamId stream);
   /// When the latest operation of a stream was issued; nothing may be issued on it before.

@@ -126,9 +126,15 @@ class Workload {
     StreamNumber stream = 0;  ///< of the rank
     bool inside = false;      ///< what follows is of a graph
   };
+  /// Which kernels go first where streams compete for the GPU: those of the stream with the least
+  /// number, as in CUDA. It is the stream's from its beginning; 0 where nothing is said.
+  struct Priority {
+    StreamNumber stream = 0;    ///< of the rank
+    std::int32_t priority = 0;  ///< any number
+  };
   /// What a rank does next.
   using Operation = std::variant<Launch, Collective, Exchange, Record, Wait, Synchronize, Host,
-                                 Allocate, Free, StepEnd, Mark, Thread, Range, Graph>;
+                                 Allocate, Free, StepEnd, Mark, Thread, Range, Graph, Priority>;
 
   /// Collectives of a group of ranks.
   struct Call {
@@ -228,6 +234,11 @@ class Workload {
   /// What the stream is told from now on is of a CUDA graph, and follows something of that graph in
   /// the stream; or is no more. Kernels of a graph follow one another more closely.
   Workload& graph(Rank rank, bool inside, StreamNumber stream = 0);
+
+  /// Kernels of the rank's stream have the SMs that they can fill before those of its streams with
+  /// a greater number, as in CUDA; 0 where nothing is said. It holds for all that the stream is
+  /// given, wherever it is told.
+  Workload& prioritize(Rank rank, std::int32_t priority, StreamNumber stream = 0);
 
   // --- Hosts ---
 
