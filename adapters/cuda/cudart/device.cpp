@@ -239,7 +239,7 @@ PHANTORA_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr at
   return entry(Api::get_device, [&] {
     if (!value) return cudaErrorInvalidValue;
     if (!valid_device(device)) return cudaErrorInvalidDevice;
-    const auto known = driver::attribute(attribute, device);
+    const auto known = driver::attribute_asked_for(attribute, device);
     if (!known) return cudaErrorInvalidValue;
     *value = *known;
     return cudaSuccess;

@@ -83,4 +83,12 @@ std::optional<int> attribute(int number, int device) {
   return found->value;
 }
 
+std::optional<int> attribute_asked_for(int number, int device) {
+  if (number == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES) {
+    rank::warn_once("pool handles",
+                    "handles of memory pools are not simulated: the GPU says that it has none");
+  }
+  return attribute(number, device);
+}
+
 }  // namespace phantora::driver

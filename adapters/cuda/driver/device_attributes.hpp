@@ -11,4 +11,8 @@ namespace phantora::driver {
 /// derives from the compute capability are those of the H200.
 std::optional<int> attribute(int number, int device);
 
+/// The same for a program that asks for this one alone, because it wants what it stands for: says
+/// once where a real GPU has more.
+std::optional<int> attribute_asked_for(int number, int device);
+
 }  // namespace phantora::driver

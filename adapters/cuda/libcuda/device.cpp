@@ -54,7 +54,7 @@ PHANTORA_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute att
   return entry(Api::get_device, [&] {
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-    const auto known = driver::attribute(attribute, device);
+    const auto known = driver::attribute_asked_for(attribute, device);
     if (!known) return CUDA_ERROR_INVALID_VALUE;
     *value = *known;
     return CUDA_SUCCESS;
