@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,39 @@
 #include <sys/time.h>
 
 namespace phantora::run {
+
+namespace {
+
+/// How many NVLinks of a GPU lead to each of its neighbours: the NVSwitch, or GPUs of its host by
+/// index.
+nlohmann::ordered_json nvlinks_of(const Topology& topology, const Host& host, NodeId gpu,
+                                  const GpuModel& model) {
+  // NVLink 3 and 4 move 25 GB/s per link and direction, NVLink 5 50 (lib/cluster).
+  const double of_one = model.capability_major >= 10 ? 50e9 : 25e9;
+  auto links = nlohmann::ordered_json::object();
+  const auto add = [&](const std::string& where, NodeId neighbour) {
+    double rate = 0;
+    for (const LinkId link : topology.links_between(gpu, neighbour))
+      if (topology.source(link) == gpu) rate += topology.bandwidth(link).bytes_per_second();
+    if (rate > 0) links[where] = std::max(1L, std::lround(rate / of_one));
+  };
+  if (host.nvswitch) add("nvswitch", *host.nvswitch);
+  if (host.nvlink_mesh)
+    for (std::size_t i = 0; i < host.gpus.size(); ++i)
+      if (host.gpus[i] != gpu) add(std::to_string(i), host.gpus[i]);
+  return links;
+}
+
+/// The PCIe switch that a GPU or a NIC is plugged into; nothing where it is none.
+std::string pcie_switch_of(const Topology& topology, NodeId node) {
+  for (const LinkId link : topology.links_of(node)) {
+    const NodeId other = topology.target(link);
+    if (topology.kind(other) == NodeKind::pcie_switch) return topology.name(other);
+  }
+  return {};
+}
+
+}  // namespace
 
 LookServer::LookServer(std::string socket_name, const Cluster& cluster, std::string cluster_name,
                        std::vector<std::string> command, const Session& session,
@@ -72,7 +106,12 @@ std::string LookServer::describe() {
                {"memory_total", model.memory.count()},
                {"busy_s", to_seconds(busy)},
                {"utilization", nullptr},
+               {"nvlinks", nvlinks_of(cluster_.topology, host, cluster_.gpus[gpu], model)},
+               {"pcie_switch", pcie_switch_of(cluster_.topology, cluster_.gpus[gpu])},
+               {"nic", nullptr},
                {"processes", Json::array()}};
+    const auto place = static_cast<std::size_t>(slot - host.gpus.begin());
+    if (place < host.nics.size()) entry["nic"] = cluster_.topology.name(host.nics[place]);
     if (passed > Duration{}) {
       entry["utilization"] = static_cast<double>((busy - busy_then_[gpu]).count()) /
                              static_cast<double>(passed.count());

@@ -172,6 +172,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
 
+  CLI::App* joints = gpus->add_subcommand("topo", "how the GPUs and NICs of each host are joined");
+  joints->add_flag("-m,--matrix", smi.topology, "as a matrix, which is all there is");
+
   phantora::run::HostOptions host;
   CLI::App* machine = app.add_subcommand("host", "measure this machine as a host, for --host");
   CLI::Option* const output = machine->add_option("--output", host.output, "write a host profile");
@@ -196,6 +199,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (*gpus) {
+      smi.topology = joints->parsed();
       phantora::run::show_gpus(smi, std::cout);
       return 0;
     }

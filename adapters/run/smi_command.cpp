@@ -94,6 +94,53 @@ void print(std::ostream& out, int pid, const Json& run) {
   }
 }
 
+/// How two neighbours on a host reach each other, in nvidia-smi's words. Every PCIe switch is a
+/// port of its own of the host's CPU.
+std::string joined(const Json& gpu, const Json& switch_of_other) {
+  return gpu["pcie_switch"] == switch_of_other ? "PIX" : "NODE";
+}
+std::string joined(const Json& gpu, const Json& other, const std::string& index_of_other) {
+  const Json& links = gpu["nvlinks"];
+  for (const std::string& where : {std::string{"nvswitch"}, index_of_other})
+    if (links.contains(where)) return fmt::format("NV{}", links[where].get<int>());
+  return joined(gpu, other["pcie_switch"]);
+}
+
+/// A matrix for each host, as `nvidia-smi topo -m` prints it of one.
+void print_topology(std::ostream& out, const Json& run) {
+  std::map<std::string, std::vector<Json>> hosts;
+  std::vector<std::string> order;
+  for (const Json& gpu : run["gpus"]) {
+    const auto host = gpu["host"].get<std::string>();
+    if (!hosts.contains(host)) order.push_back(host);
+    hosts[host].push_back(gpu);
+  }
+  for (const std::string& host : order) {
+    const std::vector<Json>& gpus = hosts[host];
+    std::vector<std::pair<std::string, Json>> nics;  // with their PCIe switches
+    for (const Json& gpu : gpus) {
+      if (gpu["nic"].is_null()) continue;
+      const auto nic = gpu["nic"].get<std::string>();
+      if (nics.empty() || nics.back().first != nic) nics.emplace_back(nic, gpu["pcie_switch"]);
+    }
+    const auto cell = [&](const std::string& text) { out << fmt::format("{:<6}", text); };
+    out << host << "\n";
+    cell("");
+    for (std::size_t i = 0; i < gpus.size(); ++i) cell(fmt::format("GPU{}", i));
+    for (std::size_t i = 0; i < nics.size(); ++i) cell(fmt::format("NIC{}", i));
+    out << '\n';
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      cell(fmt::format("GPU{}", i));
+      for (std::size_t j = 0; j < gpus.size(); ++j)
+        cell(i == j ? "X" : joined(gpus[i], gpus[j], std::to_string(j)));
+      for (const auto& nic : nics) cell(joined(gpus[i], nic.second));
+      out << '\n';
+    }
+    out << '\n';
+  }
+  out << "NV#   # NVLinks\nPIX   one PCIe switch\nNODE  PCIe switches of one CPU\n";
+}
+
 }  // namespace
 
 void show_gpus(const SmiOptions& options, std::ostream& out) {
@@ -122,7 +169,7 @@ void show_gpus(const SmiOptions& options, std::ostream& out) {
   const char* between = "";
   for (const auto& [pid, run] : runs) {
     out << std::exchange(between, "\n");
-    print(out, pid, run);
+    options.topology ? print_topology(out, run) : print(out, pid, run);
   }
 }
 

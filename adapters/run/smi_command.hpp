@@ -8,6 +8,7 @@ namespace phantora::run {
 struct SmiOptions {
   int run = 0;                   ///< its pid; 0: all that can be looked at
   std::string format = "table";  ///< table or json
+  bool topology = false;         ///< how GPUs and NICs are joined, in place of what they do
 };
 
 /// `phantora smi`: what the GPUs of running simulations do.

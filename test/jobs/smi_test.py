@@ -50,6 +50,11 @@ class Smi(JobTest):
             self.assertGreaterEqual(gpu["memory_used"], 3 * GIB)
             self.assertLess(gpu["memory_used"], 4 * GIB)
             self.assertGreater(gpu["busy_s"], 0)
+        matrix = smi("--run", pid, "topo", "-m")
+        self.assertEqual([line.split() for line in matrix.splitlines()[:5]],
+                         [["host0"], ["GPU0", "GPU1", "NIC0", "NIC1"], ["GPU0", "X", "NV18", "PIX", "NODE"],
+                          ["GPU1", "NV18", "X", "NODE", "PIX"], []])
+        self.assertEqual(matrix.splitlines()[5], "host1")
         table = smi("--run", pid)
         self.assertRegex(table, r"host1 +1  NVIDIA H200 +3\d\d\d MiB / 143155 MiB")
         (self.directory / "go").touch()
@@ -98,6 +103,54 @@ class Nvml(JobTest):
         power = ctypes.c_uint()
         print("power", nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(power)))
         """
+
+    LINKS = """
+        import ctypes
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        assert nvml.nvmlInit_v2() == 0
+        gpus = [ctypes.c_void_p() for _ in range(4)]
+        for i, gpu in enumerate(gpus):
+            assert nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(gpu)) == 0
+        def ask(call, *arguments):
+            number = ctypes.c_int(-1)
+            status = call(*arguments, ctypes.byref(number))
+            return number.value if status == 0 else f"status {status}"
+        first = gpus[0]
+        print("level", [ask(nvml.nvmlDeviceGetTopologyCommonAncestor, first, gpu) for gpu in gpus])
+        print("p2p", [[ask(nvml.nvmlDeviceGetP2PStatus, first, gpu, index) for index in range(5)] for gpu in gpus[1:2]])
+        links = [ask(nvml.nvmlDeviceGetNvLinkState, first, link) for link in range(20)]
+        print("links", links.count(1), sorted({link for link in links if link != 1}))
+        print("first link", [ask(call, first, 0) for call in (
+            nvml.nvmlDeviceGetNvLinkVersion, nvml.nvmlDeviceGetNvLinkRemoteDeviceType)],
+            [ask(nvml.nvmlDeviceGetNvLinkCapability, first, 0, what) for what in range(7)])
+        remote = ctypes.create_string_buffer(256)
+        if nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(first, 0, remote) == 0:
+            print("remote", remote[:12].decode())
+        count = ctypes.c_uint(0)
+        near = lambda level, room: nvml.nvmlDeviceGetTopologyNearestGpus(first, level, ctypes.byref(count), room)
+        assert near(40, None) == 0
+        print("far", count.value, end=" ")
+        found = (ctypes.c_void_p * 4)()
+        count.value = 4
+        assert near(10, found) == 0
+        print("near", [[gpu.value for gpu in gpus].index(gpu) for gpu in found[:count.value]])
+        """
+
+    def links(self, cluster):
+        ended = self.run_job([PYTHON, self.write("links.py", self.LINKS)], cluster=cluster,
+                             options=["--host-time", "off", "--per", "run"])
+        return ended.out.split("\n\nphantora:")[0].splitlines()
+
+    def test_links_by_nvswitch(self):
+        self.assertEqual(self.links("h200:1x4"), [
+            "level [0, 40, 40, 40]", "p2p [[0, 0, 0, 0, 0]]", "links 18 ['status 2']", "first link [6, 2] [1, 0, 1, 0, 0, 1, 'status 2']",
+            "remote 0000:05:00.0", "far 3 near []"])
+
+    def test_links_of_pcie_cards(self):
+        # Two cards of an L40S host share a PCIe switch.
+        self.assertEqual(self.links("l40s:1x4"), [
+            "level [0, 10, 40, 40]", "p2p [[0, 0, 5, 5, 0]]", "links 0 ['status 2', 'status 3']",
+            "first link ['status 3', 'status 3'] [" + ", ".join(["'status 3'"] * 7) + "]", "far 2 near [1]"])
 
     def test_memory_processes_and_utilisation(self):
         ended = self.run_job([PYTHON, self.write("ask.py", self.ASK)], cluster="h200:1x1",

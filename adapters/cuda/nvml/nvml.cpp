@@ -1,12 +1,7 @@
 // NVML, as far as programs ask it which GPUs there are. It numbers the host's GPUs and does not
 // know CUDA_VISIBLE_DEVICES. A CUDA toolkit may come without nvml.h, so that the few types of its
-// documented ABI that are needed are declared here.
-#include "channel/handshake.hpp"
-#include "cuda/driver/context.hpp"
-#include "rank/runtime/api_call.hpp"
-#include "rank/runtime/process.hpp"
-
-#include <nlohmann/json.hpp>
+// documented ABI that are needed are declared here and in entry.hpp.
+#include "cuda/nvml/entry.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,44 +10,16 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <cuda.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 using namespace phantora;
-
-#define PHANTORA_EXPORT extern "C" __attribute__((visibility("default")))
+using namespace phantora::nvml;
 
 namespace {
 
-enum Status : int {  // nvmlReturn_t
-  success = 0,
-  uninitialized = 1,
-  invalid_argument = 2,
-  not_supported = 3,
-  not_found = 6,
-  insufficient_size = 7,
-  driver_not_loaded = 9,
-  argument_version_mismatch = 25,
-  unknown = 999
-};
-
-/// An nvmlDevice_t is one more than the physical index, so that none is null.
-using Device = void*;
-int index_of(Device device) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(device)) - 1;
-}
-Device device_of(int index) { return reinterpret_cast<Device>(std::intptr_t{index} + 1); }
-
-struct PciInfo {  // nvmlPciInfo_t
-  char bus_id_legacy[16];
-  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
-  char bus_id[32];
-};
 struct Memory {  // nvmlMemory_t
   unsigned long long total, free, used;
 };
@@ -84,27 +51,6 @@ struct FabricInfo {  // nvmlGpuFabricInfo_v3_t; version 2 ends before the summar
   unsigned char health_summary;
 };
 
-/// Runs `body` where a GPU is simulated; no exception leaves.
-template <class Body>
-Status entry(Body&& body) noexcept {
-  try {
-    if (!rank::simulated()) return driver_not_loaded;
-    return body();
-  } catch (...) {
-    return unknown;
-  }
-}
-
-/// The same for a function of one device, whose physical index `body` gets.
-template <class Body>
-Status device_entry(Device device, Body&& body) noexcept {
-  return entry([&] {
-    const int index = index_of(device);
-    if (index < 0 || index >= rank::physical_device_count()) return invalid_argument;
-    return body(index);
-  });
-}
-
 Status copy_text(const std::string& text, char* out, unsigned length) {
   if (!out) return invalid_argument;
   if (length <= text.size()) return insufficient_size;
@@ -130,30 +76,6 @@ Status memory_of(int index, Memory& out) {
   const rank::MemoryInfo info = rank::memory_info(device);
   out = {info.total, info.free, info.total - info.free};
   return success;
-}
-
-/// What the run tells whoever looks at it (`phantora smi`) of a GPU of this host, and of the
-/// instant.
-struct Look {
-  double simulated_s = 0;
-  nlohmann::json gpu{};
-};
-Look look(int index) {
-  // Waiting for the answer is no wait of the program's.
-  const rank::ApiCall call{rank::Api::mem_get_info};
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const channel::Address address{rank::settings()->socket + channel::look_suffix};
-  std::string text;
-  if (connect(socket, address.get(), address.length) == 0) {
-    char part[4096];
-    for (ssize_t got = 0; (got = recv(socket, part, sizeof part, 0)) > 0;)
-      text.append(part, static_cast<std::size_t>(got));
-  }
-  close(socket);
-  const auto run = nlohmann::json::parse(text);
-  for (const auto& gpu : run["gpus"])
-    if (gpu["host"] == rank::host_name() && gpu["index"] == index) return {run["simulated_s"], gpu};
-  throw std::runtime_error{"the run does not know this GPU"};
 }
 
 /// Those that hold memory of the GPU, whichever of the run's ranks they are.
@@ -298,15 +220,7 @@ PHANTORA_EXPORT Status nvmlDeviceGetMinorNumber(Device device, unsigned* out) {
 
 PHANTORA_EXPORT Status nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
   return device_entry(device, [&](int index) {
-    const driver::PciAddress address = driver::physical_pci_address(index);
-    *info = {};
-    info->domain = static_cast<unsigned>(address.domain);
-    info->bus = static_cast<unsigned>(address.bus);
-    info->device = static_cast<unsigned>(address.device);
-    std::snprintf(info->bus_id, sizeof info->bus_id, "%08X:%02X:%02X.0", info->domain, info->bus,
-                  info->device);
-    std::snprintf(info->bus_id_legacy, sizeof info->bus_id_legacy, "%04X:%02X:%02X.0",
-                  info->domain & 0xffffu, info->bus & 0xffu, info->device & 0xffu);
+    *info = pci_info(driver::physical_pci_address(index));
     return success;
   });
 }
