@@ -1232,7 +1232,12 @@ TEST(KernelLaunch, KernelsThatNobodyReadsMakeUnknownWhatTheyMayWrite) {
   launch_kernel(counts, {{1, 1, 1}, {32, 1, 1}, 0}, nullptr, legacy_stream(0));
   EXPECT_FALSE(known(variable, 1));
   EXPECT_TRUE(known(elsewhere, 4));
-  for (auto* p : {out, in, variable, elsewhere}) deallocate(p);
+  // And those that the host asks for only then.
+  auto* later = static_cast<std::byte*>(allocate(0, 4));
+  fill(later, 0, 4);
+  add_variable(module, later, 4);
+  EXPECT_FALSE(known(later, 1));
+  for (auto* p : {out, in, variable, elsewhere, later}) deallocate(p);
 }
 
 // Instructions as nvdisasm -hex prints them for Triton's kernels for sm_90.

@@ -168,6 +168,7 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
   }
   if (kernel.module == nullptr) return effect;
   const std::scoped_lock lock{small_data().code.variables};
+  kernel.module->touched = true;
   for (const auto& [address, bytes] : kernel.module->variables) {
     const auto allocation = allocation_of(address);
     if (!allocation || allocation->device != device) continue;
@@ -287,6 +288,7 @@ QueryId query_of(const char* mangled, const KernelReading& reading, const Launch
 void add_variable(Module& module, void* address, std::size_t bytes) {
   const std::scoped_lock lock{small_data().code.variables};
   module.variables.emplace_back(address, bytes);
+  if (module.touched) forget(address, bytes);
 }
 
 std::optional<ModuleVariable> variable(const Module& module, const char* name) {

@@ -21,8 +21,10 @@ struct Module {
   const void* image = nullptr;
   /// Its __device__ variables that have memory, which any of its kernels may write.
   std::vector<std::pair<void*, std::size_t>> variables{};
+  /// A kernel that is not executed was launched: it may have written those that have none yet.
+  mutable bool touched = false;
 };
-/// A variable of `module` got memory: address and bytes. Thread-safe.
+/// A variable of `module` got memory, and what it holds at first: address and bytes. Thread-safe.
 void add_variable(Module& module, void* address, std::size_t bytes);
 
 /// One __global__ function. Created at registration, alive until the process ends; the strings stay
