@@ -18,7 +18,7 @@ function(phantora_stand_in name soname)
   add_custom_command(
     OUTPUT ${generated}/stubs.c ${generated}/exports.map
     COMMAND Python3::Interpreter ${script} ${list} ${generated}
-    DEPENDS ${list} ${script} VERBATIM)
+    DEPENDS ${list} ${script} ${PROJECT_SOURCE_DIR}/adapters/exports/collect.py VERBATIM)
   set_source_files_properties(${generated}/stubs.c PROPERTIES
     COMPILE_OPTIONS "-w" OBJECT_DEPENDS ${generated}/exports.map)
 

@@ -34,11 +34,13 @@ ExportList read_list(const std::string& soname) {
   return list;
 }
 
-/// NVRTC lies apart: programs find it only where no real one is.
+/// NVRTC lies apart: programs find it only where no real one is. So does what is not preloaded.
 std::string path_of(const std::string& soname) {
-  const std::string folder = soname.starts_with("libnvrtc")
-                                 ? "/unless_real_" + soname.substr(soname.size() - 2) + "/"
-                                 : std::string{"/"};
+  std::string folder = "/";
+  if (soname.starts_with("libnvrtc"))
+    folder = "/unless_real_" + soname.substr(soname.size() - 2) + "/";
+  for (const char* asked : {"libcudnn_", "libcufftw.", "libcusolverMg.", "libnvblas."})
+    if (soname.starts_with(asked)) folder = "/when_asked/";
   return PHANTORA_HOOKS + folder + soname;
 }
 
@@ -90,7 +92,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "libcufft.so.12", "libcusparse.so.12", "libcusparseLt.so.0",
                     "libcusolver.so.11", "libcusolver.so.12", "libcurand.so.10", "libcupti.so.12",
                     "libcupti.so.13", "libcufile.so.0", "libnccl.so.2", "libnvshmem_host.so.3",
-                    "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.12", "libnvrtc.so.13"),
+                    "libcuda.so.1", "libnvidia-ml.so.1", "libnvrtc.so.12", "libnvrtc.so.13",
+                    "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9",
+                    "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
+                    "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9",
+                    "libcufftw.so.12", "libcusolverMg.so.12", "libnvblas.so.13"),
     [](const auto& parameter) {
       std::string name = parameter.param;
       std::replace_if(
@@ -104,6 +110,23 @@ TEST(StandIns, AnswerNotSupportedForWhatIsNotWritten) {
   auto* const function = reinterpret_cast<int (*)()>(dlsym(handle, "cusolverDnCCgels"));
   ASSERT_NE(function, nullptr);
   EXPECT_EQ(function(), 9);
+}
+
+TEST(StandIns, PartsOfCudnnAreTheWhole) {
+  const auto version = [](const char* soname) {
+    void* const found = dlvsym(open_stand_in(soname), "cudnnGetVersion", soname);
+    return found == nullptr ? 0 : reinterpret_cast<std::size_t (*)()>(found)();
+  };
+  EXPECT_GE(version("libcudnn.so.9"), 90000U);
+  EXPECT_EQ(version("libcudnn_graph.so.9"), version("libcudnn.so.9"));
+}
+
+TEST(StandIns, FftwMakesNoPlan) {
+  void* const handle = open_stand_in("libcufftw.so.12");
+  auto* const plan = reinterpret_cast<void* (*)(int, void*, void*, int, unsigned)>(
+      dlsym(handle, "fftw_plan_dft_1d"));
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan(8, nullptr, nullptr, -1, 1), nullptr);
 }
 
 TEST(StandIns, HaveTheirRelease) {

@@ -26,10 +26,16 @@ LIBRARIES = {
     **{f"libcublas.so.{n}": ([f"libcublas.so.{n}"], r"cublas(?!Lt)\w+") for n in (12, 13)},
     **{f"libcublasLt.so.{n}": ([f"libcublasLt.so.{n}"], r"cublasLt\w+") for n in (12, 13)},
     "libcudnn.so.9": (["libcudnn.so.9"], r"cudnn\w+"),
+    # The parts of cuDNN, some of which have next to nothing for others.
+    **{f"libcudnn_{part}.so.9": ([f"libcudnn_{part}.so.9"], r"(cudnn|dummy)\w+") for part in
+       ("ops", "cnn", "adv", "graph", "heuristic", "engines_precompiled", "engines_runtime_compiled")},
     **{f"libcufft.so.{n}": ([f"libcufft.so.{n}"], r"(cufft|__cufft)\w+") for n in (11, 12)},
+    "libcufftw.so.12": (["libcufftw.so.12"], r"fftwf?_\w+"),
     "libcusparse.so.12": (["libcusparse.so.12"], r"cusparse(?!Lt)\w+"),
     "libcusparseLt.so.0": (["libcusparseLt.so.0"], r"cusparseLt\w+"),
     **{f"libcusolver.so.{n}": ([f"libcusolver.so.{n}"], r"cusolver\w+") for n in (11, 12)},
+    "libcusolverMg.so.12": (["libcusolverMg.so.12"], r"cusolverMg\w+"),
+    "libnvblas.so.13": (["libnvblas.so.13"], r"[sdcz]\w+"),
     "libcurand.so.10": (["libcurand.so.10"], r"curand\w+"),
     **{f"libcupti.so.{n}": ([f"libcupti.so.{n}"], r"(cupti|InitializeInjection)\w+") for n in (12, 13)},
     "libcufile.so.0": (["libcufile.so.0"], r"cuFile\w+"),
@@ -39,6 +45,9 @@ LIBRARIES = {
     "libnvidia-ml.so.1": (["libnvidia-ml.so.1"], r"nvml\w+"),
     **{f"libnvrtc.so.{n}": ([f"libnvrtc.so.{n}"], r"nvrtc\w+") for n in (12, 13)},
 }
+
+# A name that both libraries have does in the first what it does in the second.
+SAME_AS = {f"libcudnn_{part}.so.9": "libcudnn.so.9" for part in ("ops", "cnn", "adv", "graph")}
 
 
 def nm(which, path):

@@ -29,12 +29,36 @@ constinit Real<int (*)(const char*, const char*, const addrinfo*, addrinfo**)> r
 
 /// The SONAMEs of the libraries that stand in for NVIDIA's: opening any file of such a name, at
 /// whatever path, opens ours.
-constexpr std::array<const char*, 20> replaced = {
-    "libcudart.so.12",   "libcudart.so.13",   "libcublas.so.12",      "libcublas.so.13",
-    "libcublasLt.so.12", "libcublasLt.so.13", "libcudnn.so.9",        "libcufft.so.11",
-    "libcufft.so.12",    "libcusparse.so.12", "libcusparseLt.so.0",   "libcusolver.so.11",
-    "libcusolver.so.12", "libcurand.so.10",   "libcupti.so.12",       "libcupti.so.13",
-    "libcufile.so.0",    "libnccl.so.2",      "libnvshmem_host.so.3", "libcuda.so.1"};
+constexpr std::array<const char*, 30> replaced = {"libcudart.so.12",
+                                                  "libcudart.so.13",
+                                                  "libcublas.so.12",
+                                                  "libcublas.so.13",
+                                                  "libcublasLt.so.12",
+                                                  "libcublasLt.so.13",
+                                                  "libcudnn.so.9",
+                                                  "libcufft.so.11",
+                                                  "libcufft.so.12",
+                                                  "libcusparse.so.12",
+                                                  "libcusparseLt.so.0",
+                                                  "libcusolver.so.11",
+                                                  "libcusolver.so.12",
+                                                  "libcurand.so.10",
+                                                  "libcupti.so.12",
+                                                  "libcupti.so.13",
+                                                  "libcufile.so.0",
+                                                  "libnccl.so.2",
+                                                  "libnvshmem_host.so.3",
+                                                  "libcuda.so.1",
+                                                  "libcudnn_ops.so.9",
+                                                  "libcudnn_cnn.so.9",
+                                                  "libcudnn_adv.so.9",
+                                                  "libcudnn_graph.so.9",
+                                                  "libcudnn_heuristic.so.9",
+                                                  "libcudnn_engines_precompiled.so.9",
+                                                  "libcudnn_engines_runtime_compiled.so.9",
+                                                  "libcufftw.so.12",
+                                                  "libcusolverMg.so.12",
+                                                  "libnvblas.so.13"};
 
 const char* redirected(const char* file) {
   if (file == nullptr || rank::settings() == nullptr) return file;

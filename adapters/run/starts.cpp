@@ -63,7 +63,7 @@ std::string preload_list(const fs::path& hooks) {
 /// Where the loader looks for libraries, before the places that it knows by itself.
 /// @param ours_first  the stand-ins come before what the user has there.
 std::string library_path(const fs::path& hooks, bool ours_first) {
-  std::string path = hooks;
+  std::string path = hooks.string() + ":" + (hooks / "when_asked").string();
   if (const char* users = std::getenv("LD_LIBRARY_PATH")) {
     path = ours_first ? path + ":" + users : std::string{users} + ":" + path;
   }
@@ -71,7 +71,7 @@ std::string library_path(const fs::path& hooks, bool ours_first) {
   // user's paths, and not at all where the loader knows a real one (a wheel's is found earlier, by
   // the RPATH of who needs it).
   for (const auto& folder : fs::directory_iterator{hooks}) {
-    if (!folder.is_directory()) continue;
+    if (!folder.path().filename().string().starts_with("unless_real")) continue;
     for (const auto& library : fs::directory_iterator{folder}) {
       if (void* real = dlopen(library.path().filename().c_str(), RTLD_LAZY | RTLD_LOCAL)) {
         dlclose(real);

@@ -20,6 +20,16 @@ phantora_native_test(host_writes phantora_cudart phantora_cufft12)
 set_tests_properties(native.host_writes PROPERTIES
   PASS_REGULAR_EXPRESSION "a library operation may write page-locked or managed memory; it is not executed")
 
+phantora_native_test(pool_handles phantora_cudart)
+set_tests_properties(native.pool_handles PROPERTIES
+  PASS_REGULAR_EXPRESSION "handles of memory pools are not simulated")
+# NVBLAS before the BLAS of the program, which is to do the work.
+add_library(native_blas SHARED native/blas.cpp)
+phantora_native_test(nvblas phantora_nvblas13 native_blas)
+target_link_options(native_nvblas PRIVATE -Wl,--no-as-needed)
+set_tests_properties(native.nvblas PROPERTIES
+  PASS_REGULAR_EXPRESSION "NVBLAS is not simulated: the CPU's BLAS takes its place")
+
 # The table of entry points is of this build, and torch imports nothing that no list has.
 file(GLOB torch_libraries ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch/lib)
 if(torch_libraries)
