@@ -10,6 +10,8 @@ namespace {
 
 // Thread blocks of a kernel that sends and receives (NCCL on NVLink 4).
 constexpr int most_message_channels = 32;
+// Of all groups of sends and receives: what their messages are is not told apart.
+constexpr std::uint64_t message_identity = ~std::uint64_t{0};
 
 // splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) over a running key.
 std::uint64_t mixed(std::uint64_t key, std::uint64_t value) {
@@ -92,10 +94,12 @@ std::uint64_t Traffic::collective(StreamQueue& stream, Time issued, Communicator
                                   static_cast<std::uint64_t>(it.total.count()));
     operation.plan = *std::move(plan);
   }
-  const std::uint64_t part = ++last_part_;
-  parts_[part] = {.place = called.place, .stream = &stream, .tag = tag};
-  operation.parts.push_back(part);
-  return part;
+  Part& part = add_part(stream, tag);
+  part.sms = operation.plan.channels;
+  part.places = {called.place};
+  part.unfinished = 1;
+  operation.parts.push_back(&part);
+  return part.id;
 }
 
 std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorId communicator,
@@ -112,10 +116,8 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
                      "messages go between ranks of the communicator");
     PHANTORA_EXPECTS(message.size >= Bytes{0}, "a size is not negative");
   }
-  const std::uint64_t group_id = ++last_part_;
-  Group& mine = groups_[group_id];
-  mine.stream = &stream;
-  mine.tag = tag;
+  Part& part = add_part(stream, tag);
+  int send_channels = 0, receive_channels = 0;
   const auto all = std::make_shared<const RankMessages>(rank, group);
   for (const SendRecv& message : group) {
     for (const bool sends : {true, false}) {
@@ -126,6 +128,8 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
         operation.id = called.place.meeting;
         operation.ranks = state.gpus.size();
         operation.name = "send_recv";
+        operation.identity = message_identity;
+        operation.message = true;
         operation.key = mixed(mixed(mixed(~state.key, static_cast<std::uint64_t>(message.src_rank)),
                                     static_cast<std::uint64_t>(message.dst_rank)),
                               called.number);
@@ -138,41 +142,38 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
         }
         operation.first.reset();
       }
-      operation.parts.push_back(group_id);
-      mine.messages.push_back(called.place);
-      (sends ? mine.send_channels : mine.receive_channels) += state.communicator.channels(message);
+      operation.parts.push_back(&part);
+      part.places.push_back(called.place);
+      (sends ? send_channels : receive_channels) += state.communicator.channels(message);
     }
   }
-  mine.unfinished = mine.messages.size();
-  return group_id;
+  // One kernel runs all messages; a channel serves one in each direction.
+  part.sms = std::min(most_message_channels, std::max(send_channels, receive_channels));
+  part.unfinished = part.places.size();
+  return part.id;
 }
 
-int Traffic::sms(std::uint64_t part) const {
-  const auto group = groups_.find(part);
-  if (group == groups_.end()) return operations_.at(parts_.at(part).place.meeting).plan.channels;
-  // One kernel runs all messages; a channel serves one in each direction.
-  return std::min(most_message_channels,
-                  std::max(group->second.send_channels, group->second.receive_channels));
+Traffic::Part& Traffic::add_part(StreamQueue& stream, std::uint64_t tag) {
+  Part& part = parts_[++last_part_];
+  part.id = last_part_;
+  part.stream = &stream;
+  part.tag = tag;
+  return part;
 }
 
 Time Traffic::next_event() const {
-  Time next = network_.next_event();
-  if (!reached_.empty()) next = std::min(next, reached_.begin()->first);
-  if (!finishing_.empty()) next = std::min(next, finishing_.begin()->first);
-  return next;
+  return std::min({network_.next_event(), reached_.next(), finishing_.next()});
 }
 
 void Traffic::process(Time now, Time simulated_to) {
-  while (!reached_.empty() && reached_.begin()->first <= now) {
-    const auto [at, part] = *reached_.begin();
-    reached_.erase(reached_.begin());
-    part_reached(part, at, simulated_to);
+  while (reached_.next() <= now) {
+    const auto [at, part] = reached_.take();
+    part_reached(parts_.at(part), at, simulated_to);
   }
   if (network_.next_event() <= now) advance_network(now);
-  while (!finishing_.empty() && finishing_.begin()->first <= now) {
-    const auto [at, operation] = *finishing_.begin();
-    finishing_.erase(finishing_.begin());
-    finish(operation, at);
+  while (finishing_.next() <= now) {
+    const auto [at, operation] = finishing_.take();
+    finish(operations_.at(operation), at);
   }
   update_slowdowns(now);
 }
@@ -187,35 +188,23 @@ void Traffic::slowdown_changed(const Device& device) {
   }
 }
 
-void Traffic::part_reached(std::uint64_t id, Time at, Time simulated_to) {
-  if (const auto group = groups_.find(id); group != groups_.end()) {
-    group->second.reached = at;
-    if (group->second.messages.empty()) {
-      finish_group(id, at);
-      return;
-    }
-    for (const Rendezvous::Place message : std::vector{group->second.messages})
-      place_reached(message, at, simulated_to);
+void Traffic::part_reached(Part& part, Time at, Time simulated_to) {
+  part.reached = at;
+  if (part.places.empty()) {
+    finish_part(part, {.name = "send_recv", .identity = message_identity, .end = at});
     return;
   }
-  Part& part = parts_.at(id);
-  part.reached = at;
-  place_reached(part.place, at, simulated_to);
-}
-
-void Traffic::place_reached(Rendezvous::Place place, Time at, Time simulated_to) {
-  if (const auto last = rendezvous_.reached(place, at))
-    // Earlier only if its last part was issued late.
-    start(operations_.at(place.meeting), std::max(*last, simulated_to));
+  for (const Rendezvous::Place place : part.places) {
+    if (const auto last = rendezvous_.reached(place, at))
+      // Earlier only if its last part was issued late.
+      start(operations_.at(place.meeting), std::max(*last, simulated_to));
+  }
 }
 
 void Traffic::start(Operation& operation, Time at) {
   operation.started = ++started_;
-  for (const std::uint64_t part : operation.parts) {
-    const auto group = groups_.find(part);
-    const StreamQueue* queue =
-        group == groups_.end() ? parts_.at(part).stream : group->second.stream;
-    operation.gpus.push_back(queue->device->index());
+  for (const Part* const part : operation.parts) {
+    operation.gpus.push_back(part->stream->device->index());
     moving_on_[operation.gpus.back()].push_back(&operation);
   }
   slowdown_due(operation);
@@ -228,13 +217,13 @@ void Traffic::start(Operation& operation, Time at) {
       alone = std::min(alone,
                        view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
     }
-    const FlowId flow = network_.start(spec);
-    flow_owner_[flow] = operation.id;
+    const FlowId flow = network_.start(std::move(spec));
+    flow_owner_[flow] = &operation;
     operation.flows.push_back({flow, Bandwidth{alone}});
   }
   operation.unfinished_flows = operation.flows.size();
   operation.plan.flows.clear();
-  if (operation.flows.empty()) finishing_.emplace(operation.finish, operation.id);
+  if (operation.flows.empty()) finishing_.add(operation.finish, operation.id);
 }
 
 void Traffic::advance_network(Time now) {
@@ -243,11 +232,11 @@ void Traffic::advance_network(Time now) {
     const auto owner = flow_owner_.find(flow);
     // A change at this very instant, as of a cap, has the network tell of it once more.
     if (owner == flow_owner_.end()) continue;
-    Operation& operation = operations_.at(owner->second);
+    Operation& operation = *owner->second;
     flow_owner_.erase(owner);
     ended_flows_.emplace_back(flow, now);
     operation.finish = std::max(operation.finish, completion);
-    if (--operation.unfinished_flows == 0) finishing_.emplace(operation.finish, operation.id);
+    if (--operation.unfinished_flows == 0) finishing_.add(operation.finish, operation.id);
   }
   network_.commit(now);
   // Only what ended before that cannot be told once more.
@@ -257,38 +246,25 @@ void Traffic::advance_network(Time now) {
   }
 }
 
-void Traffic::finish(std::uint64_t id, Time at) {
-  Operation& operation = operations_.at(id);
-  for (const std::uint64_t part : operation.parts) {
-    const auto group = groups_.find(part);
-    if (group == groups_.end()) {
-      const Part& done = parts_.at(part);
-      done.stream->device->collective_finished(*done.stream, {.name = operation.name,
-                                                              .identity = operation.identity,
-                                                              .tag = done.tag,
-                                                              .algorithm = operation.plan.algorithm,
-                                                              .start = done.reached,
-                                                              .end = at});
-      if (done.tag != 0) finished_tags_.push_back(done.tag);
-      parts_.erase(part);
-    } else if (--group->second.unfinished == 0) {
-      finish_group(part, at);
-    }
+void Traffic::finish(Operation& operation, Time at) {
+  for (Part* const part : operation.parts) {
+    if (--part->unfinished > 0) continue;
+    Span done{.name = operation.name, .identity = operation.identity, .end = at};
+    if (!operation.message) done.algorithm = operation.plan.algorithm;
+    finish_part(*part, done);
   }
   for (const GpuIndex gpu : operation.gpus) std::erase(moving_on_[gpu], &operation);
   if (operation.slowdown_is_due) std::erase(slowdowns_due_, &operation);
-  operations_.erase(id);
+  operations_.erase(operation.id);
 }
 
-void Traffic::finish_group(std::uint64_t id, Time at) {
-  const Group& group = groups_.at(id);
-  group.stream->device->collective_finished(*group.stream, {.name = "send_recv",
-                                                            .identity = ~std::uint64_t{0},
-                                                            .tag = group.tag,
-                                                            .start = group.reached,
-                                                            .end = at});
-  if (group.tag != 0) finished_tags_.push_back(group.tag);
-  groups_.erase(id);
+/// @param done  what has ended, but for what the part knows
+void Traffic::finish_part(Part& part, Span done) {
+  done.tag = part.tag;
+  done.start = part.reached;
+  part.stream->device->collective_finished(*part.stream, done);
+  if (part.tag != 0) finished_tags_.push_back(part.tag);
+  parts_.erase(part.id);
 }
 
 void Traffic::slowdown_due(Operation& operation) {

@@ -8,10 +8,11 @@
 #include <phantora/simulation/rendezvous.hpp>
 
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
-#include <set>
+#include <queue>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -39,10 +40,10 @@ class Traffic final : private FlowObserver {
                           std::span<const SendRecv> group, std::uint64_t tag);
 
   /// How many SMs a part holds while it is at the head of its stream.
-  [[nodiscard]] int sms(std::uint64_t part) const;
+  [[nodiscard]] int sms(std::uint64_t part) const { return parts_.at(part).sms; }
   /// A stream has come to a part. The rest of the cluster may not have got there: the network acts
   /// on it in global order, in process().
-  void reached(std::uint64_t part, Time at) { reached_.emplace(at, part); }
+  void reached(std::uint64_t part, Time at) { reached_.add(at, part); }
   /// A device's kernels slow collectives by another factor than before.
   void slowdown_changed(const Device& device);
 
@@ -60,22 +61,16 @@ class Traffic final : private FlowObserver {
   [[nodiscard]] std::vector<std::string> incomplete() const { return rendezvous_.incomplete(); }
 
  private:
-  /// One rank's presence in a collective.
+  /// A rank's part in a collective, or its group of sends and receives: done when all of its
+  /// operations are.
   struct Part {
-    Rendezvous::Place place{};
+    std::uint64_t id = 0;
     StreamQueue* stream = nullptr;
     std::uint64_t tag = 0;
     Time reached = never;
-  };
-
-  /// A rank's send/recv group: done when all its messages are.
-  struct Group {
-    StreamQueue* stream = nullptr;
-    std::uint64_t tag = 0;
-    Time reached = never;
-    std::vector<Rendezvous::Place> messages{};
-    int send_channels = 0, receive_channels = 0;
-    std::size_t unfinished = 0;
+    int sms = 0;                              ///< that it holds at the head of its stream
+    std::vector<Rendezvous::Place> places{};  ///< in each of its operations
+    std::size_t unfinished = 0;               ///< of these
   };
 
   /// A collective, or one message of a send/recv group, from the first rank that calls it.
@@ -86,8 +81,9 @@ class Traffic final : private FlowObserver {
     /// ties.
     std::uint64_t key = 0;
     std::string name;
-    std::vector<std::uint64_t> parts{};  ///< those that exist so far
-    std::uint64_t identity = 0;          ///< equal for equal work
+    std::vector<Part*> parts{};  ///< those that exist so far
+    std::uint64_t identity = 0;  ///< equal for equal work
+    bool message = false;
     CollectivePlan plan{};
     std::shared_ptr<const RankMessages> first;  ///< of a message: those of the rank that came first
     std::uint64_t started = 0;                  ///< its place among those that have; 0: not yet
@@ -112,13 +108,30 @@ class Traffic final : private FlowObserver {
     std::uint64_t key = 0;  ///< of its GPUs, and of how many it has had before
   };
 
+  /// What is to happen to parts or operations, in order of time.
+  class Agenda {
+   public:
+    void add(Time at, std::uint64_t id) { heap_.emplace(at, id); }
+    [[nodiscard]] Time next() const { return heap_.empty() ? never : heap_.top().first; }
+    /// Takes out the first; of several at an instant that with the least id.
+    std::pair<Time, std::uint64_t> take() {
+      const std::pair<Time, std::uint64_t> first = heap_.top();
+      heap_.pop();
+      return first;
+    }
+
+   private:
+    using Entry = std::pair<Time, std::uint64_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_{};
+  };
+
   [[nodiscard]] CommunicatorState& communicator_of(CommunicatorId id);
-  void part_reached(std::uint64_t id, Time at, Time simulated_to);
-  void place_reached(Rendezvous::Place place, Time at, Time simulated_to);
+  Part& add_part(StreamQueue& stream, std::uint64_t tag);
+  void part_reached(Part& part, Time at, Time simulated_to);
   void start(Operation& operation, Time at);
   void advance_network(Time now);
-  void finish(std::uint64_t id, Time at);
-  void finish_group(std::uint64_t id, Time at);
+  void finish(Operation& operation, Time at);
+  void finish_part(Part& part, Span done);
   void slowdown_due(Operation& operation);
   [[nodiscard]] double slowdown_of(Operation& operation) const;
   void update_slowdowns(Time now);
@@ -139,15 +152,14 @@ class Traffic final : private FlowObserver {
   Rendezvous rendezvous_{};
   std::unordered_map<std::uint64_t, Operation> operations_{};  ///< by meeting
   std::unordered_map<std::uint64_t, Part> parts_{};
-  std::unordered_map<std::uint64_t, Group> groups_{};
   std::uint64_t last_part_ = 0;
   std::uint64_t started_ = 0;                       ///< operations so far
   std::vector<double> slowdowns_;                   ///< of collectives, by GPU
   std::vector<std::vector<Operation*>> moving_on_;  ///< by GPU
   std::vector<Operation*> slowdowns_due_{};
-  std::set<std::pair<Time, std::uint64_t>> reached_{};
-  std::set<std::pair<Time, std::uint64_t>> finishing_{};
-  std::unordered_map<FlowId, std::uint64_t> flow_owner_{};
+  Agenda reached_{};    ///< parts
+  Agenda finishing_{};  ///< operations
+  std::unordered_map<FlowId, Operation*> flow_owner_{};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
   std::deque<std::pair<FlowId, Time>> ended_flows_{};  ///< not forgotten yet, and since when
   std::vector<std::uint64_t> finished_tags_{};
