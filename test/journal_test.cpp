@@ -97,5 +97,20 @@ TEST(Journal, FindsWhatMayBeOfAnInstantAlsoAfterAReplay) {
   EXPECT_LE(journal.begin(), 1100U);
 }
 
+TEST(Trail, MovesNothingThatItKeeps) {
+  Trail<int> trail;
+  for (int i = 0; i < 5000; ++i) trail.push(i);
+  const int* const kept = &trail[4000];
+  trail.drop_to(3000);
+  trail.drop_while([](int item) { return item < 4000; });
+  for (int i = 5000; i < 50'000; ++i) trail.push(i);
+  EXPECT_EQ(&trail[4000], kept);
+  EXPECT_EQ(trail.begin(), 4000U);
+  EXPECT_EQ(trail.end(), 50'000U);
+  trail.cut_back(4001);
+  EXPECT_EQ(&trail.back(), kept);
+  EXPECT_EQ(*trail.find_first([](int item) { return item >= 7; }), 4000);
+}
+
 }  // namespace
 }  // namespace phantora

@@ -1,11 +1,10 @@
 #pragma once
 
-#include "network/room.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <deque>
+#include <utility>
 
 namespace phantora {
 
@@ -13,13 +12,11 @@ namespace phantora {
 template <class T>
 class Trail {
  public:
-  void push(T item) {
-    make_room(items_, 1);
-    items_.push_back(std::move(item));
-  }
+  void push(T item) { items_.push_back(std::move(item)); }
+  [[nodiscard]] std::uint64_t begin() const noexcept { return dropped_; }
   [[nodiscard]] std::uint64_t end() const noexcept { return dropped_ + items_.size(); }
-  [[nodiscard]] std::uint64_t begin() const noexcept { return dropped_ + head_; }
-  [[nodiscard]] bool empty() const noexcept { return head_ == items_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
   [[nodiscard]] T& operator[](std::uint64_t at) noexcept {
     return items_[static_cast<std::size_t>(at - dropped_)];
   }
@@ -31,9 +28,8 @@ class Trail {
   /// The first item that satisfies a predicate, which all that follow do; null if none does.
   template <class Predicate>
   [[nodiscard]] const T* find_first(Predicate predicate) const {
-    const auto begin = items_.begin() + static_cast<std::ptrdiff_t>(head_);
-    const auto found =
-        std::partition_point(begin, items_.end(), [&](const T& item) { return !predicate(item); });
+    const auto found = std::partition_point(items_.begin(), items_.end(),
+                                            [&](const T& item) { return !predicate(item); });
     return found == items_.end() ? nullptr : &*found;
   }
   /// Drops the youngest items that satisfy a predicate.
@@ -41,36 +37,32 @@ class Trail {
   void cut_while(Predicate predicate) {
     while (!empty() && predicate(back())) items_.pop_back();
   }
-  void cut_back(std::uint64_t to) {
-    items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(to - dropped_), items_.end());
-  }
+  void cut_back(std::uint64_t to) { items_.erase(iterator_at(to), items_.end()); }
   template <class Predicate>
   void erase_if(Predicate predicate) {
-    items_.erase(std::remove_if(items_.begin() + static_cast<std::ptrdiff_t>(head_), items_.end(),
-                                predicate),
-                 items_.end());
+    std::erase_if(items_, predicate);
   }
-  /// Drops the oldest items that satisfy a predicate; memory is given back once half is unused.
+  /// Drops the oldest items that satisfy a predicate.
   template <class Predicate>
   void drop_while(Predicate predicate) {
-    std::uint64_t to = begin();
-    while (to < end() && predicate((*this)[to])) ++to;
-    drop_to(to);
+    while (!empty() && predicate(items_.front())) {
+      items_.pop_front();
+      ++dropped_;
+    }
   }
   /// Drops all items before a position.
   void drop_to(std::uint64_t to) {
-    head_ = static_cast<std::size_t>(to - dropped_);
-    if (head_ < 1024 || head_ < items_.size() / 2) return;
-    items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
-    dropped_ += head_;
-    head_ = 0;
-    if (items_.capacity() > 4 * items_.size() + 1024) items_.shrink_to_fit();
+    items_.erase(items_.begin(), iterator_at(to));
+    dropped_ = to;
   }
-  [[nodiscard]] std::size_t size() const noexcept { return items_.size() - head_; }
 
  private:
-  std::vector<T> items_;
-  std::size_t head_ = 0;
+  [[nodiscard]] auto iterator_at(std::uint64_t at) {
+    return items_.begin() + static_cast<std::ptrdiff_t>(at - dropped_);
+  }
+
+  // In blocks: neither end's growth moves what is kept, and memory goes back as the old end does.
+  std::deque<T> items_;
   std::uint64_t dropped_ = 0;
 };
 
