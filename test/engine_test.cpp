@@ -13,6 +13,7 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -121,6 +122,34 @@ TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
   EXPECT_EQ(take(much_later).size(), 0U);
 }
 
+TEST(Engine, StreamsHaveTheirPriority) {
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Session session{cluster, gpu, Roofline{gpu}};
+  Engine engine{cluster, session, {.socket_name = name}};
+  FakeRank rank{engine, name, 0};
+  channel::RankShared& shared = rank.shared();
+  shared.threads[0].state = channel::ThreadState::running;
+  shared.thread_count = 1;
+  const std::string text = to_text(KernelQuery{.name = "mine", .bytes = 1 << 30});
+  rank.append(with_payload({.op = Op::define_query, .a = 0}, std::as_bytes(std::span{text})));
+  rank.append({.op = Op::create_stream, .stream = 1});
+  rank.append({.op = Op::create_stream, .stream = 2, .a = 5});
+  rank.append({.op = Op::launch, .stream = 1, .a = 0, .b = 5});
+  rank.append({.op = Op::launch, .stream = 2, .a = 0, .b = 6});
+  constexpr std::int64_t much_later = 1'000'000'000'000;
+  shared.threads[0].clock_ps = much_later;
+  engine.step(std::chrono::milliseconds{0});
+  rank.append({.op = Op::take_spans, .clock_ps = much_later});
+  engine.step(std::chrono::milliseconds{0});
+  auto spans = rank.delivery<channel::TaggedSpan>();
+  ASSERT_EQ(spans.size(), 2U);
+  if (spans[0].tag == 6) std::swap(spans[0], spans[1]);
+  EXPECT_EQ(spans[0].start_ps, spans[1].start_ps);
+  EXPECT_EQ(spans[0].end_ps - spans[0].start_ps, 2 * (spans[1].end_ps - spans[1].start_ps));
+}
+
 // A program may write anywhere, and so over the memory that its hooks share with the engine: the
 // run ends with the rank's name, and nothing outside of that memory is read.
 TEST(Engine, RecordsThatGoBeyondTheRingAreRefused) {
@@ -135,6 +164,7 @@ TEST(Engine, RecordsThatGoBeyondTheRingAreRefused) {
 TEST(Engine, RecordsThatNameWhatIsNotThereAreRefused) {
   expect_refused([](FakeRank& rank) { rank.append({.op = Op::launch, .stream = 1, .a = 7}); });
   expect_refused([](FakeRank& rank) { rank.append({.op = Op::create_stream, .device = 9}); });
+  expect_refused([](FakeRank& rank) { rank.append({.op = Op::create_stream, .a = ~0U}); });
   expect_refused([](FakeRank& rank) { rank.append({.op = Op::synchronize, .thread = 1U << 20U}); });
   expect_refused([](FakeRank& rank) { rank.append({.op = Op::record, .clock_ps = -1}); });
   expect_refused(

@@ -84,6 +84,13 @@ TEST_F(RankStreams, AStreamIsMadeOnceAndTold) {
   EXPECT_EQ(appended(), (Texts{"create 1@5", "create 2@4"}));
 }
 
+TEST_F(RankStreams, AStreamsPriorityIsTold) {
+  streams.create(thread, 0, non_blocking, -3);
+  const auto records = engine.records();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].a, 3U);
+}
+
 TEST_F(RankStreams, WhatIsAppendedBearsTheThreadsClock) {
   Stream& s = stream();
   streams.launch(thread, s, 0);
