@@ -15,6 +15,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -892,6 +893,28 @@ TEST(FlowNetwork, ARateThatChangesLittleIsNotLookedAtOnLinksFarFromSaturation) {
   EXPECT_DOUBLE_EQ(net.rate(flow).bytes_per_second(), 1e9 * 100 / 120);
   EXPECT_NEAR(net.load(LinkId{links - 1}).bytes_per_second(), 2e9 * 100 / 120, 1);
   EXPECT_LT(net.statistics().touched_incidences - before, others * (links / 4));
+}
+
+TEST(FlowNetwork, ACapThatDoesNotBindIsNotLookedAt) {
+  FlowNetwork net = network({1e9, 10e9});
+  const FlowId flow =
+      net.start({.size = 1_GB, .start = Time{}, .rate_cap = 5_GBps, .links = on({0, 1})});
+  for (int i = 0; i < 9; ++i) net.start({.size = 1_GB, .start = Time{}, .links = on({0})});
+  net.advance_to(Time{});
+  const std::uint64_t before = net.statistics().touched_incidences;
+  net.set_rate_cap(flow, Time{1ms}, 2_GBps);
+  net.advance_to(Time{1ms});
+  EXPECT_EQ(net.statistics().touched_incidences, before);
+  EXPECT_EQ(net.rate(flow), Bandwidth{1e8});
+  // One that binds, a higher one that binds as well, and one that again does not.
+  for (const auto& [at, cap, rate] :
+       {std::tuple{2ms, 1e7, 1e7}, {3ms, 5e7, 5e7}, {4ms, 5e8, 1e8}}) {
+    net.set_rate_cap(flow, Time{at}, Bandwidth{cap});
+    net.advance_to(Time{at});
+    EXPECT_EQ(net.rate(flow), Bandwidth{rate});
+    EXPECT_NEAR(net.load(LinkId{0}).bytes_per_second(), 1e9, 1);
+    EXPECT_NEAR(net.load(LinkId{1}).bytes_per_second(), rate, 1);
+  }
 }
 
 /// Counts what is told of one link.

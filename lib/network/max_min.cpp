@@ -2,6 +2,7 @@
 #include "network/max_min.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace phantora {
 
@@ -131,13 +132,29 @@ void MaxMin::set_cap(Slot slot, double cap) {
     flows_.own_terms(slot).cap = cap;
     return;
   }
-  // The flow leaves and joins again, since its level may go either way.
-  note_move(slot);
   caps_before_.try_emplace(slot, flows_.terms(slot).cap);
-  leave_links(slot, Then::evaluate);
-  flows_.own_terms(slot).cap = cap;
-  join_links(slot, Then::evaluate);
-  if (flows_.at(slot).count == 0) join_group(slot, own_cap);
+  const std::uint32_t bottleneck = bottlenecks_[slot];
+  const bool may_stop_at_cap =
+      bottleneck != none && flows_.at(slot).terms != 0 && std::isfinite(cap);
+  if (!may_stop_at_cap) {
+    note_move(slot);
+    leave_links(slot, Then::evaluate);
+    flows_.own_terms(slot).cap = cap;
+    join_links(slot, Then::evaluate);
+    if (flows_.at(slot).count == 0) join_group(slot, own_cap);
+    return;
+  }
+  const double rate_before = rate(slot);
+  Terms& terms = flows_.own_terms(slot);
+  terms.cap = cap;
+  if (bottleneck < own_cap && keys_[bottleneck] < cap_key(terms)) {
+    links_[bottleneck].capped = true;  // which stops the flow before the cap would
+    return;
+  }
+  // Where a link has less for the flow than the cap, the link will say so.
+  note_move(slot);
+  reassign(slot, own_cap, rate_before, none, Then::evaluate);
+  touch_assigned(cap_key(terms).level);
 }
 
 void MaxMin::set_capacity(std::uint32_t index, double capacity) {
@@ -163,10 +180,15 @@ inline void MaxMin::note_assigned(std::uint32_t index, Effect effect, double wei
 /// Gives a flow another bottleneck, and accounts for that on the flow's links. `by` is the link
 /// that is being evaluated and needs no second look.
 void MaxMin::assign(Slot slot, std::uint32_t bottleneck, std::uint32_t by, Then then) {
+  reassign(slot, bottleneck, rate(slot), by, then);
+}
+
+/// The same, where the flow's links count it with another rate than its cap now says.
+void MaxMin::reassign(Slot slot, std::uint32_t bottleneck, double rate_before, std::uint32_t by,
+                      Then then) {
   const Terms& flow_terms = flows_.terms(slot);
   const std::uint32_t from = bottlenecks_[slot];
   const bool filling = from == none;
-  const double rate_before = rate(slot);
   leave_group(slot);
   join_group(slot, bottleneck);
   const FillingKey key = key_of(slot);

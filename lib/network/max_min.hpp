@@ -101,6 +101,8 @@ class MaxMin : public FillingState {
   [[nodiscard]] double open_bound(std::uint32_t link, double level, double weight) const noexcept;
 
   void assign(Slot flow, std::uint32_t bottleneck, std::uint32_t by, Then then);
+  void reassign(Slot flow, std::uint32_t bottleneck, double rate_before, std::uint32_t by,
+                Then then);
   void shift(std::uint32_t link, FillingKey key, Then then);
   void note_assigned(std::uint32_t link, Effect effect, double weight);
   void touch_assigned(double level);
