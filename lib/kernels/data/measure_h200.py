@@ -8,9 +8,12 @@ with its time on the device in microseconds (median of four), for make_table.py 
 Shapes are drawn at random, log-uniformly, from a fixed seed; families take turns, so that a time
 limit thins all of them.
 """
+import contextlib
 import json
+import multiprocessing
 import os
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -22,6 +25,7 @@ import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
 REPEATS = 5
+CHUNK = 20  # cases that are profiled together
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 draw = random.Random(20)
 
@@ -333,17 +337,54 @@ def bias_gemm():
         yield dict(op="bmm", dtype="bf16", layout=layout, batch=b, m=m, n=n, k=k), make
 
 
-def flush(cases, out):
+class Turns:
+    """Of processes with one GPU: many prepare at a time, or one measures."""
+
+    def __init__(self, workers, processes):
+        self.workers = workers
+        self.door = processes.Lock()
+        self.places = processes.Semaphore(workers)
+        self.next = processes.Value("i", 0)
+
+    @contextlib.contextmanager
+    def beside_others(self):
+        with self.door:
+            self.places.acquire()
+        try:
+            yield
+        finally:
+            self.places.release()
+
+    @contextlib.contextmanager
+    def alone(self):
+        with self.door:
+            for _ in range(self.workers):
+                self.places.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(self.workers):
+                self.places.release()
+
+    def take(self, count):
+        with self.next.get_lock():
+            first = self.next.value
+            self.next.value += count
+        return first
+
+
+def flush(cases, out, turns):
     runs = []
     for case, make in cases:
-        try:
-            run = make()
-            run()
-            runs.append((case, run))
-        except Exception as error:  # out of memory, or an operation that this build lacks
-            print(case, str(error).splitlines()[0][:100], file=sys.stderr)
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with turns.beside_others():
+            try:
+                run = make()
+                run()
+                runs.append((case, run))
+            except Exception as error:  # out of memory, or an operation that this build lacks
+                print(case, str(error).splitlines()[0][:100], file=sys.stderr)
+            torch.cuda.synchronize()
+    with turns.alone(), profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _, run in runs:
             for _ in range(REPEATS):
                 torch.cuda._sleep(100)
@@ -377,21 +418,35 @@ FAMILIES = (batch_norm, convolution, gemm, reduction, casting, pointwise, rowwis
             attention, strided, network_convolution, bias_gemm)
 
 
-def main(path, seconds=240.0, families=FAMILIES):
+def work(path, cases, end, turns):
     torch.backends.cuda.matmul.allow_tf32 = False
-    start, done, total = time.time(), 0, 0
+    with open(path, "w") as out:
+        while time.time() < end and (first := turns.take(CHUNK)) < len(cases):
+            flush(cases[first:first + CHUNK], out, turns)
+            out.flush()
+            torch.cuda.empty_cache()
+
+
+def main(path, seconds=240.0, families=FAMILIES, workers=1):
+    end = time.time() + seconds
     families = [list(f()) for f in families]
     # Each family is spread evenly over the run.
     queue = sorted(((i + draw.random()) / len(f), j, i) for j, f in enumerate(families) for i in range(len(f)))
     cases = [families[j][i] for _, j, i in queue]
+    # A GPU cannot be used before a fork and after it: only the children touch it.
+    processes = multiprocessing.get_context("fork")
+    turns = Turns(workers, processes)
+    children = [processes.Process(target=work, args=(f"{path}.{i}", cases, end, turns)) for i in range(workers)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
     with open(path, "w") as out:
-        for first in range(0, len(cases), 20):
-            if time.time() - start > seconds:
-                break
-            flush(cases[first:first + 20], out)
-            torch.cuda.empty_cache()
-            done = first + 20
-    print(min(done, len(cases)), "of", len(cases), "cases in", round(time.time() - start), "s")
+        for i in range(workers):
+            with open(f"{path}.{i}") as part:
+                shutil.copyfileobj(part, out)
+            os.unlink(f"{path}.{i}")
+    print(min(turns.next.value, len(cases)), "of", len(cases), "cases in", round(time.time() - end + seconds), "s")
 
 
 if __name__ == "__main__":
