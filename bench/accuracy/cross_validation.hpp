@@ -56,14 +56,14 @@ inline std::uint64_t stable_hash(const std::string& text) {
 
 inline std::string family_of(const KernelQuery& query) {
   const std::string group = describe(query).group;
-  if (group.starts_with("gemm")) {
+  if (query.name == "gemm") {
     const auto type = query.attributes.find("a_type");
     const auto compute = query.attributes.find("compute");
     std::string name = type->second == "fp32" ? compute->second : type->second;
     return "gemm " + name + (group.ends_with("unaligned") ? " unaligned" : "");
   }
   if (group.starts_with("conv_depthwise2d")) return "convolution depthwise, PyTorch's";
-  if (group.starts_with("conv_")) {
+  if (query.name.starts_with("conv_") && !query.grid) {
     const auto is_one = [&](const char* key) {
       const auto found = query.features.find(key);
       return found == query.features.end() || found->second <= 1.0;

@@ -44,6 +44,8 @@ constexpr double transfer_of_memory = 0.11;
 /// times, 2 to 4 leave the least held-out errors, on four folds of five of the H200's kernels (11.1
 /// % in the mean of 5,995, 12.7 % with the libraries' covariance). The fifth judged.
 constexpr double smooth_length = 3.0;
+constexpr int outlier_rounds = 2;
+constexpr double outlier_factor = 2.5;
 /// Squared distance between kernels of different families of a group.
 constexpr float family_distance = 1.5F;
 
@@ -199,7 +201,26 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
     }
     among(i, i) += noise_variance;
   }
-  const Eigen::LLT<Eigen::MatrixXd> factor{among.selfadjointView<Eigen::Lower>()};
+  // Where a library turns to another kernel, some neighbours lie far from what the others tell: they
+  // count as noisy as that. Sundararajan and Keerthi's closed form of leaving one out (Neural
+  // Computation 13, 2001) tells by how much each deviates from the others' prediction.
+  Eigen::LLT<Eigen::MatrixXd> factor{among.selfadjointView<Eigen::Lower>()};
+  for (int round = 0; round < outlier_rounds && !group.smooth; ++round) {
+    const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(count, count));
+    const Eigen::VectorXd deviation = (inverse * values).array() / inverse.diagonal().array();
+    Eigen::VectorXd sorted = deviation.cwiseAbs();
+    std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.end());
+    const double usual = outlier_factor * (sorted(count / 2) + 0.02);
+    bool any = false;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const double excess = std::abs(deviation(i)) - usual;
+      if (excess <= 0.0) continue;
+      among(i, i) += excess * excess;
+      any = true;
+    }
+    if (!any) break;
+    factor.compute(among.selfadjointView<Eigen::Lower>());
+  }
   const Eigen::VectorXd weights = factor.solve(toward);
   const double inefficiency = weights.dot(values);
   const double variance = std::max(

@@ -23,23 +23,34 @@ constexpr double floor_seconds = 0.9e-6;
 /// 16384 take 3.2 us and 1024 take 1.8 us.
 constexpr double round_trip_seconds = 0.5e-6;
 
-// Products: least mean deviation over the 2,584 aligned bf16 GEMMs of the sweeps (median 6 %).
-/// Attained share of the tensor cores' peak, by tiles of 128 x 192 and more.
-constexpr double product_efficiency = 0.85;
-/// Smaller tiles lose to operand traffic, and narrow ones waste the tensor cores' width.
-constexpr double best_tile_area = 128.0 * 192.0;
-constexpr double area_exponent = 0.2;
-constexpr double best_tile_width = 64.0;
-constexpr double width_exponent = 0.6;
-/// Start and end of a wave of tiles.
-constexpr double wave_seconds = 1.5e-6;
-/// Tiles whose operands an SM's shared memory holds at a time, at most.
-constexpr double most_resident = 8.0;
-/// The extra kernel that adds the partial products when k is split.
-constexpr double split_seconds = 3.4e-6;
-/// Products stream their operands at 4.0 of the data sheet's 4.8 TB/s.
-constexpr double product_memory_efficiency = 0.83;
+// Products: the kernels' names and grids in the sweeps tell tiles and splits of k (nvjet_sm90_tst_256x128_64x4
+// has tiles of 256 x 128). These constants leave the least deviations of the times of four of five of the
+// H200's 3,077 such bf16 products from product_seconds() with the tile told; of the others the median is 4.8 %.
+/// Attained share of the tensor cores' peak while a tile's operands are there.
+constexpr double product_efficiency = 0.89;
+/// A step of a tile takes operands of 128 bytes along k, and no less time than its loads' latency.
+constexpr double step_bytes = 128.0;
+constexpr double step_latency = 0.091e-6;
+/// Its operands come from the L2 cache, for each row of a tile of a column.
+constexpr double row_seconds = 0.96e-9;
+/// The result is written for each element of a tile.
+constexpr double result_seconds = 0.05e-9;
+/// Launch, first loads and last stores, beyond the floor of any kernel.
+constexpr double product_start = 1.24e-6;
+/// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth then.
+constexpr double wave_loss = 0.85;
+/// The extra kernel that adds the partial products when k is split, and its gap; 0.37 us for each MB of them.
+constexpr double split_seconds = 2.9e-6;
+constexpr double partial_seconds = 0.37e-12;
+/// Beyond two waves the SMs take tiles from a counter, which a memset clears: all 923 such kernels follow
+/// one, and of 2,466 others one does.
+constexpr double counted_waves = 2.0;
+constexpr double counter_seconds = 2.3e-6;
+/// Products stream their operands at 4.1 of the data sheet's 4.8 TB/s.
+constexpr double product_memory_efficiency = 0.86;
 
+/// Start and end of a wave of tiles of attention.
+constexpr double wave_seconds = 1.5e-6;
 /// Fused attention alternates products with softmax: cuDNN's best is 0.6 of peak.
 constexpr double attention_efficiency = 0.6;
 /// Streaming kernels reach 4.2-4.4 TB/s of the 4.8 TB/s of the data sheet.
@@ -67,28 +78,20 @@ constexpr double guessed_deviation = 1.0;
 
 struct Tile {
   double rows, cols;
-  double efficiency;
-  double resident = 1;  ///< on an SM at a time
 };
 
-/// Tile shapes of the libraries' kernels.
-const std::array<Tile, 26>& tiles() {
-  static const std::array<Tile, 26> all = [] {
-    std::array<Tile, 26> shapes{
-        {{256, 128, 0}, {128, 256, 0}, {192, 192, 0}, {320, 128, 0}, {128, 320, 0}, {192, 128, 0},
-         {128, 192, 0}, {128, 128, 0}, {160, 128, 0}, {128, 160, 0}, {256, 96, 0},  {96, 256, 0},
-         {256, 64, 0},  {64, 256, 0},  {128, 64, 0},  {64, 128, 0},  {96, 128, 0},  {128, 96, 0},
-         {64, 64, 0},   {96, 64, 0},   {64, 96, 0},   {64, 32, 0},   {32, 64, 0},   {64, 16, 0},
-         {16, 64, 0},   {64, 8, 0}}};
-    for (Tile& tile : shapes) {
-      const double area = std::min(1.0, tile.rows * tile.cols / best_tile_area);
-      const double width = std::min(1.0, std::min(tile.rows, tile.cols) / best_tile_width);
-      tile.efficiency = std::pow(area, area_exponent) * std::pow(width, width_exponent);
-      tile.resident = std::clamp(std::floor(1.0 / area), 1.0, most_resident);
-    }
-    return shapes;
-  }();
-  return all;
+/// Those that eight or more of the sweeps' products have, but for some between others.
+constexpr std::array<Tile, 36> tiles{
+    {{192, 192}, {256, 128}, {128, 256}, {320, 128}, {256, 160}, {160, 256}, {192, 128}, {128, 192}, {176, 128},
+     {128, 160}, {128, 128}, {128, 224}, {144, 128}, {448, 64},  {384, 64},  {320, 64},  {256, 64},  {64, 256},
+     {192, 96},  {112, 128}, {128, 96},  {96, 128},  {160, 64},  {128, 64},  {64, 128},  {64, 96},   {96, 64},
+     {64, 64},   {256, 32},  {128, 32},  {64, 32},   {32, 64},   {64, 16},   {16, 64},   {128, 8},   {64, 8}}};
+
+/// Of an element of the operands of such arithmetic.
+double operand_bytes(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::fp8) return 1.0;
+  if (arithmetic == Arithmetic::half) return 2.0;
+  return arithmetic == Arithmetic::fp64 ? 8.0 : 4.0;
 }
 
 /// Share of the peak that FLOP attain which are told alone: the tensor cores' is that of products.
@@ -178,31 +181,39 @@ double Roofline::on(const Roofline& other, const KernelWork& work, double second
 }
 
 double Roofline::product_seconds(const KernelWork& work) const {
+  const auto fourth_power = [](double x) { return x * x * x * x; };
+  const auto fourth_root = [](double x) { return std::sqrt(std::sqrt(x)); };
   const double sms = gpu_.sm_count;
   const double rate =
       peak_rate(gpu_, work.arithmetic).per_second() / sms * product_efficiency * work.efficiency;
+  const double step_length = step_bytes / operand_bytes(work.arithmetic);
   double best = std::numeric_limits<double>::infinity();
   // The library is taken to choose the tile and the split of k that suit the shape best.
-  for (const Tile& tile : tiles()) {
+  for (const Tile& tile : tiles) {
     const double count = std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.cols) * work.batch;
-    const double step_seconds = 2.0 * tile.rows * tile.cols * 64.0 / (rate * tile.efficiency);
-    for (double split = 1.0; split <= 16.0 && (split == 1.0 || work.k / split >= 256.0);
-         split *= 2.0) {
-      const double waves = std::ceil(count * split / sms);
-      const double steps = std::ceil(work.k / (split * 64.0));
-      // Of small tiles an SM has several: they share its tensor cores, but begin and end together.
-      const double together = std::ceil(count * split / (sms * tile.resident));
-      const double seconds = waves * steps * step_seconds + together * wave_seconds +
-                             (split > 1.0 ? split_seconds : 0.0);
+    const double area = tile.rows * tile.cols;
+    // Whichever of the units, the operands' loads and their latency takes longest, all are felt.
+    const double step = fourth_root(fourth_power(step_latency) +
+                                    fourth_power((tile.rows + tile.cols) * row_seconds) +
+                                    fourth_power(2.0 * area * step_length / rate));
+    for (double split = 1.0; split <= 32.0 && (split == 1.0 || count * split <= sms); split *= 2.0) {
+      const double used = std::max(1.0, count * split / sms);
+      const double waves = used + wave_loss * (std::ceil(used) - used);
+      const double steps = std::ceil(work.k / (split * step_length));
+      double seconds = waves * (steps * step + area * result_seconds);
+      if (split > 1.0)
+        seconds += split_seconds + split * work.m * work.n * work.batch * 4.0 * partial_seconds;
+      if (count > counted_waves * sms) seconds += counter_seconds;
       best = std::min(best, seconds);
-      if (count * split >= sms) break;  // with full waves, a split gains nothing
     }
   }
   const double memory =
       work.bytes / (gpu_.memory_bandwidth.bytes_per_second() * product_memory_efficiency);
+  const double hits = l2_hits(work.bytes);
   // Near the ridge of the roofline both bounds are felt.
-  const double squares = std::pow(best, 4.0) + std::pow(memory, 4.0);
-  return std::sqrt(std::sqrt(squares));
+  return product_start +
+         fourth_root(fourth_power(best) +
+                     fourth_power(memory * (1.0 - hits + hits / l2_speedup)));
 }
 
 double Roofline::seconds(const KernelWork& work) const {
