@@ -213,7 +213,9 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
     const double usual = outlier_factor * (sorted(count / 2) + 0.02);
     bool any = false;
     for (Eigen::Index i = 0; i < count; ++i) {
-      const double excess = std::abs(deviation(i)) - usual;
+      // The nearer the kernel in question is, the more likely the other kernel is its own, too.
+      const double apart = 1.0 - (toward(i) - mean_variance) / signal_variance;
+      const double excess = apart * (std::abs(deviation(i)) - usual);
       if (excess <= 0.0) continue;
       among(i, i) += excess * excess;
       any = true;

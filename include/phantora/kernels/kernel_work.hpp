@@ -34,6 +34,9 @@ struct KernelWork {
   double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
   double flops = 0;         ///< of arithmetic that is no product
   double tiles = 0;         ///< that such arithmetic is cut into
+  double steps = 0;         ///< of all tiles, each of which makes its own one after the other
+  double longest = 0;       ///< of the tile that has most
+  double step_flops = 0;    ///< a step takes as long as so many FLOP
   DataPath path = DataPath::device_memory;  ///< what the bytes go over
   double bytes = 0;                         ///< that must be moved at least
   double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
