@@ -141,7 +141,7 @@ KernelWork pointwise_convolution(const KernelQuery& query, double pixels) {
   const double row = nchw ? pixels : work.m;
   place_product(work, {std::min(alignment_of(row * size), alignment_of(in * size)),
                        !nchw && forward, nchw && !forward, false});
-  // Where rows are no multiples of 16 bytes, cuDNN may convert the layout rather than use the older kernels.
+  // Where rows are multiples of 8 bytes alone, cuDNN may yet change the layout rather than use the older kernels.
   if (work.group.ends_with("/unaligned")) work.group = query.name + label(work.arithmetic) + "/pointwise";
   return work;
 }
@@ -207,9 +207,11 @@ KernelWork convolution(const KernelQuery& query) {
   const bool pointwise = r * s <= 1.0;
   const bool tensor_cores =
       work.arithmetic == Arithmetic::half || work.arithmetic == Arithmetic::tf32;
-  const bool rows_aligned = alignment_of(feature(query, "c", 1.0) * size) == 16.0 &&
-                            alignment_of(out * size) == 16.0;
-  if (pointwise && groups <= 1.0 && p * q == h * w && tensor_cores && (nchw || rows_aligned)) {
+  // Of planes that no 8 bytes divide, cuDNN changes the layout of all but the smallest.
+  const bool rows_aligned = nchw ? alignment_of(h * w * size) >= 8.0
+                                 : alignment_of(feature(query, "c", 1.0) * size) == 16.0 &&
+                                       alignment_of(out * size) == 16.0;
+  if (pointwise && groups <= 1.0 && p * q == h * w && tensor_cores && rows_aligned) {
     return pointwise_convolution(query, h * w);
   }
   const double filter = in / groups * r * s;
@@ -269,7 +271,9 @@ KernelWork convolution(const KernelQuery& query) {
                       log_coordinate(stride_h * stride_w, 2.0),
                       nchw ? 0.3F : 0.0F,
                       log_coordinate(dilation, 1.5),
-                      work.converted_bytes > 0.0 ? 0.5F : 0.0F};
+                      // One of one dimension or of three, which is told as one of two, is not
+                      // square, and has older kernels.
+                      log_coordinate(std::max(r / s, s / r), 1.0)};
   return work;
 }
 
