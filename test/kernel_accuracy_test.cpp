@@ -34,13 +34,10 @@ TEST(KernelAccuracy, HeldOutKernels) {
                 {{"gemm bf16", {.mean = 0.083, .median = 0.057}},
                  {"gemm fp16", {.mean = 0.08, .median = 0.06}},
                  {"gemm bf16 unaligned", {.mean = 0.145, .median = 0.11}},
-                 {"gemm fp32", {.mean = 0.13, .median = 0.10}},
-                 {"gemm tf32", {.mean = 0.14, .median = 0.115}},
-                 // 7.8 % in the sweeps of plain transformers alone; masks, odd heads, fp32 and
-                 // cross attention have come to them since.
-                 {"attention", {.mean = 0.12, .median = 0.056}},
-                 // 19 % until networks that are no ResNets came to it, whose own are at 33 %.
-                 {"convolution", {.mean = 0.265, .median = 0.16}},
+                 {"gemm fp32", {.mean = 0.121, .median = 0.092}},
+                 {"gemm tf32", {.mean = 0.124, .median = 0.105}},
+                 {"attention", {.mean = 0.07, .median = 0.036}},
+                 {"convolution", {.mean = 0.24, .median = 0.142}},
                  {"convolution dilated", {.mean = 0.31, .median = 0.19}},
                  {"convolution depthwise", {.mean = 0.42, .median = 0.20}},
                  {"convolution grouped", {.mean = 1.53, .median = 0.62}},
@@ -51,10 +48,24 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
 
+// A half of what measure_libraries.py measured, chosen before: no fit ever saw it.
+TEST(KernelAccuracy, Judges) {
+  const GpuModel gpu = gpu_model("h200");
+  const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
+  ASSERT_EQ(judges.size(), 5252U);
+  const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
+  const auto errors = errors_by(&Prediction::family, predictions);
+  EXPECT_NEAR(error_of(predictions).mean, 0.149, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.076, 0.002);
+  EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
+  EXPECT_NEAR(errors.at("convolution").median, 0.130, 0.002);
+  EXPECT_NEAR(errors.at("gemm bf16").median, 0.056, 0.002);
+}
+
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
   expect_within(Holdout::neighbourhood, {{"gemm bf16", {.mean = 0.085, .median = 0.06}},
                                          {"gemm bf16 unaligned", {.mean = 0.16, .median = 0.12}},
-                                         {"attention", {.mean = 0.125, .median = 0.09}},
+                                         {"attention", {.mean = 0.082, .median = 0.045}},
                                          {"elementwise", {.mean = 0.12, .median = 0.06}}});
 }
 
@@ -64,20 +75,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7275, 0.0005);
-  EXPECT_NEAR(random.two, 0.926, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1265, 0.0005);
+  EXPECT_NEAR(random.one, 0.7136, 0.0005);
+  EXPECT_NEAR(random.two, 0.9172, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1162, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7167, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9225, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7137, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9155, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1442, 0.0005);
-  EXPECT_NEAR(error.median, 0.0675, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1407, 0.0005);
+  EXPECT_NEAR(error.median, 0.0625, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -97,12 +108,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.073, .median = 0.0426},
-                      {.one = 0.799, .two = 0.9535, .median_bar = 0.112});
+  expect_from_another("h200", "h100", {.mean = 0.0702, .median = 0.0397},
+                      {.one = 0.7993, .two = 0.9512, .median_bar = 0.1038});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0941, .median = 0.0487},
-                      {.one = 0.792, .two = 0.9434, .median_bar = 0.1135});
+  expect_from_another("h100", "h200", {.mean = 0.107, .median = 0.0514},
+                      {.one = 0.7777, .two = 0.9383, .median_bar = 0.1129});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -147,9 +158,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.164, 1.179}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.159, 1.189}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.086, 1.086}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.170, 1.179}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.162, 1.191}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.086, 1.084}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

@@ -28,13 +28,13 @@ constexpr double round_trip_seconds = 0.5e-6;
 // H200's 3,077 such bf16 products from product_seconds() with the tile told; of the others the median is 4.8 %.
 /// Attained share of the tensor cores' peak while a tile's operands are there.
 constexpr double product_efficiency = 0.89;
-/// A step of a tile takes operands of 128 bytes along k, and no less time than its loads' latency.
+/// A step of a tile takes operands of 128 bytes along k, and no less time than its loads' latency, in cycles.
 constexpr double step_bytes = 128.0;
-constexpr double step_latency = 0.091e-6;
-/// Its operands come from the L2 cache, for each row of a tile of a column.
-constexpr double row_seconds = 0.96e-9;
-/// The result is written for each element of a tile.
-constexpr double result_seconds = 0.05e-9;
+constexpr double step_cycles = 180.0;
+/// Its operands come from the L2 cache, for each row and column of a tile.
+constexpr double row_cycles = 1.9;
+/// The result is written, each element of a tile.
+constexpr double result_cycles = 0.1;
 /// Launch, first loads and last stores, beyond the floor of any kernel.
 constexpr double product_start = 1.24e-6;
 /// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth then.
@@ -97,11 +97,14 @@ double operand_bytes(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::fp64 ? 8.0 : 4.0;
 }
 
+/// Of the tensor cores' peak, what large products attain as a whole.
+constexpr double whole_product_efficiency = 0.85;
+
 /// Share of the peak that FLOP attain which are told alone: the tensor cores' is that of products.
 double attained(Arithmetic arithmetic) {
   const bool tensor_cores = arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
                             arithmetic == Arithmetic::tf32;
-  return tensor_cores ? product_efficiency : 1.0;
+  return tensor_cores ? whole_product_efficiency : 1.0;
 }
 
 }  // namespace
@@ -189,6 +192,7 @@ double Roofline::product_seconds(const KernelWork& work) const {
   const double sms = gpu_.sm_count;
   const double rate =
       peak_rate(gpu_, work.arithmetic).per_second() / sms * product_efficiency * work.efficiency;
+  const double cycle = 1.0 / gpu_.clock_hz;
   const double step_length = step_bytes / operand_bytes(work.arithmetic);
   double best = std::numeric_limits<double>::infinity();
   // The library is taken to choose the tile and the split of k that suit the shape best.
@@ -196,14 +200,14 @@ double Roofline::product_seconds(const KernelWork& work) const {
     const double count = std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.cols) * work.batch;
     const double area = tile.rows * tile.cols;
     // Whichever of the units, the operands' loads and their latency takes longest, all are felt.
-    const double step = fourth_root(fourth_power(step_latency) +
-                                    fourth_power((tile.rows + tile.cols) * row_seconds) +
+    const double step = fourth_root(fourth_power(step_cycles * cycle) +
+                                    fourth_power((tile.rows + tile.cols) * row_cycles * cycle) +
                                     fourth_power(2.0 * area * step_length / rate));
     for (double split = 1.0; split <= 32.0 && (split == 1.0 || count * split <= sms); split *= 2.0) {
       const double used = std::max(1.0, count * split / sms);
       const double waves = used + wave_loss * (std::ceil(used) - used);
       const double steps = std::ceil(work.k / (split * step_length));
-      double seconds = waves * (steps * step + area * result_seconds);
+      double seconds = waves * (steps * step + area * result_cycles * cycle);
       if (split > 1.0)
         seconds += split_seconds + split * work.m * work.n * work.batch * 4.0 * partial_seconds;
       if (count > counted_waves * sms) seconds += counter_seconds;
