@@ -35,6 +35,8 @@ if [ -d "$dir/cuda-samples" ]; then
   [ -e "$cuda/lib64/libnppc.so" ] || leave_out NPP watershedSegmentationNPP
   [ -e "$cuda/lib64/libnvjpeg.so" ] || leave_out nvJPEG nvJPEG nvJPEG_encoder
   [ -e "$cuda/lib64/libcufft_static.a" ] || leave_out "the static cuFFT" simpleCUFFT_callback
+  nm -D "$cuda/lib64/stubs/libcuda.so" 2>/dev/null | grep -q cuEGLStreamProducerConnect ||
+    leave_out "EGL streams in the driver's library" EGLStream_CUDA_CrossGPU EGLStream_CUDA_Interop
   # The CUDA runtime has to be the shared one: a static one is not intercepted.
   cmake -S "$samples" -B "$out/cuda-samples" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" >>"$out/cuda-samples.log"
