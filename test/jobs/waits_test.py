@@ -291,5 +291,31 @@ class SpinningRanks(JobTest):
         self.assertEqual(job.out.count("all came"), 4)
 
 
+class ManyAtOnce(JobTest):
+    """Threads that all wait when their process first uses a GPU get their clocks at the same time."""
+
+    def test_first_use_of_a_gpu(self):
+        job = self.run_python("""
+            import gpu, select, threading
+            stopping = threading.Event()
+
+            def polls():
+                with select.epoll() as nothing:
+                    while not stopping.is_set():
+                        nothing.poll(0.001)
+
+            threads = [threading.Thread(target=polls) for _ in range(32)]
+            for thread in threads:
+                thread.start()
+            gpu.set_device()
+            gpu.synchronize()
+            stopping.set()
+            for thread in threads:
+                thread.join()
+            print("all went on", flush=True)
+            """, cluster="h200:1x1", options=["--per", "run"], timeout=60)
+        self.assertIn("all went on", job.out)
+
+
 if __name__ == "__main__":
     main()

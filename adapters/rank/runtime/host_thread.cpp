@@ -71,10 +71,12 @@ HostThread& make_self() {
   const HostTimePolicy& policy = host_time_policy();
   const bool measured = policy.kind == HostTime::measured;
   if (measured && is_main_thread()) ask_for_long_slices();
-  self = new (storage.data()) HostThread{
-      .clock = measured ? VirtualClock{thread_cpu_time, policy.scale.value_or(policy.host.work),
-                                       reading_cost()}
-                        : VirtualClock{}};
+  self = new (storage.data()) HostThread{.clock = VirtualClock{}};
+  // Another thread may be measuring what a reading costs. Who waits for it, in a call that comes to
+  // our hooks, needs a record already.
+  if (measured)
+    self->clock =
+        VirtualClock{thread_cpu_time, policy.scale.value_or(policy.host.work), reading_cost()};
   if (is_main_thread()) {
     charge_host(*self);
     clocks().add(*self);
