@@ -296,20 +296,18 @@ class ManyAtOnce(JobTest):
 
     def test_first_use_of_a_gpu(self):
         job = self.run_python("""
-            import gpu, select, threading
-            stopping = threading.Event()
+            import ctypes, select, threading
 
             def polls():
                 with select.epoll() as nothing:
-                    while not stopping.is_set():
+                    for _ in range(100):
                         nothing.poll(0.001)
 
             threads = [threading.Thread(target=polls) for _ in range(32)]
             for thread in threads:
                 thread.start()
-            gpu.set_device()
-            gpu.synchronize()
-            stopping.set()
+            if ctypes.CDLL("libcudart.so.13").cudaDeviceSynchronize() != 0:
+                raise RuntimeError("no GPU")
             for thread in threads:
                 thread.join()
             print("all went on", flush=True)
