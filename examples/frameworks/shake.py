@@ -38,9 +38,11 @@ SMALL = ("pytorch/ddp-tutorial pytorch/single pytorch/ddp pytorch/fsdp1 pytorch/
 
 
 def from_first_step(report):
-    """The report as if the program had begun with its first step."""
-    ranks = [{**rank, "step_starts_s": [round(start - rank["step_starts_s"][0], 12)
-                                        for start in rank["step_starts_s"]]}
+    """The report as if the program had begun with its first step, without sums over the whole run."""
+    sums = ("busy_s", "communication_s", "exposed_communication_s")
+    ranks = [{**{name: value for name, value in rank.items() if name not in sums},
+              "step_starts_s": [round(start - rank["step_starts_s"][0], 12)
+                                for start in rank["step_starts_s"]]}
              for rank in report["ranks"]]
     return {**report, "ranks": ranks, "simulated_s": None}
 
