@@ -4,17 +4,36 @@
 #include "rank/runtime/followed_clock.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 /// Clocks and timed waits of processes that use no GPU: they follow the run.
 namespace phantora::libc {
 
-/// What the program reads from `clock`.
+/// What `clock` shows where CLOCK_MONOTONIC shows `monotonic`, and really `real`.
+inline std::int64_t shown_as(clockid_t clock, std::int64_t monotonic, std::int64_t real) noexcept {
+  const bool same = epoch_of(clock) == epoch_of(CLOCK_MONOTONIC);
+  return same ? monotonic : to_ns(real_now(clock)) + monotonic - real;
+}
+
+/// What `clock` shows in a process that follows the run.
 inline std::int64_t followed_ns(rank::FollowedClock& followed, clockid_t clock) noexcept {
   const std::int64_t real = to_ns(real_now(CLOCK_MONOTONIC));
-  const std::int64_t ahead = followed.monotonic_ns(real) - real;
-  return ahead + (epoch_of(clock) == epoch_of(CLOCK_MONOTONIC) ? real : to_ns(real_now(clock)));
+  return shown_as(clock, followed.monotonic_ns(real), real);
+}
+
+/// Of a wait that ended before its time had come by the clock: the program sees once, in either
+/// kind of clock, that it has passed.
+inline thread_local std::array<std::int64_t, 2> shown_once_ns{};
+
+/// What the program reads from `clock`.
+inline std::int64_t read_followed_ns(rank::FollowedClock& followed, clockid_t clock) noexcept {
+  const std::int64_t real = to_ns(real_now(CLOCK_MONOTONIC));
+  const bool monotonic = epoch_of(clock) == epoch_of(CLOCK_MONOTONIC);
+  const std::int64_t once = std::exchange(shown_once_ns[monotonic ? 1 : 0], 0);
+  return shown_as(clock, std::max(followed.monotonic_ns(real), once), real);
 }
 
 /// An instant of what the program reads from a clock.
@@ -33,6 +52,10 @@ struct FollowedInstant {
   }
 };
 
+/// Waits that are no longer are those of who polls: they end when as much real time has passed, so
+/// that whoever looks a hundred times looks a hundred times.
+constexpr std::int64_t longest_poll_ns = ns_per_s;
+
 /// A wait by the followed clock looks at that so often: it can be faster than real time.
 constexpr std::int64_t longest_slice_ns = 20'000'000;
 
@@ -46,10 +69,17 @@ inline timespec real_after(clockid_t clock, std::int64_t ns) noexcept {
 template <class Wait>
 void wait_until(const FollowedInstant& instant, Wait wait) {
   instant.followed.wait();
-  std::int64_t left = 0;
-  do {
+  const std::int64_t length = instant.left_ns();
+  const std::int64_t began = to_ns(real_now(CLOCK_MONOTONIC));
+  const std::int64_t shown = instant.followed.monotonic_ns(began);
+  std::int64_t left = length;
+  while (wait(std::min(left, longest_slice_ns)) && left > 0) {
     left = instant.left_ns();
-  } while (wait(std::min(left, longest_slice_ns)) && left > 0);
+    if (length > longest_poll_ns) continue;
+    const std::int64_t waited = to_ns(real_now(CLOCK_MONOTONIC)) - began;
+    left = std::max<std::int64_t>(0, std::min(left, length - waited));
+  }
+  if (left == 0 && instant.left_ns() > 0) shown_once_ns.fill(shown + length);
 }
 
 /// Whether a wait ended so: pthread functions return the error.

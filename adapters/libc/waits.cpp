@@ -132,19 +132,23 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   return result == ETIMEDOUT ? 0 : result;
 }
 
-/// A timed wait on a condition variable, outside of virtual time. Who waits for long is woken now
-/// and then, as it can be for no reason, and looks at the clock.
+/// A timed wait on a condition variable, outside of virtual time. Who waits for longer than pollers
+/// do is woken now and then, as it can be for no reason, and looks at the clock.
 template <class Wait>
 int followed_sleep(clockid_t clock, const timespec& until, const void* caller, Wait wait) {
   rank::FollowedClock* const followed = rank::followed_clock();
   if (followed == nullptr || epoch_of(clock) < 0) return wait(&until);
   const FollowedInstant instant{*followed, clock, to_ns(until)};
   const std::int64_t left = instant.left_ns();
-  const bool turn = is_interpreter(library_of(caller));
-  const timespec soon = real_after(clock, turn ? left : std::min(left, longest_slice_ns));
+  const bool polls = left <= longest_poll_ns;
+  const timespec soon = real_after(clock, polls ? left : longest_slice_ns);
+  const std::int64_t then = followed_ns(*followed, CLOCK_MONOTONIC) + left;
   followed->wait();
   const int result = wait(&soon);
-  return result == ETIMEDOUT && !turn && instant.left_ns() > 0 ? 0 : result;
+  if (result != ETIMEDOUT || instant.left_ns() == 0) return result;
+  if (!polls) return 0;
+  if (!is_interpreter(library_of(caller))) shown_once_ns.fill(then);
+  return result;
 }
 
 /// What a new thread runs, and from when on.

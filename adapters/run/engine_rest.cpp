@@ -44,11 +44,10 @@ bool Engine::someone_waits() const {
 }
 
 std::chrono::milliseconds Engine::until_next_look() const {
-  // Without anybody to be let go on, only a standstill is to be noticed, at once if the clock of
-  // another process waits for that.
-  const auto& run = *run_.memory;
-  const bool clock_waits = run.followed.load() && run.goes_since_ns.load() != 0;
-  const bool pending = someone_waits() || session_.awaited() != never || clock_waits;
+  // Without anybody to be let go on, only a standstill is to be noticed; and for the clocks of
+  // processes without a GPU, when it begins and ends.
+  const bool pending =
+      someone_waits() || session_.awaited() != never || run_.memory->followed.load();
   const auto next = pending ? std::max(last_look_, last_movement_) + pause_
                             : std::max(last_look_ + longest_pause, last_movement_ + 5s);
   return std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -156,6 +155,7 @@ Found Engine::look_at_threads() {
           process->link.shared()->threads[slot->second].state != ThreadState::background;
       if (!has_clock && (!look->asleep() || (ran && !excused))) helpers_calm = false;
       if (!excused && (ran || !look->asleep())) process_quiet = false;
+      if (!excused && !look->asleep() && process != nullptr) goes_on();  // it may come to no call
     }
     if (process != nullptr) {
       process->idle = process_quiet && process->welcomed && bound(*process) != never;

@@ -61,7 +61,7 @@ class FrontEnd(JobTest):
                 gpu.synchronize()
                 pipe.send(time.perf_counter() - start)
             pipe.recv()
-            burnt = time.thread_time() + 1.5  # of the processor, which mode off charges nobody
+            burnt = time.thread_time() + 3  # of the processor, which mode off charges nobody
             while time.thread_time() < burnt:
                 pass
             gpu.synchronize()
@@ -87,7 +87,7 @@ class FrontEnd(JobTest):
             print("then", ours.recv() > 5, flush=True)
             ours.send(None)
             ours.send(None)
-            print("came", ours.poll(0.5), flush=True)
+            print("came", ours.poll(1.5), flush=True)
             child.join()
         """
 
@@ -100,7 +100,7 @@ class FrontEnd(JobTest):
         out = self.run_program("off")
         took = re.findall(r"took (\S+) (\S+)", out)
         self.assertEqual(len(took), 5, out)
-        for here, there in took:
+        for here, there in took[1:]:  # before the first, the run had not begun
             # Clocks show whole nanoseconds, of which a double near the epoch rounds some off.
             self.assertAlmostEqual(float(here), float(there), delta=1e-6)
         self.assertGreater(float(took[-1][0]), 20)
