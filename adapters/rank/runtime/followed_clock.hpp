@@ -16,8 +16,9 @@ namespace phantora::rank {
 /// another without a GPU.
 ///
 /// Such a process reads what the ranks' work took on their GPUs and not how long its simulation
-/// takes, and none of its time-outs ends early because that is slow. It has no part in time itself:
-/// its clock holds nobody back, and what it computes takes none of it.
+/// takes, and no time-out of more than a second ends early because that is slow
+/// (libc/followed.hpp). It has no part in time itself: its clock holds nobody back, and what it
+/// computes takes none of it.
 class FollowedClock {
  public:
   /// @param path  of the memory of a run. @return nullptr if it cannot be opened.
