@@ -1,8 +1,9 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
 //
-// Usage: kernel_cv [--detailed] [--judges JUDGES.tsv] [STEP.tsv...], where a step is a file of kernel data
-// whose feature `count` says how often each kernel runs, e.g. test/data/gpt2_b8_step.tsv, and judges are kernels
-// that were held out for good (lib/kernels/data/make_table.py writes them).
+// Usage: kernel_cv [--detailed] [--judges JUDGES.tsv] [STEP.tsv...], where a step is a file of
+// kernel data whose feature `count` says how often each kernel runs, e.g.
+// test/data/gpt2_b8_step.tsv, and judges are kernels that were held out for good
+// (lib/kernels/data/make_table.py writes them).
 #include "cross_validation.hpp"
 
 #include <phantora/kernels/builtin_cost_model.hpp>
@@ -93,8 +94,9 @@ int main(int argc, char** argv) try {
       judges = true;
     } else if (judges) {
       judges = false;
-      print("Judges, which were never fitted",
-            predict(read_measurements(std::filesystem::path{argument}), by_another(gpu, rows, gpu)));
+      print(
+          "Judges, which were never fitted",
+          predict(read_measurements(std::filesystem::path{argument}), by_another(gpu, rows, gpu)));
     } else if (argument == "--detailed") {
       detailed = true;
       print("Fitted, at random, by group", held_out, &Prediction::group);

@@ -201,8 +201,8 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
     }
     among(i, i) += noise_variance;
   }
-  // Where a library turns to another kernel, some neighbours lie far from what the others tell: they
-  // count as noisy as that. Sundararajan and Keerthi's closed form of leaving one out (Neural
+  // Where a library turns to another kernel, some neighbours lie far from what the others tell:
+  // they count as noisy as that. Sundararajan and Keerthi's closed form of leaving one out (Neural
   // Computation 13, 2001) tells by how much each deviates from the others' prediction.
   Eigen::LLT<Eigen::MatrixXd> factor{among.selfadjointView<Eigen::Lower>()};
   for (int round = 0; round < outlier_rounds && !group.smooth; ++round) {

@@ -89,10 +89,11 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
-  place_product(work, {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
-                                 feature(query, "c_align", 16.0), 16.0}),
-                       attribute(query, "transa", "N") != "N", attribute(query, "transb", "N") != "N",
-                       attribute(query, "epilogue", "none") != "none"});
+  place_product(work,
+                {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
+                           feature(query, "c_align", 16.0), 16.0}),
+                 attribute(query, "transa", "N") != "N", attribute(query, "transb", "N") != "N",
+                 attribute(query, "epilogue", "none") != "none"});
   return work;
 }
 
@@ -103,10 +104,10 @@ double alignment_of(double bytes) {
   return alignment;
 }
 
-/// A convolution of 1 x 1 without a stride is a product as it stands, and cuDNN runs it by the kernels
-/// of cuBLAS: one for each image where the channels come first, and of all pixels at once where they
-/// come last. Of 401 such forward and backward-data calls in bf16, with rows of 16 bytes, 347 were
-/// these kernels.
+/// A convolution of 1 x 1 without a stride is a product as it stands, and cuDNN runs it by the
+/// kernels of cuBLAS: one for each image where the channels come first, and of all pixels at once
+/// where they come last. Of 401 such forward and backward-data calls in bf16, with rows of 16
+/// bytes, 347 were these kernels.
 KernelWork pointwise_convolution(const KernelQuery& query, double pixels) {
   const auto type = attribute(query, "type", "bf16");
   const double size = type_bytes(type);
@@ -141,8 +142,10 @@ KernelWork pointwise_convolution(const KernelQuery& query, double pixels) {
   const double row = nchw ? pixels : work.m;
   place_product(work, {std::min(alignment_of(row * size), alignment_of(in * size)),
                        !nchw && forward, nchw && !forward, false});
-  // Where rows are multiples of 8 bytes alone, cuDNN may yet change the layout rather than use the older kernels.
-  if (work.group.ends_with("/unaligned")) work.group = query.name + label(work.arithmetic) + "/pointwise";
+  // Where rows are multiples of 8 bytes alone, cuDNN may yet change the layout rather than use the
+  // older kernels.
+  if (work.group.ends_with("/unaligned"))
+    work.group = query.name + label(work.arithmetic) + "/pointwise";
   return work;
 }
 
@@ -264,12 +267,9 @@ KernelWork convolution(const KernelQuery& query) {
                         log_coordinate(dilation, 1.5)};
     return work;
   }
-  work.coordinates = {log_coordinate(images * p * q, 2.0),
-                      log_coordinate(in, 2.0),
-                      log_coordinate(out, 2.0),
-                      log_coordinate(r * s, 1.5),
-                      log_coordinate(stride_h * stride_w, 2.0),
-                      nchw ? 0.3F : 0.0F,
+  work.coordinates = {log_coordinate(images * p * q, 2.0), log_coordinate(in, 2.0),
+                      log_coordinate(out, 2.0), log_coordinate(r * s, 1.5),
+                      log_coordinate(stride_h * stride_w, 2.0), nchw ? 0.3F : 0.0F,
                       log_coordinate(dilation, 1.5),
                       // One of one dimension or of three, which is told as one of two, is not
                       // square, and has older kernels.
@@ -358,28 +358,32 @@ Attention attention_shape(const KernelQuery& query) {
 /// What a small kernel within a library call takes, and the gap before it, in round trips.
 constexpr double small_kernel_round_trips = 5.0;
 
-/// Steps of `tiles` of which the first makes `each`, every further one as many more, up to all, `whole`.
+/// Steps of `tiles` of which the first makes `each`, every further one as many more, up to all,
+/// `whole`.
 double causal_steps(double tiles, double each, double whole) {
   const double growing = std::min(tiles, std::floor(whole / each));
   return each * growing * (growing + 1.0) / 2.0 + (tiles - growing) * whole;
 }
 
-/// Cuts attention into tiles. Forward, a tile is 128 queries and goes from one 128 keys to the next; backward, a
-/// tile is 128 keys and goes from one 64 queries to the next: cuDNN's and FlashAttention's kernels for Hopper. Each step has
-/// products as deep as `depth` and takes exponentials that no tensor core does, of which more or less is hidden; a tile
-/// takes longer than its steps at both ends. These figures leave the least deviations of the 876 kernels without masks and
-/// dropout in the H200's sweeps: medians of 1.9 % (forward, depth 64), 4.2 % (128), 2.8 and 3.4 % (backward).
+/// Cuts attention into tiles. Forward, a tile is 128 queries and goes from one 128 keys to the
+/// next; backward, a tile is 128 keys and goes from one 64 queries to the next: cuDNN's and
+/// FlashAttention's kernels for Hopper. Each step has products as deep as `depth` and takes
+/// exponentials that no tensor core does, of which more or less is hidden; a tile takes longer than
+/// its steps at both ends. These figures leave the least deviations of the 876 kernels without
+/// masks and dropout in the H200's sweeps: medians of 1.9 % (forward, depth 64), 4.2 % (128), 2.8
+/// and 3.4 % (backward).
 void cut_attention(KernelWork& work, const Attention& shape, double depth, bool backward) {
   constexpr double rows = 128.0;
   const double step = backward ? 64.0 : 128.0;
-  const double ends = backward ? 2.6 : 1.3;  // in steps
+  const double ends = backward ? 2.6 : 1.3;            // in steps
   const double exponentials = backward ? 54.0 : 80.0;  // as so much more depth
   work.step_flops = (backward ? 10.0 : 4.0) * rows * step * (depth + exponentials);
   const double tiled = backward ? shape.keys : shape.queries;
   const double walked = backward ? shape.queries : shape.keys;
   const double tiles = std::ceil(tiled / rows);
   const double whole = std::ceil(walked / step);
-  // Backward, a tile of keys meets the queries after it: as many as the mirrored tile has before it.
+  // Backward, a tile of keys meets the queries after it: as many as the mirrored tile has before
+  // it.
   const double masked = causal_steps(tiles, rows / step, whole);
   const double sequences = shape.batch * shape.heads;
   const double steps = shape.causal * masked + (1.0 - shape.causal) * tiles * whole;
@@ -415,15 +419,17 @@ KernelWork attention(std::string_view type, const Attention& shape, double produ
   return work;
 }
 
-/// cuDNN's: a memset clears the counter that tiles are taken from. Backward, one kernel before the products multiplies the
-/// output with its gradient, and clears the queries' gradient, another converts that from fp32; where heads share keys,
-/// two more add what each head makes of the keys' and the values' gradients.
+/// cuDNN's: a memset clears the counter that tiles are taken from. Backward, one kernel before the
+/// products multiplies the output with its gradient, and clears the queries' gradient, another
+/// converts that from fp32; where heads share keys, two more add what each head makes of the keys'
+/// and the values' gradients.
 KernelWork library_attention(const KernelQuery& query) {
   const auto type = attribute(query, "type", "bf16");
   const Attention shape = attention_shape(query);
   const bool backward = query.name == "sdpa_bwd";
   KernelWork work = attention(type, shape, backward ? 5.0 : 2.0);
-  cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0, backward);
+  cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0,
+                backward);
   work.round_trips = small_kernel_round_trips;
   if (backward) {
     const double size = type_bytes(type);
@@ -490,7 +496,8 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   // attribute.
   const bool wide = signature.base.find("_f32_") != std::string_view::npos;
   KernelWork work = attention(wide ? "fp32" : "bf16", shape, backward ? 5.0 : 2.0);
-  cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 32.0) * 32.0, backward);
+  cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 32.0) * 32.0,
+                backward);
   const bool conversion = signature.base.find("dot_do_o") != std::string_view::npos ||
                           signature.base.find("convert") != std::string_view::npos ||
                           signature.base.find("combine") != std::string_view::npos;
