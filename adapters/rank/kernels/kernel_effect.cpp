@@ -99,6 +99,30 @@ void forget_behind(const Operand& operand, const Writer& writer) {
   }
 }
 
+/// Of which operands there is nothing to compute. Most small tensors of a list that an optimizer
+/// works on are unknown, and one that is known lets the kernel be executed (DenseNet's steps: 450 ms
+/// of CPU time with an image of each, 70 without).
+std::vector<bool> without_values(const Effect& effect) {
+  const std::vector<Operand>& operands = effect.operands;
+  std::vector<bool> without(operands.size());
+  std::vector<bool> unknown(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    without[i] = operand.extent > effect.limit;
+    if (without[i] || !effect.independent || !operand.read) continue;
+    unknown[i] = !may_know(operand.address, operand.extent);
+    if (unknown[i] && !operand.written) without[i] = true;
+  }
+  if (effect.tensors == 0) return without;
+  const std::size_t listed = operands.size() / effect.tensors * effect.tensors;
+  for (std::size_t tensor = 0; tensor < effect.tensors; ++tensor) {
+    bool none = false;
+    for (std::size_t i = tensor; i < listed; i += effect.tensors) none = none || unknown[i];
+    for (std::size_t i = tensor; none && i < listed; i += effect.tensors) without[i] = true;
+  }
+  return without;
+}
+
 }  // namespace
 
 void apply(const Effect& effect, const char* kernel) {
@@ -138,8 +162,10 @@ void apply(const Effect& effect, const char* kernel) {
   if (reads && !knows && effect.needs != Effect::Needs::nothing) return forget_all();
   std::vector<Image> images;
   images.reserve(effect.operands.size());
-  for (const Operand& operand : effect.operands) {
-    if (operand.extent <= effect.limit) {
+  const std::vector<bool> without = without_values(effect);
+  for (std::size_t i = 0; i < effect.operands.size(); ++i) {
+    const Operand& operand = effect.operands[i];
+    if (!without[i]) {
       images.emplace_back(operand);
       continue;
     }

@@ -108,8 +108,12 @@ struct Effect {
   double flops = 0;               ///< 0 = not counted
   std::vector<Feature> features;  ///< for the cost model; same names in same order for a kernel
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
-  /// small ones from being computed. Their images are empty.
+  /// small ones from being computed. Their images are empty, and so are those of tensors that are
+  /// only read and not known at all.
   bool independent = false;
+  /// The operands are lists, one after the other, of so many tensors each: where a tensor of a list
+  /// that is read is not known at all, nothing is of the results in its place. 0: they are not.
+  std::size_t tensors = 0;
   /// Of which operands that are read something must be known for anything of the result to be.
   enum class Needs : std::uint8_t { nothing, some_input, every_input } needs = Needs::some_input;
   /// The kernel is not read: what its operands' first bytes point to may be written, too.

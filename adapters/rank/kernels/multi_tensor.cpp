@@ -96,6 +96,7 @@ Effect pointwise(const TensorLists& lists, PointFunction function) {
   written[function.result] = true;
   add_operands(effect, lists, sizes, function.reads, written);
   if (!function.evaluate) return effect;
+  if (function.reads > 0) effect.tensors = lists.addresses[0].size();
   effect.compute = [lists, function = std::move(function)](std::span<Image> images) {
     const std::size_t tensors = lists.addresses[0].size();
     const auto first = first_elements(lists);
