@@ -21,18 +21,24 @@ TEST(HostCost, IsWhatThePolicySays) {
   EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::fixed, .per_call = 7ns}), 7ns);
 }
 
-TEST(HostCost, OfCallsInALoopIsWhatLoopsTake) {
+TEST(HostCost, GrowsWithTheTimeSinceTheLastCall) {
   const HostTimePolicy measured;
   EXPECT_EQ(host_cost(HostCall::event_query, measured, 0ns), 260ns);
-  EXPECT_EQ(host_cost(HostCall::event_query, measured, 100us), (260ns + 2040ns) / 2);
-  EXPECT_EQ(host_cost(HostCall::event_query, measured, 200us), 2040ns);
-  EXPECT_EQ(host_cost(HostCall::event_query, measured, 1s), 2040ns);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 4us), 260ns);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 10us), (260ns + 430ns) / 2);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 160us), (760ns + 2470ns) / 2);
+  EXPECT_EQ(host_cost(HostCall::event_query, measured, 1s), 2470ns);
+  // The first of its kind costs the mean of steps.
   EXPECT_EQ(host_cost(HostCall::event_query, measured), 2040ns);
-  // As long in a loop: steps launch that often.
-  EXPECT_EQ(host_cost(HostCall::launch, measured, 0ns), 4720ns);
+  // Not measured in between: from 4 us to 64 us on one line.
+  EXPECT_EQ(host_cost(HostCall::lt_matmul, measured, 34us), (6766ns + 10'240ns) / 2);
+  // Gaps do not change what was measured in steps alone.
+  EXPECT_EQ(host_cost(HostCall::cudnn_execute, measured, 1us), host_cost(HostCall::cudnn_execute));
   for (std::size_t i = 0; i < static_cast<std::size_t>(HostCall::count); ++i) {
     const auto call = static_cast<HostCall>(i);
-    EXPECT_LE(host_cost_after(call, Duration{}), host_cost(call)) << i;
+    for (auto gap = 1us; gap < 1s; gap *= 2)
+      EXPECT_LE(host_cost_after(call, gap), host_cost_after(call, 2 * gap))
+          << i << ' ' << gap.count();
   }
 }
 

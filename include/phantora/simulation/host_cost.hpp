@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 /// What a host thread's time costs on the machine of an H200.
 namespace phantora {
@@ -93,36 +94,52 @@ inline constexpr std::array<std::int64_t, static_cast<std::size_t>(HostCall::cou
     32380,  // ncclAllReduce; ncclAllGather 30790, ncclReduceScatter 34150
 };
 
-/// Of calls that take less than half as long in a loop of their own, that; of the others nothing.
-/// Medians of such loops on an H200's host (test/data/api_cost.jsonl), those marked + as
-/// bench/accuracy/h200_api_by_gap.jsonl has them where the same call was made less than 8 us
-/// before.
-constexpr std::int64_t cost_in_loop_ns(HostCall call) noexcept {
+/// A call's code and data leave the caches while its thread does other things: what it costs, in
+/// nanoseconds, so long a time after the thread's call of the same kind before.
+struct ByGap {
+  static constexpr std::array<std::int64_t, 6> gaps_us = {4, 16, 64, 256, 1024, 4096};
+  /// 0: not measured.
+  std::array<std::int64_t, gaps_us.size()> ns{};
+};
+
+/// Medians in training steps on hosts of H200s (bench/accuracy/api_by_gap.py, from
+/// h200_api_by_gap.jsonl: nine programs on three machines; where a longer gap had a shorter time,
+/// both have their mean), those marked * of a loop of that call alone (test/data/api_cost.jsonl).
+/// Nothing: only the mean of steps is known.
+constexpr std::optional<ByGap> by_gap(HostCall call) noexcept {
   switch (call) {
-    case HostCall::is_capturing:
-      return 150;  // +
-    case HostCall::memcpy_async_h2d_pageable:
-      return 2037;
-    case HostCall::memset_async:
-      return 859;
-    case HostCall::event_create:
-      return 227;
-    case HostCall::event_record:
-      return 159;
-    case HostCall::event_record_with_flags:
-      return 390;  // +
-    case HostCall::event_query:
-      return 260;  // +
-    case HostCall::stream_wait_event:
-      return 150;
+    case HostCall::launch:
+      return ByGap{{4520, 5020, 5940, 6840, 8160}};
+    case HostCall::gemm:
+      return ByGap{{10'840, 14'400, 14'400, 23'310, 33'930}};
     case HostCall::lt_matmul:
-      return 6766;
+      return ByGap{{6766 /* * */, 0, 10'240, 13'440, 14'450}};
     case HostCall::lt_heuristic:
-      return 669;
+      return ByGap{{669 /* * */, 0, 1400, 2130, 3060}};
+    case HostCall::memcpy_async_d2d:
+      return ByGap{{0, 3070, 6100, 11'180, 14'200, 19'670}};
+    case HostCall::memcpy_async_h2d_pageable:
+      return ByGap{{2037 /* * */, 0, 0, 13'270 /* in steps */}};
+    case HostCall::memset_async:
+      return ByGap{{1260, 1760, 1760, 2990, 3100, 5560}};
+    case HostCall::event_create:
+      return ByGap{{380, 420, 420, 660, 1220, 1470}};  // and destroy
+    case HostCall::event_record:
+      return ByGap{{159 /* * */, 0, 270, 430, 470, 610}};
+    case HostCall::event_record_with_flags:
+      return ByGap{{390, 480, 820, 1070, 2270, 2970}};
+    case HostCall::event_query:
+      return ByGap{{260, 430, 760, 2470}};
+    case HostCall::stream_wait_event:
+      return ByGap{{150 /* * */, 0, 820, 1160, 1700, 2150}};
+    case HostCall::is_capturing:
+      return ByGap{{130, 180, 210, 500, 820, 1090}};
+    case HostCall::nccl_append:
+      return ByGap{{250, 0, 0, 1700, 3900, 4150}};
     case HostCall::nccl_enqueue:
-      return 8982;
+      return ByGap{{8982 /* * */, 0, 9910, 13'380, 29'340, 35'370}};
     default:
-      return 0;
+      return {};
   }
 }
 
@@ -133,17 +150,26 @@ constexpr Duration host_cost(HostCall call) noexcept {
   return std::chrono::nanoseconds{detail::cost_ns[static_cast<std::size_t>(call)]};
 }
 
-/// After so long a time of its thread without that call: its code and data leave the caches little
-/// by little, until it takes what it does within training steps.
+/// The same so long after the thread's call of that kind before: between two measured gaps on the
+/// line from one to the other.
 constexpr Duration host_cost_after(HostCall call, Duration since_last) noexcept {
-  // Events, captures, cuBLAS: half way from the loop's time to that of training steps after 50 to
-  // 190 us (bench/accuracy/h200_api_by_gap.jsonl).
-  constexpr Duration cold_after = std::chrono::microseconds{200};
-  const Duration in_steps = host_cost(call);
-  const std::int64_t in_loop = detail::cost_in_loop_ns(call);
-  if (in_loop == 0 || since_last >= cold_after) return in_steps;
-  const Duration warm = std::chrono::nanoseconds{in_loop};
-  return warm + (in_steps - warm) * since_last.count() / cold_after.count();
+  const std::optional<detail::ByGap> known = detail::by_gap(call);
+  if (!known) return host_cost(call);
+  std::optional<std::pair<Duration, Duration>> shorter;  // a gap and its cost
+  for (std::size_t i = 0; i < known->ns.size(); ++i) {
+    if (known->ns[i] == 0) continue;
+    const Duration gap = std::chrono::microseconds{detail::ByGap::gaps_us[i]};
+    const Duration cost = std::chrono::nanoseconds{known->ns[i]};
+    if (since_last <= gap) {
+      if (!shorter) return cost;
+      const auto [before, cost_before] = *shorter;
+      // In nanoseconds: 25 us times 3 ms in picoseconds is beyond 64 bits.
+      const auto whole_ns = (gap - before).count() / 1000;
+      return cost_before + (cost - cost_before) * ((since_last - before).count() / 1000) / whole_ns;
+    }
+    shorter = {gap, cost};
+  }
+  return shorter->second;
 }
 
 /// So many times as long; unchanged to the picosecond where that is 1.
