@@ -5,6 +5,7 @@
 #include "run/kernels_command.hpp"
 #include "run/launcher.hpp"
 #include "run/measure_command.hpp"
+#include "run/own_gpus.hpp"
 #include "run/replay_command.hpp"
 #include "run/smi_command.hpp"
 #include "run/starts.hpp"
@@ -78,11 +79,14 @@ int main(int argc, char** argv) {
       },
       "measured, fixed:NS or off");
   std::string host_spec;
-  CLI::Option* const host_option = run->add_option(
-      "--host", host_spec,
-      "simulate the job as if on this host: a preset of phantora host --list, or a file that\n"
-      "phantora host wrote (default: " +
-          options.host.name + ", the host of the built-in data)");
+  CLI::Option* const host_option =
+      run->add_option("--host", host_spec,
+                      "simulate the job as if on this host: a preset of phantora host --list, a "
+                      "file that phantora\n"
+                      "host wrote, or \"this\", the machine that it runs on (default: this, if the "
+                      "machine has the\n"
+                      "cluster's kind of GPUs, else " +
+                          options.host.name + ", the host of the built-in data)");
   run->add_option("--host-scale", options.host_time.scale,
                   "simulated per measured host time (default: by this machine's speed beside that "
                   "of --host, measured as it runs)")
@@ -217,12 +221,17 @@ int main(int argc, char** argv) {
       phantora::run::describe_host(host, std::cout);
       return 0;
     }
-    if (*host_option) {
+    const phantora::Cluster cluster =
+        phantora::run::cluster_of(options.cluster, options.gpu_memory);
+    const bool nothing_said = !*host_option && !options.host_time.scale;
+    if (host_spec == "this" || (nothing_said && phantora::run::has_gpus_of(cluster))) {
+      // CPU time is what it is; calls cost what they cost on the hosts of the built-in data.
+      options.host = {.name = "this machine"};
+      options.host_time.scale = 1;
+    } else if (*host_option) {
       options.host = phantora::host_profile(host_spec);
       options.host_time.host = phantora::slowness(options.host, phantora::host_presets().front());
     }
-    const phantora::Cluster cluster =
-        phantora::run::cluster_of(options.cluster, options.gpu_memory);
     options.costs = phantora::run::costs_of(databases, cluster);
     return phantora::run::launch(cluster, options);
   } catch (const CLI::ParseError& problem) {

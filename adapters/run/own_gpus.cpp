@@ -1,0 +1,37 @@
+#include "run/own_gpus.hpp"
+
+#include <phantora/kernels/gpu_model.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <string>
+#include <system_error>
+
+namespace phantora::run {
+namespace {
+
+/// The names of this machine's GPUs: "Model: <tab> NVIDIA H200" in a GPU's information.
+std::set<std::string> names_of_gpus(const std::filesystem::path& driver) {
+  std::set<std::string> names;
+  std::error_code nothing_there;
+  for (const auto& gpu : std::filesystem::directory_iterator{driver, nothing_there}) {
+    std::ifstream information{gpu.path() / "information"};
+    for (std::string line; std::getline(information, line);) {
+      if (!line.starts_with("Model:")) continue;
+      const std::size_t name = line.find_first_not_of(" \t", std::string{"Model:"}.size());
+      if (name != line.npos) names.insert(line.substr(name));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+bool has_gpus_of(const Cluster& cluster, const std::filesystem::path& driver) {
+  const std::set<std::string> here = names_of_gpus(driver);
+  return std::ranges::all_of(cluster.hosts,
+                             [&](const Host& host) { return here.contains(gpu_model(host).name); });
+}
+
+}  // namespace phantora::run

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <phantora/cluster/cluster.hpp>
+
+#include <filesystem>
+
+namespace phantora::run {
+
+/// Whether this machine is a host of such GPUs as all of the cluster's: then jobs take as long here
+/// as on its hosts, and no built-in host has to stand for them.
+/// @param driver  where NVIDIA's driver says what there is, a folder with `information` for each
+/// GPU.
+bool has_gpus_of(const Cluster& cluster,
+                 const std::filesystem::path& driver = "/proc/driver/nvidia/gpus");
+
+}  // namespace phantora::run
