@@ -2,9 +2,13 @@
 #include <phantora/simulation/simulation.hpp>
 #include <phantora/simulation/widen.hpp>
 
+#include <cstdlib>
+#include <initializer_list>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -131,6 +135,57 @@ TEST(Widen, SizesOfShardsFollowTheNumberOfReplicas) {
   // Pieces are rounded to bytes.
   EXPECT_NEAR(static_cast<double>(simulation.run(wide).peak_memory().count()),
               static_cast<double>(simulation.run(live).peak_memory().count()), 2);
+}
+
+/// What FSDP2 of eight layers (bench/replay/fsdp.py) takes of a GPU, by PyTorch's allocator: as
+/// recorded of live runs.
+Workload segments(Rank replicas) {
+  static const std::map<Rank, std::vector<std::pair<int, Bytes>>> taken{
+      {4, {{8, 64_MiB}, {1, 2_MiB}, {1, 16_MiB}, {3, 66_MiB}, {7, 18_MiB}, {2, 64_MiB}}},
+      {8, {{8, 64_MiB}, {1, 2_MiB}, {1, 20_MiB}, {3, 66_MiB}, {4, 20_MiB}}},
+      {16, {{8, 64_MiB}, {1, 2_MiB}, {1, 20_MiB}, {3, 66_MiB}, {2, 20_MiB}}},
+      {32, {{8, 64_MiB}, {1, 2_MiB}, {1, 20_MiB}, {3, 66_MiB}, {1, 20_MiB}}}};
+  Workload w;
+  for (Rank r = 0; r < replicas; ++r) {
+    for (const auto& [count, size] : taken.at(replicas))
+      for (int i = 0; i < count; ++i) w.allocate(r, size);
+    w.free(w.allocate(r, 1_MiB));
+  }
+  return w;
+}
+
+/// The most that a rank of the widened job holds.
+Bytes widened_peak(const Workload& many, const Workload& few, std::uint32_t factor) {
+  return Simulation{parse_cluster("h200:4x8")}.run(widen(many, factor, 1, few)).peak_memory();
+}
+Bytes peak(const Workload& w) { return Simulation{parse_cluster("h200:4x8")}.run(w).peak_memory(); }
+
+TEST(Widen, ShardsThatShareSegmentsOfPyTorchsAllocatorFillFewer) {
+  // Pieces are rounded to bytes.
+  const auto near = [](Bytes a, Bytes b) { return std::abs((a - b).count()) < 32; };
+  const Bytes at_16 = peak(segments(16)), at_32 = peak(segments(32));
+  EXPECT_TRUE(near(widened_peak(segments(8), segments(4), 2), at_16));
+  EXPECT_TRUE(near(widened_peak(segments(8), segments(4), 4), at_32));
+  EXPECT_TRUE(near(widened_peak(segments(16), segments(8), 2), at_32));
+}
+
+TEST(Widen, SegmentsOfAShardEachFallWithTheNumberOfReplicas) {
+  // Shards of 256 MiB and 4 KiB divided by the replicas; beside them what stays.
+  const auto job = [](Rank replicas, std::initializer_list<Bytes> shards) {
+    Workload w;
+    for (Rank r = 0; r < replicas; ++r) {
+      w.allocate(r, 512_MiB);
+      w.free(w.allocate(r, Bytes{3'000'000}));
+      for (const Bytes size : shards) w.allocate(r, size);
+    }
+    return w;
+  };
+  const Workload two = job(2, {130_MiB, 130_MiB}), four = job(4, {66_MiB, 66_MiB});
+  const auto near = [](Bytes a, Bytes b) { return std::abs((a - b).count()) < 32; };
+  // 34 MiB each with 8; with 16, 18 MiB; with 32, 10 MiB.
+  EXPECT_TRUE(near(widened_peak(four, two, 2), peak(job(8, {34_MiB, 34_MiB}))));
+  EXPECT_TRUE(near(widened_peak(four, two, 4), peak(job(16, {18_MiB, 18_MiB}))));
+  EXPECT_TRUE(near(widened_peak(four, two, 8), peak(job(32, {10_MiB, 10_MiB}))));
 }
 
 TEST(Widen, WithoutChangesOfSizeItIsWhatItWas) {

@@ -1,5 +1,7 @@
 #include "simulation/shards.hpp"
 
+#include "simulation/shard_memory.hpp"
+
 #include <phantora/error.hpp>
 
 #include <algorithm>
@@ -92,33 +94,6 @@ Sizes sizes_of(const WorkloadDocument& job, std::size_t rank, const Run& run) {
   return sums;
 }
 
-/// A size at three numbers of replicas, of which two are known.
-struct Trend {
-  double few = 0, many = 0, wanted = 0;
-  /// What is a shard falls, with the inverse of the number; what is gathered of each grows, with
-  /// it.
-  [[nodiscard]] double at_wanted(double of_few, double of_many) const {
-    const double share = of_many < of_few ? (1 / many - 1 / wanted) / (1 / few - 1 / many)
-                                          : (wanted - many) / (many - few);
-    return of_many + (of_many - of_few) * share;
-  }
-};
-
-/// The most that a rank holds.
-double peak_of(const std::vector<Workload::Operation>& operations) {
-  std::vector<Bytes> blocks;
-  Bytes held{}, peak{};
-  for (const Workload::Operation& operation : operations) {
-    if (const auto* allocate = std::get_if<Workload::Allocate>(&operation)) {
-      blocks.push_back(allocate->size);
-      peak = std::max(peak, held += allocate->size);
-    } else if (const auto* free = std::get_if<Workload::Free>(&operation)) {
-      held -= blocks[free->block];
-    }
-  }
-  return static_cast<double>(peak.count());
-}
-
 class Scaling {
  public:
   Scaling(WorkloadDocument& job, const WorkloadDocument& narrower, Trend trend)
@@ -150,7 +125,7 @@ class Scaling {
               sizes_of(narrower_, peer, {.operations = {there.operations[j]}}));
       }
     }
-    memory(rank, peak_of(narrower_.ranks[peer]));
+    memory(rank, peer);
   }
 
  private:
@@ -192,12 +167,13 @@ class Scaling {
     }
     return known->second;
   }
-  /// An allocator's pieces are not told apart by what they hold: all of them shrink or grow alike,
-  /// so that the most that is held is as it would be.
-  void memory(std::size_t rank, double of_few) {
-    const double many = peak_of(job_.ranks[rank]);
-    if (many == 0 || of_few == many) return;
-    const double by = std::max(0.0, trend_.at_wanted(of_few, many) / many);
+  /// All that the rank takes shrinks or grows alike, so that the most that it holds is as it would
+  /// be.
+  void memory(std::size_t rank, std::size_t peer) {
+    const double many = peak_of(job_, rank);
+    if (many == 0) return;
+    const double by = wanted_peak(job_, rank, narrower_, peer, trend_) / many;
+    if (by == 1) return;
     for (Workload::Operation& operation : job_.ranks[rank])
       if (auto* allocate = std::get_if<Workload::Allocate>(&operation))
         allocate->size = allocate->size * by;

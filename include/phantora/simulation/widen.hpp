@@ -31,9 +31,15 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica = 1)
 /// equal in both stays; one that is less with more replicas, as of a shard, goes on falling with
 /// the inverse of their number; one that is greater, as of what is gathered of each, goes on
 /// growing with it. All of these are exact for a + b / n and a + b n. So does the most memory that
-/// a rank holds; its pieces change alike, since an allocator's are not told apart. Where shards are
-/// smaller than what the allocator takes at a time (PyTorch's: 10 MiB), that is too little, and
-/// what widen() gives without `narrower` is the most that it can be.
+/// a rank holds of what has a label.
+///
+/// Memory without a label, which a record has, is taken to be segments of PyTorch's allocator as
+/// they stood at the peak. One that both workloads have stays. Others that hold one tensor each, of
+/// 10 MiB or more, fall as that does, in whole 2 MiB; those of 20 and of 2 MiB, which smaller
+/// tensors share, fall in number. That is exact where the allocator has gone over from the one to
+/// the other before, or does not on the way; what shards find free of other segments is told only
+/// where `workload` has it already, and else the result is too much (by a tenth, of FSDP2 with 2 and
+/// 4 replicas, whose shards of 16 MiB become 8 MiB).
 ///
 /// @param narrower  of whole replicas, fewer than `workload`.
 /// @throws ArgumentError as above; also if the two do not do the same in the same order, naming
