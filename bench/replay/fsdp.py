@@ -1,5 +1,6 @@
-"""A small job of FSDP2, for as many ranks as there are: runs live on 32 in minutes."""
+"""A small job of FSDP2, for as many ranks as there are: runs live on 32 in minutes. Usage: fsdp.py [WIDTH]"""
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -12,13 +13,14 @@ device = torch.device("cuda", local)
 dist.init_process_group("nccl", device_id=device)
 mesh = init_device_mesh("cuda", (dist.get_world_size(),))
 torch.manual_seed(0)
+width = int(sys.argv[1]) if len(sys.argv) > 1 else 4096
 with device:
-    model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)])
+    model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(8)])
 for layer in model:
     fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters())
-data = torch.randn(512, 4096, device=device)
+data = torch.randn(512, width, device=device)
 for _ in range(5):
     model(data).square().mean().backward()
     optimizer.step()
