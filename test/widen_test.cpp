@@ -209,7 +209,13 @@ TEST(Widen, RefusesJobsThatDoNotDoTheSame) {
 }
 
 TEST(Widen, RefusesWhatCannotBe) {
-  EXPECT_THROW((void)widen(job(2), 0), ArgumentError);
+  try {
+    (void)widen(job(2), 0);
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_EQ(std::string{error.what()}.find("0 times 4 ranks: expected 1 to 4194304"), 0U)
+        << error.what();
+  }
   EXPECT_THROW((void)widen(job(2), 2, 3), ArgumentError);
   EXPECT_THROW((void)widen(job(2), 2, 0), ArgumentError);
   EXPECT_THROW((void)widen(job(2), 1U << 22U), ArgumentError);

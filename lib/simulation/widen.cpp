@@ -39,7 +39,8 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica,
                const Workload* narrower) {
   const auto ranks = static_cast<Rank>(workload.rank_count());
   PHANTORA_EXPECTS(factor > 0 && std::int64_t{factor} * ranks <= detail::form::most_ranks,
-                   "a workload has a number of ranks");
+                   std::to_string(factor) + " times " + std::to_string(ranks) +
+                       " ranks: expected 1 to " + std::to_string(detail::form::most_ranks));
   PHANTORA_EXPECTS(replica > 0 && ranks % replica == 0,
                    std::to_string(ranks) +
                        " ranks consist of replicas of as many each, and not of " +
