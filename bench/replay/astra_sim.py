@@ -3,9 +3,9 @@
 
     bench/replay/astra_sim.py ASTRA_SIM RECORD... --cluster h200:1x8
 
-ASTRA_SIM is its analytical backend's program (congestion-unaware). It simulates a switch with a
-port for each GPU, of the bandwidth and latency given here (NVLink of an H200: 450 GB/s each way),
-rings for collectives, and whole microseconds; all that it needs of us is in the export.
+ASTRA_SIM is its analytical backend's program (congestion-unaware). It simulates switches with a
+port for each GPU, of the bandwidth and latency given here (default: one of all, as NVLink of an
+H200), rings for collectives, and whole microseconds; all that it needs of us is in the export.
 """
 import argparse
 import json
@@ -20,9 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PHANTORA = os.environ.get("PHANTORA", str(ROOT / "build/release/bin/phantora"))
 
 
-def output(*command):
+def output(*command, folder=None):
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+                          stderr=subprocess.STDOUT, text=True, cwd=folder)
     if done.returncode != 0:
         sys.exit(f"{command[0]}: status {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -38,9 +38,11 @@ def astra_sim(options, record, ranks, folder):
               **{f"{name}-implementation": ["ring"] for name in rings}}
     (folder / "system.json").write_text(json.dumps(system))
     (folder / "memory.json").write_text(json.dumps({"memory-type": "NO_MEMORY_EXPANSION"}))
+    dimensions = [it.split(":") for it in options.dimension or [f"{ranks}:450:500"]]
+    columns = dict(topology=["Switch"] * len(dimensions), npus_count=[it[0] for it in dimensions],
+                   bandwidth=[it[1] for it in dimensions], latency=[it[2] for it in dimensions])
     (folder / "network.yml").write_text(
-        f"topology: [ Switch ]\nnpus_count: [ {ranks} ]\n"
-        f"bandwidth: [ {options.bandwidth} ]\nlatency: [ {options.latency} ]\n")
+        "".join(f"{name}: [ {', '.join(values)} ]\n" for name, values in columns.items()))
     command = [options.astra_sim.resolve(), f"--workload-configuration={folder}/trace",
                f"--system-configuration={folder}/system.json",
                f"--remote-memory-configuration={folder}/memory.json",
@@ -48,7 +50,7 @@ def astra_sim(options, record, ranks, folder):
     if (folder / "trace.groups.json").exists():
         command.append(f"--comm-group-configuration={folder}/trace.groups.json")
     ends = re.findall(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+)",
-                      output(*command))
+                      output(*command, folder=folder))  # it leaves logs where it runs
     if len(ends) != ranks:
         sys.exit(f"{record}: {len(ends)} of {ranks} ranks finished in ASTRA-sim")
     # Its cycles are nanoseconds; what is not exposed communication is kernels' time.
@@ -66,8 +68,8 @@ def main():
     parser.add_argument("astra_sim", type=pathlib.Path)
     parser.add_argument("records", nargs="+", type=pathlib.Path)
     parser.add_argument("--cluster", required=True, help="for Phantora")
-    parser.add_argument("--bandwidth", type=float, default=450, help="of a port, in GB/s")
-    parser.add_argument("--latency", type=float, default=500, help="of a link, in ns")
+    parser.add_argument("--dimension", action="append", metavar="GPUS:GB/S:NS",
+                        help="a switch of so many, ports and latency; from the inside outwards")
     options = parser.parse_args()
     print("| record | ranks | kernels of rank 0, Phantora | ASTRA-sim | off | whole, Phantora "
           "| ASTRA-sim | off |\n" + "| --- " * 8 + "|")
