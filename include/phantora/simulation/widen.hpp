@@ -38,8 +38,8 @@ Workload widen(const Workload& workload, std::uint32_t factor, Rank replica = 1)
 /// 10 MiB or more, fall as that does, in whole 2 MiB; those of 20 and of 2 MiB, which smaller
 /// tensors share, fall in number. That is exact where the allocator has gone over from the one to
 /// the other before, or does not on the way; what shards find free of other segments is told only
-/// where `workload` has it already, and else the result is too much (by a tenth, of FSDP2 with 2 and
-/// 4 replicas, whose shards of 16 MiB become 8 MiB).
+/// where `workload` has it already, and else the result is too much (by a tenth, of FSDP2 with 2
+/// and 4 replicas, whose shards of 16 MiB become 8 MiB).
 ///
 /// @param narrower  of whole replicas, fewer than `workload`.
 /// @throws ArgumentError as above; also if the two do not do the same in the same order, naming
