@@ -4,6 +4,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,6 +60,14 @@ Workload everything_of_threads() {
   w.thread(0, 0).synchronize(0, mark).synchronize(2, mark);
   return w;
 }
+
+template <typename T>
+concept GivesViews = requires(T&& workload) {
+  std::forward<T>(workload).operations(0);
+  std::forward<T>(workload).kernels();
+};
+static_assert(GivesViews<Workload&> && GivesViews<const Workload&>);
+static_assert(!GivesViews<Workload> && !GivesViews<const Workload>);
 
 TEST(Workload, NumbersWhatItMakes) {
   Workload w;

@@ -424,7 +424,7 @@ std::size_t Workload::operation_count() const noexcept {
   return count;
 }
 
-std::span<const Workload::Operation> Workload::operations(Rank rank) const {
+std::span<const Workload::Operation> Workload::operations(Rank rank) const& {
   PHANTORA_EXPECTS(rank < ranks_.size(), "no " + name(rank));
   return ranks_[rank].operations;
 }

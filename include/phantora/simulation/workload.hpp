@@ -279,26 +279,33 @@ class Workload {
   /// The same of one rank.
   Workload& end_step(Rank rank, StreamNumber stream);
 
-  // --- What it holds ---
+  // --- What it holds: views of the workload, which no temporary gives ---
 
   /// Ranks are 0 to rank_count() - 1.
   [[nodiscard]] std::size_t rank_count() const noexcept { return ranks_.size(); }
   /// Of all ranks together.
   [[nodiscard]] std::size_t operation_count() const noexcept;
   /// What a rank does, in the order in which its host issues it.
-  [[nodiscard]] std::span<const Operation> operations(Rank rank) const;
+  [[nodiscard]] std::span<const Operation> operations(Rank rank) const&;
+  void operations(Rank rank) const&& = delete;
   /// Each once; Launch::kernel is a place here.
-  [[nodiscard]] const std::vector<Kernel>& kernels() const noexcept { return kernels_; }
+  [[nodiscard]] const std::vector<Kernel>& kernels() const& noexcept { return kernels_; }
+  void kernels() const&& = delete;
   /// Each once; Call::group and Messages::group are places here.
-  [[nodiscard]] const std::vector<std::vector<Rank>>& groups() const noexcept { return groups_; }
+  [[nodiscard]] const std::vector<std::vector<Rank>>& groups() const& noexcept { return groups_; }
+  void groups() const&& = delete;
   /// By group.
-  [[nodiscard]] const std::vector<std::uint32_t>& instances() const noexcept { return instances_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& instances() const& noexcept { return instances_; }
+  void instances() const&& = delete;
   /// Each once; Collective::call is a place here.
-  [[nodiscard]] const std::vector<Call>& calls() const noexcept { return calls_; }
+  [[nodiscard]] const std::vector<Call>& calls() const& noexcept { return calls_; }
+  void calls() const&& = delete;
   /// Each once; Exchange::messages is a place here.
-  [[nodiscard]] const std::vector<Messages>& messages() const noexcept { return messages_; }
+  [[nodiscard]] const std::vector<Messages>& messages() const& noexcept { return messages_; }
+  void messages() const&& = delete;
   /// Each once; Allocate::label and Range::label are places here.
-  [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }
+  [[nodiscard]] const std::vector<std::string>& labels() const& noexcept { return labels_; }
+  void labels() const&& = delete;
   /// An operation in words, as errors and reports call it: "all_reduce of 128.0 MiB by ranks 0, 1".
   [[nodiscard]] std::string describe(Rank rank, std::size_t operation) const;
 
