@@ -11,5 +11,7 @@ endif()
 if(PHANTORA_SANITIZE)
   target_compile_options(phantora_options INTERFACE
     -fsanitize=${PHANTORA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # An index beyond a vector's end lies often within its memory, where no sanitizer sees it.
+  target_compile_definitions(phantora_options INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(phantora_options INTERFACE -fsanitize=${PHANTORA_SANITIZE})
 endif()

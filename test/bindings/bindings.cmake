@@ -6,6 +6,8 @@ if(PHANTORA_C)
   target_compile_definitions(c_test PRIVATE PHANTORA_TEST_VERSION="${PROJECT_VERSION}")
   target_link_libraries(c_test PRIVATE phantora::c phantora_options)
   add_test(NAME bindings.c COMMAND c_test ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(bindings.c PROPERTIES LABELS unit)
+  add_dependencies(unit_tests c_test)
   add_test(NAME bindings.c_exports COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/bindings/exports_test.py $<TARGET_FILE:phantora_c> ${PROJECT_SOURCE_DIR})
   if(NOT PHANTORA_SANITIZE)  # a user's program is built without
