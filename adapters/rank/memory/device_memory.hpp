@@ -149,7 +149,7 @@ class DeviceMemory {
   WriterLog& writers_;
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
   std::mutex mutex_{};
-  std::array<std::unique_ptr<Window>, max_devices> windows_{};  ///< made on first use
+  std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
   std::mutex shown_mutex_{};
