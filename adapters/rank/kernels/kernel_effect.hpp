@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -91,7 +92,8 @@ class Image {
   std::vector<State> states_;
 };
 
-using Feature = std::pair<const char*, double>;
+/// A literal, compared by what it says, and a value.
+using Feature = std::pair<std::string_view, double>;
 
 /// The bytes of one element of up to 16, where it is kept without memory of its own: launches are
 /// many.
