@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Bytes8 bytes_of(const std::vector<T>& values) {
 template <class T>
 std::vector<T> values_of(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span{values}).begin());
   return values;
 }
 template <class T>
