@@ -13,9 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <linux/futex.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace phantora::rank {
@@ -70,6 +68,7 @@ class FakeEngine {
       records_.push_back(record);
     }
     shared_->consumed = at;
+    shared_->space.raise();
   }
   void serve() {
     for (char bell = 0; read(socket_, &bell, 1) == 1;) {
@@ -80,8 +79,7 @@ class FakeEngine {
         if (records_[i].op < channel::Op::synchronize) continue;
         channel::ThreadSlot& slot = shared_->threads[records_[i].thread];
         slot.reply = answer(records_[i]);
-        ++slot.reply_sequence;
-        syscall(SYS_futex, &slot.reply_sequence, FUTEX_WAKE, 1);
+        slot.replies.raise();
       }
     }
   }

@@ -283,7 +283,7 @@ TEST(Engine, DoorbellsDoNotLookLikeActivity) {
     busy.wake();
     receiver.wake();  // runs, and has no part in time
     third.shared().receiver = receiver.pid();
-    third.shared().handled = handled_all ? 0 : 1;
+    if (!handled_all) third.shared().handled.raise();
     begin_thread(first, 0, channel::ThreadState::running, 50 * us);
     begin_thread(first, busy.pid(), channel::ThreadState::running, 20 * us);
     begin_thread(second, waiter.pid(), channel::ThreadState::waiting, 10 * us);

@@ -94,7 +94,7 @@ TEST_F(RankLinkTest, RecordsGoRoundTheEndOfTheRing) {
   EXPECT_EQ(taken(), (std::vector<std::uint64_t>{1, 8, 9, 2}));
   EXPECT_FALSE(link.has_records());
   EXPECT_TRUE(taken().empty());
-  EXPECT_EQ(link.shared()->space_sequence, 1U);
+  EXPECT_EQ(link.shared()->space.value(), 1U);
 }
 
 TEST_F(RankLinkTest, RecordsThatCannotBeAreRefused) {
@@ -137,7 +137,7 @@ TEST_F(RankLinkTest, AnAnswerMovesTheClockOfWhoHasOne) {
   EXPECT_EQ(slot.reply.value, 6);
   link.reply(1, {.clock_ps = 40});
   EXPECT_EQ(slot.clock_ps, 40);
-  EXPECT_EQ(slot.reply_sequence, 2U);
+  EXPECT_EQ(slot.replies.value(), 2U);
   slot.state = channel::ThreadState::background;
   link.reply(1, {.clock_ps = 90});
   EXPECT_EQ(slot.clock_ps, 40);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "channel/sequence.hpp"
+
 #include <phantora/simulation/memory_ledger.hpp>
 
 #include <array>
@@ -18,7 +20,7 @@
 /// Deliveries (results of small-data collectives, host functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 8;
+inline constexpr std::uint32_t version = 9;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -128,7 +130,8 @@ struct Reply {
   std::uint64_t deliveries = 0;  ///< data messages sent to this process before this answer
 };
 
-struct ThreadSlot {
+/// Of one thread, which writes here at each call: apart from what others do.
+struct alignas(64) ThreadSlot {
   std::atomic<std::int64_t> clock_ps{0};
   std::atomic<ThreadState> state{ThreadState::unused};
   std::atomic<Wait> wait{Wait::none};
@@ -137,7 +140,7 @@ struct ThreadSlot {
   /// Simulated per CPU time while host time is charged, else 0: so the engine knows how far a
   /// thread has come that computes and does not call.
   std::atomic<float> charged_scale{0};
-  std::atomic<std::uint32_t> reply_sequence{0};  ///< futex: incremented by each reply
+  Sequence replies{};  ///< raised by each reply
   std::int32_t tid = 0;
   Reply reply{};
 };
@@ -154,15 +157,16 @@ struct RankShared {
   std::atomic<std::uint32_t> thread_count{0};
   std::array<ThreadSlot, max_threads> threads{};
   /// Byte counts since the start; position = count % ring_bytes. One reader, writers take turns.
-  std::atomic<std::uint64_t> written{0};
-  std::atomic<std::uint64_t> consumed{0};
-  std::atomic<std::uint32_t> space_sequence{0};  ///< futex: incremented when space was freed
+  /// Each side writes one of them, in a cache line that the other seldom takes away.
+  alignas(64) std::atomic<std::uint64_t> written{0};
+  alignas(64) std::atomic<std::uint64_t> consumed{0};
+  Sequence space{};  ///< raised when some was freed
   /// Thread ids of libraries' own threads that wake now and then by a timer, look, and sleep again
   /// (watchdogs, event loops): that they woke does not mean that anything happened. 0 = free.
-  std::array<std::atomic<std::int32_t>, max_pollers> pollers{};
+  alignas(64) std::array<std::atomic<std::int32_t>, max_pollers> pollers{};
   /// Id of the hooks' own thread, which handles what the engine sends; 0 = not begun.
   std::atomic<std::int32_t> receiver{0};
-  std::atomic<std::uint32_t> handled{0};  ///< futex: incremented by each delivery that was handled
+  Sequence handled{};  ///< raised by each delivery that was handled
   /// Bytes that this process holds of each GPU of its host: given back when it is gone.
   std::array<std::atomic<std::uint64_t>, max_gpus_per_host> held{};
   alignas(64) std::array<std::byte, ring_bytes> ring{};

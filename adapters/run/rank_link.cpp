@@ -4,23 +4,18 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <stdexcept>
 #include <utility>
 
-#include <linux/futex.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace phantora::run {
 namespace {
 
 using channel::Record;
 
-void wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
+/// In parts, so that who waits for room goes on before all is handled, but not for each record.
+constexpr std::uint64_t freed_at_once = channel::ring_bytes / 16;
 
 /// Bytes of the ring from a position on, which may go round its end.
 void copy_from_ring(const channel::RankShared& shared, std::uint64_t position,
@@ -55,8 +50,8 @@ bool RankLink::receive_bells() {
   std::array<char, 4096> bells{};
   while (true) {
     const ssize_t got = recv(socket_.get(), bells.data(), bells.size(), 0);
-    if (got > 0 || (got < 0 && errno == EINTR)) continue;
-    return got < 0 && errno == EAGAIN;
+    if (got == static_cast<ssize_t>(bells.size()) || (got < 0 && errno == EINTR)) continue;
+    return got > 0 || (got < 0 && errno == EAGAIN);
   }
 }
 
@@ -86,7 +81,7 @@ void RankLink::flush() {
 }
 
 bool RankLink::receiver_waits() const noexcept {
-  return shared_ != nullptr && shared_->handled.load() == static_cast<std::uint32_t>(deliveries_);
+  return shared_ != nullptr && shared_->handled.value() == static_cast<std::uint32_t>(deliveries_);
 }
 
 bool RankLink::has_records() const noexcept {
@@ -103,6 +98,11 @@ void RankLink::take(
   std::uint64_t at = shared.consumed.load(std::memory_order_relaxed);
   if (written - at > channel::ring_bytes) throw std::length_error{"the ring's end"};
   std::vector<std::byte> payload;
+  std::uint64_t freed = at;
+  const auto free = [&] {
+    shared.consumed.store(freed = at, std::memory_order_release);
+    shared.space.raise();
+  };
   while (at != written) {
     Record record{};
     copy_from_ring(shared, at, std::as_writable_bytes(std::span{&record, 1}));
@@ -113,10 +113,9 @@ void RankLink::take(
     copy_from_ring(shared, at + sizeof record, payload);
     at += length;
     record_taken(record, payload);
-    shared.consumed.store(at, std::memory_order_release);
+    if (at - freed >= freed_at_once) free();
   }
-  shared.space_sequence.fetch_add(1, std::memory_order_release);
-  wake(shared.space_sequence);
+  free();
 }
 
 void RankLink::reply(std::uint32_t thread, channel::Reply reply) {
@@ -127,8 +126,7 @@ void RankLink::reply(std::uint32_t thread, channel::Reply reply) {
   if (slot.state.load() != channel::ThreadState::background) {
     slot.clock_ps.store(std::max(slot.clock_ps.load(), reply.clock_ps));
   }
-  slot.reply_sequence.fetch_add(1, std::memory_order_release);
-  wake(slot.reply_sequence);
+  slot.replies.raise();
 }
 
 }  // namespace phantora::run

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <vector>
 
-#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -19,27 +18,6 @@
 
 namespace phantora::rank {
 namespace {
-
-// The raw system call: the libc hooks must not see our own waiting.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
-  const timespec patience{1, 0};  // then look again, in case the engine is gone
-  __asm__ volatile("" ::: "memory");
-  long result = 0;
-  register long r10 __asm__("r10") = reinterpret_cast<long>(&patience);
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(FUTEX_WAIT), "d"(value),
-                     "r"(r10)
-                   : "rcx", "r11", "memory");
-}
-void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
-  long result = 0;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "0"(static_cast<long>(SYS_futex)), "D"(&word), "S"(FUTEX_WAKE),
-                     "d"(0x7fffffffL)
-                   : "rcx", "r11", "memory");
-}
 
 [[noreturn]] void give_up(const char* message) {
   std::fprintf(stderr, "phantora: %s\n", message);
@@ -138,14 +116,16 @@ void Connection::append(channel::Record record, std::span<const std::byte> paylo
   channel::RankShared& shared = this->shared();
   std::unique_lock lock{appending_};
   std::uint64_t at = 0;
+  const auto fits = [&] { return at + needed - consumed_ <= channel::ring_bytes; };
   while (true) {
-    const std::uint32_t sequence = shared.space_sequence.load(std::memory_order_acquire);
-    const std::uint64_t consumed = shared.consumed.load(std::memory_order_acquire);
     at = shared.written.load(std::memory_order_relaxed);
-    if (at + needed - consumed <= channel::ring_bytes) break;
+    if (fits()) break;
+    const std::uint32_t seen = shared.space.value();
+    consumed_ = shared.consumed.load(std::memory_order_acquire);
+    if (fits()) break;
     lock.unlock();
     ring();
-    futex_wait(shared.space_sequence, sequence);
+    shared.space.sleep(seen);
     lock.lock();
   }
   // A record lies in one piece: all that is in the ring begins at a multiple of its size.
@@ -173,18 +153,17 @@ channel::Reply Connection::request(HostThread& thread, channel::Record record,
   }
   channel::ThreadSlot& slot = *thread.slot;
   record.thread = thread.index;
-  const std::uint32_t sequence = slot.reply_sequence.load(std::memory_order_acquire);
+  const std::uint32_t before = slot.replies.value();
   append(record, payload);
   ring();
-  while (slot.reply_sequence.load(std::memory_order_acquire) == sequence) {
-    futex_wait(slot.reply_sequence, sequence);
-  }
+  const auto answered = [&] { return slot.replies.value() != before; };
+  while (!answered()) slot.replies.sleep(before);
   const channel::Reply reply = slot.reply;
-  std::atomic<std::uint32_t>& handled = shared().handled;
+  channel::Sequence& handled = shared().handled;
   while (true) {
-    const std::uint32_t done = handled.load(std::memory_order_acquire);
+    const std::uint32_t done = handled.value();
     if (static_cast<std::int32_t>(done - static_cast<std::uint32_t>(reply.deliveries)) >= 0) break;
-    futex_wait(handled, done);
+    handled.sleep(done);
   }
   return reply;
 }
@@ -201,8 +180,7 @@ void Connection::serve_deliveries(const HandleDelivery& handle) {
     data.resize(delivery.bytes);
     if (!read_fully(socket_, data)) break;
     handle(delivery, data);
-    shared().handled.fetch_add(1, std::memory_order_release);
-    futex_wake(shared().handled);
+    shared().handled.raise();
   }
   // The engine ended or died: it has said why, and nothing here can go on.
   std::_Exit(70);

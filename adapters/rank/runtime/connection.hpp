@@ -61,6 +61,7 @@ class Connection {
   channel::Welcome welcome_;
   Shared shared_;
   SpinLock appending_{}, claiming_{};
+  std::uint64_t consumed_ = 0;  ///< of the ring, at least; with appending_ held
 };
 
 }  // namespace phantora::rank
