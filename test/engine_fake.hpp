@@ -47,6 +47,7 @@ class FakeEngine {
   }
 
   channel::RankShared& shared() { return *shared_; }
+  channel::RunShared& run() { return *run_; }
   /// What has been appended since the last call.
   std::vector<channel::Record> records() {
     const std::lock_guard lock{mutex_};
@@ -71,7 +72,9 @@ class FakeEngine {
     shared_->space.raise();
   }
   void serve() {
-    for (char bell = 0; read(socket_, &bell, 1) == 1;) {
+    char bell = 0;
+    do {
+      run_->engine_sleeps = true;  // and then looks once more
       const std::lock_guard lock{mutex_};
       const std::size_t known = records_.size();
       drain();
@@ -81,7 +84,7 @@ class FakeEngine {
         slot.reply = answer(records_[i]);
         slot.replies.raise();
       }
-    }
+    } while (read(socket_, &bell, 1) == 1);
   }
 
   const std::unique_ptr<channel::RankShared> shared_ = std::make_unique<channel::RankShared>();

@@ -265,6 +265,45 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
 }
 
+// To look for each other instead of sleeping takes a core for each process and one for the engine.
+TEST(Engine, RanksLookForAnswersWhereThereAreCoresToSpare) {
+  const Cluster cluster = parse_cluster("h200:1x2");
+  const GpuModel gpu = gpu_model("h200");
+  Session session{cluster, gpu, Roofline{gpu}};
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Engine engine{cluster, session, {.socket_name = name, .runnable = 2, .cores = 2}};
+  FakeRank first{engine, name, 0};
+  EXPECT_TRUE(first.run().cores_to_spare);
+  {
+    FakeRank second{engine, name, 1};
+    EXPECT_FALSE(first.run().cores_to_spare);
+  }
+  engine.step(std::chrono::milliseconds{0});
+  EXPECT_TRUE(first.run().cores_to_spare);
+}
+
+TEST(Engine, RanksThatRingOnAndOnDoNotKeepOthersFromBeingHeard) {
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const GpuModel gpu = gpu_model("h200");
+  Session session{cluster, gpu, Roofline{gpu}};
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  Engine engine{cluster, session, {.socket_name = name, .runnable = 1, .cores = 2}};
+  FakeRank rank{engine, name, 0};
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  engine.watch(ends[0]);
+  EXPECT_FALSE(engine.step(std::chrono::milliseconds{0}));
+  ASSERT_EQ(write(ends[1], "!", 1), 1);
+  int steps = 0;
+  do {
+    ++rank.run().bells;
+    ++steps;
+  } while (!engine.step(std::chrono::milliseconds{0}) && steps < 1000);
+  EXPECT_GT(steps, 1);  // a bell alone is heard without that
+  EXPECT_LT(steps, 100);
+  for (const int end : ends) close(end);
+}
+
 // Linux wakes the thread that reads a socket when the other end has emptied the socket of what was
 // sent the other way: each doorbell wakes the receiver of its process. That nobody else runs is
 // seen all the same, so that rank 1, which waits from 10 us on, holds nobody up; a receiver that

@@ -15,9 +15,10 @@
 /// their socket. Both ends are built together; `version` guards against a mixed installation.
 ///
 /// Rank to engine: Records in the ring, in the order in which the rank's threads append them, and
-/// a Doorbell on the socket when the engine has to look (a blocking call, a ring half full, a clock
-/// that passed `doorbell_at`). Engine to rank: a Reply in the thread's slot, woken by futex, and
-/// Deliveries (results of small-data collectives, host functions to run) on the socket.
+/// a bell when the engine has to look (a blocking call, a ring half full, a clock that passed
+/// `doorbell_at`): it is counted, and goes through the socket where the engine sleeps. Engine to
+/// rank: a Reply in the thread's slot, and Deliveries (results of small-data collectives, host
+/// functions to run) on the socket.
 namespace phantora::channel {
 
 inline constexpr std::uint32_t version = 9;
@@ -204,6 +205,13 @@ struct RunShared {
   std::atomic<std::int64_t> went_ns{0};
   std::atomic<std::int64_t> goes_since_ns{0};
   std::atomic<bool> followed{false};  ///< some process waits by them
+  /// How often a rank wanted the engine to look.
+  alignas(64) std::atomic<std::uint32_t> bells{0};
+  /// It may not see that by itself: whoever resets this sends a doorbell.
+  std::atomic<bool> engine_sleeps{false};
+  /// There is a core for the engine and one for each process: who waits may look for a little
+  /// before it sleeps (channel/lookout.hpp).
+  std::atomic<bool> cores_to_spare{false};
 };
 
 // --- Socket messages (SOCK_STREAM) ---

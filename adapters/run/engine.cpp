@@ -104,25 +104,62 @@ std::string Engine::run_memory() const {
   return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(run_.descriptor.get());
 }
 
-void Engine::step(std::chrono::milliseconds patience) {
+bool Engine::step(std::chrono::milliseconds patience) {
   // A delivery larger than a socket's buffer goes in parts, as the rank reads it.
   for (Process& process : processes_) {
     process.link.flush();
     if (process.link.has_outgoing()) patience = std::chrono::milliseconds{1};
   }
   patience = std::min(patience, std::max(until_next_look(), std::chrono::milliseconds{1}));
+  const bool others = !rung(patience) && sleep_until_any(patience);
+  progress();
+  look_around();
+  return others;
+}
+
+/// Whether a rank has rung, or does so in a little, if there is time for that.
+bool Engine::rung(std::chrono::milliseconds patience) {
+  // Bells that come one after the other do not keep anything else from being heard.
+  constexpr int most_in_a_row = 32;
+  channel::RunShared& run = *run_.memory;
+  const auto bell = [&] { return run.bells.load() != bells_heard_; };
+  const bool looks = patience.count() > 0 && run.cores_to_spare.load();
+  const bool came = looks ? lookout_.sees(bell) : bell();
+  if (!came || ++bells_in_a_row_ > most_in_a_row) return false;
+  bells_heard_ = run.bells.load();
+  return true;
+}
+
+/// Sleeps until a rank rings or a descriptor is ready, for `patience` at most.
+/// @return whether one of watch() is ready.
+bool Engine::sleep_until_any(std::chrono::milliseconds patience) {
+  bells_in_a_row_ = 0;
+  channel::RunShared& run = *run_.memory;
+  run.engine_sleeps.store(true);
+  // In one order with a rank, which counts its bell and then looks whether the engine sleeps.
+  if (run.bells.load() != bells_heard_) patience = {};
   std::array<epoll_event, 64> events{};
   const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                static_cast<int>(patience.count()));
+  run.engine_sleeps.store(false);
+  bells_heard_ = run.bells.load();
+  bool others = false;
   for (int i = 0; i < ready; ++i) {
     const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
-    if (descriptor == listener_.get()) accept_process();
-    for (Process& process : processes_) {
-      if (process.link.descriptor() == descriptor) receive(process);
+    if (descriptor == listener_.get()) {
+      accept_process();
+      continue;
+    }
+    const auto from = std::ranges::find_if(processes_, [&](const Process& process) {
+      return process.link.descriptor() == descriptor;
+    });
+    if (from != processes_.end()) {
+      receive(*from);
+    } else {
+      others = true;
     }
   }
-  progress();
-  look_around();
+  return others;
 }
 
 void Engine::accept_process() {
@@ -175,6 +212,7 @@ bool Engine::greet(Process& process) {
   process.welcomed = true;
   process.turn = Clock::now();
   ++processes_of_rank_[process.hello.rank];
+  share_cores();
   expected_.erase(process.hello.rank);
   if (!sent) {
     disconnect(process);
@@ -212,10 +250,18 @@ int Engine::free_rank(ProcessIndex index) const {
   return rank;
 }
 
+/// Says whether there is a core for each process, and one for the engine.
+void Engine::share_cores() {
+  const auto connected = std::ranges::count_if(
+      processes_, [](const Process& process) { return process.welcomed && !process.ended; });
+  run_.memory->cores_to_spare.store(connected < options_.cores);
+}
+
 void Engine::disconnect(Process& process) {
   process.ended = true;
   forget_who_waits_for_ranks();  // its parent may have waited for its end
   if (process.welcomed) --processes_of_rank_[process.hello.rank];
+  share_cores();
   process.threads.clear();
   if (options_.recorder != nullptr) options_.recorder->end(process.index);
   admit(communicators_.end_process(process.index));

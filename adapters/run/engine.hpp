@@ -1,5 +1,6 @@
 #pragma once
 
+#include "channel/lookout.hpp"
 #include "channel/wire.hpp"
 #include "run/doing.hpp"
 #include "run/process_tree.hpp"
@@ -44,6 +45,8 @@ struct EngineOptions {
   std::string socket_name;
   /// How many ranks may run at once; the others wait for their turn, least clock first.
   int runnable = 2;
+  /// Of this machine, for the ranks and the engine.
+  int cores = 1;
   /// When every thread has slept for so long and nothing can wake one, the run is stalled.
   std::chrono::seconds stall_timeout{60};
   /// Whom to tell when simulated time has stood still for long; nobody if empty.
@@ -82,10 +85,11 @@ class Engine : SessionObserver {
   /// What was started for it has ended.
   void rank_ended(int rank);
 
-  /// Handles what has come in, waiting for up to `patience` for something.
+  /// Handles what has come in, waiting for up to `patience` for something. @return whether a
+  /// descriptor of watch() is ready.
   /// @throws StallError when ranks wait for what cannot come; Error when they contradict each
   /// other.
-  void step(std::chrono::milliseconds patience);
+  bool step(std::chrono::milliseconds patience);
   /// All ranks have ended: simulates the rest.
   void finish();
   /// A path under which processes of this machine can open the memory that all of them share.
@@ -164,7 +168,10 @@ class Engine : SessionObserver {
     Time bound{};  ///< where the clock of its former process stopped
   };
 
+  bool rung(std::chrono::milliseconds patience);
+  bool sleep_until_any(std::chrono::milliseconds patience);
   void accept_process();
+  void share_cores();
   bool greet(Process& process);
   [[nodiscard]] int free_rank(ProcessIndex index) const;
   [[nodiscard]] const MemoryLedger& ledger(GpuIndex gpu) const;
@@ -243,6 +250,9 @@ class Engine : SessionObserver {
   std::map<int, int> processes_of_rank_{};  ///< connected ones
   std::vector<SharedMemory<channel::HostShared>> hosts_{};
   SharedMemory<channel::RunShared> run_{};
+  channel::Lookout lookout_{};  ///< for bells
+  std::uint32_t bells_heard_ = 0;
+  int bells_in_a_row_ = 0;           ///< since it slept
   std::uint64_t sends_at_look_ = 0;  ///< RunShared::sends before the last look at the threads
   Communicators communicators_;
   SmallData small_data_{};

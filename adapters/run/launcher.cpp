@@ -115,6 +115,7 @@ class Supervisor {
                   session,
                   {.socket_name = socket_name,
                    .runnable = options_.runnable > 0 ? options_.runnable : available_cores(),
+                   .cores = available_cores(),
                    .stall_timeout = std::chrono::seconds{options_.stall_timeout_s},
                    .tell = [this](const std::string& what) { output_.say(what); },
                    .recorder = recorder ? &*recorder : nullptr}};
@@ -232,16 +233,20 @@ class Supervisor {
     int status = 0;
     std::optional<steady_clock::time_point> deadline;
     while (!started_.empty()) {
+      bool others = false;
       try {
-        engine.step(milliseconds{50});
+        others = engine.step(milliseconds{50});
       } catch (const StallError&) {
         if (status != 0) return status;  // it follows from the failure that was told
         throw;
       }
-      drain_signals();
-      looks.serve();
+      if (others) {
+        drain_signals();
+        looks.serve();
+      }
       int child_status = 0;
-      for (pid_t child = 0; (child = waitpid(-1, &child_status, WNOHANG)) > 0;) {
+      // A child's end is a signal.
+      for (pid_t child = 0; others && (child = waitpid(-1, &child_status, WNOHANG)) > 0;) {
         const auto found = started_.find(child);
         if (found == started_.end()) continue;  // an orphan of a rank
         const Start start = found->second;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "channel/lookout.hpp"
 #include "channel/wire.hpp"
 #include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/spin_lock.hpp"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,7 +45,7 @@ class Connection {
   channel::Reply request(HostThread& thread, channel::Record record,
                          std::span<const std::byte> payload = {});
 
-  /// Makes the engine look at the ring.
+  /// Makes the engine look at the ring. A system call only if it sleeps.
   void ring() noexcept;
   /// The same if it waits for a clock of at most `clock_ps`.
   void ring_if_awaited(std::int64_t clock_ps) noexcept;
@@ -61,6 +63,7 @@ class Connection {
   channel::Welcome welcome_;
   Shared shared_;
   SpinLock appending_{}, claiming_{};
+  std::array<channel::Lookout, channel::max_threads> lookouts_{};  ///< for answers, by slot
   std::uint64_t consumed_ = 0;  ///< of the ring, at least; with appending_ held
 };
 
