@@ -186,6 +186,25 @@ TEST_F(RankStreams, AStreamThatHasGotNothingSinceIsNotWaitedForAgain) {
   EXPECT_EQ(appended(), Texts{});
 }
 
+TEST_F(RankStreams, AStreamThatWasFoundDoneIsNotAskedAboutAgain) {
+  Stream& s = stream();
+  streams.launch(thread, s, 0);
+  EXPECT_TRUE(streams.done(thread, s));
+  EXPECT_EQ(appended(), (Texts{"launch 1", "record 1>1", "query 1", "drop 1"}));
+  EXPECT_EQ(thread.clock.now(), Time{9us});
+  EXPECT_TRUE(streams.done(thread, s));
+  EXPECT_EQ(appended(), Texts{});
+  // Nobody whose clock is behind that knows.
+  HostThread behind;
+  clocks.become_issuer(behind);
+  (void)streams.done(behind, s);
+  EXPECT_EQ(appended(), (Texts{"record 1>2", "query 2", "drop 2"}));
+  // Nor does anybody of what came since.
+  streams.launch(thread, s, 0);
+  EXPECT_TRUE(streams.done(thread, s));
+  EXPECT_EQ(appended(), (Texts{"launch 1", "record 1>3", "query 3", "drop 3"}));
+}
+
 TEST_F(RankStreams, AskingInVainTakesAMicrosecond) {
   engine.answer = [](const channel::Record& asked) {
     return channel::Reply{.clock_ps = asked.clock_ps, .value = 0, .counts = true};

@@ -202,11 +202,22 @@ bool Streams::done(HostThread& thread, Marker marker) {
 
 bool Streams::done(HostThread& thread, Stream& stream) {
   Entry& entry = entry_of(stream);
-  if (entry.settled.load() >= entry.appended.load()) return true;
+  const std::uint64_t appended = entry.appended.load();
+  if (entry.settled.load() >= appended) return true;
+  const Marker before = [&] {
+    const std::lock_guard lock{entry.marking};
+    return entry.found_after == appended ? entry.found_complete : 0;
+  }();
+  if (before != 0 && known_complete(thread, before)) return true;
   clocks_.become_issuer(thread);
   const Marker marker = append_marker(thread, entry);
   const bool is_done = done(thread, marker);
   forget(thread, marker);
+  if (is_done) {
+    const std::lock_guard lock{entry.marking};
+    entry.found_complete = marker;
+    entry.found_after = appended;
+  }
   return is_done;
 }
 

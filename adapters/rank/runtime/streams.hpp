@@ -81,6 +81,10 @@ class Streams {
     std::atomic<std::uint64_t> appended{0};
     std::atomic<std::uint64_t> settled{0};
     SpinLock marking;  ///< its markers' numbers grow along the stream
+    /// The marker that whoever asked about the whole stream last found complete, and how many
+    /// operations it comes after. With marking held.
+    Marker found_complete = 0;
+    std::uint64_t found_after = 0;
   };
   static Entry& entry_of(Stream& stream) { return static_cast<Entry&>(stream); }
 
