@@ -100,8 +100,8 @@ void forget_behind(const Operand& operand, const Writer& writer) {
 }
 
 /// Of which operands there is nothing to compute. Most small tensors of a list that an optimizer
-/// works on are unknown, and one that is known lets the kernel be executed (DenseNet's steps: 450 ms
-/// of CPU time with an image of each, 70 without).
+/// works on are unknown, and one that is known lets the kernel be executed (DenseNet's steps: 450
+/// ms of CPU time with an image of each, 70 without).
 std::vector<bool> without_values(const Effect& effect) {
   const std::vector<Operand>& operands = effect.operands;
   std::vector<bool> without(operands.size());
