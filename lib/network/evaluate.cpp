@@ -49,7 +49,7 @@ void MaxMin::touch_assigned(double level) {
 }
 
 std::optional<std::uint32_t> MaxMin::solve() {
-  while (queue_.least() != LinkQueue::not_queued) {
+  while (!queue_.empty()) {
     const double bound = queue_.least();
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];

@@ -241,13 +241,9 @@ class FillingState {
     group.key_before = keys_[link];
     shifts_.push_back(link);
   }
-  /// Forgets all that has been noted. Calls visit(link) for each touched link.
-  template <class Visit>
-  void clear_notes(Visit visit) {
-    for (const std::uint32_t link : touched_links()) {
-      links_[link].touched = false;
-      visit(link);
-    }
+  /// Forgets all that has been noted.
+  void clear_notes() {
+    for (const std::uint32_t link : touched_links()) links_[link].touched = false;
     for (const Move& move : moves_) flows_.at(move.flow).changed = 0;
     for (const std::uint32_t link : shifts_) groups_[link].changed = false;
     touched_count_ = 0;

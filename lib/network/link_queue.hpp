@@ -2,89 +2,99 @@
 
 #include "network/table.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace phantora {
 
-/// The links that wait for evaluation, the least level first: a tournament over all links.
+/// The links that wait for evaluation, the least level first; of several with that level, the first
+/// in order of links.
 ///
-/// A solve queues and requeues the same few links hundreds of times. Here each link has one place,
-/// so that a write costs the few rounds whose winner it changes, and no outdated entry is ever
-/// found.
+/// A solve queues and requeues the same few links hundreds of times. So each link is queued at most
+/// once and knows its place: a write moves it from there, and no outdated entry is ever found. What
+/// waits lies together in a binary heap, a few cache lines whatever the number of links:
+/// all_reduces_on_8192 of network_bench takes 5 to 10 % less time than with a tournament over all
+/// links.
 class LinkQueue {
  public:
   static constexpr double not_queued = std::numeric_limits<double>::infinity();
 
-  explicit LinkQueue(std::size_t links) {
-    rounds_.emplace_back(padded(links), not_queued);
-    while (rounds_.back().size() > width)
-      rounds_.emplace_back(padded(rounds_.back().size() / width), not_queued);
-  }
+  explicit LinkQueue(std::size_t links) : places_(links, nowhere) {}
 
-  [[nodiscard]] double level(std::uint32_t link) const noexcept { return rounds_.front()[link]; }
-  [[nodiscard]] bool queued(std::uint32_t link) const noexcept { return level(link) != not_queued; }
+  [[nodiscard]] double level(std::uint32_t link) const noexcept {
+    return heap_[places_[link]].level;
+  }
+  [[nodiscard]] bool queued(std::uint32_t link) const noexcept { return places_[link] != nowhere; }
+  [[nodiscard]] bool empty() const noexcept { return heap_.size() == first; }
   /// The least level; not_queued when empty.
-  [[nodiscard]] double least() const noexcept { return winner(rounds_.back().data()); }
+  [[nodiscard]] double least() const noexcept { return empty() ? not_queued : heap_[first].level; }
 
-  void prefetch(std::uint32_t link) const noexcept {
-    __builtin_prefetch(&rounds_.front()[link], 1);
-  }
-
-  void set(std::uint32_t link, double level) noexcept {
-    std::size_t at = link;
-    for (Table<double>& round : rounds_) {
-      const double before = round[at];
-      round[at] = level;
-      const std::size_t block = at / width;
-      if (&round == &rounds_.back()) return;
-      const double shown = (&round)[1][block];
-      if (level <= shown) {
-        if (level == shown) return;
-      } else {
-        if (before != shown) return;  // another link had won
-        level = winner(&round[block * width]);
-        if (level == shown) return;
-      }
-      at = block;
+  /// Gives a link a level, queued or not, other than not_queued.
+  void set(std::uint32_t link, double level) {
+    std::uint32_t place = places_[link];
+    if (place == nowhere) {
+      place = static_cast<std::uint32_t>(heap_.size());
+      heap_.push_back({});
     }
+    const Waiting waiting{level, link};
+    if (!rise(place, waiting)) sink(place, waiting);
   }
 
-  /// Takes out the link of the least level, the first of several with that level; not when empty.
+  /// Takes out the first link; not when empty.
   std::uint32_t pop() noexcept {
-    std::size_t at = 0;
-    for (std::size_t r = rounds_.size(); r-- > 0;) {
-      const double* block = &rounds_[r][at * width];
-      const double least = r + 1 == rounds_.size() ? winner(block) : rounds_[r + 1][at];
-      std::size_t i = 0;
-      while (block[i] != least) ++i;
-      at = at * width + i;
+    const std::uint32_t link = heap_[first].link;
+    places_[link] = nowhere;
+    const Waiting last = heap_.back();
+    heap_.pop_back();
+    if (!empty()) sink(first, last);
+    return link;
+  }
+
+  void clear() noexcept {
+    while (!empty()) {
+      places_[heap_.back().link] = nowhere;
+      heap_.pop_back();
     }
-    set(static_cast<std::uint32_t>(at), not_queued);
-    return static_cast<std::uint32_t>(at);
   }
 
  private:
-  static constexpr std::size_t width = 16;
-  static std::size_t padded(std::size_t n) {
-    return std::max<std::size_t>(1, (n + width - 1) / width) * width;
-  }
-  static double winner(const double* block) noexcept {
-    // Four chains, so that the comparisons overlap.
-    double a = block[0], b = block[1], c = block[2], d = block[3];
-    for (std::size_t i = 4; i < width; i += 4) {
-      a = std::min(a, block[i]);
-      b = std::min(b, block[i + 1]);
-      c = std::min(c, block[i + 2]);
-      d = std::min(d, block[i + 3]);
+  struct Waiting {
+    double level = not_queued;
+    std::uint32_t link = 0;
+    [[nodiscard]] bool operator<(const Waiting& other) const noexcept {
+      return level < other.level || (level == other.level && link < other.link);
     }
-    return std::min(std::min(a, b), std::min(c, d));
+  };
+  // The place of links that are not queued, at which the heap says so; below it nothing is kept.
+  static constexpr std::uint32_t nowhere = 0, first = 1;
+
+  void put(std::uint32_t place, const Waiting& waiting) noexcept {
+    heap_[place] = waiting;
+    places_[waiting.link] = place;
+  }
+  /// Puts a link at this place or further up. @return whether it is further up
+  bool rise(std::uint32_t place, const Waiting& waiting) noexcept {
+    const std::uint32_t from = place;
+    for (; place > first && waiting < heap_[place / 2]; place /= 2) put(place, heap_[place / 2]);
+    put(place, waiting);
+    return place != from;
+  }
+  /// Puts a link at this place or further down.
+  void sink(std::uint32_t place, const Waiting& waiting) noexcept {
+    const auto end = static_cast<std::uint32_t>(heap_.size());
+    for (std::uint32_t below; (below = 2 * place) < end; place = below) {
+      if (below + 1 < end && heap_[below + 1] < heap_[below]) ++below;
+      if (!(heap_[below] < waiting)) break;
+      put(place, heap_[below]);
+    }
+    put(place, waiting);
   }
 
-  std::vector<Table<double>> rounds_;
+  std::vector<Waiting> heap_ = std::vector<Waiting>(first);
+  Table<std::uint32_t> places_;  ///< of each link
 };
 
 }  // namespace phantora

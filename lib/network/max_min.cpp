@@ -34,7 +34,6 @@ class MaxMin::Walk {
     const std::uint32_t link = uses_[use].use.link;
     __builtin_prefetch(&solver_.links_[link], 1);
     __builtin_prefetch(&solver_.flows_of_[link], 1);
-    solver_.queue_.prefetch(link);
   }
   const MaxMin& solver_;
   const Word* uses_;
@@ -277,9 +276,8 @@ void MaxMin::settle() {
     const std::uint32_t link = touched_[i];
     if (links_[link].eased && !surely_open(links_[link])) count_exactly(link);
   }
-  clear_notes([&](std::uint32_t link) {
-    if (queue_.queued(link)) queue_.set(link, LinkQueue::not_queued);
-  });
+  clear_notes();
+  queue_.clear();
   depth_limit_ = first_depth_limit;
   guessed_ = restored_ = false;
 }
