@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -1298,6 +1299,52 @@ class Recorder : public FlowObserver {
   std::vector<Rate> rates;
   std::vector<std::pair<Time, Bandwidth>> loads;
 };
+
+/// Hears of ends, and of what makes them void.
+class HearsEnds : public FlowObserver {
+ public:
+  explicit HearsEnds(bool wants_rates) : wants_rates_{wants_rates} {}
+  [[nodiscard]] bool wants_rates() const override { return wants_rates_; }
+  void on_flow_start(FlowId, Time) override { rates += 1; }
+  void on_rate_change(FlowId, Time, Bandwidth) override { rates += 1; }
+  void on_flow_finish(FlowId flow, Time at) override { ends.emplace_back(flow, at); }
+  void on_rollback(Time at) override { ends.emplace_back(FlowId{~std::uint64_t{0}}, at); }
+  std::vector<std::pair<FlowId, Time>> ends;
+  int rates = 0;
+
+ private:
+  bool wants_rates_;
+};
+
+TEST(FlowNetworkProperty, ObserversWhoWantNoRatesHearOfTheSameEnds) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Instance it = random_instance(seed, 40, 12);
+    std::vector<Change> changes = random_changes(it, seed);
+    std::mt19937_64 random{seed};
+    const auto rest = changes.begin() + static_cast<std::ptrdiff_t>(it.flows.size());
+    std::shuffle(rest, changes.end(), random);  // so that some are told late
+    // Alone, and beside one who wants rates.
+    HearsEnds alone{false}, without{false}, with{true};
+    const auto run = [&](std::initializer_list<HearsEnds*> observers) {
+      FlowNetwork net = network(it.capacities);
+      std::vector<Subscription> subscriptions;
+      for (HearsEnds* observer : observers) subscriptions.push_back(net.subscribe(*observer));
+      std::vector<FlowId> ids(it.flows.size());
+      for (const Change& change : changes) {
+        tell(net, it, change, ids);
+        if (const Time next = net.next_event(); next != never) net.advance_to(next);
+      }
+      net.advance_to(never);
+    };
+    run({&alone});
+    run({&without, &with});
+    EXPECT_FALSE(with.ends.empty());
+    ASSERT_EQ(without.ends, with.ends) << "seed " << seed;
+    ASSERT_EQ(alone.ends, with.ends) << "seed " << seed;
+    ASSERT_EQ(without.rates + alone.rates, 0);
+    ASSERT_GT(with.rates, 0);
+  }
+}
 
 TEST(FlowNetwork, ObserversSeeEveryChangeUntilTheyUnsubscribe) {
   FlowNetwork net = network({1e9});

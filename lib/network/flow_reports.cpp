@@ -4,16 +4,14 @@
 
 namespace phantora::network {
 
-bool FlowReports::loads_wanted() {
+bool FlowReports::any_wants(bool (FlowObserver::*what)() const) {
   bool any = false;
-  if (wanted())
-    observers_.for_each([&](FlowObserver* observer) { any |= observer->wants_link_loads(); });
+  if (wanted()) observers_.for_each([&](FlowObserver* observer) { any |= (observer->*what)(); });
   return any;
 }
 
-/// Finds the flows that observers are told of, in order of their ids.
+/// Finds the flows that observers are told of.
 void FlowReports::gather() {
-  told_.clear();
   for (const MaxMin::Move& move : solver_.moves()) {
     const bool changes = solver_.rate(move.flow) != solver_.rate_before(move.flow, move.from);
     if (changes || solver_.bottleneck(move.flow) != move.from)
@@ -25,21 +23,34 @@ void FlowReports::gather() {
         told_.push_back({slot, true, false});
     });
   }
-  std::sort(told_.begin(), told_.end(), [&](const Told& a, const Told& b) {
-    return flows_.identity(a.slot).id < flows_.identity(b.slot).id;
-  });
+}
+
+/// Finds only those that end.
+void FlowReports::gather_ended() {
+  for (const MaxMin::Move& move : solver_.moves())
+    if (flows_.progress(move.flow).state() == State::finished)
+      told_.push_back({move.flow, false, false});
 }
 
 void FlowReports::event(Ps at) {
   const Time time = to_time(at);
-  gather();
+  told_.clear();
+  if (any_wants(&FlowObserver::wants_rates)) {
+    gather();
+  } else {
+    gather_ended();
+  }
+  std::sort(told_.begin(), told_.end(), [&](const Told& a, const Told& b) {
+    return flows_.identity(a.slot).id < flows_.identity(b.slot).id;
+  });
   // An observer is null once it has ended its subscription.
   observers_.for_each([&](FlowObserver* const& observer) {
     for (const Told& told : told_) {
       const Identity& flow = flows_.identity(told.slot);
       const FlowId id{flow.id};
-      if (observer && told.starts) observer->on_flow_start(id, time);
-      if (observer && told.rate_changes)
+      const bool rates = observer && observer->wants_rates();
+      if (rates && told.starts) observer->on_flow_start(id, time);
+      if (rates && observer && told.rate_changes)
         observer->on_rate_change(id, time, Bandwidth{solver_.rate(told.slot)});
       if (observer && flows_.progress(told.slot).state() == State::finished)
         observer->on_flow_finish(id, time + flow.latency);

@@ -18,7 +18,7 @@ class FlowReports {
     return observers_.subscribe(observer);
   }
   [[nodiscard]] bool wanted() const noexcept { return !observers_.empty(); }
-  [[nodiscard]] bool loads_wanted();
+  [[nodiscard]] bool loads_wanted() { return any_wants(&FlowObserver::wants_link_loads); }
 
   /// Tells what has happened at an instant, after MaxMin has solved for it and before that is
   /// settled.
@@ -38,6 +38,9 @@ class FlowReports {
     bool rate_changes, starts;
   };
   void gather();
+  void gather_ended();
+  /// Whether any observer says so.
+  [[nodiscard]] bool any_wants(bool (FlowObserver::*what)() const);
 
   const MaxMin& solver_;
   const FlowTable& flows_;

@@ -136,6 +136,7 @@ class Traffic final : private FlowObserver {
   [[nodiscard]] double slowdown_of(Operation& operation) const;
   void update_slowdowns(Time now);
 
+  [[nodiscard]] bool wants_rates() const override { return false; }
   [[nodiscard]] bool wants_link_loads() const override { return false; }
   void on_flow_finish(FlowId flow, Time completion) override {
     finished_flows_.emplace_back(flow, completion);

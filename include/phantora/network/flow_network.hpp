@@ -56,6 +56,8 @@ class FlowObserver {
   virtual void on_rate_change(FlowId, Time, Bandwidth) {}
   /// The bytes per second that the link carries from this instant on.
   virtual void on_link_load(LinkId, Time, Bandwidth) {}
+  /// Whether to be told of starts and rates, which costs a look at each flow whose rate changes.
+  [[nodiscard]] virtual bool wants_rates() const { return true; }
   /// Whether to be told of loads, which costs a look at each link of each flow whose rate changes.
   [[nodiscard]] virtual bool wants_link_loads() const { return true; }
   /// Discard what you recorded at or after this instant; it is told again.
