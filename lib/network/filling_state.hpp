@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace phantora {
@@ -94,9 +93,8 @@ class FillingState {
   }
   /// The cap of a flow at the last settle(), or at restore_cap().
   [[nodiscard]] double cap_before(Slot flow) const noexcept {
-    if (caps_before_.empty()) return cap(flow);
-    const auto found = caps_before_.find(flow);
-    return found == caps_before_.end() ? cap(flow) : found->second;
+    const Terms& terms = flows_.terms(flow);
+    return terms.cap_before != 0 ? terms.cap_before : terms.cap;
   }
   /// Whether moves() names the flow.
   [[nodiscard]] bool moved(Slot flow) const noexcept { return flows_.at(flow).changed; }
@@ -234,6 +232,15 @@ class FillingState {
     flow.changed = 1;
     moves_.push_back({slot, bottlenecks_[slot]});
   }
+  /// Notes that a flow is about to have another cap. @return its terms
+  Terms& note_cap(Slot slot) {
+    Terms& flow_terms = flows_.own_terms(slot);
+    if (flow_terms.cap_before == 0) {
+      flow_terms.cap_before = flow_terms.cap;
+      new_caps_.push_back(slot);
+    }
+    return flow_terms;
+  }
   void note_shift(std::uint32_t link) {
     Group& group = groups_[link];
     if (group.changed) return;
@@ -249,7 +256,8 @@ class FillingState {
     touched_count_ = 0;
     moves_.clear();
     shifts_.clear();
-    if (!caps_before_.empty()) caps_before_.clear();
+    for (const Slot flow : new_caps_) flows_.own_terms(flow).cap_before = 0;
+    new_caps_.clear();
   }
 
   /// Exchanges two places in the list of a link's flows.
@@ -297,8 +305,7 @@ class FillingState {
   std::vector<std::uint32_t> shifts_;
   std::vector<std::uint32_t> touched_;  ///< the first touched_count_ are in use
   std::size_t touched_count_ = 0;
-  /// Of the flows whose caps have changed since the last settle().
-  std::unordered_map<Slot, double> caps_before_{};
+  std::vector<Slot> new_caps_;  ///< flows whose caps have changed since the last settle()
   bool tell_of_all_ = false;
   std::uint32_t long_flows_ = 0;  ///< that are present
   std::uint32_t eased_count_ = 0;

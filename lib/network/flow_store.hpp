@@ -32,7 +32,8 @@ class FlowStore {
   struct Terms {
     double shares = 1;
     double cap = std::numeric_limits<double>::infinity();
-    double amount = 1;  ///< bytes per byte on every link, unless `amounts`
+    double amount = 1;      ///< bytes per byte on every link, unless `amounts`
+    double cap_before = 0;  ///< at the last settle(), if the cap is another since
     std::unique_ptr<double[]> amounts{};
     // Of a long flow that is present:
     std::vector<ExactUse> exact{};  ///< uses of links that are not eased

@@ -131,20 +131,19 @@ void MaxMin::set_cap(Slot slot, double cap) {
     flows_.own_terms(slot).cap = cap;
     return;
   }
-  caps_before_.try_emplace(slot, flows_.terms(slot).cap);
   const std::uint32_t bottleneck = bottlenecks_[slot];
   const bool may_stop_at_cap =
       bottleneck != none && flows_.at(slot).terms != 0 && std::isfinite(cap);
   if (!may_stop_at_cap) {
     note_move(slot);
     leave_links(slot, Then::evaluate);
-    flows_.own_terms(slot).cap = cap;
+    note_cap(slot).cap = cap;
     join_links(slot, Then::evaluate);
     if (flows_.at(slot).count == 0) join_group(slot, own_cap);
     return;
   }
   const double rate_before = rate(slot);
-  Terms& terms = flows_.own_terms(slot);
+  Terms& terms = note_cap(slot);
   terms.cap = cap;
   if (bottleneck < own_cap && keys_[bottleneck] < cap_key(terms)) {
     links_[bottleneck].capped = true;  // which stops the flow before the cap would
