@@ -16,7 +16,26 @@ constexpr double tie = 1e-12;
 // Levels this far apart (relative) differ in single precision too.
 constexpr double rough = 1e-6;
 
+/// Where a link waits that is to saturate at a key. Among equals the shallower comes first, and a
+/// link that stops no flow so far comes after those that may keep theirs: a few units in the last
+/// place say so to the queue.
+double place_of(FillingKey key, bool stops_none) noexcept {
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
+                               (stops_none ? 1 : 0));
+}
+
 }  // namespace
+
+/// The level at which a link saturates that has one flow, if nothing stops that below. At present
+/// the flow stops at a key elsewhere.
+double MaxMin::level_alone(std::uint32_t index, FillingKey key) const noexcept {
+  const Link& link = links_[index];
+  const Entry entry = flows_of_[index].front();
+  const Terms& flow_terms = flows_.terms(entry.flow);
+  const double amount = flow_terms.amount_on(flows_.use_on(index, entry));
+  return level(link, link.residual + fixed_load(link.scale, rate_at(flow_terms, key), amount),
+               fixed_weight(amount, flow_terms.shares));
+}
 
 /// A lower bound of the level at which a link saturates that stops no flow so far.
 ///
@@ -25,6 +44,10 @@ constexpr double rough = 1e-6;
 double MaxMin::open_bound(std::uint32_t index, double level, double weight) const noexcept {
   const Link& link = links_[index];
   if (static_cast<double>(link.residual) < -max_load / 2) return 0;  // a load may have been cut
+  // Of the links of a flow that is alone on them many may tie. Each is evaluated once if it waits
+  // at its place from the start.
+  if (flows_of_[index].size() == 1)
+    return place_of({level_alone(index, key_of(flows_of_[index].front().flow)), index}, true);
   const double overload = std::max(0.0, -static_cast<double>(link.residual)) / link.scale;
   double bound = weight > 0 ? level - overload / weight : 0.0;
   if (!flows_of_[index].empty()) {
@@ -74,11 +97,9 @@ std::optional<std::uint32_t> MaxMin::solve() {
 
 /// Whether queued links come before this key of a link; if so, the link is queued behind them.
 bool MaxMin::comes_later(std::uint32_t index, FillingKey key) {
-  // Among equals the shallower comes first, and a link that stops no flow so far comes after those
-  // that may keep theirs: a few units in the last place say so to the queue.
-  const auto place = std::bit_cast<double>(std::bit_cast<std::uint64_t>(key.level) + key.depth() +
-                                           (links_[index].own == 0 ? 1 : 0));
-  if (queue_.least() >= place) return false;
+  const double place = place_of(key, links_[index].own == 0);
+  // At one place the first in order of links, which would take a flow from those after it.
+  if (!queue_.any_before(place, index)) return false;
   // The queued links may change the flows of this one.
   links_[index].floor = place;
   queue_.set(index, place);
@@ -101,6 +122,10 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   }
   const Entry* entries = flows_of_[index].begin();
   const std::size_t count = flows_of_[index].size();
+  if (count == 1) {
+    evaluate_alone(index);
+    return;
+  }
   std::int64_t residual = link.residual;
   Int128 weight = link.weight;
   candidates_.clear();
@@ -210,6 +235,36 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   for (std::size_t i = walked; i < candidates_.size(); ++i) {
     const Slot slot = candidates_[i].flow;
     if (bottlenecks_[slot] == index) continue;
+    note_move(slot);
+    assign(slot, index, index, Then::evaluate);
+  }
+  touch_assigned(key.level);
+}
+
+/// The same for a link with one flow, of which there is nothing to sort out: the link stops it,
+/// unless its cap or another link does before.
+void MaxMin::evaluate_alone(std::uint32_t index) {
+  Link& link = links_[index];
+  const Slot slot = flows_of_[index].front().flow;
+  const Terms& flow_terms = flows_.terms(slot);
+  const bool is_own = link.own > 0;
+  FillingKey other = is_own ? FillingKey{} : key_of(slot);
+  if (flow_terms.capped() && (is_own || guessed_)) other = std::min(other, cap_key(flow_terms));
+  ++touched_incidences_;
+  link.others = is_own ? 0 : static_cast<float>(other.level);
+  link.capped = flow_terms.capped();
+  const FillingKey key{is_own ? level(link, link.residual, link.weight) : level_alone(index, other),
+                       index};
+  if (!(key < other)) {
+    if (!is_own) return;
+    note_move(slot);
+    assign(slot, own_cap, index, Then::evaluate);
+    touch_assigned(other.level);
+    return;
+  }
+  if (comes_later(index, key)) return;
+  stop_own(index, key);
+  if (!is_own) {
     note_move(slot);
     assign(slot, index, index, Then::evaluate);
   }

@@ -32,6 +32,11 @@ class LinkQueue {
   /// The least level; not_queued when empty.
   [[nodiscard]] double least() const noexcept { return empty() ? not_queued : heap_[first].level; }
 
+  /// Whether a link waits that comes before another of this level.
+  [[nodiscard]] bool any_before(double level, std::uint32_t link) const noexcept {
+    return !empty() && heap_[first] < Waiting{level, link};
+  }
+
   /// Gives a link a level, queued or not, other than not_queued.
   void set(std::uint32_t link, double level) {
     std::uint32_t place = places_[link];

@@ -98,6 +98,7 @@ class MaxMin : public FillingState {
   void join_links(Slot flow, Then then);
   void leave_links(Slot flow, Then then);
   void touch(std::uint32_t link, Effect effect, double level = 0, double raised = 0);
+  [[nodiscard]] double level_alone(std::uint32_t link, FillingKey key) const noexcept;
   [[nodiscard]] double open_bound(std::uint32_t link, double level, double weight) const noexcept;
 
   void assign(Slot flow, std::uint32_t bottleneck, std::uint32_t by, Then then);
@@ -108,6 +109,7 @@ class MaxMin : public FillingState {
   void touch_assigned(double level);
 
   void evaluate(std::uint32_t link, double bound);
+  void evaluate_alone(std::uint32_t link);
   [[nodiscard]] bool comes_later(std::uint32_t link, FillingKey key);
   void stop_own(std::uint32_t link, FillingKey key);
   void refill(std::uint32_t link, double level);
