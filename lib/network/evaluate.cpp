@@ -147,6 +147,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
     touched_incidences_ += link.own;
     for (std::uint32_t i = 0; i < link.own; ++i) {
       const Entry entry = entries[i];
+      if (i + ahead < count) flows_.prefetch(entries[i + ahead].flow);
       const Terms& flow_terms = flows_.terms(entry.flow);
       if (!flow_terms.capped()) continue;
       // But for its cap this link would stop the flow.
@@ -165,6 +166,7 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   touched_incidences_ += count - link.own;
   for (std::size_t i = link.own; i < count; ++i) {
     const Entry entry = entries[i];
+    if (i + ahead < count) flows_.prefetch(entries[i + ahead].flow);
     FillingKey key = key_of(entry.flow);
     if (guessed_ && flows_.terms(entry.flow).capped())
       key = std::min(key, cap_key(flows_.terms(entry.flow)));

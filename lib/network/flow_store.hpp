@@ -80,6 +80,8 @@ class FlowStore {
   [[nodiscard]] const Word* uses_of(Slot slot) const noexcept {
     return &words_[first_words_[slot]] + 1;
   }
+  void prefetch(Slot slot) const noexcept { __builtin_prefetch(&at(slot)); }
+  void prefetch_terms(Slot slot) const noexcept { __builtin_prefetch(&terms(slot)); }
   [[nodiscard]] std::vector<LinkUse> uses(Slot slot) const;
   [[nodiscard]] bool uses_link(Slot slot, std::uint32_t link) const noexcept {
     const Word* uses = uses_of(slot);

@@ -251,7 +251,10 @@ void MaxMin::shift(std::uint32_t index, FillingKey key, Then then) {
     count(it.link, it.flows, changes_[links_[it.link].scale_index], it.flows);
   }
   if (group.unusual == 0) return;
-  for (std::uint32_t i = 0; i < links_[index].own; ++i) {
+  const std::uint32_t own = links_[index].own;
+  for (std::uint32_t i = 0; i < own; ++i) {
+    if (i + 2 < own) flows_.prefetch(flows_of_[index][i + 2].flow);
+    if (i + 1 < own) flows_.prefetch_terms(flows_of_[index][i + 1].flow);
     const Slot slot = flows_of_[index][i].flow;
     if (flows_.at(slot).terms == 0 || bottlenecks_[slot] != index) continue;
     const Terms& flow_terms = flows_.terms(slot);
