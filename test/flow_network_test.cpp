@@ -781,6 +781,73 @@ TEST(FlowNetworkProperty, RatesOfLongFlowsDependOnNothingButTheFlowsPresent) {
   }
 }
 
+TEST(FlowNetwork, OfLinksThatTieTheFirstHoldsAFlowThatIsAloneOnThem) {
+  // 50e9 / 1.03 on links 1, 2 and 4; a cap below that, the very same, and above.
+  FlowNetwork net = network({80e9, 50e9, 50e9, 60e9, 50e9});
+  FlowSpec flow{.size = 1000_GB, .start = Time{}, .links = on({0, 1, 2, 3, 4})};
+  for (const std::size_t l : {1U, 2U, 4U}) flow.links[l].bytes_per_byte = 1.03;
+  const FlowId id = net.start(flow);
+  Time now{};
+  for (const double slowdown : {1.2, 1.0, 1.1, 0.9, 1.2, 0.5}) {
+    const double cap = 50e9 / 1.03 / slowdown;
+    net.set_rate_cap(id, now += 1us, Bandwidth{cap});
+    net.advance_to(now);
+    if (slowdown > 1) {
+      EXPECT_EQ(net.bottleneck(id), std::nullopt);
+      EXPECT_EQ(net.rate(id).bytes_per_second(), cap);
+    } else {
+      EXPECT_NEAR(net.rate(id).bytes_per_second(), 50e9 / 1.03, 1);
+      if (slowdown < 1) {
+        EXPECT_EQ(net.bottleneck(id), LinkId{1});
+      }
+    }
+  }
+}
+
+TEST(FlowNetworkProperty, RatesOfFlowsMostlyAloneDependOnNothingButTheFlowsPresent) {
+  // As messages are: each with links of one width to itself, some of which another uses at times,
+  // and with caps about as wide that come and go.
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    std::mt19937_64 random{seed};
+    const auto below = [&](std::uint64_t n) { return random() % n; };
+    constexpr std::uint32_t flows = 8, links_each = 6;
+    const std::vector<double> capacities(std::size_t{flows} * links_each, 50e9);
+    FlowNetwork net = network(capacities);
+    std::vector<FlowSpec> specs(flows);
+    std::vector<FlowId> ids(flows);
+    for (std::uint32_t f = 0; f < flows; ++f) {
+      FlowSpec& spec = specs[f];
+      spec = {.size = 1000_GB, .start = Time{}};
+      for (std::uint32_t l = 0; l < links_each; ++l)
+        if (below(4) != 0) spec.links.push_back({LinkId{f * links_each + l}, 1.03});
+      for (std::uint64_t n = below(3); n-- > 0;)
+        spec.links.push_back({LinkId{static_cast<std::uint32_t>(below(capacities.size()))}, 1.03});
+      if (spec.links.empty()) spec.links.push_back({LinkId{f * links_each}, 1.03});
+      ids[f] = net.start(spec);
+    }
+    Time now{};
+    for (int step = 0; step < 30; ++step) {
+      now += 1us;
+      for (std::uint64_t n = 1 + below(3); n-- > 0;) {
+        const std::uint64_t f = below(flows);
+        specs[f].rate_cap = Bandwidth{50e9 / 1.03} / (0.9 + static_cast<double>(below(4)) / 10);
+        net.set_rate_cap(ids[f], now, specs[f].rate_cap);
+      }
+      net.advance_to(now);
+      FlowNetwork fresh = network(capacities);
+      std::vector<FlowId> anew;
+      for (const FlowSpec& spec : specs) anew.push_back(fresh.start(spec));
+      fresh.advance_to(Time{});
+      for (std::uint32_t f = 0; f < flows; ++f) {
+        ASSERT_EQ(net.rate(ids[f]), fresh.rate(anew[f])) << "seed " << seed << " step " << step;
+        ASSERT_EQ(net.bottleneck(ids[f]), fresh.bottleneck(anew[f])) << "seed " << seed;
+      }
+      for (std::uint32_t l = 0; l < capacities.size(); ++l)
+        ASSERT_LE(net.load(LinkId{l}).bytes_per_second(), 50e9 * (1 + 1e-9)) << "seed " << seed;
+    }
+  }
+}
+
 /// Capacities of random links that change, half of them to nothing, and come back 10 us later.
 std::vector<Change> failures(const Instance& instance, std::mt19937_64& random) {
   std::vector<Change> changes;

@@ -33,6 +33,15 @@ TEST(LinkQueue, IsInOrderOfLevelsThenOfLinks) {
         plain.erase(plain.begin());
         levels[first] = LinkQueue::not_queued;
       }
+      if (below(100) == 0) {
+        const std::uint64_t part = below(3);
+        const auto gone = [&](std::uint32_t link) { return link % 3 == part; };
+        queue.drop_if(gone);
+        std::erase_if(plain, [&](const auto& waiting) { return gone(waiting.second); });
+        for (std::uint32_t link = 0; link < links; ++link)
+          if (gone(link)) levels[link] = LinkQueue::not_queued;
+      }
+      ASSERT_EQ(queue.size(), plain.size());
       if (below(500) == 0) {
         queue.clear();
         plain.clear();

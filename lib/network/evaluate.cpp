@@ -72,11 +72,19 @@ void MaxMin::touch_assigned(double level) {
 }
 
 std::optional<std::uint32_t> MaxMin::solve() {
+  std::size_t found_open = 0;
   while (!queue_.empty()) {
     const double bound = queue_.least();
     const std::uint32_t index = queue_.pop();
     const Link& link = links_[index];
-    if (surely_open(link)) continue;
+    if (surely_open(link)) {
+      // Where its cap stops a flow of many links, all of these are: they go at once.
+      if (++found_open > queue_.size() / 8) {
+        queue_.drop_if([&](std::uint32_t waiting) { return surely_open(links_[waiting]); });
+        found_open = 0;
+      }
+      continue;
+    }
     if (link.eased) {
       count_exactly(index);
       if (surely_open(link)) continue;
@@ -166,7 +174,6 @@ void MaxMin::evaluate(std::uint32_t index, double bound) {
   touched_incidences_ += count - link.own;
   for (std::size_t i = link.own; i < count; ++i) {
     const Entry entry = entries[i];
-    if (i + ahead < count) flows_.prefetch(entries[i + ahead].flow);
     FillingKey key = key_of(entry.flow);
     if (guessed_ && flows_.terms(entry.flow).capped())
       key = std::min(key, cap_key(flows_.terms(entry.flow)));

@@ -42,6 +42,7 @@ void FlowNetwork::Impl::run(Ps until) {
 void FlowNetwork::Impl::execute(Ps at) {
   if (at <= last_instant_ && !replay_.active()) replay_.begin(at, last_instant_);
   solver_.set_instant(at);
+  reports_.ask();
   solver_.tell_of_all(reports_.loads_wanted());
   motion_.find_due(at, due_);
   bool changes = replay_.active() && replay_.follow_record(at, due_);

@@ -4,10 +4,13 @@
 
 namespace phantora::network {
 
-bool FlowReports::any_wants(bool (FlowObserver::*what)() const) {
-  bool any = false;
-  if (wanted()) observers_.for_each([&](FlowObserver* observer) { any |= (observer->*what)(); });
-  return any;
+void FlowReports::ask() {
+  rates_wanted_ = loads_wanted_ = false;
+  if (!wanted()) return;
+  observers_.for_each([&](FlowObserver* observer) {
+    rates_wanted_ |= observer->wants_rates();
+    loads_wanted_ |= observer->wants_link_loads();
+  });
 }
 
 /// Finds the flows that observers are told of.
@@ -35,7 +38,7 @@ void FlowReports::gather_ended() {
 void FlowReports::event(Ps at) {
   const Time time = to_time(at);
   told_.clear();
-  if (any_wants(&FlowObserver::wants_rates)) {
+  if (rates_wanted_) {
     gather();
   } else {
     gather_ended();

@@ -18,7 +18,9 @@ class FlowReports {
     return observers_.subscribe(observer);
   }
   [[nodiscard]] bool wanted() const noexcept { return !observers_.empty(); }
-  [[nodiscard]] bool loads_wanted() { return any_wants(&FlowObserver::wants_link_loads); }
+  /// Asks what observers want to hear of the event that begins.
+  void ask();
+  [[nodiscard]] bool loads_wanted() const noexcept { return loads_wanted_; }
 
   /// Tells what has happened at an instant, after MaxMin has solved for it and before that is
   /// settled.
@@ -39,13 +41,12 @@ class FlowReports {
   };
   void gather();
   void gather_ended();
-  /// Whether any observer says so.
-  [[nodiscard]] bool any_wants(bool (FlowObserver::*what)() const);
 
   const MaxMin& solver_;
   const FlowTable& flows_;
   ObserverList<FlowObserver> observers_;
   std::vector<Told> told_;
+  bool rates_wanted_ = false, loads_wanted_ = false;  ///< by any of them
 };
 
 }  // namespace phantora::network

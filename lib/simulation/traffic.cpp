@@ -294,6 +294,7 @@ double Traffic::slowdown_of(Operation& operation) const {
 /// Kernels on any of its GPUs slow a collective: its flows' caps follow, in the order in which
 /// collectives started.
 void Traffic::update_slowdowns(Time now) {
+  if (slowdowns_due_.empty()) return;
   std::vector<Operation*> due = std::exchange(slowdowns_due_, {});
   std::sort(due.begin(), due.end(),
             [](const Operation* a, const Operation* b) { return a->started < b->started; });
