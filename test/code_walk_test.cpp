@@ -1,9 +1,13 @@
 #include "rank/kernels/code_walk.hpp"
 
+#include "rank/kernels/code_execution.hpp"
+#include "rank/memory/device_memory.hpp"
+
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -63,16 +67,28 @@ class Launch {
   /// The i-th operand's address: they lie far apart.
   Launch& pointer(std::uint64_t i) { return with(std::uint64_t{0x7f0000000000} + (i << 32)); }
 
+  Launch& at(const void* address) { return with(reinterpret_cast<std::uint64_t>(address)); }
+
   [[nodiscard]] std::optional<CodeWork> walk(const std::string& kernel) const {
-    const auto& code = codes().at(kernel);
-    return rank::walk({.code = std::as_bytes(std::span{code}),
-                       .grid = grid_,
-                       .block = block_,
-                       .constants = bank_,
-                       .architecture = 90});
+    return rank::walk(launch(kernel));
+  }
+  /// With as much shared memory as the kernels have.
+  [[nodiscard]] std::optional<Reach> execute(const std::string& kernel) const {
+    return rank::execute(launch(kernel), 16384, {});
+  }
+  [[nodiscard]] std::optional<Reach> reach(const std::string& kernel) const {
+    return rank::reach(launch(kernel));
   }
 
  private:
+  [[nodiscard]] CodeLaunch launch(const std::string& kernel) const {
+    const auto& code = codes().at(kernel);
+    return {.code = std::as_bytes(std::span{code}),
+            .grid = grid_,
+            .block = block_,
+            .constants = bank_,
+            .architecture = 90};
+  }
   template <class T>
   void put(std::size_t at, T value) {
     if (bank_.size() < at + sizeof value) bank_.resize(at + sizeof value);
@@ -190,6 +206,147 @@ TEST(CodeWalk, EndsWhateverItIsGiven) {
                 .constants = {}});
   }
   EXPECT_FALSE(walk({}));
+}
+
+/// Elements in device memory of which some are known.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(std::size_t count)
+      : count_{count}, base_{static_cast<std::byte*>(allocate(0, count * sizeof(T)))} {}
+  explicit OnDevice(const std::vector<T>& values) : OnDevice{values.size()} {
+    write(base_, values.data(), values.size() * sizeof(T));
+  }
+  ~OnDevice() { deallocate(base_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  [[nodiscard]] const void* address() const { return base_; }
+  void forget(std::size_t element) { rank::forget(base_ + element * sizeof(T), sizeof(T)); }
+  /// nullopt: not known.
+  [[nodiscard]] std::vector<std::optional<T>> values() const {
+    std::vector<std::optional<T>> all(count_);
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!known(base_ + i * sizeof(T), sizeof(T))) continue;
+      T value{};
+      read(&value, base_ + i * sizeof(T), sizeof value);
+      all[i] = value;
+    }
+    return all;
+  }
+
+ private:
+  std::size_t count_;
+  std::byte* base_;
+};
+
+std::vector<float> counted(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 1.0F);
+  return values;
+}
+
+TEST(CodeExecution, ComputesWhatIsKnown) {
+  OnDevice<float> x{counted(100)}, y{std::vector<float>(100, 5)};
+  x.forget(7);
+  y.forget(8);
+  const auto reached = Launch{{2, 1, 1}, {64, 1, 1}}
+                           .with(90)
+                           .with(2.0F)
+                           .at(x.address())
+                           .at(y.address())
+                           .execute("saxpy");
+  ASSERT_TRUE(reached);
+  EXPECT_TRUE(reached->knew);
+  ASSERT_EQ(reached->written.size(), 1U);
+  EXPECT_EQ(reached->written[0].last - reached->written[0].first, 90 * sizeof(float));
+  const auto values = y.values();
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (i == 7 || i == 8) {
+      EXPECT_EQ(values[i], std::nullopt);
+    } else {
+      EXPECT_EQ(values[i], i < 90 ? 2 * static_cast<float>(i + 1) + 5 : 5) << i;
+    }
+  }
+}
+
+TEST(CodeExecution, WarpsShareMemoryBetweenBarriers) {
+  constexpr std::size_t n = 64;
+  std::vector<float> left(n * n), right(n * n);
+  for (std::size_t i = 0; i < n * n; ++i) {
+    left[i] = static_cast<float>(i % 7);
+    right[i] = static_cast<float>(i % 5) - 2;
+  }
+  OnDevice<float> a{left}, b{right}, c{n * n};
+  a.forget(3 * n + 1);
+  ASSERT_TRUE((Launch{{2, 2, 1}, {32, 32, 1}}
+                   .at(a.address())
+                   .at(b.address())
+                   .at(c.address())
+                   .with(static_cast<int>(n))
+                   .execute("matmul_tiled")));
+  const auto values = c.values();
+  for (std::size_t row = 0; row < n; ++row) {
+    for (std::size_t column = 0; column < n; ++column) {
+      float sum = 0;
+      for (std::size_t k = 0; k < n; ++k) sum += left[row * n + k] * right[k * n + column];
+      const std::optional<float> expected = row == 3 ? std::nullopt : std::optional{sum};
+      ASSERT_EQ(values[row * n + column], expected) << row << " " << column;
+    }
+  }
+}
+
+TEST(CodeExecution, GathersByIndicesThatAreKnown) {
+  OnDevice<float> in{counted(1000)}, out{std::vector<float>(40, 0)};
+  std::vector<int> places(40);
+  for (int i = 0; i < 40; ++i) places[static_cast<std::size_t>(i)] = 999 - 20 * i;
+  OnDevice<int> index{places};
+  index.forget(5);
+  ASSERT_TRUE((Launch{{1, 1, 1}, {64, 1, 1}}
+                   .at(in.address())
+                   .at(index.address())
+                   .at(out.address())
+                   .with(40)
+                   .execute("gather")));
+  const auto values = out.values();
+  for (std::size_t i = 0; i < 40; ++i) {
+    if (i == 5) {
+      EXPECT_EQ(values[i], std::nullopt);
+    } else {
+      EXPECT_EQ(values[i], 1000 - 20 * static_cast<float>(i));
+    }
+  }
+}
+
+TEST(CodeExecution, WhatItCannotDoIsNotDone) {
+  const OnDevice<float> in{counted(1 << 12)};
+  const OnDevice<float> total{std::vector<float>{3}};
+  // Atomic sums of floats come in any order.
+  const auto sum =
+      Launch{{2, 1, 1}, {256, 1, 1}}.at(in.address()).at(total.address()).with(1 << 12);
+  EXPECT_FALSE(sum.execute("sum"));
+  EXPECT_EQ(total.values()[0], 3);
+  const auto reached = sum.reach("sum");
+  ASSERT_TRUE(reached);
+  ASSERT_EQ(reached->written.size(), 1U);
+  EXPECT_EQ(reached->written[0].first, reinterpret_cast<std::uint64_t>(total.address()));
+  EXPECT_EQ(reached->written[0].last - reached->written[0].first, sizeof(float));
+}
+
+TEST(CodeExecution, ALargeLaunchReachesWhatItsEndsReach) {
+  constexpr int n = 1'000'003;
+  const OnDevice<float> x{n}, y{2 * n};
+  const auto reached = Launch{{4096, 1, 1}, {256, 1, 1}}
+                           .with(n)
+                           .with(2.0F)
+                           .at(x.address())
+                           .at(y.address())
+                           .reach("saxpy");
+  ASSERT_TRUE(reached);
+  EXPECT_FALSE(reached->knew);
+  ASSERT_EQ(reached->written.size(), 1U);
+  EXPECT_EQ(reached->written[0].first, reinterpret_cast<std::uint64_t>(y.address()));
+  EXPECT_EQ(reached->written[0].last - reached->written[0].first, n * sizeof(float));
 }
 
 }  // namespace

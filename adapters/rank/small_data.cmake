@@ -18,6 +18,7 @@ set(sources
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp
   kernels/chunk_norms.cpp
+  kernels/code_execution.cpp
   kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp
   kernels/warp_control.cpp kernels/warp_memory.cpp kernels/warp_perform.cpp
   kernels/complex_function.cpp
@@ -38,6 +39,7 @@ set(sources
   kernels/kernel_launch.cpp
   kernels/kernel_name.cpp
   kernels/lambda_function.cpp
+  kernels/launch_memory.cpp
   kernels/lookup.cpp
   kernels/multi_tensor.cpp
   kernels/named_functions.cpp

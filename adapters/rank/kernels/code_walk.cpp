@@ -73,7 +73,7 @@ double random_bytes(const Walk& walk, const std::vector<double>& sectors) {
 std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const Program program = parse(launch.code, launch.architecture);
   if (program.code.empty()) return std::nullopt;
-  Walk walk{launch, program, std::vector<Extent>(static_cast<std::size_t>(program.accesses)), 0};
+  Walk walk{launch, program};
   const double threads = launch.block.count();
   const auto warps = static_cast<unsigned>(std::ceil(threads / lanes));
   const double blocks = launch.grid.count();

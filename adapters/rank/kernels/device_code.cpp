@@ -164,9 +164,8 @@ std::optional<double> moved_bytes(const Arguments& arguments, const KernelResour
   return std::min(bytes, 2 * reach);
 }
 
-std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
-                                  const KernelResources& resources) {
-  if (resources.parameters_at == 0 && !arguments.sizes.empty()) return std::nullopt;
+std::vector<std::byte> constants(const Arguments& arguments, const KernelResources& resources) {
+  if (resources.parameters_at == 0 && !arguments.sizes.empty()) return {};
   // The shape lies first in the bank, the parameters from where the code says.
   std::vector<std::byte> bank(std::max<std::size_t>(resources.parameters_at, 24));
   const auto put = [&](std::size_t at, std::span<const std::byte> bytes) {
@@ -182,6 +181,13 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
   }
   for (std::size_t p = 0; p < arguments.sizes.size() && p < resources.parameter_offsets.size(); ++p)
     put(resources.parameters_at + resources.parameter_offsets[p], arguments.bytes(p));
+  return bank;
+}
+
+std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
+                                  const KernelResources& resources) {
+  const std::vector<std::byte> bank = constants(arguments, resources);
+  if (bank.empty()) return std::nullopt;
   return walk({.code = code,
                .grid = arguments.shape.grid,
                .block = arguments.shape.block,

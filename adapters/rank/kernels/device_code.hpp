@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 /// What a kernel moves, from its machine code: for kernels of which no signature tells (Triton's,
 /// those of torch.compile, extern "C").
@@ -20,6 +21,9 @@ Accesses accesses(std::span<const std::byte> code, int architecture);
 /// values that only execution knows: there the launch's elements count, which are told by
 /// its integers and its grid. No launch moves more than what its pointers reach, read and written.
 std::optional<double> moved_bytes(const Arguments& arguments, const KernelResources& resources);
+
+/// Constant bank 0 of a launch; empty where it is not known how the code finds its parameters.
+std::vector<std::byte> constants(const Arguments& arguments, const KernelResources& resources);
 
 /// What the launch's warps do, unit by unit, as a walk of their code tells.
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,

@@ -1,5 +1,6 @@
 #include "rank/kernels/kernel_launch.hpp"
 
+#include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/device_code.hpp"
 #include "rank/kernels/fat_binary.hpp"
 #include "rank/kernels/kernel_effect.hpp"
@@ -109,6 +110,9 @@ struct KernelReading {
   /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
   mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
+  /// Of such launches that found nothing known to read: where they go, by shape and parameters.
+  /// Behind ModuleCode's walks.
+  mutable std::unordered_map<std::uint64_t, Reach> reaches;
 };
 
 namespace {
@@ -182,22 +186,98 @@ Effect unknown_effect(const Kernel& kernel, const KernelReading& reading,
 /// report.
 constexpr int counted_apart = 32;
 
+/// The machine code of a kernel, read once; empty where it has none. Behind ModuleCode's walks.
+std::span<const std::byte> code_of(const Kernel& kernel, const KernelReading& reading) {
+  if (kernel.module == nullptr || reading.kernel_resources.code_size == 0) return {};
+  if (!reading.code) {
+    const std::scoped_lock reading_lock{small_data().code.reading};
+    reading.code = fat_binary(*kernel.module).code(reading.kernel_resources, kernel.mangled);
+  }
+  return *reading.code;
+}
+
 /// What a launch of a kernel that nobody can read does, as its code tells.
 std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
                                const Arguments& arguments) {
-  if (kernel.module == nullptr || reading.kernel_resources.code_size == 0) return std::nullopt;
   const std::uint64_t key =
       hash_of(arguments.shape, Effect{}) ^ std::rotl(hash_of_values(arguments), 1);
   const std::scoped_lock lock{small_data().code.walks};
   if (const auto known = reading.walks.find(key); known != reading.walks.end())
     return known->second;
-  if (!reading.code) {
-    const std::scoped_lock reading_lock{small_data().code.reading};
-    reading.code = fat_binary(*kernel.module).code(reading.kernel_resources, kernel.mangled);
-  }
-  return reading.walks.emplace(key, code_work(*reading.code, arguments, reading.kernel_resources))
+  const auto code = code_of(kernel, reading);
+  if (code.empty()) return std::nullopt;
+  return reading.walks.emplace(key, code_work(code, arguments, reading.kernel_resources))
       .first->second;
 }
+
+/// A launch of a kernel that nobody can read, kept until its turn in its stream comes.
+struct CodeRun {
+  const KernelReading& reading;
+  std::span<const std::byte> code;
+  std::vector<std::byte> constants;
+  LaunchShape shape;
+  Effect unknown;  ///< where the code does not tell
+
+  CodeRun(const Kernel& kernel, const KernelReading& of, const Arguments& arguments, Effect effect)
+      : reading{of}, shape{arguments.shape}, unknown{std::move(effect)} {
+    const std::scoped_lock lock{small_data().code.walks};
+    code = code_of(kernel, of);
+    if (!code.empty()) constants = rank::constants(arguments, of.kernel_resources);
+  }
+
+  void operator()() const {
+    const Writer writer{reading.name.c_str(), true};
+    const auto may_be_known = [](const Operand& operand) {
+      return may_know(operand.address, operand.extent);
+    };
+    // Where nothing is known there is nothing to compute from, and nothing to lose.
+    if (constants.empty() || std::ranges::none_of(unknown.operands, may_be_known)) return apply();
+    const std::uint64_t key = hash();
+    {
+      const std::scoped_lock lock{small_data().code.walks};
+      const auto past = reading.reaches.find(key);
+      if (past != reading.reaches.end() && !reads_known(past->second)) {
+        return forget(past->second, writer);
+      }
+    }
+    const CodeLaunch launch{.code = code,
+                            .grid = shape.grid,
+                            .block = shape.block,
+                            .constants = constants,
+                            .architecture = reading.kernel_resources.architecture};
+    auto reached =
+        execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer);
+    if (!reached) {
+      reached = reach(launch);
+      if (!reached) return apply();
+      forget(*reached, writer);
+    }
+    if (reached->knew) return;
+    const std::scoped_lock lock{small_data().code.walks};
+    constexpr std::size_t kept = 4096;  // launches of one kernel with other parameters
+    if (reading.reaches.size() >= kept) reading.reaches.clear();
+    reading.reaches.insert_or_assign(key, std::move(*reached));
+  }
+
+ private:
+  void apply() const { rank::apply(unknown, reading.name.c_str()); }
+  static void forget(const Reach& reached, const Writer& writer) {
+    for (const AddressRange& range : reached.written)
+      rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
+  }
+  /// Whether a launch that found nothing known might do so now.
+  static bool reads_known(const Reach& past) {
+    return std::ranges::any_of(past.read, [](const AddressRange& range) {
+      return may_know(reinterpret_cast<void*>(range.first), range.last - range.first);
+    });
+  }
+  [[nodiscard]] std::uint64_t hash() const {
+    std::uint64_t hash = hash_of(shape, Effect{});
+    for (const std::byte byte : constants)
+      hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;  // FNV-1a
+    return hash;
+  }
+};
 
 void count_unread(const KernelReading& reading) {
   count("unread_kernels");
@@ -307,7 +387,8 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
                             reading.parameter_kinds};
   std::optional<Effect> effect;
   if (reading.meaning) effect = reading.meaning->effect(arguments);
-  if (!effect || arguments.misread) {
+  const bool unread = !effect || arguments.misread;
+  if (unread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     if (!reading.meaning && !reading.kernel_resources.externals.empty()) {
       std::call_once(reading.externals_told, [&] {
@@ -324,6 +405,10 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     }
   }
   launch(stream, query_of(kernel.mangled, reading, shape, *effect));
+  if (unread) {
+    data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});
+    return;
+  }
   data::enqueue(
       stream, [effect = std::move(*effect), name = reading.name.c_str()] { apply(effect, name); });
 }

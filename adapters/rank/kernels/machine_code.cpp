@@ -68,7 +68,19 @@ Program parse(std::span<const std::byte> bytes, int architecture) {
 
 std::uint32_t width(const Instruction& i) {
   constexpr std::array<std::uint32_t, 8> widths{1, 1, 2, 2, 4, 8, 16, 4};
-  return widths[i.field(73, 3)];
+  constexpr std::array<std::uint32_t, 8> of_atomics{4, 4, 8, 4, 4, 8, 8, 8};
+  const unsigned kind = i.field(73, 3);
+  switch (i.operation()) {
+    case op_atom:
+    case op_atomg:
+    case op_atomg_cas:
+    case op_atomg_float:
+    case op_red:
+    case op_red_float:
+      return of_atomics[kind];
+    default:
+      return widths[kind];
+  }
 }
 
 }  // namespace phantora::rank::code

@@ -20,6 +20,7 @@ inline constexpr std::uint32_t sector_bytes = 32;  // what L2 and device memory 
 // kernels and Triton's, sm_80 to sm_90. Those on uniform registers have bit 7 set on top.
 enum Operation : unsigned {
   op_mov = 0x002,
+  op_p2r = 0x003,
   op_cs2r = 0x005,
   op_sel = 0x007,
   op_fsel = 0x008,
@@ -49,6 +50,8 @@ enum Operation : unsigned {
   op_hadd2 = 0x030,
   op_hfma2 = 0x031,
   op_hmul2 = 0x032,
+  op_hset2 = 0x033,
+  op_hsetp2 = 0x034,
   op_hfma2_mma = 0x035,
   op_viadd = 0x036,
   op_imma = 0x037,
@@ -74,11 +77,17 @@ enum Operation : unsigned {
   op_f2f_double = 0x110,
   op_f2i_double = 0x111,
   op_i2f_double = 0x112,
+  op_nop = 0x118,
   op_s2r = 0x119,
   op_depbar = 0x11a,
   op_bar = 0x11d,
+  op_bsync = 0x141,
+  op_break = 0x142,
   op_call = 0x144,
+  op_bssy = 0x145,
+  op_yield = 0x146,
   op_bra = 0x147,
+  op_warpsync = 0x148,
   op_exit = 0x14d,
   op_ret = 0x150,
   op_ld = 0x180,
@@ -95,14 +104,18 @@ enum Operation : unsigned {
   op_atoms = 0x18c,
   op_atoms_cas = 0x18d,
   op_red = 0x18e,
+  op_cctl = 0x18f,
+  op_membar = 0x192,
   op_red_float = 0x1a6,
   op_atomg_float = 0x1a3,
   op_syncs = 0x1a7,
   op_atomg = 0x1a8,
   op_atomg_cas = 0x1a9,
+  op_errbar = 0x1ab,
   op_ldgsts = 0x1ae,
   op_ldgdepbar = 0x1af,
   op_s2ur = 0x1c3,
+  op_redux = 0x1c4,
   op_hgmma = 0x1f0,
   op_igmma = 0x1f1,
   op_qgmma = 0x1f3,
@@ -129,7 +142,8 @@ std::int64_t distance(const Instruction& i, int architecture);
 bool is_access(unsigned operation);
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
-/// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16.
+/// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of
+/// an atomic one the type, of which 0, 1, 3 and 4 have 4 bytes.
 std::uint32_t width(const Instruction& i);
 
 /// The code of a kernel, taken apart once.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/kernels/code_walk.hpp"
+#include "rank/kernels/launch_memory.hpp"
 #include "rank/kernels/machine_code.hpp"
 
 #include <algorithm>
@@ -107,12 +108,27 @@ struct Extent {
   bool written = false;
 };
 
+/// Shared memory of one block, byte by byte.
+struct SharedBytes {
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> known;
+};
+
 /// What the warps of a launch share.
 struct Walk {
   const CodeLaunch& launch;
   const Program& program;
-  std::vector<Extent> extents;
+  std::vector<Extent> extents{std::vector<Extent>(static_cast<std::size_t>(program.accesses))};
   std::int64_t steps = 0;
+  std::int64_t stores = 0;  ///< of threads to known addresses
+  std::int64_t limit = most_steps;
+  /// What is known of device memory; nullptr: nothing is.
+  LaunchMemory* memory = nullptr;
+  /// Of the block that is executed; nullptr: the way of the warps alone is of interest.
+  SharedBytes* shared = nullptr;
+  /// What the code does to memory cannot be told: it hangs on what is not known, or on instructions
+  /// that nobody has written down here.
+  bool lost = false;
 };
 
 /// One warp on its way.
@@ -137,8 +153,10 @@ class Warp {
     visits_.resize(program_.code.size());
   }
 
-  /// Goes on until all threads have ended; false if that takes too long.
+  /// Goes on until all threads have ended, or wait for the block's other warps; false if that takes
+  /// too long, or the walk is lost.
   bool run();
+  [[nodiscard]] bool ended() const { return alive_ == 0; }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
   /// Sectors of each access' first execution, sorted.
@@ -169,6 +187,21 @@ class Warp {
     }
     std::memcpy(&value, walk_.launch.constants.data() + offset, sizeof value);
     return constant(value);
+  }
+  /// The same at an offset that a register adds, thread by thread.
+  [[nodiscard]] Lanes bank_at(const Instruction& i, unsigned more) const {
+    const Lanes offset = get(i.field(24, 8));
+    Lanes result;
+    if (i.field(54, 5) != 0 || i.bit(91)) return result;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const std::size_t at = std::size_t{i.field(38, 16)} + more + offset.value[lane];
+      std::uint32_t& value = result.value[lane];
+      if ((offset.known >> lane & 1) == 0 || at + sizeof value > walk_.launch.constants.size())
+        continue;
+      std::memcpy(&value, walk_.launch.constants.data() + at, sizeof value);
+      result.known |= Mask{1} << lane;
+    }
+    return result;
   }
   /// Register number of an operand, or -1 where it is no register.
   [[nodiscard]] static int b_register(const Instruction& i) {
@@ -315,6 +348,17 @@ class Warp {
 
   void execute(std::size_t at, Mask active);
 
+  /// Data count, not the way alone.
+  [[nodiscard]] bool executes() const { return walk_.shared != nullptr; }
+  /// Whether perform() and transfer() know everything that the instruction writes.
+  [[nodiscard]] static bool is_written_down(const Instruction& i);
+  /// Whether it may write device memory in a way that access() does not know.
+  [[nodiscard]] static bool stores_elsewhere(unsigned operation) {
+    const bool surfaces = operation >= 0x198 && operation < 0x1a0;
+    const bool bulk = operation >= 0x1b5 && operation < 0x1c0;
+    return surfaces || bulk;
+  }
+  void wait_for_block(const Instruction& i, Mask active);
   [[nodiscard]] bool in_guessed_loop(std::size_t at) const {
     return std::any_of(guessed_loops_.begin(), guessed_loops_.end(),
                        [&](const Program::Loop& l) { return l.first <= at && at <= l.last; });
@@ -375,6 +419,11 @@ class Warp {
 
   void permute(const Instruction& i, Mask mask);
 
+  /// The predicates that a mask names, as bits of a register.
+  [[nodiscard]] Lanes packed_predicates(const Instruction& i) const;
+  /// A sum over the threads of the warp.
+  [[nodiscard]] Lanes reduced(const Instruction& i, Mask mask) const;
+
   [[nodiscard]] Lanes special_register(unsigned number) const;
 
   void load_constant(const Instruction& i, Mask mask);
@@ -398,6 +447,18 @@ class Warp {
   // ------------------------------------------------------------ memory
 
   double share(const Instruction& i, unsigned operation, Mask mask);
+  void exchange_shared(const Instruction& i, unsigned operation, Mask mask);
+
+  /// The bytes of a register and of those behind it, of one thread.
+  using Word = std::array<std::byte, 16>;
+  [[nodiscard]] LaunchMemory::Known gather(unsigned number, std::uint32_t bytes, std::size_t lane,
+                                           Word& word) const;
+  /// Sets them, extended to whole registers.
+  void scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, const Word& word,
+               LaunchMemory::Known known);
+  /// What one thread's access does to data.
+  void touch(const Instruction& i, unsigned operation, std::size_t lane, std::uint64_t address,
+             bool unsure);
 
   double access(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
 
@@ -421,6 +482,8 @@ class Warp {
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
   std::map<std::size_t, std::vector<Passage>> passages_{};
+  bool waits_ = false;  ///< for the block's other warps
+  Mask unsure_ = 0;     ///< threads that may not execute the present instruction
 };
 
 }  // namespace phantora::rank::code

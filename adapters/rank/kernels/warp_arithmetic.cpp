@@ -104,6 +104,7 @@ void Warp::add(const Instruction& i, Mask mask) {
   const Truth carry_2 = extended ? predicate(i, 77) : Truth{0, all_lanes};
   Lanes result;
   Truth out{0, x.known & y.known & z.known & carry.known & carry_2.known};
+  Truth out_2{0, out.known};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     // Minus a carries as its complement plus one does.
     const auto wide = [&](std::uint32_t v, bool negate) {
@@ -114,11 +115,12 @@ void Warp::add(const Instruction& i, Mask mask) {
                               (carry_2.value >> lane & 1);
     result.value[lane] = static_cast<std::uint32_t>(sum);
     if (sum >> 32 != 0) out.value |= Mask{1} << lane;
+    if (sum >> 32 > 1) out_2.value |= Mask{1} << lane;
   }
   result.known = out.known;
   set(register_of(i, 16), result, mask);
   set_predicate(i, 81, out, mask);
-  set_predicate(i, 84, {0, out.known}, mask);
+  set_predicate(i, 84, out_2, mask);
 }
 
 void Warp::multiply_wide(const Instruction& i, Mask mask) {
@@ -226,6 +228,33 @@ void Warp::logic_of_predicates(const Instruction& i, Mask mask) {
   forget_predicate(i, 84, mask);
 }
 
+Lanes Warp::packed_predicates(const Instruction& i) const {
+  const std::uint32_t asked = i.immediate() & 0x7f;
+  Lanes result = a(i);
+  // Uniform ones, and other bytes of the register, are not looked at.
+  if (is_of_warp(i) || i.form() != 4 || i.field(72, 8) != 0) result.known = 0;
+  for (std::uint32_t& v : result.value) v &= ~asked;
+  for (unsigned p = 0; p < 7; ++p) {
+    if ((asked >> p & 1) == 0) continue;
+    const Truth& truth = registers_.predicates[p];
+    result.known &= truth.known;
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] |= (truth.value >> lane & 1) << p;
+  }
+  return result;
+}
+
+Lanes Warp::reduced(const Instruction& i, Mask mask) const {
+  constexpr unsigned of_sums = 3;
+  const Lanes x = a(i);
+  if (i.field(78, 3) != of_sums || (mask & ~x.known) != 0 || (mask & unsure_) != 0) return {};
+  std::uint32_t sum = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) != 0) sum += x.value[lane];
+  }
+  return constant(sum);
+}
+
 void Warp::shift(const Instruction& i, Mask mask) {
   const unsigned type = i.field(73, 2);  // I64, U64, S32, U32
   const bool right = i.bit(76), upper = i.bit(80), wraps = i.bit(75);
@@ -316,6 +345,8 @@ Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) {
 
 Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
   Lanes result = x;
+  // Of integers of 32 bits; parts of registers are not looked at.
+  if (i.operation() != op_i2fp && i.field(to_float ? 84 : 75, 2) != 2) result.known = 0;
   const unsigned rounding = i.field(78, 2);  // nearest, down, up, to zero
   for (std::uint32_t& v : result.value) {
     if (to_float) {

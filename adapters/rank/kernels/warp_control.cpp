@@ -7,14 +7,18 @@
 namespace phantora::rank::code {
 
 bool Warp::run() {
-  while (alive_ != 0) {
-    if (++walk_.steps > most_steps) return false;
+  waits_ = false;
+  while (alive_ != 0 && !waits_) {
+    if (++walk_.steps > walk_.limit || walk_.lost) return false;
     // Those that are behind go first, so that threads meet again after a branch.
     std::size_t at = std::numeric_limits<std::size_t>::max();
     for (int lane = 0; lane < lanes; ++lane) {
       if ((alive_ >> lane & 1) != 0) at = std::min(at, pc_[static_cast<std::size_t>(lane)]);
     }
-    if (at >= program_.code.size()) return true;
+    if (at >= program_.code.size()) {
+      walk_.lost = executes();
+      return !executes();
+    }
     Mask active = 0;
     for (int lane = 0; lane < lanes; ++lane) {
       if ((alive_ >> lane & 1) != 0 && pc_[static_cast<std::size_t>(lane)] == at)
@@ -22,12 +26,128 @@ bool Warp::run() {
     }
     execute(at, active);
   }
-  return true;
+  return !walk_.lost;
+}
+
+bool Warp::is_written_down(const Instruction& i) {
+  const unsigned operation = i.operation();
+  switch (operation) {
+    case op_uldc:
+    case op_r2ur:
+    case op_s2r:
+    case op_s2ur:
+    case op_redux:
+    case op_flo:
+    case op_brev:
+    case op_fchk:
+    case op_f2f:
+    case op_f2i:
+    case op_i2f:
+    case op_frnd:
+    case op_mufu:
+    case op_popc:
+    case op_f2f_double:
+    case op_f2i_double:
+    case op_i2f_double:
+    case op_nop:
+    case op_depbar:
+    case op_bar:
+    case op_bsync:
+    case op_break:
+    case op_call:
+    case op_bssy:
+    case op_yield:
+    case op_warpsync:
+    case op_exit:
+    case op_ret:
+    case op_ldg:
+    case op_ld:
+    case op_ldc:
+    case op_ldl:
+    case op_lds:
+    case op_ldsm:
+    case op_st:
+    case op_stg:
+    case op_stl:
+    case op_sts:
+    case op_stsm:
+    case op_shfl:
+    case op_atomg:
+    case op_red:
+    case op_cctl:
+    case op_membar:
+    case op_errbar:
+      return true;
+    case op_bra:
+      return i.form() == 4;  // others ask uniform predicates
+    case op_uiadd3_wide:
+      return false;
+    default:
+      break;
+  }
+  switch (operation >= 0x100 ? 0U : operation & ~uniform) {
+    case op_mov:
+    case op_p2r:
+    case op_cs2r:
+    case op_sel:
+    case op_fsel:
+    case op_fmnmx:
+    case op_fsetp:
+    case op_isetp:
+    case op_iadd3:
+    case op_lea:
+    case op_lop3:
+    case op_iabs:
+    case op_prmt:
+    case op_imnmx:
+    case op_shf:
+    case op_sgxt:
+    case op_plop3:
+    case op_fmul:
+    case op_fadd:
+    case op_ffma:
+    case op_imad:
+    case op_imad_wide:
+    case op_imad_high:
+    case op_dmul:
+    case op_dadd:
+    case op_dsetp:
+    case op_dfma:
+    case op_hadd2:
+    case op_hfma2:
+    case op_hmul2:
+    case op_hset2:
+    case op_hsetp2:
+    case op_hfma2_mma:
+    case op_viadd:
+    case op_imma:
+    case op_ldsm:
+    case op_hmma:
+    case op_dmma:
+    case op_stsm:
+    case op_i2fp:
+    case op_viaddmnmx:
+    case op_vimnmx:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Warp::wait_for_block(const Instruction& i, Mask active) {
+  // BAR.SYNC of all threads, at barrier 0.
+  const bool plain = i.form() == 5 && (i.low >> 16) == 0 && i.field(77, 2) == 0;
+  walk_.lost = walk_.lost || !plain || active != alive_;
+  waits_ = true;
 }
 
 void Warp::execute(std::size_t at, Mask active) {
   const Instruction& i = program_.code[at];
   const unsigned operation = i.operation();
+  if (executes() ? !is_written_down(i) : walk_.memory != nullptr && stores_elsewhere(operation)) {
+    walk_.lost = true;
+    return;
+  }
   count(Counts::instructions);
   counts_.way += (at + 1) * 0x9e3779b97f4a7c15ULL;
   if (in_guessed_loop(at)) count(Counts::guessed);
@@ -40,6 +160,7 @@ void Warp::execute(std::size_t at, Mask active) {
   if (i.bit(15)) guard.value = ~guard.value;
   // Memory is accessed, and arithmetic done, where that is not known.
   const Mask mask = active & (guard.value | ~guard.known);
+  unsure_ = active & ~guard.known;
   double latency = 0;
   if (operation == op_bra || operation == op_exit || operation == op_call || operation == op_ret) {
     transfer(at, active, guard);
@@ -49,8 +170,14 @@ void Warp::execute(std::size_t at, Mask active) {
     }
     if (mask != 0) latency = perform(at, i, operation, mask);
     // A result under a guard that is not known is not known.
-    const Mask unsure = active & ~guard.known;
-    if (unsure != 0 && !is_access(operation)) forget(register_of(i, 16), 1, unsure);
+    if (unsure_ != 0 && !is_access(operation)) {
+      forget(register_of(i, 16), executes() ? 4 : 1, unsure_);
+      if (executes()) {
+        forget_predicate(i, 81, unsure_);
+        forget_predicate(i, 84, unsure_);
+      }
+    }
+    if (executes() && operation == op_bar) wait_for_block(i, active);
   }
   if (latency > 0) {
     const unsigned writes = i.field(110, 3);
@@ -92,6 +219,10 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   Truth condition = guard;
   if (operation == op_bra) condition = combined(guard, predicate(i, 87), 0);
   const Mask unsure = active & ~condition.known;
+  if (executes() && unsure != 0) {
+    walk_.lost = true;
+    return;
+  }
   if (operation == op_exit) {
     // Not the whole warp ends by a chance.
     const Mask ends = (active & condition.known & condition.value);
@@ -126,7 +257,8 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
     if ((takes >> lane & 1) != 0 && operation == op_call) returns_[lane].push_back(at + 1);
   }
   advance(static_cast<std::size_t>(to), takes);
-  if (operation == op_bra && to < static_cast<std::int64_t>(at) && stays == 0 && active == alive_)
+  if (operation == op_bra && to < static_cast<std::int64_t>(at) && stays == 0 && active == alive_ &&
+      !executes())
     count_through(at, static_cast<std::size_t>(to));
 }
 

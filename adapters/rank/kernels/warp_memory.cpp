@@ -65,7 +65,7 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   // Where the offset is a register's, threads may read anywhere.
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
   for (unsigned w = 0; w < words; ++w) {
-    Lanes value = indexed ? Lanes{} : bank(i, 4 * w);
+    Lanes value = !indexed ? bank(i, 4 * w) : walk_.memory != nullptr ? bank_at(i, 4 * w) : Lanes{};
     if (size < 4) {
       for (std::uint32_t& v : value.value) v &= size < 2 ? 0xffU : 0xffffU;
     }
@@ -97,7 +97,13 @@ void Warp::exchange(const Instruction& i, Mask mask) {
     }
     result.value[lane] = x.value[from];
     if ((by.known >> lane & 1) != 0 && (x.known >> from & 1) != 0) result.known |= Mask{1} << lane;
+    if (executes() && (mask >> from & 1) == 0) result.known &= ~(Mask{1} << lane);
   }
+  // Of parts of a warp: the limits that the last operand tells are not looked at.
+  const unsigned whole = mode == 1 ? 0 : 31;
+  const bool immediate = i.form() == 7 || i.form() == 2;
+  const bool is_whole = immediate ? i.field(40, 13) == whole : mode == 1 && is_zero(i.field(64, 8));
+  if (executes() && !is_whole) result.known = 0;
   set(register_of(i, 16), result, mask);
   forget_predicate(i, 81, mask);
 }
@@ -126,14 +132,154 @@ double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
     const double elsewhere = std::popcount(mask & ~address.known);
     passes = std::max(passes, elsewhere * bytes / 128.0);
   }
+  if (executes()) exchange_shared(i, operation, mask);
   if (operation == op_atoms || operation == op_atoms_cas) {
     // Random places: with 32 threads at 32 banks the busiest has 3.5 in the mean.
     passes = std::max(passes, address.known == 0 ? 3.5 : 1.0) * 2;
     forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   count(Counts::lsu, passes);
-  if (loads) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  if (loads && (matrices || !executes())) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   return shared_latency + passes;
+}
+
+LaunchMemory::Known Warp::gather(unsigned number, std::uint32_t bytes, std::size_t lane,
+                                 Word& word) const {
+  LaunchMemory::Known known = 0;
+  for (std::uint32_t at = 0; at < bytes; at += 4) {
+    const Lanes& from = get(is_zero(number) ? number : number + at / 4);
+    std::memcpy(word.data() + at, &from.value[lane], sizeof from.value[lane]);
+    if ((from.known >> lane & 1) != 0) known |= 0xfU << at;
+  }
+  return known & ((LaunchMemory::Known{1} << bytes) - 1);
+}
+
+void Warp::scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, const Word& word,
+                   LaunchMemory::Known known) {
+  const unsigned to = i.field(16, 8);
+  if (is_zero(to)) return;
+  for (std::uint32_t at = 0; at < bytes; at += 4) {
+    const std::uint32_t part = std::min(4U, bytes - at);
+    const LaunchMemory::Known whole = (LaunchMemory::Known{1} << part) - 1;
+    Lanes& lanes_of = registers_.general[std::min<std::size_t>(to + at / 4, 254)];
+    std::uint32_t value = 0;
+    std::memcpy(&value, word.data() + at, part);
+    const bool is_signed = (i.field(73, 3) & 1) != 0 && part < 4;
+    if (is_signed && (value >> (8 * part - 1) & 1) != 0) value |= ~0U << (8 * part);
+    lanes_of.value[lane] = value;
+    const Mask bit = Mask{1} << lane;
+    lanes_of.known = (known >> at & whole) == whole ? lanes_of.known | bit : lanes_of.known & ~bit;
+  }
+}
+
+void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) {
+  SharedBytes& shared = *walk_.shared;
+  const auto forget_all = [&] { std::ranges::fill(shared.known, std::uint8_t{0}); };
+  if (operation == op_ldsm) return;
+  if (operation != op_lds && operation != op_sts) return forget_all();
+  const bool stores = operation == op_sts;
+  const std::uint32_t bytes = width(i);
+  const Lanes base = get(i.field(24, 8));
+  Lanes more = constant(0);
+  if (i.bit(91)) more = get(256 + i.field(stores ? 64 : 32, 6));
+  const std::uint32_t offset = i.field(40, 24);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    const Mask bit = Mask{1} << lane;
+    const bool sure = (unsure_ & bit) == 0;
+    const std::uint32_t at =
+        (base.value[lane] + more.value[lane] + offset) & 0xffffff;  // the block in its cluster: 0
+    const bool known = (base.known & more.known & bit) != 0 && at + bytes <= shared.bytes.size();
+    Word word{};
+    if (stores) {
+      if (!known) {
+        forget_all();
+        continue;
+      }
+      const LaunchMemory::Known bits = sure ? gather(i.field(32, 8), bytes, lane, word) : 0;
+      for (std::uint32_t b = 0; b < bytes; ++b) {
+        shared.bytes[at + b] = word[b];
+        shared.known[at + b] = bits >> b & 1;
+      }
+    } else {
+      LaunchMemory::Known bits = 0;
+      for (std::uint32_t b = 0; known && sure && b < bytes; ++b) {
+        word[b] = shared.bytes[at + b];
+        bits |= LaunchMemory::Known{shared.known[at + b]} << b;
+      }
+      scatter(i, bytes, lane, word, bits);
+    }
+  }
+}
+
+void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std::uint64_t address,
+                 bool unsure) {
+  const std::uint32_t bytes = width(i);
+  Word word{};
+  LaunchMemory::Known known = 0;
+  const auto lost_unless = [&](bool done) { walk_.lost = walk_.lost || !done; };
+  if (operation == op_ldg || operation == op_ld) {
+    // A thread that only may execute it may have an address that leads nowhere.
+    if (!unsure) lost_unless(walk_.memory->load(address, bytes, word.data(), known));
+    scatter(i, bytes, lane, word, known);
+    return;
+  }
+  if (operation == op_stg || operation == op_st) {
+    const unsigned from = i.field(32, 8);
+    if (!unsure) known = gather(from, bytes, lane, word);
+    lost_unless(walk_.memory->store(address, bytes, word.data(), known));
+    return;
+  }
+  // Atomics on 32 bits, which give what was there before. Of others what they reach is told.
+  if (!executes()) {
+    lost_unless(walk_.memory->store(address, bytes, word.data(), 0));
+    return;
+  }
+  const unsigned type = i.field(73, 3), function = i.field(87, 4);
+  std::uint32_t before = 0, operand = 0;
+  LaunchMemory::Known known_before = 0;
+  lost_unless(type < 2 && (operation == op_atomg || operation == op_red));
+  lost_unless(walk_.memory->load(address, 4, word.data(), known_before));
+  std::memcpy(&before, word.data(), sizeof before);
+  known = gather(i.field(32, 8), 4, lane, word) & known_before;
+  std::memcpy(&operand, word.data(), sizeof operand);
+  const bool less = type == 1
+                        ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
+                        : operand < before;
+  std::uint32_t after = 0;
+  switch (function) {
+    case 0:
+      after = before + operand;
+      break;
+    case 1:
+      after = less ? operand : before;
+      break;
+    case 2:
+      after = less ? before : operand;
+      break;
+    case 5:
+      after = before & operand;
+      break;
+    case 6:
+      after = before | operand;
+      break;
+    case 7:
+      after = before ^ operand;
+      break;
+    default:
+      lost_unless(false);
+      break;
+  }
+  Word result{};
+  std::memcpy(result.data(), &after, sizeof after);
+  constexpr LaunchMemory::Known whole = 0xf;
+  lost_unless(
+      walk_.memory->store(address, 4, result.data(), known == whole && !unsure ? whole : 0));
+  if (operation == op_red || is_zero(i.field(16, 8))) return;
+  Lanes& to = registers_.general[i.field(16, 8)];
+  const Mask bit = Mask{1} << lane;
+  to.value[lane] = before;
+  to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
 double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
@@ -151,6 +297,12 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   extent.written = extent.written || !loads;
   std::array<std::uint64_t, lanes> sectors{};
   std::size_t count_of_sectors = 0;
+  if (walk_.memory != nullptr) {
+    // Beside the address' register may stand a uniform one, which is no descriptor then.
+    walk_.lost = walk_.lost || (i.bit(91) && !i.bit(90));
+    const bool gives = !stores && operation != op_ldgsts && operation != op_red;
+    if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  }
   double scattered = 0;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
@@ -158,6 +310,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (!known) {
       extent.unknown = true;
       scattered += std::max(1.0, bytes / 32.0);
+      walk_.lost = walk_.lost || (walk_.memory != nullptr && !loads);
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
@@ -165,6 +318,9 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
                                   static_cast<std::uint64_t>(operation == op_ldgsts ? 0 : offset);
     extent.first = std::min(extent.first, address);
     extent.last = std::max(extent.last, address + bytes);
+    if (!loads) ++walk_.stores;
+    if (walk_.memory != nullptr && operation != op_ldgsts)
+      touch(i, operation, lane, address, (unsure_ >> lane & 1) != 0);
     sectors[count_of_sectors++] = address / sector_bytes;
   }
   std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
@@ -197,7 +353,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   counts_.sectors[number] += missed;
   if (stores) count(Counts::partial_sectors, partial);
   if (atomic) count(Counts::atomics, threads);
-  if (operation == op_ldg || operation == op_ld || atomic)
+  if ((operation == op_ldg || operation == op_ld || atomic) && walk_.memory == nullptr)
     forget(i.field(16, 8), (bytes + 3) / 4, mask);
   const double latency = missed > 0 ? memory_latency : shared_latency + 4;
   if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);

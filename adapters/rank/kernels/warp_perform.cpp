@@ -20,6 +20,10 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       const unsigned number = i.field(72, 8);
       const bool clock = number == 0x50, zero = number == 0xff;
       const auto cycles = static_cast<std::uint64_t>(counts_.clock);
+      if (clock && executes()) {
+        forget(to, 2, mask);
+        return 0;
+      }
       count(Counts::alu);
       set(to,
           clock  ? constant(static_cast<std::uint32_t>(cycles))
@@ -43,13 +47,17 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       for (std::size_t lane = 0; lane < lanes; ++lane)
         result.value[lane] = (which.value >> lane & 1) != 0 ? x.value[lane] : y.value[lane];
       result.known = which.known & ((which.value & x.known) | (~which.value & y.known));
+      // With the signs of floats.
+      if (operation == op_fsel && (i.field(72, 2) != 0 || (i.form() != 4 && i.field(62, 2) != 0)))
+        result.known = 0;
       count(Counts::alu);
       set(to, result, mask);
       return 0;
     }
     case op_fmnmx: {
       const Truth least = predicate(i, 87);
-      const Lanes x = float_modified(a(i), i.bit(72), i.bit(73)), y = b(i);
+      const Lanes x = float_modified(a(i), i.bit(72), i.bit(73)),
+                  y = float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
       Lanes result;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
@@ -183,8 +191,18 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_hadd2:
     case op_hfma2:
     case op_hmul2:
+    case op_hset2:
       count(Counts::fma);
       forget(to, 1, mask);
+      return 0;
+    case op_hsetp2:
+      count(Counts::fma);
+      forget_predicate(i, 81, mask);
+      forget_predicate(i, 84, mask);
+      return 0;
+    case op_p2r:
+      count(Counts::alu);
+      set(to, packed_predicates(i), mask);
       return 0;
     case op_hfma2_mma:
       // How the compiler makes small constants: zero times zero plus a pair of halves.
@@ -255,9 +273,9 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return special_latency;
     }
     case op_fchk:
-      // Whether a division needs the slow way: it does not.
+      // Whether a division needs the slow way: it hardly ever does.
       count(Counts::special);
-      set_predicate(i, 81, {0, all_lanes}, mask);
+      set_predicate(i, 81, {0, executes() ? 0 : all_lanes}, mask);
       return special_latency;
     case op_f2f:
     case op_frnd:
@@ -309,6 +327,11 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
   if (operation == op_uldc) {
     load_constant(i, mask);
     return 0;
+  }
+  if (operation == op_redux) {
+    count(Counts::alu);
+    set(256 + i.field(16, 6), reduced(i, mask), mask);
+    return special_latency;
   }
   if (operation == op_r2ur) {
     Lanes value = a(i);

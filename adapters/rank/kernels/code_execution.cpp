@@ -1,0 +1,124 @@
+#include "rank/kernels/code_execution.hpp"
+
+#include "rank/kernels/warp.hpp"
+#include "rank/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+namespace phantora::rank {
+
+namespace {
+
+using namespace code;
+
+/// Instructions of warps that are worth a launch's execution: some 10 ms.
+constexpr std::int64_t most_executed = 40'000;
+constexpr double most_warps = 1024;
+/// Of a launch of which only some warps are looked at: so many are enough, and more than that too
+/// long.
+constexpr std::int64_t enough_looked_at = 20'000, most_looked_at = 100'000;
+
+KernelQuery::Dim3 place(std::uint64_t block, const KernelQuery::Dim3& grid) {
+  return {static_cast<std::uint32_t>(block % grid.x),
+          static_cast<std::uint32_t>(block / grid.x % grid.y),
+          static_cast<std::uint32_t>(block / grid.x / grid.y)};
+}
+
+unsigned warps_of(const CodeLaunch& launch) {
+  return static_cast<unsigned>(std::ceil(launch.block.count() / lanes));
+}
+
+/// Its warps by turns, from barrier to barrier.
+bool execute_block(Walk& walk, const KernelQuery::Dim3& block) {
+  std::vector<Warp> warps;
+  for (unsigned w = 0; w < warps_of(walk.launch); ++w) warps.emplace_back(walk, block, w * lanes);
+  for (bool all_ended = false; !all_ended;) {
+    all_ended = true;
+    for (Warp& warp : warps) {
+      if (!warp.run()) return false;
+      all_ended = all_ended && warp.ended();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Reach> execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer) {
+  const double blocks = launch.grid.count();
+  if (blocks * warps_of(launch) > most_warps) return std::nullopt;
+  const Program program = parse(launch.code, launch.architecture);
+  if (program.code.empty()) return std::nullopt;
+  LaunchMemory memory;
+  Walk walk{.launch = launch, .program = program, .limit = most_executed, .memory = &memory};
+  // Since sm_90 the first KiB is the system's, and a program's own begins behind it.
+  constexpr std::size_t reserved = 1024;
+  SharedBytes of_block;
+  walk.shared = &of_block;
+  for (double block = 0; block < blocks; ++block) {
+    of_block = {std::vector<std::byte>(reserved + shared),
+                std::vector<std::uint8_t>(reserved + shared)};
+    if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
+      return std::nullopt;
+  }
+  memory.commit(writer);
+  return Reach{memory.read(), memory.written(), memory.knew()};
+}
+
+std::optional<Reach> reach(const CodeLaunch& launch) {
+  const Program program = parse(launch.code, launch.architecture);
+  if (program.code.empty()) return std::nullopt;
+  LaunchMemory memory;
+  Walk walk{.launch = launch, .program = program, .limit = most_looked_at, .memory = &memory};
+  const auto blocks = static_cast<std::uint64_t>(launch.grid.count());
+  const std::uint64_t warps = warps_of(launch);
+  // The ends along each axis of the grid, and some in between.
+  std::vector<std::uint64_t> sample{0, blocks - 1, launch.grid.x - 1,
+                                    std::uint64_t{launch.grid.x} * launch.grid.y - 1};
+  constexpr double golden = 0.6180339887498949;
+  for (double k = 1; k <= 8; ++k)
+    sample.push_back(static_cast<std::uint64_t>((k * golden - std::floor(k * golden)) *
+                                                static_cast<double>(blocks)));
+  std::map<std::uint64_t, bool> stored;  // by number of the warp
+  const auto look_at = [&](std::uint64_t warp) {
+    if (stored.contains(warp)) return true;
+    const std::int64_t before = walk.stores;
+    Warp on_its_way{walk, place(warp / warps, launch.grid),
+                    static_cast<unsigned>(warp % warps) * lanes};
+    if (!on_its_way.run() || walk.lost) return false;
+    stored[warp] = walk.stores > before;
+    return true;
+  };
+  for (const std::uint64_t block : sample) {
+    if (block != 0 && block != blocks - 1 && walk.steps > enough_looked_at) break;
+    for (const std::uint64_t warp : {std::uint64_t{0}, warps / 2, warps - 1})
+      if (!look_at(block * warps + warp)) return std::nullopt;
+  }
+  // A grid may go beyond the operands' end: the last warp that stores is looked for.
+  const auto last = std::find_if(stored.rbegin(), stored.rend(), [](auto& w) { return w.second; });
+  if (last != stored.rend() && last != stored.rbegin()) {
+    std::uint64_t stores = last->first, does_not = std::prev(last)->first;
+    while (does_not - stores > 1) {
+      const std::uint64_t middle = stores + (does_not - stores) / 2;
+      if (!look_at(middle)) return std::nullopt;
+      (stored[middle] ? stores : does_not) = middle;
+    }
+  }
+  Reach reach{.knew = memory.knew()};
+  for (const Extent& extent : walk.extents) {
+    if (extent.first >= extent.last) continue;
+    if (extent.unknown && extent.written) return std::nullopt;
+    // An access that goes to several allocations has its addresses from a table.
+    const auto at = [](std::uint64_t address) { return reinterpret_cast<std::byte*>(address); };
+    const auto from = allocation_of(at(extent.first)), to = allocation_of(at(extent.last - 1));
+    if (extent.written && (from ? !to || from->base != to->base : to.has_value()))
+      return std::nullopt;
+    (extent.written ? reach.written : reach.read).push_back({extent.first, extent.last});
+  }
+  return reach;
+}
+
+}  // namespace phantora::rank

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "rank/memory/last_writer.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+/// The memory of GPU and host as the warps of one launch see it.
+namespace phantora::rank {
+
+/// A range of addresses.
+struct AddressRange {
+  std::uint64_t first = 0, last = 0;  ///< the byte after the last
+};
+
+/// What a launch reads, with what of it is known, and what it writes, which takes effect at the
+/// end: a launch that cannot be executed to its end has then done nothing.
+class LaunchMemory {
+ public:
+  /// Bits of what is known, byte by byte, of an access of up to 16 bytes.
+  using Known = std::uint32_t;
+
+  /// False where no memory is that a device reaches.
+  bool load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known);
+  bool store(std::uint64_t address, std::size_t bytes, const std::byte* from, Known known);
+
+  /// Whether anything known was read.
+  [[nodiscard]] bool knew() const noexcept { return knew_; }
+  /// What was read before it was written, and what was written, in order, as few ranges.
+  [[nodiscard]] std::vector<AddressRange> read() const;
+  [[nodiscard]] std::vector<AddressRange> written() const;
+  void commit(const Writer& writer) const;
+
+ private:
+  static constexpr std::size_t size = 32;
+  struct Piece {
+    std::array<std::byte, size> bytes{};
+    std::uint32_t known = 0, read = 0, written = 0;
+  };
+  Piece* piece(std::uint64_t address);
+  [[nodiscard]] std::vector<AddressRange> ranges(std::uint32_t Piece::*which) const;
+
+  std::unordered_map<std::uint64_t, Piece> pieces_;  ///< by address / size
+  bool knew_ = false;
+};
+
+}  // namespace phantora::rank
