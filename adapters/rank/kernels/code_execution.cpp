@@ -2,9 +2,11 @@
 
 #include "rank/kernels/warp.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/host_reach.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <map>
 
@@ -25,6 +27,22 @@ KernelQuery::Dim3 place(std::uint64_t block, const KernelQuery::Dim3& grid) {
   return {static_cast<std::uint32_t>(block % grid.x),
           static_cast<std::uint32_t>(block / grid.x % grid.y),
           static_cast<std::uint32_t>(block / grid.x / grid.y)};
+}
+
+std::uint64_t pointer_at(std::span<const std::byte> constants, std::size_t at) {
+  std::uint64_t address = 0;
+  std::memcpy(&address, constants.data() + at, sizeof address);
+  return address;
+}
+
+/// Where addresses of memory that a device reaches lie in the constants.
+std::vector<std::size_t> pointers(std::span<const std::byte> constants) {
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at + sizeof(void*) <= constants.size(); at += sizeof(void*)) {
+    const auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
+    if (allocation_of(address) || reached_by_device(address)) places.push_back(at);
+  }
+  return places;
 }
 
 unsigned warps_of(const CodeLaunch& launch) {
@@ -73,6 +91,8 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
   if (program.code.empty()) return std::nullopt;
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most_looked_at, .memory = &memory};
+  walk.pointers = pointers(launch.constants);
+  if (walk.pointers.size() > 64) return std::nullopt;
   const auto blocks = static_cast<std::uint64_t>(launch.grid.count());
   const std::uint64_t warps = warps_of(launch);
   // The ends along each axis of the grid, and some in between.
@@ -110,13 +130,20 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
   Reach reach{.knew = memory.knew()};
   for (const Extent& extent : walk.extents) {
     if (extent.first >= extent.last) continue;
-    if (extent.unknown && extent.written) return std::nullopt;
     // An access that goes to several allocations has its addresses from a table.
     const auto at = [](std::uint64_t address) { return reinterpret_cast<std::byte*>(address); };
     const auto from = allocation_of(at(extent.first)), to = allocation_of(at(extent.last - 1));
     if (extent.written && (from ? !to || from->base != to->base : to.has_value()))
       return std::nullopt;
     (extent.written ? reach.written : reach.read).push_back({extent.first, extent.last});
+  }
+  for (std::size_t n = 0; n < walk.pointers.size(); ++n) {
+    if ((walk.written_behind >> n & 1) == 0) continue;
+    const std::uint64_t first = pointer_at(launch.constants, walk.pointers[n]);
+    const auto allocation = allocation_of(reinterpret_cast<std::byte*>(first));
+    const std::uint64_t end =
+        allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : first;
+    reach.written.push_back({first, end});
   }
   return reach;
 }

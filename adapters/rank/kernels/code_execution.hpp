@@ -22,7 +22,8 @@ struct Reach {
 std::optional<Reach> execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer);
 
 /// Where the launch's loads and stores go, by some of its warps, the first and the last among them,
-/// which see the operands' ends. nullopt where an address of a store comes from what is not known.
+/// which see the operands' ends. An address that is not known lies behind the parameter that it
+/// comes from. nullopt where it comes from none.
 std::optional<Reach> reach(const CodeLaunch& launch);
 
 }  // namespace phantora::rank

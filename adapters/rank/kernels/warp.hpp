@@ -126,6 +126,10 @@ struct Walk {
   LaunchMemory* memory = nullptr;
   /// Of the block that is executed; nullptr: the way of the warps alone is of interest.
   SharedBytes* shared = nullptr;
+  /// Where pointers lie in constant bank 0, as far as it matters what is written through them, and
+  /// a bit for each: somewhere behind it is written, nobody knows where.
+  std::vector<std::size_t> pointers{};
+  std::uint64_t written_behind = 0;
   /// What the code does to memory cannot be told: it hangs on what is not known, or on instructions
   /// that nobody has written down here.
   bool lost = false;
@@ -266,6 +270,7 @@ class Warp {
     if (is_zero(number)) return;
     if (number >= 256) mask = all_lanes;  // a warp has one
     ++written_[number];
+    comes_from(number, mask);
     Lanes& to = registers_.general[number];
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if ((mask >> lane & 1) != 0) to.value[lane] = value.value[lane];
@@ -277,6 +282,7 @@ class Warp {
       if (is_zero(n) || n >= registers_.general.size()) continue;
       registers_.general[n].known &= ~mask;
       ++written_[n];
+      comes_from(n, mask);
     }
   }
   void set_predicate(const Instruction& i, unsigned at, Truth truth, Mask mask) {
@@ -287,6 +293,13 @@ class Warp {
     Truth& to = registers_.predicates[number];
     to.value = (to.value & ~mask) | (truth.value & mask);
     to.known = (to.known & ~mask) | (truth.known & mask);
+  }
+
+  /// The pointers from which what the instruction computes may come, a bit for each.
+  [[nodiscard]] std::uint64_t origins_of(const Instruction& i) const;
+  void comes_from(unsigned number, Mask mask) {
+    const bool whole = number >= 256 || (alive_ & ~mask) == 0;
+    origins_[number] = (whole ? 0 : origins_[number]) | origin_;
   }
 
   /// f of two or three registers, thread by thread.
@@ -484,6 +497,8 @@ class Warp {
   std::map<std::size_t, std::vector<Passage>> passages_{};
   bool waits_ = false;  ///< for the block's other warps
   Mask unsure_ = 0;     ///< threads that may not execute the present instruction
+  std::array<std::uint64_t, 256 + 64> origins_{};  ///< of each register: pointers, a bit for each
+  std::uint64_t origin_ = 0;                       ///< of what the present instruction gives
 };
 
 }  // namespace phantora::rank::code

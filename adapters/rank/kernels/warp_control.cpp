@@ -168,6 +168,7 @@ void Warp::execute(std::size_t at, Mask active) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if ((active >> lane & 1) != 0) pc_[lane] = at + 1;
     }
+    if (!walk_.pointers.empty()) origin_ = origins_of(i);
     if (mask != 0) latency = perform(at, i, operation, mask);
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {

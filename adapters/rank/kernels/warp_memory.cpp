@@ -282,6 +282,58 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
+std::uint64_t Warp::origins_of(const Instruction& i) const {
+  const unsigned operation = i.operation();
+  const auto of_register = [&](int number) {
+    return number < 0 || is_zero(static_cast<unsigned>(number))
+               ? 0
+               : origins_[static_cast<std::size_t>(number)];
+  };
+  const auto of_bank = [&](std::size_t bytes) {
+    std::uint64_t found = 0;
+    const std::size_t at = i.field(38, 16);
+    for (std::size_t n = 0; n < walk_.pointers.size(); ++n) {
+      const std::size_t pointer = walk_.pointers[n];
+      if (pointer < at + bytes && at < pointer + sizeof(void*)) found |= std::uint64_t{1} << n;
+    }
+    return found;
+  };
+  const auto of_a = [&] { return of_register(static_cast<int>(register_of(i, 24))); };
+  const auto of_b = [&] {
+    return b_register(i) < 0 && i.form() != 4 ? of_bank(4) : of_register(b_register(i));
+  };
+  const auto of_c = [&] {
+    const bool wide = (operation & ~uniform) == op_imad_wide || operation == op_uiadd3_wide;
+    const int number = c_register(i);
+    if (number < 0) return i.form() == 2 ? 0 : of_bank(4);
+    return of_register(number) | (wide ? of_register(std::min(number + 1, 256 + 63)) : 0);
+  };
+  if (operation == op_ldc || operation == op_uldc) return of_bank(16);
+  if (operation == op_r2ur || operation == op_shfl) return of_a();
+  if (operation >= 0x100) return 0;  // what comes from memory has no pointer that is known
+  switch (operation & ~uniform) {
+    case op_mov:
+      return of_b();
+    case op_sel:
+    case op_viadd:
+    case op_imnmx:
+    case op_vimnmx:
+      return of_a() | of_b();
+    case op_iadd3:
+    case op_lea:
+    case op_lop3:
+    case op_prmt:
+    case op_shf:
+    case op_imad:
+    case op_imad_wide:
+    case op_imad_high:
+    case op_viaddmnmx:
+      return of_a() | of_b() | of_c();
+    default:
+      return operation == op_uiadd3_wide ? of_a() | of_b() | of_c() : 0;
+  }
+}
+
 double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
   const std::uint32_t bytes = width(i);
   const bool stores = operation == op_stg || operation == op_st;
@@ -310,7 +362,10 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (!known) {
       extent.unknown = true;
       scattered += std::max(1.0, bytes / 32.0);
-      walk_.lost = walk_.lost || (walk_.memory != nullptr && !loads);
+      if (walk_.memory == nullptr || loads) continue;
+      const std::uint64_t from = origins_[base] | (is_wide ? origins_[base + 1] : 0);
+      walk_.written_behind |= from;
+      walk_.lost = walk_.lost || from == 0;
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
