@@ -62,8 +62,10 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
     if (holds) truth.value |= Mask{1} << lane;
   }
   Truth other{~truth.value, truth.known};
-  set_predicate(i, 81, combined(truth, predicate(i, 87), i.field(74, 2)), mask);
-  set_predicate(i, 84, combined(other, predicate(i, 87), i.field(74, 2)), mask);
+  // The operand may be one of the results.
+  const Truth with = predicate(i, 87);
+  set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
+  set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
 }
 
 void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
@@ -85,8 +87,10 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
     if (holds) truth.value |= Mask{1} << lane;
   }
   const Truth other{~truth.value, truth.known};
-  set_predicate(i, 81, combined(truth, predicate(i, 87), i.field(74, 2)), mask);
-  set_predicate(i, 84, combined(other, predicate(i, 87), i.field(74, 2)), mask);
+  // The operand may be one of the results.
+  const Truth with = predicate(i, 87);
+  set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
+  set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
 }
 
 void Warp::add(const Instruction& i, Mask mask) {

@@ -217,8 +217,7 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   const Instruction& i = program_.code[at];
   const unsigned operation = i.operation();
   count(Counts::alu);
-  Truth condition = guard;
-  if (operation == op_bra) condition = combined(guard, predicate(i, 87), 0);
+  const Truth condition = combined(guard, predicate(i, 87), 0);
   const Mask unsure = active & ~condition.known;
   if (executes() && unsure != 0) {
     walk_.lost = true;
