@@ -74,10 +74,10 @@ class Launch {
   }
   /// With as much shared memory as the kernels have.
   [[nodiscard]] std::optional<Reach> execute(const std::string& kernel) const {
-    return rank::execute(launch(kernel), 16384, {});
+    return rank::execute(launch(kernel), 16384, {}).reach;
   }
   [[nodiscard]] std::optional<Reach> reach(const std::string& kernel) const {
-    return rank::reach(launch(kernel));
+    return rank::reach(launch(kernel)).reach;
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace phantora::rank {
 
@@ -35,16 +36,6 @@ std::uint64_t pointer_at(std::span<const std::byte> constants, std::size_t at) {
   return address;
 }
 
-/// Where addresses of memory that a device reaches lie in the constants.
-std::vector<std::size_t> pointers(std::span<const std::byte> constants) {
-  std::vector<std::size_t> places;
-  for (std::size_t at = 0; at + sizeof(void*) <= constants.size(); at += sizeof(void*)) {
-    const auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
-    if (allocation_of(address) || reached_by_device(address)) places.push_back(at);
-  }
-  return places;
-}
-
 unsigned warps_of(const CodeLaunch& launch) {
   return static_cast<unsigned>(std::ceil(launch.block.count() / lanes));
 }
@@ -65,11 +56,20 @@ bool execute_block(Walk& walk, const KernelQuery::Dim3& block) {
 
 }  // namespace
 
-std::optional<Reach> execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer) {
+std::vector<std::size_t> pointers(std::span<const std::byte> constants) {
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at + sizeof(void*) <= constants.size(); at += sizeof(void*)) {
+    const auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
+    if (allocation_of(address) || reached_by_device(address)) places.push_back(at);
+  }
+  return places;
+}
+
+Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer) {
   const double blocks = launch.grid.count();
-  if (blocks * warps_of(launch) > most_warps) return std::nullopt;
+  if (blocks * warps_of(launch) > most_warps) return {.obstacle = Obstacle::code};
   const Program program = parse(launch.code, launch.architecture);
-  if (program.code.empty()) return std::nullopt;
+  if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most_executed, .memory = &memory};
   // Since sm_90 the first KiB is the system's, and a program's own begins behind it.
@@ -80,19 +80,19 @@ std::optional<Reach> execute(const CodeLaunch& launch, std::size_t shared, const
     of_block = {std::vector<std::byte>(reserved + shared),
                 std::vector<std::uint8_t>(reserved + shared)};
     if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
-      return std::nullopt;
+      return {.obstacle = walk.obstacle};
   }
   memory.commit(writer);
-  return Reach{memory.read(), memory.written(), memory.knew()};
+  return {Reach{memory.read(), memory.written(), memory.knew()}};
 }
 
-std::optional<Reach> reach(const CodeLaunch& launch) {
+Attempt reach(const CodeLaunch& launch) {
   const Program program = parse(launch.code, launch.architecture);
-  if (program.code.empty()) return std::nullopt;
+  if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most_looked_at, .memory = &memory};
   walk.pointers = pointers(launch.constants);
-  if (walk.pointers.size() > 64) return std::nullopt;
+  if (walk.pointers.size() > 64) return {.obstacle = Obstacle::code};
   const auto blocks = static_cast<std::uint64_t>(launch.grid.count());
   const std::uint64_t warps = warps_of(launch);
   // The ends along each axis of the grid, and some in between.
@@ -108,14 +108,14 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
     const std::int64_t before = walk.stores;
     Warp on_its_way{walk, place(warp / warps, launch.grid),
                     static_cast<unsigned>(warp % warps) * lanes};
-    if (!on_its_way.run() || walk.lost) return false;
+    if (!on_its_way.run()) return false;
     stored[warp] = walk.stores > before;
     return true;
   };
   for (const std::uint64_t block : sample) {
     if (block != 0 && block != blocks - 1 && walk.steps > enough_looked_at) break;
     for (const std::uint64_t warp : {std::uint64_t{0}, warps / 2, warps - 1})
-      if (!look_at(block * warps + warp)) return std::nullopt;
+      if (!look_at(block * warps + warp)) return {.obstacle = walk.obstacle};
   }
   // A grid may go beyond the operands' end: the last warp that stores is looked for.
   const auto last = std::find_if(stored.rbegin(), stored.rend(), [](auto& w) { return w.second; });
@@ -123,7 +123,7 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
     std::uint64_t stores = last->first, does_not = std::prev(last)->first;
     while (does_not - stores > 1) {
       const std::uint64_t middle = stores + (does_not - stores) / 2;
-      if (!look_at(middle)) return std::nullopt;
+      if (!look_at(middle)) return {.obstacle = walk.obstacle};
       (stored[middle] ? stores : does_not) = middle;
     }
   }
@@ -134,7 +134,7 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
     const auto at = [](std::uint64_t address) { return reinterpret_cast<std::byte*>(address); };
     const auto from = allocation_of(at(extent.first)), to = allocation_of(at(extent.last - 1));
     if (extent.written && (from ? !to || from->base != to->base : to.has_value()))
-      return std::nullopt;
+      return {.obstacle = Obstacle::data};
     (extent.written ? reach.written : reach.read).push_back({extent.first, extent.last});
   }
   for (std::size_t n = 0; n < walk.pointers.size(); ++n) {
@@ -145,7 +145,7 @@ std::optional<Reach> reach(const CodeLaunch& launch) {
         allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : first;
     reach.written.push_back({first, end});
   }
-  return reach;
+  return {std::move(reach)};
 }
 
 }  // namespace phantora::rank

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 /// What a launch does to memory, from the kernel's machine code: for kernels that nobody reads.
@@ -15,15 +16,24 @@ struct Reach {
   bool knew = false;  ///< something known was read: other data may lead elsewhere
 };
 
+/// nullopt, and why.
+struct Attempt {
+  std::optional<Reach> reach{};
+  Obstacle obstacle = Obstacle::none;
+};
+
+/// Where addresses of memory that a device reaches lie in the constants.
+std::vector<std::size_t> pointers(std::span<const std::byte> constants);
+
 /// Executes all warps of the launch on what is known of memory, to its end, and writes what comes
-/// out, known or not. nullopt, and nothing is written, where the code's way hangs on what is not
+/// out, known or not. Nothing, and nothing is written, where the code's way hangs on what is not
 /// known, has instructions whose meaning is not written down, or is long.
 /// @param shared  bytes of shared memory of each block.
-std::optional<Reach> execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer);
+Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer);
 
 /// Where the launch's loads and stores go, by some of its warps, the first and the last among them,
 /// which see the operands' ends. An address that is not known lies behind the parameter that it
-/// comes from. nullopt where it comes from none.
-std::optional<Reach> reach(const CodeLaunch& launch);
+/// comes from. Nothing where it comes from none.
+Attempt reach(const CodeLaunch& launch);
 
 }  // namespace phantora::rank

@@ -25,6 +25,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace phantora::rank {
@@ -113,6 +114,8 @@ struct KernelReading {
   /// Of such launches that found nothing known to read: where they go, by shape and parameters.
   /// Behind ModuleCode's walks.
   mutable std::unordered_map<std::uint64_t, Reach> reaches;
+  /// What is tried in vain with launches, by what decides that. Behind ModuleCode's walks.
+  mutable std::unordered_set<std::uint64_t> in_vain;
 };
 
 namespace {
@@ -232,7 +235,7 @@ struct CodeRun {
     };
     // Where nothing is known there is nothing to compute from, and nothing to lose.
     if (constants.empty() || std::ranges::none_of(unknown.operands, may_be_known)) return apply();
-    const std::uint64_t key = hash();
+    const std::uint64_t key = hash(constants);
     {
       const std::scoped_lock lock{small_data().code.walks};
       const auto past = reading.reaches.find(key);
@@ -245,21 +248,44 @@ struct CodeRun {
                             .block = shape.block,
                             .constants = constants,
                             .architecture = reading.kernel_resources.architecture};
-    auto reached =
-        execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer);
+    auto reached = attempt(Way::execution, [&] {
+      return execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer);
+    });
     if (!reached) {
-      reached = reach(launch);
+      reached = attempt(Way::reach, [&] { return reach(launch); });
       if (!reached) return apply();
       forget(*reached, writer);
     }
     if (reached->knew) return;
     const std::scoped_lock lock{small_data().code.walks};
-    constexpr std::size_t kept = 4096;  // launches of one kernel with other parameters
     if (reading.reaches.size() >= kept) reading.reaches.clear();
     reading.reaches.insert_or_assign(key, std::move(*reached));
   }
 
  private:
+  static constexpr std::size_t kept = 4096;  ///< launches of one kernel with other parameters
+  enum class Way : std::uint8_t { execution = 1, reach };
+  /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
+  template <class F>
+  [[nodiscard]] std::optional<Reach> attempt(Way way, F f) const {
+    const auto key = [&](bool with_numbers) {
+      return std::rotl(with_numbers ? hash_of_numbers() : hash_of(shape, Effect{}),
+                       static_cast<int>(way) + (with_numbers ? 8 : 0));
+    };
+    {
+      const std::scoped_lock lock{small_data().code.walks};
+      if (reading.in_vain.contains(key(false)) || reading.in_vain.contains(key(true)))
+        return std::nullopt;
+    }
+    Attempt made = f();
+    if (made.obstacle == Obstacle::code || made.obstacle == Obstacle::length) {
+      const std::scoped_lock lock{small_data().code.walks};
+      if (reading.in_vain.size() >= kept) reading.in_vain.clear();
+      reading.in_vain.insert(key(made.obstacle == Obstacle::length));
+    }
+    return std::move(made.reach);
+  }
+
   void apply() const { rank::apply(unknown, reading.name.c_str()); }
   static void forget(const Reach& reached, const Writer& writer) {
     for (const AddressRange& range : reached.written)
@@ -271,11 +297,18 @@ struct CodeRun {
       return may_know(reinterpret_cast<void*>(range.first), range.last - range.first);
     });
   }
-  [[nodiscard]] std::uint64_t hash() const {
+  [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
     std::uint64_t hash = hash_of(shape, Effect{});
-    for (const std::byte byte : constants)
+    for (const std::byte byte : of)
       hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;  // FNV-1a
     return hash;
+  }
+  /// Of the parameters that lead to no memory.
+  [[nodiscard]] std::uint64_t hash_of_numbers() const {
+    std::vector<std::byte> numbers{constants};
+    for (const std::size_t at : pointers(constants))
+      std::fill_n(numbers.begin() + static_cast<std::ptrdiff_t>(at), sizeof(void*), std::byte{});
+    return hash(numbers);
   }
 };
 

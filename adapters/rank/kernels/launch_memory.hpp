@@ -16,6 +16,10 @@ struct AddressRange {
   std::uint64_t first = 0, last = 0;  ///< the byte after the last
 };
 
+/// Why a launch's way through its code cannot be followed: what is not known, the number of its
+/// instructions, which hangs on its numbers too, or instructions that nobody has written down.
+enum class Obstacle : std::uint8_t { none, data, length, code };
+
 /// What a launch reads, with what of it is known, and what it writes, which takes effect at the
 /// end: a launch that cannot be executed to its end has then done nothing.
 class LaunchMemory {

@@ -130,9 +130,13 @@ struct Walk {
   /// a bit for each: somewhere behind it is written, nobody knows where.
   std::vector<std::size_t> pointers{};
   std::uint64_t written_behind = 0;
-  /// What the code does to memory cannot be told: it hangs on what is not known, or on instructions
-  /// that nobody has written down here.
-  bool lost = false;
+  /// Why what the code does to memory cannot be told.
+  Obstacle obstacle = Obstacle::none;
+
+  void stop_unless(bool can, Obstacle because = Obstacle::data) {
+    if (!can && obstacle == Obstacle::none) obstacle = because;
+  }
+  [[nodiscard]] bool lost() const { return obstacle != Obstacle::none; }
 };
 
 /// One warp on its way.
@@ -371,7 +375,7 @@ class Warp {
     const bool bulk = operation >= 0x1b5 && operation < 0x1c0;
     return surfaces || bulk;
   }
-  void wait_for_block(const Instruction& i, Mask active);
+  void wait_for_block(const Instruction& i, Mask mask);
   [[nodiscard]] bool in_guessed_loop(std::size_t at) const {
     return std::any_of(guessed_loops_.begin(), guessed_loops_.end(),
                        [&](const Program::Loop& l) { return l.first <= at && at <= l.last; });

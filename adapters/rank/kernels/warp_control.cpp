@@ -9,15 +9,16 @@ namespace phantora::rank::code {
 bool Warp::run() {
   waits_ = false;
   while (alive_ != 0 && !waits_) {
-    if (++walk_.steps > walk_.limit || walk_.lost) return false;
+    walk_.stop_unless(++walk_.steps <= walk_.limit, Obstacle::length);
+    if (walk_.lost()) return false;
     // Those that are behind go first, so that threads meet again after a branch.
     std::size_t at = std::numeric_limits<std::size_t>::max();
     for (int lane = 0; lane < lanes; ++lane) {
       if ((alive_ >> lane & 1) != 0) at = std::min(at, pc_[static_cast<std::size_t>(lane)]);
     }
     if (at >= program_.code.size()) {
-      walk_.lost = executes();
-      return !executes();
+      walk_.stop_unless(!executes());
+      return !walk_.lost();
     }
     Mask active = 0;
     for (int lane = 0; lane < lanes; ++lane) {
@@ -26,7 +27,7 @@ bool Warp::run() {
     }
     execute(at, active);
   }
-  return !walk_.lost;
+  return !walk_.lost();
 }
 
 bool Warp::is_written_down(const Instruction& i) {
@@ -134,10 +135,11 @@ bool Warp::is_written_down(const Instruction& i) {
   }
 }
 
-void Warp::wait_for_block(const Instruction& i, Mask active) {
+void Warp::wait_for_block(const Instruction& i, Mask mask) {
   // BAR.SYNC of all threads, at barrier 0.
   const bool plain = i.form() == 5 && (i.low >> 16) == 0 && i.field(77, 2) == 0;
-  walk_.lost = walk_.lost || !plain || active != alive_;
+  walk_.stop_unless(plain, Obstacle::code);
+  walk_.stop_unless(mask == alive_);
   waits_ = true;
 }
 
@@ -145,7 +147,7 @@ void Warp::execute(std::size_t at, Mask active) {
   const Instruction& i = program_.code[at];
   const unsigned operation = i.operation();
   if (executes() ? !is_written_down(i) : walk_.memory != nullptr && stores_elsewhere(operation)) {
-    walk_.lost = true;
+    walk_.stop_unless(false, Obstacle::code);
     return;
   }
   count(Counts::instructions);
@@ -178,7 +180,7 @@ void Warp::execute(std::size_t at, Mask active) {
         forget_predicate(i, 84, unsure_);
       }
     }
-    if (executes() && operation == op_bar) wait_for_block(i, active);
+    if (executes() && operation == op_bar && mask != 0) wait_for_block(i, mask & ~unsure_);
   }
   if (latency > 0) {
     const unsigned writes = i.field(110, 3);
@@ -220,7 +222,7 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   const Truth condition = combined(guard, predicate(i, 87), 0);
   const Mask unsure = active & ~condition.known;
   if (executes() && unsure != 0) {
-    walk_.lost = true;
+    walk_.stop_unless(false);
     return;
   }
   if (operation == op_exit) {

@@ -217,29 +217,28 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   const std::uint32_t bytes = width(i);
   Word word{};
   LaunchMemory::Known known = 0;
-  const auto lost_unless = [&](bool done) { walk_.lost = walk_.lost || !done; };
   if (operation == op_ldg || operation == op_ld) {
     // A thread that only may execute it may have an address that leads nowhere.
-    if (!unsure) lost_unless(walk_.memory->load(address, bytes, word.data(), known));
+    if (!unsure) walk_.stop_unless(walk_.memory->load(address, bytes, word.data(), known));
     scatter(i, bytes, lane, word, known);
     return;
   }
   if (operation == op_stg || operation == op_st) {
     const unsigned from = i.field(32, 8);
     if (!unsure) known = gather(from, bytes, lane, word);
-    lost_unless(walk_.memory->store(address, bytes, word.data(), known));
+    walk_.stop_unless(walk_.memory->store(address, bytes, word.data(), known));
     return;
   }
   // Atomics on 32 bits, which give what was there before. Of others what they reach is told.
   if (!executes()) {
-    lost_unless(walk_.memory->store(address, bytes, word.data(), 0));
+    walk_.stop_unless(walk_.memory->store(address, bytes, word.data(), 0));
     return;
   }
   const unsigned type = i.field(73, 3), function = i.field(87, 4);
   std::uint32_t before = 0, operand = 0;
   LaunchMemory::Known known_before = 0;
-  lost_unless(type < 2 && (operation == op_atomg || operation == op_red));
-  lost_unless(walk_.memory->load(address, 4, word.data(), known_before));
+  walk_.stop_unless(type < 2 && (operation == op_atomg || operation == op_red), Obstacle::code);
+  walk_.stop_unless(walk_.memory->load(address, 4, word.data(), known_before));
   std::memcpy(&before, word.data(), sizeof before);
   known = gather(i.field(32, 8), 4, lane, word) & known_before;
   std::memcpy(&operand, word.data(), sizeof operand);
@@ -267,13 +266,13 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
       after = before ^ operand;
       break;
     default:
-      lost_unless(false);
+      walk_.stop_unless(false, Obstacle::code);
       break;
   }
   Word result{};
   std::memcpy(result.data(), &after, sizeof after);
   constexpr LaunchMemory::Known whole = 0xf;
-  lost_unless(
+  walk_.stop_unless(
       walk_.memory->store(address, 4, result.data(), known == whole && !unsure ? whole : 0));
   if (operation == op_red || is_zero(i.field(16, 8))) return;
   Lanes& to = registers_.general[i.field(16, 8)];
@@ -351,7 +350,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   std::size_t count_of_sectors = 0;
   if (walk_.memory != nullptr) {
     // Beside the address' register may stand a uniform one, which is no descriptor then.
-    walk_.lost = walk_.lost || (i.bit(91) && !i.bit(90));
+    walk_.stop_unless(!i.bit(91) || i.bit(90), Obstacle::code);
     const bool gives = !stores && operation != op_ldgsts && operation != op_red;
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
@@ -365,7 +364,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       if (walk_.memory == nullptr || loads) continue;
       const std::uint64_t from = origins_[base] | (is_wide ? origins_[base + 1] : 0);
       walk_.written_behind |= from;
-      walk_.lost = walk_.lost || from == 0;
+      walk_.stop_unless(from != 0);
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
