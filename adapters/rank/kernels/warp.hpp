@@ -270,6 +270,13 @@ class Warp {
     return truth;
   }
 
+  /// That of the warp which an instruction on registers has for an operand.
+  [[nodiscard]] Truth predicate_of_warp(const Instruction& i, unsigned at) const {
+    Truth truth = registers_.predicates[8 + i.field(at, 3)];
+    if (i.bit(at + 3)) truth.value = ~truth.value;
+    return truth;
+  }
+
   void set(unsigned number, const Lanes& value, Mask mask) {
     if (is_zero(number)) return;
     if (number >= 256) mask = all_lanes;  // a warp has one
@@ -326,13 +333,6 @@ class Warp {
   static Lanes negated(Lanes x, bool negate) {
     if (negate) {
       for (std::uint32_t& v : x.value) v = 0U - v;
-    }
-    return x;
-  }
-  static Lanes float_modified(Lanes x, bool negate, bool absolute) {
-    for (std::uint32_t& v : x.value) {
-      if (absolute) v &= 0x7fffffffU;
-      if (negate) v ^= 0x80000000U;
     }
     return x;
   }
@@ -441,6 +441,9 @@ class Warp {
   /// A sum over the threads of the warp.
   [[nodiscard]] Lanes reduced(const Instruction& i, Mask mask) const;
 
+  /// Which threads of the warp hold something true, and whether any or all do.
+  void vote(const Instruction& i, Mask mask);
+
   [[nodiscard]] Lanes special_register(unsigned number) const;
 
   void load_constant(const Instruction& i, Mask mask);
@@ -449,6 +452,14 @@ class Warp {
 
   [[nodiscard]] Lanes least_or_greatest(const Instruction& i, const Lanes& x, const Lanes& y,
                                         bool is_signed) const;
+
+  /// A float as an operand: its sign changed or removed, and flushed to zero where all are.
+  [[nodiscard]] static Lanes float_operand(const Instruction& i, Lanes x, bool negate,
+                                           bool absolute);
+  /// A float as a result.
+  [[nodiscard]] static Lanes rounded(const Instruction& i, const Lanes& exact);
+  /// FCHK: where a division cannot go the quick way.
+  [[nodiscard]] Truth division_is_hard(const Instruction& i) const;
 
   /// Functions of the special units that index arithmetic needs: divisions go by reciprocals.
   [[nodiscard]] static Lanes reciprocal_and_others(const Instruction& i, const Lanes& x);

@@ -69,8 +69,8 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
 }
 
 void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
-  const Lanes x = float_modified(a(i), i.bit(72), i.bit(73));
-  const Lanes y = float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
+  const Lanes x = float_operand(i, a(i), i.bit(72), i.bit(73));
+  const Lanes y = float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
   Truth truth{0, x.known & y.known};
   const unsigned relation = i.field(76, 4);
   Comparison& last = comparison(at);
@@ -131,6 +131,9 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73);
   const Lanes x = a(i), y = negated(b(i), i.bit(63) && i.form() == 1), low = c(i),
               upper = c_high(i);
+  const bool extended = i.bit(74);
+  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
+  Truth out;
   Lanes result, result_high;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const std::uint64_t product =
@@ -139,12 +142,17 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
                                          static_cast<std::int32_t>(y.value[lane]))
             : std::uint64_t{x.value[lane]} * y.value[lane];
     std::uint64_t addend = std::uint64_t{upper.value[lane]} << 32 | low.value[lane];
-    if (i.bit(75)) addend = 0 - addend;
-    const std::uint64_t sum = product + addend;
+    if (i.bit(75)) addend = extended ? ~addend : 0 - addend;
+    const std::uint64_t part = product + addend;
+    const std::uint64_t sum = part + (carry.value >> lane & 1);
     result.value[lane] = static_cast<std::uint32_t>(sum);
     result_high.value[lane] = static_cast<std::uint32_t>(sum >> 32);
+    if (part < product || sum < part) out.value |= Mask{1} << lane;
   }
-  result.known = result_high.known = x.known & y.known & low.known & upper.known;
+  result.known = result_high.known = x.known & y.known & low.known & upper.known & carry.known;
+  // What a carry of signed or subtracted numbers is, nobody has written down.
+  out.known = is_signed || i.bit(75) ? 0 : result.known;
+  set_predicate(i, 81, out, mask);
   const unsigned to = register_of(i, 16);
   if ((i.operation() & ~uniform) == op_imad_high) {
     set(to, result_high, mask);
@@ -157,7 +165,8 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
 void Warp::load_effective_address(const Instruction& i, Mask mask) {
   const unsigned shift = i.field(75, 5);
   const bool upper = i.bit(80), extended = i.bit(74);
-  const Lanes x = a(i), y = b(i);
+  const bool subtracts = i.bit(63) && i.form() != 4;
+  const Lanes x = a(i), y = negated(b(i), subtracts);
   Lanes z = c(i);
   if (!upper) z = constant(0);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
@@ -178,7 +187,8 @@ void Warp::load_effective_address(const Instruction& i, Mask mask) {
     if (sum >> 32 != 0) out.value |= Mask{1} << lane;
   }
   result.known = x.known & y.known & carry.known & (upper && !i.bit(73) ? z.known : all_lanes);
-  out.known = result.known;
+  out.known = subtracts || i.bit(72) ? 0 : result.known;
+  if (subtracts && extended) result.known = 0;
   set(register_of(i, 16), result, mask);
   set_predicate(i, 81, out, mask);
 }
@@ -205,11 +215,13 @@ void Warp::logic(std::size_t at, const Instruction& i, Mask mask) {
     last.difference[lane] = result.value[lane];
     if (result.value[lane] != 0) truth.value |= Mask{1} << lane;
   }
-  set_predicate(i, 81, combined(truth, predicate(i, 87), 1), mask);
+  const bool both = i.bit(80);
+  set_predicate(i, 81, combined(truth, predicate(i, 87), both ? 0 : 1), mask);
 }
 
 void Warp::logic_of_predicates(const Instruction& i, Mask mask) {
-  const std::array<Truth, 3> in{predicate(i, 87), predicate(i, 77), predicate(i, 68)};
+  std::array<Truth, 3> in{predicate(i, 87), predicate(i, 77), predicate(i, 68)};
+  if (i.bit(67) && !is_of_warp(i)) in[2] = predicate_of_warp(i, 68);
   const unsigned table = i.field(64, 3) | i.field(72, 5) << 3;
   Truth truth{0, 0};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -257,6 +269,21 @@ Lanes Warp::reduced(const Instruction& i, Mask mask) const {
     if ((mask >> lane & 1) != 0) sum += x.value[lane];
   }
   return constant(sum);
+}
+
+void Warp::vote(const Instruction& i, Mask mask) {
+  // The operand is always one of the threads', though the result may be the warp's.
+  Truth of_threads = registers_.predicates[i.field(87, 3)];
+  if (i.bit(90)) of_threads.value = ~of_threads.value;
+  const unsigned mode = i.field(72, 2);
+  constexpr unsigned all = 0, any = 1;
+  const bool known = (mask & ~of_threads.known) == 0 && (mask & unsure_) == 0 && mode <= any;
+  const Mask holds = of_threads.value & mask;
+  const bool outcome = mode == all ? holds == mask : holds != 0;
+  Lanes ballot = constant(holds);
+  if (!known) ballot.known = 0;
+  set(register_of(i, 16), ballot, mask);
+  set_predicate(i, 81, {outcome ? all_lanes : 0, known ? all_lanes : 0}, mask);
 }
 
 void Warp::shift(const Instruction& i, Mask mask) {
@@ -318,9 +345,46 @@ Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes&
   return result;
 }
 
+Lanes Warp::rounded(const Instruction& i, const Lanes& exact) {
+  Lanes result = exact;
+  const bool saturates = i.bit(77), flushes = i.bit(80);
+  // Results are of the host's arithmetic, to the nearest; other directions are not looked at.
+  if (i.field(78, 2) != 0) result.known = 0;
+  for (std::uint32_t& v : result.value) {
+    if (flushes && (v & 0x7f800000U) == 0) v &= 0x80000000U;
+    if (std::isnan(as_float(v))) v = saturates ? 0 : 0x7fffffffU;
+    if (saturates) v = as_bits(std::clamp(as_float(v), 0.0F, 1.0F));
+  }
+  return result;
+}
+
+Lanes Warp::float_operand(const Instruction& i, Lanes x, bool negate, bool absolute) {
+  for (std::uint32_t& v : x.value) {
+    if (i.bit(80) && (v & 0x7f800000U) == 0) v &= 0x80000000U;  // .FTZ
+    if (absolute) v &= 0x7fffffffU;
+    if (negate) v ^= 0x80000000U;
+  }
+  return x;
+}
+
+Truth Warp::division_is_hard(const Instruction& i) const {
+  // What the quick way may do hangs on exponents; the long one is right for all numbers, and either
+  // gives the same. So the quick one is taken where no step of it can lose a bit.
+  const Lanes x = a(i), y = b(i);
+  Truth truth{0, x.known & y.known};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const auto exponent = [](std::uint32_t v) { return static_cast<int>(v >> 23 & 0xff) - 127; };
+    const int p = exponent(x.value[lane]), q = exponent(y.value[lane]);
+    constexpr int easy = 60;
+    if (std::abs(p) > easy || std::abs(q) > easy) truth.value |= Mask{1} << lane;
+  }
+  return truth;
+}
+
 Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) {
   const unsigned function = i.field(74, 4);
   Lanes result = x;
+  if (i.field(72, 2) != 0) result.known = 0;  // of halves
   for (std::uint32_t& v : result.value) {
     const float f = as_float(v);
     switch (function) {
@@ -351,6 +415,10 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
   Lanes result = x;
   // Of integers of 32 bits; parts of registers are not looked at.
   if (i.operation() != op_i2fp && i.field(to_float ? 84 : 75, 2) != 2) result.known = 0;
+  if (!to_float && i.bit(77)) result.known = 0;  // without .NTZ: NaN is not zero
+  // To and from floats, not halves.
+  if (i.operation() != op_i2fp && i.field(to_float ? 75 : 84, to_float ? 3 : 2) != 2)
+    result.known = 0;
   const unsigned rounding = i.field(78, 2);  // nearest, down, up, to zero
   for (std::uint32_t& v : result.value) {
     if (to_float) {
@@ -370,7 +438,9 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
           : rounding == 1 ? std::floor(f)
           : rounding == 2 ? std::ceil(f)
                           : std::nearbyint(f);
-      if (is_signed) {
+      if (std::isnan(f)) {
+        v = 0;
+      } else if (is_signed) {
         v = static_cast<std::uint32_t>(
             static_cast<std::int32_t>(std::clamp(f, -2147483648.0, 2147483647.0)));
       } else {

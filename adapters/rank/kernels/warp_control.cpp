@@ -55,7 +55,6 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_bar:
     case op_bsync:
     case op_break:
-    case op_call:
     case op_bssy:
     case op_yield:
     case op_warpsync:
@@ -81,6 +80,8 @@ bool Warp::is_written_down(const Instruction& i) {
       return true;
     case op_bra:
       return i.form() == 4;  // others ask uniform predicates
+    case op_call:
+      return i.form() == 4;  // others go to an address
     case op_uiadd3_wide:
       return false;
     default:
@@ -90,6 +91,7 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_mov:
     case op_p2r:
     case op_cs2r:
+    case op_vote:
     case op_sel:
     case op_fsel:
     case op_fmnmx:
@@ -120,6 +122,7 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_hset2:
     case op_hsetp2:
     case op_hfma2_mma:
+    case op_f2fp:
     case op_viadd:
     case op_imma:
     case op_ldsm:

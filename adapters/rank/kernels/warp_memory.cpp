@@ -66,8 +66,12 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
   for (unsigned w = 0; w < words; ++w) {
     Lanes value = !indexed ? bank(i, 4 * w) : walk_.memory != nullptr ? bank_at(i, 4 * w) : Lanes{};
-    if (size < 4) {
-      for (std::uint32_t& v : value.value) v &= size < 2 ? 0xffU : 0xffffU;
+    const std::uint32_t kept = size < 2 ? 0xffU : 0xffffU;
+    for (std::uint32_t& v : value.value) {
+      if (size >= 4) break;
+      v &= kept;
+      const bool is_signed = (size & 1) != 0;
+      if (is_signed && v > kept / 2) v |= ~kept;
     }
     if (!is_zero(to)) set(to + w, value, mask);
   }
@@ -76,36 +80,49 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
 void Warp::exchange(const Instruction& i, Mask mask) {
   const Lanes x = a(i);
   const unsigned mode = i.field(58, 2);
-  Lanes by = i.form() == 7 || i.form() == 4 ? constant(i.field(53, 5)) : get(i.field(32, 8));
+  const bool by_number = i.form() == 7 || i.form() == 4,
+             within_number = i.form() == 7 || i.form() == 2;
+  const Lanes by = by_number ? constant(i.field(53, 5)) : get(i.field(32, 8));
+  // The last thread that is asked, and above it the bits that parts of the warp have in common.
+  const Lanes within = within_number ? constant(i.field(40, 13)) : get(i.field(64, 8));
   Lanes result;
+  Truth inside{0, by.known & within.known};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    std::size_t from = lane;
-    const std::uint32_t n = by.value[lane] & 31;
+    const auto me = static_cast<std::uint32_t>(lane), n = by.value[lane] & 31;
+    const std::uint32_t common = within.value[lane] >> 8 & 31, limit = within.value[lane] & 31;
+    const std::uint32_t last = (me & common) | (limit & ~common);
+    std::uint32_t from = 0;
+    bool is_inside = false;
     switch (mode) {
       case 0:
-        from = n;
+        from = (me & common) | (n & ~common);
+        is_inside = from <= last;
         break;
       case 1:
-        from = lane >= n ? lane - n : lane;
+        from = me - n;
+        is_inside = static_cast<std::int32_t>(from) >= static_cast<std::int32_t>(last);
         break;
       case 2:
-        from = lane + n < lanes ? lane + n : lane;
+        from = me + n;
+        is_inside = from <= last;
         break;
       default:
-        from = lane ^ n;
+        from = me ^ n;
+        is_inside = from <= last;
         break;
     }
+    if (is_inside) {
+      inside.value |= Mask{1} << lane;
+    } else {
+      from = me;
+    }
     result.value[lane] = x.value[from];
-    if ((by.known >> lane & 1) != 0 && (x.known >> from & 1) != 0) result.known |= Mask{1} << lane;
-    if (executes() && (mask >> from & 1) == 0) result.known &= ~(Mask{1} << lane);
+    const bool goes_there = !executes() || (mask >> from & 1) != 0;
+    if ((inside.known >> lane & 1) != 0 && (x.known >> from & 1) != 0 && goes_there)
+      result.known |= Mask{1} << lane;
   }
-  // Of parts of a warp: the limits that the last operand tells are not looked at.
-  const unsigned whole = mode == 1 ? 0 : 31;
-  const bool immediate = i.form() == 7 || i.form() == 2;
-  const bool is_whole = immediate ? i.field(40, 13) == whole : mode == 1 && is_zero(i.field(64, 8));
-  if (executes() && !is_whole) result.known = 0;
   set(register_of(i, 16), result, mask);
-  forget_predicate(i, 81, mask);
+  set_predicate(i, 81, inside, mask);
 }
 
 double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
@@ -179,7 +196,9 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
   if (operation != op_lds && operation != op_sts) return forget_all();
   const bool stores = operation == op_sts;
   const std::uint32_t bytes = width(i);
-  const Lanes base = get(i.field(24, 8));
+  Lanes base = get(i.field(24, 8));
+  const unsigned scale = i.field(78, 2);  // 1, 4, 8, 16
+  for (std::uint32_t& v : base.value) v <<= scale == 0 ? 0 : scale + 1;
   Lanes more = constant(0);
   if (i.bit(91)) more = get(256 + i.field(stores ? 64 : 32, 6));
   const std::uint32_t offset = i.field(40, 24);

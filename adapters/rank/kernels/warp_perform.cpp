@@ -56,15 +56,25 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     }
     case op_fmnmx: {
       const Truth least = predicate(i, 87);
-      const Lanes x = float_modified(a(i), i.bit(72), i.bit(73)),
-                  y = float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
+      const Lanes x = float_operand(i, a(i), i.bit(72), i.bit(73)),
+                  y = float_operand(i, b(i), i.bit(63) && i.form() != 4,
+                                    i.bit(62) && i.form() != 4);
       Lanes result;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
-        result.value[lane] =
-            as_bits((least.value >> lane & 1) != 0 ? std::fmin(p, q) : std::fmax(p, q));
+        const bool is_least = (least.value >> lane & 1) != 0;
+        std::uint32_t& to_lane = result.value[lane];
+        if (std::isnan(p) || std::isnan(q)) {
+          // The other one, and of two that are no numbers one comes out.
+          to_lane = !std::isnan(q) ? y.value[lane] : !std::isnan(p) ? x.value[lane] : 0x7fffffffU;
+        } else if (p == 0 && q == 0) {  // -0 is less than 0
+          to_lane = is_least ? x.value[lane] | y.value[lane] : x.value[lane] & y.value[lane];
+        } else {
+          to_lane = (p < q) == is_least ? x.value[lane] : y.value[lane];
+        }
       }
       result.known = x.known & y.known & least.known;
+      if (i.field(81, 6) != 0) result.known = 0;  // .NAN, .XORSIGN
       count(Counts::alu);
       set(to, result, mask);
       return 0;
@@ -132,7 +142,9 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       set(to,
           each(a(i), b(i),
                [&](std::uint32_t x, std::uint32_t bits) {
-                 if (bits == 0 || bits >= 32) return x;
+                 if (i.bit(75)) bits &= 31;
+                 if (bits >= 32) return x;
+                 if (bits == 0) return 0U;
                  const std::uint32_t kept = x & ((1U << bits) - 1);
                  return is_signed && (kept >> (bits - 1) & 1) != 0 ? kept | ~((1U << bits) - 1)
                                                                    : kept;
@@ -162,35 +174,42 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_fmul:
       count(Counts::fma);
       set(to,
-          each(float_modified(a(i), i.bit(72), i.bit(73)),
-               float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4),
-               [](std::uint32_t x, std::uint32_t y) { return as_bits(as_float(x) * as_float(y)); }),
+          rounded(i, each(float_operand(i, a(i), i.bit(72), i.bit(73)),
+                          float_operand(i, b(i), i.bit(63) && i.form() != 4,
+                                        i.bit(62) && i.form() != 4),
+                          [](std::uint32_t x, std::uint32_t y) {
+                            return as_bits(as_float(x) * as_float(y));
+                          })),
           mask);
+      if (constexpr unsigned as_it_is = 4; i.field(84, 3) != as_it_is) forget(to, 1, mask);
       return 0;
     case op_fadd: {
       count(Counts::fma);
       const bool immediate = i.form() == 2 || i.form() == 4;
       set(to,
-          each(float_modified(a(i), i.bit(72), i.bit(73)),
-               float_modified(b_or_c(i), !immediate && i.bit(63), !immediate && i.bit(62)),
-               [](std::uint32_t x, std::uint32_t y) { return as_bits(as_float(x) + as_float(y)); }),
+          rounded(
+              i, each(float_operand(i, a(i), i.bit(72), i.bit(73)),
+                      float_operand(i, b_or_c(i), !immediate && i.bit(63), !immediate && i.bit(62)),
+                      [](std::uint32_t x, std::uint32_t y) {
+                        return as_bits(as_float(x) + as_float(y));
+                      })),
           mask);
       return 0;
     }
     case op_ffma:
       count(Counts::fma);
       set(to,
-          each(float_modified(a(i), i.bit(72), false),
-               float_modified(b(i), i.bit(63) && i.form() == 1, false),
-               float_modified(c(i), i.bit(75), false),
-               [](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-                 return as_bits(std::fma(as_float(x), as_float(y), as_float(z)));
-               }),
+          rounded(i, each(float_operand(i, a(i), i.bit(72), false),
+                          float_operand(i, b(i), i.bit(63) && i.form() == 1, false),
+                          float_operand(i, c(i), i.bit(75), false),
+                          [](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+                            return as_bits(std::fma(as_float(x), as_float(y), as_float(z)));
+                          })),
           mask);
       return 0;
     case op_hadd2:
-    case op_hfma2:
     case op_hmul2:
+    case op_f2fp:
     case op_hset2:
       count(Counts::fma);
       forget(to, 1, mask);
@@ -200,10 +219,15 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       forget_predicate(i, 81, mask);
       forget_predicate(i, 84, mask);
       return 0;
+    case op_vote:
+      count(Counts::alu);
+      vote(i, mask);
+      return 0;
     case op_p2r:
       count(Counts::alu);
       set(to, packed_predicates(i), mask);
       return 0;
+    case op_hfma2:
     case op_hfma2_mma:
       // How the compiler makes small constants: zero times zero plus a pair of halves.
       count(Counts::fma);
@@ -244,18 +268,34 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return operation == op_i2fp ? 0 : special_latency;
     case op_f2i:
       count(Counts::special);
-      set(to, converted(i, b(i), false), mask);
+      set(to,
+          converted(i,
+                    float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4),
+                    false),
+          mask);
       return special_latency;
     case op_mufu:
       count(Counts::special);
       set(to,
           reciprocal_and_others(
-              i, float_modified(b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4)),
+              i, float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4)),
           mask);
       return special_latency;
+    case op_brev: {
+      Lanes result = b(i);
+      for (std::uint32_t& v : result.value) {
+        std::uint32_t reversed = 0;
+        for (unsigned bit = 0; bit < 32; ++bit) reversed |= (v >> bit & 1) << (31 - bit);
+        v = reversed;
+      }
+      count(Counts::special);
+      set(to, result, mask);
+      return special_latency;
+    }
     case op_popc: {
       Lanes result = b(i);
-      for (std::uint32_t& v : result.value) v = static_cast<std::uint32_t>(std::popcount(v));
+      for (std::uint32_t& v : result.value)
+        v = static_cast<std::uint32_t>(std::popcount(i.bit(63) && i.form() != 4 ? ~v : v));
       count(Counts::special);
       set(to, result, mask);
       return special_latency;
@@ -264,22 +304,23 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       Lanes result = b(i);
       const bool from_the_left = i.bit(74);
       for (std::uint32_t& v : result.value) {
+        if (i.bit(63) && i.form() != 4) v = ~v;
         const auto zeros = static_cast<std::uint32_t>(std::countl_zero(v));
         v = v == 0 ? ~0U : from_the_left ? zeros : 31 - zeros;
       }
       if (i.bit(73)) result.known = 0;
       count(Counts::special);
       set(to, result, mask);
+      forget_predicate(i, 81, mask);
       return special_latency;
     }
     case op_fchk:
       // Whether a division needs the slow way: it hardly ever does.
       count(Counts::special);
-      set_predicate(i, 81, {0, executes() ? 0 : all_lanes}, mask);
+      set_predicate(i, 81, executes() ? division_is_hard(i) : Truth{0, all_lanes}, mask);
       return special_latency;
     case op_f2f:
     case op_frnd:
-    case op_brev:
     case op_f2f_double:
     case op_f2i_double:
     case op_i2f_double:
