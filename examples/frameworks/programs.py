@@ -8,7 +8,7 @@ STEP = r"step [^:\n]*: ([\d.]+) ms"
 @dataclasses.dataclass(frozen=True)
 class Program:
     name: str
-    # {python}, {bin} and {here} are the environment's interpreter, its programs and this folder.
+    # {python}, {bin} and {here} are its environment's interpreter, its programs and this folder.
     # The working directory is build/frameworks.
     command: str
     cluster: str = "h200:1x2"
@@ -19,6 +19,7 @@ class Program:
     seconds: int = 120  # of wall time on 2 quiet cores, after which it counts as hanging
     heavy: bool = False  # left out unless asked for
     needs: str = ""  # a program without which it cannot run
+    environment: str = "venv"  # its Python environment in build/frameworks
 
     def step_ms(self, output):
         """The median of its step times, without the first, which has what happens only once."""
@@ -214,4 +215,22 @@ PYTORCH = [
     Program("lightning/fsdp", "{python} {here}/lightning/train.py fsdp {run}"),
 ]
 
-PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON]
+
+def vllm(name, command, gpus=1, **settings):
+    return Program(f"vllm/{name}", command,
+                   **{"cluster": f"h200:1x{gpus}", "options": "--per run", "heavy": True,
+                      "environment": "venv-vllm", "seconds": 900,
+                      "step": r"step \d+: ([\d.]+) ms per token",
+                      "expect": (r"GPU KV cache size: [\d,]+ tokens", r"generation completed")}
+                   | settings)
+
+
+# vLLM's newer model runner does not end yet: see vllm/README.md.
+RUNNER = "env VLLM_USE_V2_MODEL_RUNNER=0 "
+VLLM = [
+    vllm("in-process", RUNNER + "VLLM_ENABLE_V1_MULTIPROCESSING=0 {python} "
+         "{here}/vllm/generate.py"),
+    vllm("eager", RUNNER + "{python} {here}/vllm/generate.py"),
+]
+
+PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM]

@@ -17,18 +17,17 @@ from programs import PROGRAMS, Program
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = ROOT / "build/frameworks"
-VENV = BUILD / "venv"
 PHANTORA = os.environ.get("PHANTORA", str(ROOT / "build/release/bin/phantora"))
 
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(BUILD / "hf"), "TOKENIZERS_PARALLELISM": "false",
-               "PATH": f"{VENV}/bin:{os.environ['PATH']}"}
+               "VLLM_NO_USAGE_STATS": "1"}
 UNREAD_LIMIT = 0.01  # of the kernel time
 
 
 @dataclasses.dataclass
 class Outcome:
     program: Program
-    status: object  # a number, or "hang", or "no nvcc"
+    status: object  # a number, or "hang", or "no nvcc", "no venv-vllm"
     seconds: float
     output: str
     report: dict
@@ -85,13 +84,14 @@ def execute(program, folder, patience=1.0, options=(), prefix=()):
     nice; returns the exit status, or "hang", and the seconds of wall time."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    command = program.command.format(python=VENV / "bin/python", bin=VENV / "bin", here=HERE,
-                                     run=folder)
+    bin = BUILD / program.environment / "bin"
+    command = program.command.format(python=bin / "python", bin=bin, here=HERE, run=folder)
     mark = f"PHANTORA_FRAMEWORKS={os.getpid()}-{time.monotonic_ns()}"
     # What a run compiles it compiles itself, whichever ran before it.
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
               "TRITON_CACHE_DIR": str(folder / "triton")}
-    environment = os.environ | ENVIRONMENT | caches | dict([mark.split("=")])
+    path = {"PATH": f"{bin}:{os.environ['PATH']}"}
+    environment = os.environ | ENVIRONMENT | path | caches | dict([mark.split("=")])
     began = time.monotonic()
     with open(folder / "output.txt", "w+b") as output:
         process = subprocess.Popen(
@@ -118,6 +118,8 @@ def execute(program, folder, patience=1.0, options=(), prefix=()):
 def run(program, patience=1.0):
     if program.needs and not shutil.which(program.needs):
         return Outcome(program, f"no {program.needs}", 0, "", {}, [])
+    if not (BUILD / program.environment).exists():
+        return Outcome(program, f"no {program.environment}", 0, "", {}, [])
     folder = folder_of(program)
     status, seconds = execute(program, folder, patience)
     text = (folder / "output.txt").read_text(errors="replace")
