@@ -208,6 +208,45 @@ TEST(CodeWalk, EndsWhateverItIsGiven) {
   EXPECT_FALSE(walk({}));
 }
 
+// Instructions of sm_90, as nvdisasm -hex prints them.
+constexpr std::uint64_t exit = 0x794d, always = 0x3800000;
+
+/// One warp goes through the code.
+std::optional<CodeWork> walk_of_a_warp(const std::vector<std::uint64_t>& code,
+                                       std::span<const std::byte> constants) {
+  return walk({.code = std::as_bytes(std::span{code}),
+               .grid = {1, 1, 1},
+               .block = {32, 1, 1},
+               .constants = constants});
+}
+
+TEST(CodeWalk, SharedMemoryByGenericAddressesIsSharedMemory) {
+  const auto work = walk_of_a_warp({0x0000000000097919, 0x2f00,        // S2R R9, SR_SWINHI
+                                    0x0000040000087802, 0xf00,         // MOV R8, 0x400
+                                    0x0000000408047980, 0x000c101900,  // LD.E R4, [R8.64]
+                                    exit, always},
+                                   {});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->l1_passes, 1);
+  EXPECT_EQ(work->sectors, 0);
+}
+
+TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const auto work = walk_of_a_warp({0x00000a00ff017b82, 0x800,         // LDC R1, c[0x0][0x28]
+                                    0x00008400ff027b82, 0xa00,         // LDC.64 R2, c[0x0][0x210]
+                                    0xfffff80201007387, 0x100a00,      // STL.64 [R1-0x8], R2
+                                    0xfffff80001047983, 0x100a00,      // LDL.64 R4, [R1-0x8]
+                                    0x0000000404067980, 0x000c101900,  // LD.E R6, [R4.64]
+                                    exit, always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->read_bytes, 4);
+  EXPECT_EQ(work->random_bytes, 0);
+}
+
 /// Elements in device memory of which some are known.
 template <class T>
 class OnDevice {

@@ -35,6 +35,9 @@ inline constexpr int most_unknown_trips = 64;
 /// Of the way of one launch's warps, so that a walk ends: a quarter of a second.
 inline constexpr std::int64_t most_steps = 1'000'000;
 
+/// The upper half of generic addresses of shared memory, where no other memory is.
+inline constexpr std::uint32_t shared_window = 1;
+
 /// A register of the 32 threads; bits of `known` say of which threads it is known.
 struct Lanes {
   std::array<std::uint32_t, lanes> value{};
@@ -96,6 +99,7 @@ struct Registers {
   std::array<Lanes, 256 + 64> general{};  ///< 255 is zero; uniform ones from 256 on
   std::array<Truth, 16> predicates{};     ///< 7 and 15 are true; uniform ones from 8 on
   std::vector<Comparison> comparisons{};  ///< by number of the comparison in the code
+  std::vector<Lanes> local{};             ///< words of local memory, from the stack's end down
 };
 
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -474,6 +478,16 @@ class Warp {
 
   // ------------------------------------------------------------ memory
 
+  /// Whether all go to shared memory, by the upper halves of their generic addresses.
+  [[nodiscard]] static bool reaches_shared(const Lanes& upper, Mask mask) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0 && upper.value[lane] != shared_window) return false;
+    }
+    return (mask & ~upper.known) == 0;
+  }
+  /// Registers that the compiler puts aside. What is accessed by threads at different places, or
+  /// lies far down, is not followed.
+  void spill(const Instruction& i, bool stores, Mask mask);
   double share(const Instruction& i, unsigned operation, Mask mask);
   void exchange_shared(const Instruction& i, unsigned operation, Mask mask);
 

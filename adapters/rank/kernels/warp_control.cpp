@@ -331,16 +331,20 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   counts_.repeat(before, trips);
   for (double& ready : scoreboard_) ready += counts_.clock - clock;
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
-  for (std::size_t r = 0; r < registers_.general.size(); ++r) {
-    Lanes& value = registers_.general[r];
-    const Lanes &v1 = past[1].registers.general[r], &v2 = past[2].registers.general[r];
+  const auto go_on = [&](Lanes& value, const Lanes& v1, const Lanes& v2) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       const std::uint32_t step = value.value[lane] - v1.value[lane];
       if (step != v1.value[lane] - v2.value[lane]) value.known &= ~(Mask{1} << lane);
       value.value[lane] += times * step;
     }
     value.known &= v1.known & v2.known;
-  }
+  };
+  const Registers &r1 = past[1].registers, &r2 = past[2].registers;
+  for (std::size_t r = 0; r < registers_.general.size(); ++r)
+    go_on(registers_.general[r], r1.general[r], r2.general[r]);
+  std::vector<Lanes>& local = registers_.local;
+  local.resize(std::min({local.size(), r1.local.size(), r2.local.size()}));
+  for (std::size_t w = 0; w < local.size(); ++w) go_on(local[w], r1.local[w], r2.local[w]);
   for (const std::size_t zero : {std::size_t{255}, std::size_t{256 + 63}})
     registers_.general[zero].known = all_lanes;
   past.clear();

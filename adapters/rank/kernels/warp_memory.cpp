@@ -46,6 +46,9 @@ Lanes Warp::special_register(unsigned number) const {
       case 0x39:
         value = (1U << lane) - 1;
         break;
+      case 0x2f:
+        value = shared_window;
+        break;
       case 0x88:  // of a block in its cluster: blocks are taken to be alike
       case 0xff:
         break;
@@ -123,6 +126,41 @@ void Warp::exchange(const Instruction& i, Mask mask) {
   }
   set(register_of(i, 16), result, mask);
   set_predicate(i, 81, inside, mask);
+}
+
+void Warp::spill(const Instruction& i, bool stores, Mask mask) {
+  constexpr std::uint32_t most_words = 1024;  // larger are arrays, whose places data tell
+  constexpr std::uint32_t word_bytes = 4;
+  std::vector<Lanes>& local = registers_.local;
+  const std::uint32_t words = (width(i) + word_bytes - 1) / word_bytes;
+  const unsigned data = stores ? i.field(32, 8) : i.field(16, 8);
+  const Lanes base = get(i.field(24, 8));
+  const auto first = static_cast<std::size_t>(std::countr_zero(mask));
+  bool alike = (mask & ~base.known) == 0 && width(i) >= word_bytes;
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    alike = alike && ((mask >> lane & 1) == 0 || base.value[lane] == base.value[first]);
+  const auto offset =
+      static_cast<std::uint32_t>(static_cast<std::int32_t>(i.field(40, 24) << 8) >> 8);
+  const std::uint32_t below = 0U - (base.value[first] + offset);  // bytes to the stack's end
+  if (!alike || below % word_bytes != 0 || below / word_bytes < words ||
+      below / word_bytes > most_words) {
+    if (stores) local.clear();
+    if (!stores) forget(data, words, mask);
+    return;
+  }
+  for (std::uint32_t w = 0; w < words; ++w) {
+    const std::size_t at = below / word_bytes - w - 1;
+    if (!stores) {
+      set(is_zero(data) ? data : data + w, at < local.size() ? local[at] : Lanes{}, mask);
+      continue;
+    }
+    if (local.size() <= at) local.resize(at + 1);
+    const Lanes& from = get(is_zero(data) ? data : data + w);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) local[at].value[lane] = from.value[lane];
+    }
+    local[at].known = (local[at].known & ~mask) | (from.known & mask & ~unsure_);
+  }
 }
 
 double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
@@ -363,6 +401,11 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   const bool is_wide = i.bit(72);
   const auto offset =
       static_cast<std::int64_t>(static_cast<std::int32_t>(i.field(40, 24) << 8) >> 8);
+  const bool generic = operation == op_ld || operation == op_st || operation == op_atom;
+  if (generic && is_wide && reaches_shared(upper, mask)) {
+    walk_.stop_unless(!executes(), Obstacle::code);
+    return share(i, loads ? op_lds : stores ? op_sts : op_atoms, mask);
+  }
   Extent& extent = walk_.extents[number];
   extent.written = extent.written || !loads;
   std::array<std::uint64_t, lanes> sectors{};

@@ -343,7 +343,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_ldl:
     case op_stl:
       count(Counts::lsu);
-      if (operation == op_ldl) forget(to, (width(i) + 3) / 4, mask);
+      spill(i, operation == op_stl, mask);
       return shared_latency;
     case op_lds:
     case op_sts:
