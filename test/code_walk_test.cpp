@@ -209,7 +209,7 @@ TEST(CodeWalk, EndsWhateverItIsGiven) {
 }
 
 // Instructions of sm_90, as nvdisasm -hex prints them.
-constexpr std::uint64_t exit = 0x794d, always = 0x3800000;
+constexpr std::uint64_t nop = 0x7918, exit = 0x794d, always = 0x3800000;
 
 /// One warp goes through the code.
 std::optional<CodeWork> walk_of_a_warp(const std::vector<std::uint64_t>& code,
@@ -245,6 +245,29 @@ TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
   ASSERT_TRUE(work);
   EXPECT_EQ(work->read_bytes, 4);
   EXPECT_EQ(work->random_bytes, 0);
+}
+
+TEST(CodeWalk, CountsTheBeginningOfWaysThatAreTooLong) {
+  const auto straight = [&](std::size_t instructions) {
+    std::vector<std::uint64_t> code;
+    for (std::size_t i = 1; i < instructions; ++i) code.insert(code.end(), {nop, always});
+    code.insert(code.end(), {exit, always});
+    return walk({.code = std::as_bytes(std::span{code}),
+                 .grid = {1000, 1, 1},
+                 .block = {256, 1, 1},
+                 .constants = {}});
+  };
+  constexpr double warps = 8000;
+  // A few of them are gone through to their ends.
+  for (const std::size_t length : {std::size_t{100}, std::size_t{600'000}}) {
+    const auto work = straight(length);
+    ASSERT_TRUE(work);
+    EXPECT_EQ(work->instructions, warps * static_cast<double>(length));
+  }
+  const auto longer = straight(3'000'000);
+  ASSERT_TRUE(longer);
+  EXPECT_GE(longer->instructions, warps * 600'000);
+  EXPECT_LE(longer->instructions, warps * 3'000'000);
 }
 
 /// Elements in device memory of which some are known.

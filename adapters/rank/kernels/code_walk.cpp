@@ -106,25 +106,30 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   double all = 0;
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
-    // Long ways are walked by fewer.
+    // Long ways are walked by fewer, and very long ones by one.
     constexpr std::int64_t enough_steps = 20'000;
     if (!whole && walked >= least_samples && walk.steps > enough_steps) break;
+    if (all > 0 && walk.steps > most_steps) break;
+    walk.limit = walk.steps + most_steps;
     const auto block = static_cast<std::uint64_t>(sample.block);
     const KernelQuery::Dim3 at{static_cast<std::uint32_t>(block % launch.grid.x),
                                static_cast<std::uint32_t>(block / launch.grid.x % launch.grid.y),
                                static_cast<std::uint32_t>(block / launch.grid.x / launch.grid.y)};
     Warp warp{walk, at, sample.warp * lanes};
-    if (!warp.run()) return std::nullopt;
+    // Of a way that is longer still, what was seen of it is the least that the launch does.
+    const bool endless = !warp.run();
     const bool border = !whole && ++walked <= 2;
-    if (border) continue;  // for the operands' ends alone
+    if (border && !endless) continue;  // for the operands' ends alone
     const Counts& counts = warp.counts();
     total.add(counts);
     all += 1;
+    if (endless) break;
     // What a neighbour reads too comes from the L1 cache.
     if (first.empty() && warps > 1) {
+      walk.limit = walk.steps + most_steps;
       Warp neighbour{walk, at,
                      (sample.warp + 1 < warps ? sample.warp + 1 : sample.warp - 1) * lanes};
-      if (!neighbour.run()) return std::nullopt;
+      if (!neighbour.run()) break;
       first = warp.first_sectors();
       second = neighbour.first_sectors();
     }

@@ -32,7 +32,7 @@ inline constexpr double barrier_cycles = 25;
 inline constexpr int unknown_trips = 8;
 /// Of those that may end otherwise too.
 inline constexpr int most_unknown_trips = 64;
-/// Of the way of one launch's warps, so that a walk ends: a quarter of a second.
+/// Of a warp's way, so that a walk ends: a quarter of a second.
 inline constexpr std::int64_t most_steps = 1'000'000;
 
 /// The upper half of generic addresses of shared memory, where no other memory is.
