@@ -319,7 +319,7 @@ TEST(CodeExecution, ComputesWhatIsKnown) {
                            .at(y.address())
                            .execute("saxpy");
   ASSERT_TRUE(reached);
-  EXPECT_TRUE(reached->knew);
+  EXPECT_TRUE(reached->gave);
   ASSERT_EQ(reached->written.size(), 1U);
   EXPECT_EQ(reached->written[0].last - reached->written[0].first, 90 * sizeof(float));
   const auto values = y.values();
@@ -405,7 +405,7 @@ TEST(CodeExecution, ALargeLaunchReachesWhatItsEndsReach) {
                            .at(y.address())
                            .reach("saxpy");
   ASSERT_TRUE(reached);
-  EXPECT_FALSE(reached->knew);
+  EXPECT_FALSE(reached->gave);
   ASSERT_EQ(reached->written.size(), 1U);
   EXPECT_EQ(reached->written[0].first, reinterpret_cast<std::uint64_t>(y.address()));
   EXPECT_EQ(reached->written[0].last - reached->written[0].first, n * sizeof(float));

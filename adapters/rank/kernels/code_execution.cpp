@@ -80,10 +80,13 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
     of_block = {std::vector<std::byte>(reserved + shared),
                 std::vector<std::uint8_t>(reserved + shared)};
     if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
-      return {.obstacle = walk.obstacle};
+      return {.obstacle = walk.obstacle, .read = memory.read()};
+    // Most blocks do as much as the first.
+    if (static_cast<double>(walk.steps) * blocks > 2.0 * most_executed * (block + 1))
+      return {.obstacle = Obstacle::length};
   }
   memory.commit(writer);
-  return {Reach{memory.read(), memory.written(), memory.knew()}};
+  return {.reach = Reach{memory.written(), memory.gave()}, .read = memory.read()};
 }
 
 Attempt reach(const CodeLaunch& launch) {
@@ -115,7 +118,7 @@ Attempt reach(const CodeLaunch& launch) {
   for (const std::uint64_t block : sample) {
     if (block != 0 && block != blocks - 1 && walk.steps > enough_looked_at) break;
     for (const std::uint64_t warp : {std::uint64_t{0}, warps / 2, warps - 1})
-      if (!look_at(block * warps + warp)) return {.obstacle = walk.obstacle};
+      if (!look_at(block * warps + warp)) return {.obstacle = walk.obstacle, .read = memory.read()};
   }
   // A grid may go beyond the operands' end: the last warp that stores is looked for.
   const auto last = std::find_if(stored.rbegin(), stored.rend(), [](auto& w) { return w.second; });
@@ -123,19 +126,19 @@ Attempt reach(const CodeLaunch& launch) {
     std::uint64_t stores = last->first, does_not = std::prev(last)->first;
     while (does_not - stores > 1) {
       const std::uint64_t middle = stores + (does_not - stores) / 2;
-      if (!look_at(middle)) return {.obstacle = walk.obstacle};
+      if (!look_at(middle)) return {.obstacle = walk.obstacle, .read = memory.read()};
       (stored[middle] ? stores : does_not) = middle;
     }
   }
-  Reach reach{.knew = memory.knew()};
+  Reach reach;
   for (const Extent& extent : walk.extents) {
     if (extent.first >= extent.last) continue;
     // An access that goes to several allocations has its addresses from a table.
     const auto at = [](std::uint64_t address) { return reinterpret_cast<std::byte*>(address); };
     const auto from = allocation_of(at(extent.first)), to = allocation_of(at(extent.last - 1));
     if (extent.written && (from ? !to || from->base != to->base : to.has_value()))
-      return {.obstacle = Obstacle::data};
-    (extent.written ? reach.written : reach.read).push_back({extent.first, extent.last});
+      return {.obstacle = Obstacle::data, .read = memory.read()};
+    if (extent.written) reach.written.push_back({extent.first, extent.last});
   }
   for (std::size_t n = 0; n < walk.pointers.size(); ++n) {
     if ((walk.written_behind >> n & 1) == 0) continue;
@@ -145,7 +148,7 @@ Attempt reach(const CodeLaunch& launch) {
         allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : first;
     reach.written.push_back({first, end});
   }
-  return {std::move(reach)};
+  return {.reach = std::move(reach), .read = memory.read()};
 }
 
 }  // namespace phantora::rank

@@ -12,14 +12,22 @@
 namespace phantora::rank {
 
 struct Reach {
-  std::vector<AddressRange> read{}, written{};
-  bool knew = false;  ///< something known was read: other data may lead elsewhere
+  std::vector<AddressRange> written{};
+  bool gave = false;  ///< something known was written
 };
 
 /// nullopt, and why.
 struct Attempt {
   std::optional<Reach> reach{};
   Obstacle obstacle = Obstacle::none;
+  std::vector<AddressRange> read{};  ///< what it came to hangs on what is known there
+};
+
+/// What a launch came to that gave nothing known.
+struct Outcome {
+  std::vector<AddressRange> read;
+  std::uint64_t content = 0;                         ///< of `read`: what is known there
+  std::optional<std::vector<AddressRange>> written;  ///< nullopt: the code does not tell
 };
 
 /// Where addresses of memory that a device reaches lie in the constants.

@@ -111,9 +111,9 @@ struct KernelReading {
   /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
   mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
-  /// Of such launches that found nothing known to read: where they go, by shape and parameters.
+  /// Of such launches that gave nothing known: what became of them, by shape and parameters.
   /// Behind ModuleCode's walks.
-  mutable std::unordered_map<std::uint64_t, Reach> reaches;
+  mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
   /// What is tried in vain with launches, by what decides that. Behind ModuleCode's walks.
   mutable std::unordered_set<std::uint64_t> in_vain;
 };
@@ -238,28 +238,32 @@ struct CodeRun {
     const std::uint64_t key = hash(constants);
     {
       const std::scoped_lock lock{small_data().code.walks};
-      const auto past = reading.reaches.find(key);
-      if (past != reading.reaches.end() && !reads_known(past->second)) {
-        return forget(past->second, writer);
-      }
+      const auto past = reading.outcomes.find(key);
+      if (past != reading.outcomes.end() &&
+          known_content(past->second.read) == past->second.content)
+        return come_to(past->second, writer);
     }
     const CodeLaunch launch{.code = code,
                             .grid = shape.grid,
                             .block = shape.block,
                             .constants = constants,
                             .architecture = reading.kernel_resources.architecture};
-    auto reached = attempt(Way::execution, [&] {
+    Attempt made = attempt(Way::execution, [&] {
       return execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer);
     });
-    if (!reached) {
-      reached = attempt(Way::reach, [&] { return reach(launch); });
-      if (!reached) return apply();
-      forget(*reached, writer);
+    if (made.reach && made.reach->gave) return;
+    Outcome outcome;
+    outcome.read = std::move(made.read);
+    if (!made.reach) {
+      made = attempt(Way::reach, [&] { return reach(launch); });
+      outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
     }
-    if (reached->knew) return;
+    outcome.content = known_content(outcome.read);
+    if (made.reach) outcome.written = std::move(made.reach->written);
+    come_to(outcome, writer);
     const std::scoped_lock lock{small_data().code.walks};
-    if (reading.reaches.size() >= kept) reading.reaches.clear();
-    reading.reaches.insert_or_assign(key, std::move(*reached));
+    if (reading.outcomes.size() >= kept) reading.outcomes.clear();
+    reading.outcomes.insert_or_assign(key, std::move(outcome));
   }
 
  private:
@@ -267,15 +271,14 @@ struct CodeRun {
   enum class Way : std::uint8_t { execution = 1, reach };
   /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
   template <class F>
-  [[nodiscard]] std::optional<Reach> attempt(Way way, F f) const {
+  [[nodiscard]] Attempt attempt(Way way, F f) const {
     const auto key = [&](bool with_numbers) {
       return std::rotl(with_numbers ? hash_of_numbers() : hash_of(shape, Effect{}),
                        static_cast<int>(way) + (with_numbers ? 8 : 0));
     };
     {
       const std::scoped_lock lock{small_data().code.walks};
-      if (reading.in_vain.contains(key(false)) || reading.in_vain.contains(key(true)))
-        return std::nullopt;
+      if (reading.in_vain.contains(key(false)) || reading.in_vain.contains(key(true))) return {};
     }
     Attempt made = f();
     if (made.obstacle == Obstacle::code || made.obstacle == Obstacle::length) {
@@ -283,19 +286,14 @@ struct CodeRun {
       if (reading.in_vain.size() >= kept) reading.in_vain.clear();
       reading.in_vain.insert(key(made.obstacle == Obstacle::length));
     }
-    return std::move(made.reach);
+    return made;
   }
 
   void apply() const { rank::apply(unknown, reading.name.c_str()); }
-  static void forget(const Reach& reached, const Writer& writer) {
-    for (const AddressRange& range : reached.written)
+  void come_to(const Outcome& outcome, const Writer& writer) const {
+    if (!outcome.written) return apply();
+    for (const AddressRange& range : *outcome.written)
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
-  }
-  /// Whether a launch that found nothing known might do so now.
-  static bool reads_known(const Reach& past) {
-    return std::ranges::any_of(past.read, [](const AddressRange& range) {
-      return may_know(reinterpret_cast<void*>(range.first), range.last - range.first);
-    });
   }
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
     std::uint64_t hash = hash_of(shape, Effect{});

@@ -7,6 +7,27 @@
 
 namespace phantora::rank {
 
+std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
+  std::uint64_t hash = 0;  // FNV-1a by words, whose high bits are mixed in
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * 0x100000001b3ULL;
+    hash ^= hash >> 32U;
+  };
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> mask;
+  for (const AddressRange& range : ranges) {
+    const std::size_t size = range.last - range.first;
+    const auto* const at = reinterpret_cast<void*>(range.first);
+    bytes.resize(size);
+    mask.resize(size);
+    if (!may_know(at, size) || !read_with_mask(bytes.data(), mask.data(), at, size)) continue;
+    mix(range.first);
+    for (std::size_t i = 0; i < size; ++i)
+      mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
+  }
+  return hash;
+}
+
 LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
   const auto found = pieces_.find(address / size);
   if (found != pieces_.end()) return &found->second;
@@ -32,9 +53,7 @@ bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to,
     std::copy_n(from->bytes.data() + at, part, to + done);
     const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
     known |= (from->known >> at & bits) << done;
-    const std::uint32_t before = bits << at & ~from->written;
-    from->read |= before;
-    knew_ = knew_ || (from->known & before) != 0;
+    from->read |= bits << at & ~from->written;
     done += part;
   }
   return true;
@@ -80,6 +99,10 @@ std::vector<AddressRange> LaunchMemory::ranges(std::uint32_t Piece::*which) cons
   return joined;
 }
 
+bool LaunchMemory::gave() const {
+  return std::ranges::any_of(
+      pieces_, [](const auto& of) { return (of.second.known & of.second.written) != 0; });
+}
 std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::read); }
 std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
 

@@ -16,6 +16,9 @@ struct AddressRange {
   std::uint64_t first = 0, last = 0;  ///< the byte after the last
 };
 
+/// A hash of what is known there.
+std::uint64_t known_content(const std::vector<AddressRange>& ranges);
+
 /// Why a launch's way through its code cannot be followed: what is not known, the number of its
 /// instructions, which hangs on its numbers too, or instructions that nobody has written down.
 enum class Obstacle : std::uint8_t { none, data, length, code };
@@ -31,8 +34,8 @@ class LaunchMemory {
   bool load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known);
   bool store(std::uint64_t address, std::size_t bytes, const std::byte* from, Known known);
 
-  /// Whether anything known was read.
-  [[nodiscard]] bool knew() const noexcept { return knew_; }
+  /// Whether anything known was written.
+  [[nodiscard]] bool gave() const;
   /// What was read before it was written, and what was written, in order, as few ranges.
   [[nodiscard]] std::vector<AddressRange> read() const;
   [[nodiscard]] std::vector<AddressRange> written() const;
@@ -48,7 +51,6 @@ class LaunchMemory {
   [[nodiscard]] std::vector<AddressRange> ranges(std::uint32_t Piece::*which) const;
 
   std::unordered_map<std::uint64_t, Piece> pieces_;  ///< by address / size
-  bool knew_ = false;
 };
 
 }  // namespace phantora::rank
