@@ -22,7 +22,7 @@ constexpr std::int64_t most_executed = 40'000;
 constexpr double most_warps = 1024;
 /// Of a launch of which only some warps are looked at: so many are enough, and more than that too
 /// long.
-constexpr std::int64_t enough_looked_at = 20'000, most_looked_at = 100'000;
+constexpr std::int64_t enough_looked_at = 5'000, most_looked_at = 100'000;
 
 KernelQuery::Dim3 place(std::uint64_t block, const KernelQuery::Dim3& grid) {
   return {static_cast<std::uint32_t>(block % grid.x),

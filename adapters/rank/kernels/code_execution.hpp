@@ -28,6 +28,7 @@ struct Outcome {
   std::vector<AddressRange> read;
   std::uint64_t content = 0;                         ///< of `read`: what is known there
   std::optional<std::vector<AddressRange>> written;  ///< nullopt: the code does not tell
+  int alike = 0;  ///< how often it was the same for other data, of what is never executed
 };
 
 /// Where addresses of memory that a device reaches lie in the constants.

@@ -14,6 +14,7 @@ namespace phantora::rank {
 /// A range of addresses.
 struct AddressRange {
   std::uint64_t first = 0, last = 0;  ///< the byte after the last
+  bool operator==(const AddressRange&) const = default;
 };
 
 /// A hash of what is known there.
