@@ -287,6 +287,10 @@ class Warp {
     ++written_[number];
     comes_from(number, mask);
     Lanes& to = registers_.general[number];
+    if (mask == all_lanes) {
+      to = value;
+      return;
+    }
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if ((mask >> lane & 1) != 0) to.value[lane] = value.value[lane];
     }
@@ -524,8 +528,9 @@ class Warp {
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
   std::map<std::size_t, std::vector<Passage>> passages_{};
-  bool waits_ = false;  ///< for the block's other warps
-  Mask unsure_ = 0;     ///< threads that may not execute the present instruction
+  bool waits_ = false;     ///< for the block's other warps
+  bool together_ = false;  ///< all threads that are alive are at the same instruction
+  Mask unsure_ = 0;        ///< threads that may not execute the present instruction
   std::array<std::uint64_t, 256 + 64> origins_{};  ///< of each register: pointers, a bit for each
   std::uint64_t origin_ = 0;                       ///< of what the present instruction gives
 };

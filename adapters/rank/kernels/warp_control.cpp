@@ -11,20 +11,24 @@ bool Warp::run() {
   while (alive_ != 0 && !waits_) {
     walk_.stop_unless(++walk_.steps <= walk_.limit, Obstacle::length);
     if (walk_.lost()) return false;
-    // Those that are behind go first, so that threads meet again after a branch.
-    std::size_t at = std::numeric_limits<std::size_t>::max();
-    for (int lane = 0; lane < lanes; ++lane) {
-      if ((alive_ >> lane & 1) != 0) at = std::min(at, pc_[static_cast<std::size_t>(lane)]);
+    std::size_t at = pc_[static_cast<std::size_t>(std::countr_zero(alive_))];
+    Mask active = alive_;
+    if (!together_) {
+      // Those that are behind go first, so that threads meet again after a branch.
+      for (int lane = 0; lane < lanes; ++lane) {
+        if ((alive_ >> lane & 1) != 0) at = std::min(at, pc_[static_cast<std::size_t>(lane)]);
+      }
+      active = 0;
+      for (int lane = 0; lane < lanes; ++lane) {
+        if ((alive_ >> lane & 1) != 0 && pc_[static_cast<std::size_t>(lane)] == at)
+          active |= Mask{1} << lane;
+      }
     }
     if (at >= program_.code.size()) {
       walk_.stop_unless(!executes());
       return !walk_.lost();
     }
-    Mask active = 0;
-    for (int lane = 0; lane < lanes; ++lane) {
-      if ((alive_ >> lane & 1) != 0 && pc_[static_cast<std::size_t>(lane)] == at)
-        active |= Mask{1} << lane;
-    }
+    together_ = active == alive_;
     execute(at, active);
   }
   return !walk_.lost();
@@ -168,10 +172,13 @@ void Warp::execute(std::size_t at, Mask active) {
   unsure_ = active & ~guard.known;
   double latency = 0;
   if (operation == op_bra || operation == op_exit || operation == op_call || operation == op_ret) {
+    together_ = false;
     transfer(at, active, guard);
   } else {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      if ((active >> lane & 1) != 0) pc_[lane] = at + 1;
+    if (together_) {
+      pc_.fill(at + 1);
+    } else {
+      advance(at + 1, active);
     }
     if (!walk_.pointers.empty()) origin_ = origins_of(i);
     if (mask != 0) latency = perform(at, i, operation, mask);
