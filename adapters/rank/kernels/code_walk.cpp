@@ -116,14 +116,12 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                                static_cast<std::uint32_t>(block / launch.grid.x % launch.grid.y),
                                static_cast<std::uint32_t>(block / launch.grid.x / launch.grid.y)};
     Warp warp{walk, at, sample.warp * lanes};
-    // Of a way that is longer still, what was seen of it is the least that the launch does.
-    const bool endless = !warp.run();
+    if (!warp.run()) return std::nullopt;
     const bool border = !whole && ++walked <= 2;
-    if (border && !endless) continue;  // for the operands' ends alone
+    if (border) continue;  // for the operands' ends alone
     const Counts& counts = warp.counts();
     total.add(counts);
     all += 1;
-    if (endless) break;
     // What a neighbour reads too comes from the L1 cache.
     if (first.empty() && warps > 1) {
       walk.limit = walk.steps + most_steps;

@@ -43,9 +43,8 @@ struct CodeWork {
 
 /// Executes the integer part of the code for a sample of the launch's warps. What comes from memory
 /// is not known: threads whose way depends on it go either way, and loops that end by it are taken
-/// to run some times. Loops that count are counted through, not gone through. Of a warp's way that
-/// is too long, its beginning is counted: the least that the launch does.
-/// nullopt where the code is none.
+/// to run some times. Loops that count are counted through, not gone through.
+/// nullopt where the code is none, or a warp's way too long.
 std::optional<CodeWork> walk(const CodeLaunch& launch);
 
 }  // namespace phantora::rank
