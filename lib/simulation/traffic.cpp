@@ -170,8 +170,6 @@ void Traffic::process(Time now, Time simulated_to) {
     const auto [at, part] = reached_.take();
     part_reached(parts_.at(part), at, simulated_to);
   }
-  // Before the network executes this instant, which it would have to undo for a cap told later.
-  update_slowdowns(now);
   if (network_.next_event() <= now) advance_network(now);
   while (finishing_.next() <= now) {
     const auto [at, operation] = finishing_.take();
@@ -209,7 +207,7 @@ void Traffic::start(Operation& operation, Time at) {
     operation.gpus.push_back(part->stream->device->index());
     moving_on_[operation.gpus.back()].push_back(&operation);
   }
-  operation.slowdown = slowdown_of(operation);
+  slowdown_due(operation);
   operation.finish = at + operation.plan.latency;
   for (FlowSpec& spec : operation.plan.flows) {
     spec.start = at + operation.plan.latency;
@@ -219,7 +217,6 @@ void Traffic::start(Operation& operation, Time at) {
       alone = std::min(alone,
                        view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
     }
-    if (operation.slowdown != 1.0) spec.rate_cap = Bandwidth{alone} / operation.slowdown;
     const FlowId flow = network_.start(std::move(spec));
     flow_owner_[flow] = &operation;
     operation.flows.push_back({flow, Bandwidth{alone}});
