@@ -1,5 +1,6 @@
 #include "cuda/library/gemm.hpp"
 
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
@@ -238,12 +239,9 @@ Shape shape_of(const Gemm& g, bool reads_c) {
 }
 struct HashOfShape {
   std::size_t operator()(const Shape& shape) const noexcept {
-    std::uint64_t hash = 0;  // FNV-1a by words, whose high bits are mixed in
-    for (const std::uint64_t word : shape) {
-      hash = (hash ^ word) * 0x100000001b3ULL;
-      hash ^= hash >> 32U;
-    }
-    return hash;
+    rank::WordHash hash;
+    for (const std::uint64_t word : shape) hash.mix(word);
+    return hash.value();
   }
 };
 

@@ -1,5 +1,6 @@
 #include "rank/kernels/device_code.hpp"
 
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
@@ -196,11 +197,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
 }
 
 std::uint64_t hash_of_values(const Arguments& arguments) {
-  std::uint64_t hash = 0;
-  const auto mix = [&](std::uint64_t word) {
-    hash = (hash ^ word) * 0x100000001b3ULL;  // FNV-1a by words, whose high bits are mixed in
-    hash ^= hash >> 32U;
-  };
+  WordHash hash;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
     const auto bytes = arguments.bytes(p);
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
@@ -211,10 +208,10 @@ std::uint64_t hash_of_values(const Arguments& arguments) {
       constexpr std::uint64_t line = 128;
       if (size == sizeof word && is_device_address(reinterpret_cast<const void*>(word)))
         word = ~(word % line);
-      mix(word);
+      hash.mix(word);
     }
   }
-  return hash;
+  return hash.value();
 }
 
 std::vector<Feature> features_of(const CodeWork& work, const Arguments& arguments,

@@ -6,6 +6,7 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/module_variable.hpp"
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
@@ -47,20 +48,17 @@ struct KnownQuery {
   }
 };
 std::uint64_t hash_of(const LaunchShape& shape, const Effect& effect) {
-  std::uint64_t hash = 0;  // FNV-1a by words, whose high bits are mixed in
-  const auto mix = [&](std::uint64_t word) {
-    hash = (hash ^ word) * 0x100000001b3ULL;
-    hash ^= hash >> 32U;
-  };
+  WordHash hash;
   for (const KernelQuery::Dim3& size : {shape.grid, shape.block}) {
-    mix(size.x);
-    mix(std::uint64_t{size.y} << 32U | size.z);
+    hash.mix(size.x);
+    hash.mix(std::uint64_t{size.y} << 32U | size.z);
   }
-  mix(shape.shared_bytes);
-  mix(std::bit_cast<std::uint64_t>(effect.bytes));
-  mix(std::bit_cast<std::uint64_t>(effect.flops));
-  for (const Feature& feature : effect.features) mix(std::bit_cast<std::uint64_t>(feature.second));
-  return hash;
+  hash.mix(shape.shared_bytes);
+  hash.mix(std::bit_cast<std::uint64_t>(effect.bytes));
+  hash.mix(std::bit_cast<std::uint64_t>(effect.flops));
+  for (const Feature& feature : effect.features)
+    hash.mix(std::bit_cast<std::uint64_t>(feature.second));
+  return hash.value();
 }
 
 constexpr Reader readers[] = {
@@ -303,10 +301,9 @@ struct CodeRun {
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   }
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
-    std::uint64_t hash = hash_of(shape, Effect{});
-    for (const std::byte byte : of)
-      hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;  // FNV-1a
-    return hash;
+    WordHash hash{hash_of(shape, Effect{})};
+    for (const std::byte byte : of) hash.mix(static_cast<std::uint64_t>(byte));
+    return hash.value();
   }
   /// Of the parameters that lead to no memory.
   [[nodiscard]] std::uint64_t hash_of_numbers() const {

@@ -1,5 +1,6 @@
 #include "rank/kernels/launch_memory.hpp"
 
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 
@@ -8,11 +9,7 @@
 namespace phantora::rank {
 
 std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
-  std::uint64_t hash = 0;  // FNV-1a by words, whose high bits are mixed in
-  const auto mix = [&](std::uint64_t word) {
-    hash = (hash ^ word) * 0x100000001b3ULL;
-    hash ^= hash >> 32U;
-  };
+  WordHash hash;
   std::vector<std::byte> bytes;
   std::vector<std::uint8_t> mask;
   for (const AddressRange& range : ranges) {
@@ -21,11 +18,11 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
     bytes.resize(size);
     mask.resize(size);
     if (!may_know(at, size) || !read_with_mask(bytes.data(), mask.data(), at, size)) continue;
-    mix(range.first);
+    hash.mix(range.first);
     for (std::size_t i = 0; i < size; ++i)
-      mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
+      hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
   }
-  return hash;
+  return hash.value();
 }
 
 LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
