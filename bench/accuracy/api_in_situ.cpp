@@ -188,7 +188,7 @@ struct AtExit {
     for (Call* call : calls().all) {
       const std::lock_guard lock{call->mutex};
       std::vector<double>& us = call->us;
-      if (us.size() < 100) continue;
+      if (us.size() < 20) continue;
       if (out == nullptr) out = std::fopen(path.c_str(), "w");
       if (out == nullptr) return;
       std::sort(us.begin(), us.end());
@@ -277,6 +277,25 @@ TIMED(cudnnStatus_t, cudnnBackendSetAttribute,
       (cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t a, cudnnBackendAttributeType_t t,
        int64_t n, const void* e),
       (d, a, t, n, e))
+TIMED(cudnnStatus_t, cudnnRNNForward,
+      (cudnnHandle_t h, cudnnRNNDescriptor_t r, cudnnForwardMode_t m, const int32_t l[],
+       cudnnRNNDataDescriptor_t xd, const void* x, cudnnRNNDataDescriptor_t yd, void* y,
+       cudnnTensorDescriptor_t hd, const void* hx, void* hy, cudnnTensorDescriptor_t cd,
+       const void* cx, void* cy, size_t wn, const void* w, size_t sn, void* s, size_t rn, void* rs),
+      (h, r, m, l, xd, x, yd, y, hd, hx, hy, cd, cx, cy, wn, w, sn, s, rn, rs))
+TIMED(cudnnStatus_t, cudnnRNNBackwardData_v8,
+      (cudnnHandle_t h, cudnnRNNDescriptor_t r, const int32_t l[], cudnnRNNDataDescriptor_t yd,
+       const void* y, const void* dy, cudnnRNNDataDescriptor_t xd, void* dx,
+       cudnnTensorDescriptor_t hd, const void* hx, const void* dhy, void* dhx,
+       cudnnTensorDescriptor_t cd, const void* cx, const void* dcy, void* dcx, size_t wn,
+       const void* w, size_t sn, void* s, size_t rn, void* rs),
+      (h, r, l, yd, y, dy, xd, dx, hd, hx, dhy, dhx, cd, cx, dcy, dcx, wn, w, sn, s, rn, rs))
+TIMED(cudnnStatus_t, cudnnRNNBackwardWeights_v8,
+      (cudnnHandle_t h, cudnnRNNDescriptor_t r, cudnnWgradMode_t a, const int32_t l[],
+       cudnnRNNDataDescriptor_t xd, const void* x, cudnnTensorDescriptor_t hd, const void* hx,
+       cudnnRNNDataDescriptor_t yd, const void* y, size_t wn, void* dw, size_t sn, void* s,
+       size_t rn, void* rs),
+      (h, r, a, l, xd, x, hd, hx, yd, y, wn, dw, sn, s, rn, rs))
 TIMED(ncclResult_t, ncclAllReduce,
       (const void* f, void* t, size_t n, ncclDataType_t d, ncclRedOp_t o, ncclComm_t c,
        cudaStream_t s),

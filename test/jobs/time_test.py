@@ -175,6 +175,36 @@ class BusyThread(JobTest):
                                        msg=(kind, options))
 
 
+class Recurrent(JobTest):
+    """cuDNN launches every step of a recurrent network by itself, which keeps the host."""
+
+    PROGRAM = """
+        import time, torch
+        def forward(net, steps):
+            x = torch.zeros(steps, 16, net.input_size, device="cuda", dtype=net.weight_hh_l0.dtype)
+            for _ in range(2):
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                net(x)
+                took = time.perf_counter() - begin
+            print("took", steps, took)
+        for net in (torch.nn.GRU(256, 256, 2), torch.nn.LSTM(128, 128).half()):
+            net.cuda()
+            for steps in (64, 164):
+                forward(net, steps)
+        """
+
+    def test_keeps_the_host(self):
+        out = self.run_python(self.PROGRAM, torch=True, cluster="h200:1x1",
+                              options=["--host-time", "measured", "--host-scale", "0"], timeout=60).out
+        took = [float(seconds) for _, seconds in re.findall(r"took (\d+) (\S+)", out)]
+        self.assertEqual(len(took), 4, out)
+        # 100 steps more of two layers, 14.9 us each (host_cost.hpp); other calls differ by their gaps.
+        self.assertAlmostEqual(took[1] - took[0], 2 * 100 * 14.9e-6, delta=50e-6)
+        # The units of the second network stay in the SMs, in one kernel for all steps.
+        self.assertAlmostEqual(took[3] - took[2], 0, delta=50e-6)
+
+
 class Unequal(JobTest):
     """asymmetric.py: unequal ranks and random real delays; equal virtual times in every run."""
 

@@ -4,6 +4,8 @@
 #include "cuda/cudnn/legacy.hpp"
 #include "cuda/library/operation.hpp"
 
+#include <phantora/kernels/kernel_work.hpp>
+
 using namespace phantora::cudnn;
 namespace library = phantora::library;
 using phantora::KernelQuery;
@@ -14,6 +16,7 @@ struct cudnnRNNStruct {
   cudnnDataType_t type{};
   int directions = 1, input = 0, hidden = 0, projection = 0, layers = 1;
   cudnnMathType_t math{};
+  cudnnRNNAlgo_t algorithm{};
 
   /// Gates, each with one matrix for the input and one for the state.
   [[nodiscard]] int gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
@@ -109,6 +112,22 @@ std::size_t reserve_bytes(const Rnn& rnn, const cudnnRNNDataStruct& x) {
          size_of(rnn.type);
 }
 
+/// Within a call: the host goes on when it has launched the whole pass, of which the GPU does the
+/// first steps meanwhile. Unless the weights stay in the SMs, cuDNN launches a product and the
+/// gates' kernel for each step of each layer, and so small networks wait for the host.
+void issue(cudnnHandle_t handle, const Rnn& rnn, const KernelQuery& query,
+           std::initializer_list<library::Output> outputs) {
+  library::submit(stream_of(handle), query, outputs);
+  const double layers = rnn.layers * rnn.directions;
+  const double parts = phantora::describe(query).repeats;
+  const bool by_steps = rnn.algorithm == CUDNN_RNN_ALGO_STANDARD && parts > layers;
+  const phantora::Duration first = host_cost(Api::rnn_layer);
+  const phantora::Duration all =
+      by_steps ? phantora::times(host_cost(Api::rnn_step), parts) : phantora::times(first, layers);
+  if (all > first)
+    phantora::rank::costs_more(std::chrono::duration_cast<std::chrono::nanoseconds>(all - first));
+}
+
 }  // namespace
 
 PHANTORA_EXPORT cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* descriptor) {
@@ -129,14 +148,16 @@ PHANTORA_EXPORT cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescript
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
-    cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t, cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
-    cudnnDirectionMode_t direction, cudnnRNNInputMode_t, cudnnDataType_t type, cudnnDataType_t,
-    cudnnMathType_t math, std::int32_t input, std::int32_t hidden, std::int32_t projection,
-    std::int32_t layers, cudnnDropoutDescriptor_t, std::uint32_t) {
+    cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode,
+    cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction, cudnnRNNInputMode_t,
+    cudnnDataType_t type, cudnnDataType_t, cudnnMathType_t math, std::int32_t input,
+    std::int32_t hidden, std::int32_t projection, std::int32_t layers, cudnnDropoutDescriptor_t,
+    std::uint32_t) {
   if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (input < 1 || hidden < 1 || layers < 1) return CUDNN_STATUS_BAD_PARAM;
-  *descriptor = {mode,       bias,   type, direction == CUDNN_BIDIRECTIONAL ? 2 : 1, input, hidden,
-                 projection, layers, math};
+  *descriptor = {mode,  bias,     type,       direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
+                 input, hidden,   projection, layers,
+                 math,  algorithm};
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -202,13 +223,13 @@ PHANTORA_EXPORT cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDesc
                                               cudnnTensorDescriptor_t c, const void*, void* cy,
                                               std::size_t, const void*, std::size_t, void*,
                                               std::size_t reserve_size, void* reserve) {
-  return entry(Api::lt_matmul, [&] {
+  return entry(Api::rnn_layer, [&] {
     if (!handle || !rnn || !x || !y_descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    library::submit(stream_of(handle), describe("rnn_fwd", *rnn, *x),
-                    {{y, y_descriptor->bytes()},
-                     {hy, h ? h->tensor.extent() : 0},
-                     {cy, c ? c->tensor.extent() : 0},
-                     {reserve, reserve_size}});
+    issue(handle, *rnn, describe("rnn_fwd", *rnn, *x),
+          {{y, y_descriptor->bytes()},
+           {hy, h ? h->tensor.extent() : 0},
+           {cy, c ? c->tensor.extent() : 0},
+           {reserve, reserve_size}});
     return CUDNN_STATUS_SUCCESS;
   });
 }
@@ -218,11 +239,10 @@ PHANTORA_EXPORT cudnnStatus_t cudnnRNNBackwardData_v8(
     const void*, const void*, cudnnRNNDataDescriptor_t x, void* dx, cudnnTensorDescriptor_t h,
     const void*, const void*, void* dhx, cudnnTensorDescriptor_t c, const void*, const void*,
     void* dcx, std::size_t, const void*, std::size_t, void*, std::size_t, void*) {
-  return entry(Api::lt_matmul, [&] {
+  return entry(Api::rnn_layer, [&] {
     if (!handle || !rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    library::submit(
-        stream_of(handle), describe("rnn_bwd_data", *rnn, *x),
-        {{dx, x->bytes()}, {dhx, h ? h->tensor.extent() : 0}, {dcx, c ? c->tensor.extent() : 0}});
+    issue(handle, *rnn, describe("rnn_bwd_data", *rnn, *x),
+          {{dx, x->bytes()}, {dhx, h ? h->tensor.extent() : 0}, {dcx, c ? c->tensor.extent() : 0}});
     return CUDNN_STATUS_SUCCESS;
   });
 }
@@ -232,9 +252,9 @@ PHANTORA_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(
     cudnnRNNDataDescriptor_t x, const void*, cudnnTensorDescriptor_t, const void*,
     cudnnRNNDataDescriptor_t, const void*, std::size_t weight_bytes, void* dw, std::size_t, void*,
     std::size_t, void*) {
-  return entry(Api::lt_matmul, [&] {
+  return entry(Api::rnn_layer, [&] {
     if (!handle || !rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    library::submit(stream_of(handle), describe("rnn_bwd_weights", *rnn, *x), {{dw, weight_bytes}});
+    issue(handle, *rnn, describe("rnn_bwd_weights", *rnn, *x), {{dw, weight_bytes}});
     return CUDNN_STATUS_SUCCESS;
   });
 }

@@ -46,6 +46,8 @@ enum class HostCall : std::uint8_t {
   lt_matmul,      ///< cublasLtMatmul
   lt_heuristic,   ///< cublasLtMatmulAlgoGetHeuristic
   cudnn_execute,  ///< cudnnBackendExecute
+  rnn_layer,      ///< cuDNN's recurrent networks: of one layer and direction, all steps at once
+  rnn_step,       ///< the same, one step
   graph_launch,
   nccl_append,   ///< an NCCL operation in a group
   nccl_enqueue,  ///< one outside, or the end of a group
@@ -89,6 +91,8 @@ inline constexpr std::array<std::int64_t, static_cast<std::size_t>(HostCall::cou
     14440,  // cublasLtMatmul
     2460,   // cublasLtMatmulAlgoGetHeuristic
     32120,  // cudnnBackendExecute
+    65700,  // cudnnRNNBackwardWeights_v8 by layers (bench/accuracy/rnn_host_time.py)
+    14900,  // cudnnRNNForward and cudnnRNNBackwardData_v8 by steps and layers (the same)
     1352,   // cudaGraphLaunch_100_nodes *
     250,    // ncclAllGather in a group: 180 to 300 on 4 H200, 2026-11-21 (api_in_situ, grouped.py)
     32380,  // ncclAllReduce; ncclAllGather 30790, ncclReduceScatter 34150
