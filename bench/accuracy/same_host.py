@@ -3,7 +3,7 @@
 
 Usage: same_host.py PHANTORA [--gpus N] [--json OUT] [--only NAME...] [--table IN...]
 
-Runs zoo.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
+Runs zoo.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
 prints what was measured.
 """
@@ -37,6 +37,9 @@ LIVE = {
     2: [("ddp",), ("zero1",), ("fsdp", "--micro-batch", 2), ("fsdp", "--recompute"), ("tp",), ("cp", "--length", 8192),
         ("ep", "--mlp", 4096), ("Schedule1F1B", "--micro-batches", 6), ("ScheduleGPipe", "--micro-batches", 4)],
 }
+# What generation.py is told, on one GPU.
+GENERATION = [("llama", "--batch", 1), ("llama", "--static", "--batch", 8), ("qwen2", "--prompt", 1024),
+              ("llama", "--compiled", "--batch", 4)]
 STEP = re.compile(r"^rank (\d+) step (\d+): ([\d.]+) ms, (\d+) bytes$", re.M)
 
 
@@ -71,6 +74,8 @@ def cases(gpus):
     if gpus == 1:
         for architecture in re.findall(r"^@architecture\ndef (\w+)", (HERE / "zoo.py").read_text(), re.M):
             yield architecture, [HERE / "zoo.py", "--names", architecture]
+        for told in GENERATION:
+            yield f"generate {' '.join(map(str, told))}".replace("--", ""), [HERE / "generation.py", *told]
     for model, parallel, batch, length, *more in CASES[gpus]:
         name = f"{model} {parallel} b{batch} s{length} {' '.join(more)}".strip() + f" x{gpus}"
         yield name, [TRAIN, "--model", model, "--parallel", parallel, "--batch", batch, "--seq", length, "--steps", 16,
