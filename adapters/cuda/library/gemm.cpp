@@ -24,7 +24,6 @@ using rank::ElementType;
 
 /// A column-major matrix that was read from the device.
 struct Values {
-  std::int64_t rows = 0, columns = 0;
   std::vector<double> at{};  ///< at[row + column * rows]
 };
 
@@ -42,21 +41,42 @@ bool small(const Gemm& g) {
   return bytes <= rank::small_bytes && g.m * g.n * g.k * g.batch <= (std::int64_t{1} << 22);
 }
 
-/// The matrix at `address`, `rows` x `columns` in memory; nullopt if any byte is unknown.
-std::optional<Values> read(const void* address, const Matrix& matrix, ElementType type,
-                           std::int64_t rows, std::int64_t columns) {
-  const std::size_t element = rank::size_of(type);
-  Values values{rows, columns, std::vector<double>(static_cast<std::size_t>(rows * columns))};
-  std::vector<std::byte> column(static_cast<std::size_t>(rows) * element);
-  for (std::int64_t j = 0; j < columns; ++j) {
-    const auto* source =
-        static_cast<const std::byte*>(address) + static_cast<std::size_t>(j * matrix.ld) * element;
-    if (!rank::known(source, column.size())) return std::nullopt;
-    rank::read(column.data(), source, column.size());
-    for (std::int64_t i = 0; i < rows; ++i) {
-      values.at[static_cast<std::size_t>(i + j * rows)] =
-          rank::load(type, column.data() + static_cast<std::size_t>(i) * element).to_real();
-    }
+/// What an operand's matrix holds in memory, column by column.
+struct Operand {
+  const std::byte* address = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t ld = 0;
+  ElementType type{};
+
+  [[nodiscard]] const std::byte* column(std::int64_t at) const {
+    return address + static_cast<std::size_t>(at * ld) * rank::size_of(type);
+  }
+  [[nodiscard]] std::size_t column_bytes() const {
+    return static_cast<std::size_t>(rows) * rank::size_of(type);
+  }
+};
+
+Operand operand(const void* address, const Matrix& matrix, ElementType type, std::int64_t rows,
+                std::int64_t columns) {
+  return {static_cast<const std::byte*>(address), rows, columns, matrix.ld, type};
+}
+
+bool known(const Operand& operand) {
+  for (std::int64_t j = 0; j < operand.columns; ++j)
+    if (!rank::known(operand.column(j), operand.column_bytes())) return false;
+  return true;
+}
+
+/// Of a known operand.
+Values read(const Operand& operand) {
+  const std::size_t element = rank::size_of(operand.type);
+  Values values{std::vector<double>(static_cast<std::size_t>(operand.rows * operand.columns))};
+  std::vector<std::byte> column(operand.column_bytes());
+  auto value = values.at.begin();
+  for (std::int64_t j = 0; j < operand.columns; ++j) {
+    rank::read(column.data(), operand.column(j), column.size());
+    for (std::size_t i = 0; i < column.size(); i += element)
+      *value++ = rank::load(operand.type, column.data() + i).to_real();
   }
   return values;
 }
@@ -88,24 +108,22 @@ bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const
   const auto a_type = real_type(g.a.type), b_type = real_type(g.b.type),
              d_type = real_type(g.d.type);
   if (!a_type || !b_type || !d_type || !scalars.alpha || !scalars.beta) return false;
-  const auto a = g.transpose_a ? read(a_address, g.a, *a_type, g.k, g.m)
-                               : read(a_address, g.a, *a_type, g.m, g.k);
-  const auto b = g.transpose_b ? read(b_address, g.b, *b_type, g.n, g.k)
-                               : read(b_address, g.b, *b_type, g.k, g.n);
-  if (!a || !b) return false;
-  std::optional<Values> c;
-  if (*scalars.beta != 0) {  // with beta = 0, C need not hold numbers
-    c = read(c_address, g.c, *real_type(g.c.type), g.m, g.n);
-    if (!c) return false;
-  }
-  std::vector<double> bias(static_cast<std::size_t>(g.m), 0.0);
-  if (g.bias) {
-    const auto type = real_type(g.bias_type);
-    if (!type) return false;
-    const auto values = read(g.bias, {g.bias, g.bias_type, g.m, 0}, *type, g.m, 1);
-    if (!values) return false;
-    bias = values->at;
-  }
+  const auto c_type = real_type(g.c.type), bias_type = real_type(g.bias_type);
+  const bool reads_c = *scalars.beta != 0;  // with beta = 0, C need not hold numbers
+  if ((reads_c && !c_type) || (g.bias && !bias_type)) return false;
+  std::vector<Operand> operands{g.transpose_a ? operand(a_address, g.a, *a_type, g.k, g.m)
+                                              : operand(a_address, g.a, *a_type, g.m, g.k),
+                                g.transpose_b ? operand(b_address, g.b, *b_type, g.n, g.k)
+                                              : operand(b_address, g.b, *b_type, g.k, g.n)};
+  if (reads_c) operands.push_back(operand(c_address, g.c, *c_type, g.m, g.n));
+  if (g.bias) operands.push_back(operand(g.bias, {}, *bias_type, g.m, 1));
+  // Reading is the greater part, for nothing where one of them is unknown: when a model generates
+  // text, small weights are known and nothing that they are multiplied with.
+  if (!std::all_of(operands.begin(), operands.end(), known)) return false;
+  const Values a = read(operands[0]), b = read(operands[1]);
+  const Values c = reads_c ? read(operands[2]) : Values{};
+  const Values bias =
+      g.bias ? read(operands.back()) : Values{std::vector<double>(static_cast<std::size_t>(g.m))};
   const std::size_t element = rank::size_of(*d_type);
   std::vector<std::byte> column(static_cast<std::size_t>(g.m) * element);
   for (std::int64_t j = 0; j < g.n; ++j) {
@@ -114,10 +132,10 @@ bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const
       for (std::int64_t l = 0; l < g.k; ++l) {
         const auto left = static_cast<std::size_t>(g.transpose_a ? l + i * g.k : i + l * g.m);
         const auto right = static_cast<std::size_t>(g.transpose_b ? j + l * g.n : l + j * g.k);
-        sum += a->at[left] * b->at[right];
+        sum += a.at[left] * b.at[right];
       }
-      double value = *scalars.alpha * sum + bias[static_cast<std::size_t>(i)];
-      if (c) value += *scalars.beta * c->at[static_cast<std::size_t>(i + j * g.m)];
+      double value = *scalars.alpha * sum + bias.at[static_cast<std::size_t>(i)];
+      if (reads_c) value += *scalars.beta * c.at[static_cast<std::size_t>(i + j * g.m)];
       rank::store(*d_type, value, column.data() + static_cast<std::size_t>(i) * element);
     }
     rank::write(static_cast<std::byte*>(d_address) + static_cast<std::size_t>(j * g.d.ld) * element,
