@@ -54,7 +54,7 @@ bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::
   if (function.arguments.size() != 2) return false;
   const std::size_t known = images[1].knows_anything() ? 1 : 2;
   const std::size_t size = size_of(loop.types[known]);
-  if (images[known].extent() / size > loop.numel / 4) return false;
+  if (images[known].extent() / size > loop.numel / 2) return false;
   if (images[3 - known].knows_anything()) return false;
   Decider decided{function.contrast, function.arguments};
   std::array<std::optional<Value>, 2> arguments;
@@ -142,6 +142,7 @@ Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
           effect.repeated.bytes.data());
   } else if (small) {
     effect.needs = needs(*function, state.data());
+    effect.independent = true;
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };
   }

@@ -12,8 +12,8 @@ Image::Image(const Operand& operand)
   if (!operand.read || operand.extent == 0) return;
   static_assert(sizeof(State) == 1);
   std::vector<std::uint8_t> mask(operand.extent);
-  read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
-  for (std::size_t i = 0; i < mask.size(); ++i) {
+  knows_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
+  for (std::size_t i = 0; knows_ && i < mask.size(); ++i) {
     if (mask[i] != 0) states_[i] = State::known;
   }
 }
@@ -24,12 +24,6 @@ bool Image::known(std::size_t offset, std::size_t size) const {
     if (states_[i] != State::known && states_[i] != State::stored_known) return false;
   }
   return true;
-}
-
-bool Image::knows_anything() const {
-  return std::any_of(states_.begin(), states_.end(), [](State state) {
-    return state == State::known || state == State::stored_known;
-  });
 }
 
 std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
@@ -123,6 +117,21 @@ std::vector<bool> without_values(const Effect& effect) {
   return without;
 }
 
+/// Whether what is known of the operands can make anything of the results known. may_know() looks
+/// at whole pages: most images of a step that generates one token turn out to hold nothing.
+bool decides(const Effect& effect, std::span<const Image> images) {
+  if (effect.needs == Effect::Needs::nothing) return true;
+  const bool all = effect.needs == Effect::Needs::every_input && effect.tensors == 0;
+  bool reads = false;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const Operand& operand = effect.operands[i];
+    if (!operand.read || operand.extent == 0 || operand.extent > effect.limit) continue;
+    if (images[i].knows_anything() != all) return !all;
+    reads = true;
+  }
+  return all || !reads;
+}
+
 }  // namespace
 
 void apply(const Effect& effect, const char* kernel) {
@@ -175,6 +184,7 @@ void apply(const Effect& effect, const char* kernel) {
     }
     images.emplace_back();
   }
+  if (!decides(effect, images)) return forget_all();
   effect.compute(images);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];

@@ -81,7 +81,8 @@ class Image {
   void forget(std::size_t offset, std::size_t size);
   void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
-  [[nodiscard]] bool knows_anything() const;
+  /// Of the operand as it was read.
+  [[nodiscard]] bool knows_anything() const noexcept { return knows_; }
   /// Writes what was stored back to device memory.
   void commit(std::byte* address, const Writer& writer) const;
 
@@ -90,6 +91,7 @@ class Image {
   [[nodiscard]] bool known(std::size_t offset, std::size_t size) const;
   std::vector<std::byte> bytes_;
   std::vector<State> states_;
+  bool knows_ = false;
 };
 
 /// A literal, compared by what it says, and a value.
