@@ -59,6 +59,7 @@ bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::
   Decider decided{function.contrast, function.arguments};
   std::array<std::optional<Value>, 2> arguments;
   for (std::size_t at = 0; at + size <= images[known].extent(); at += size) {
+    if (at > 0 && images[known].alike(at, at - size, size)) continue;
     auto& argument = arguments[known - 1];
     argument = images[known].load(at, loop.types[known]);
     if (argument) argument = converted(function.arguments[known - 1], *argument);
@@ -78,15 +79,27 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
   std::array<Value, max_operands> values;
   std::array<std::optional<Value>, max_operands> partly;
   Decider decided{function.contrast, function.arguments};
+  std::optional<Value> result;
+  std::array<std::size_t, max_operands> offsets{};
   for (std::uint32_t i = 0; i < loop.numel; ++i) {
+    // Masks and constants are the same from element to element.
+    bool alike = i > 0 && arguments > 0;
+    for (std::size_t a = 0; a < arguments; ++a) {
+      const std::size_t offset = loop.offset(i, a + 1);
+      alike = alike && images[a + 1].alike(offset, offsets[a], size_of(loop.types[a + 1]));
+      offsets[a] = offset;
+    }
+    if (alike) {
+      images[0].store(loop.offset(i, 0), loop.types[0], result);
+      continue;
+    }
     bool all = true;
     for (std::size_t a = 0; a < arguments; ++a) {
-      const auto value = images[a + 1].load(loop.offset(i, a + 1), loop.types[a + 1]);
+      const auto value = images[a + 1].load(offsets[a], loop.types[a + 1]);
       all = all && value;
       if (value) values[a] = converted(function.arguments[a], *value);
       partly[a] = value ? std::optional{values[a]} : std::nullopt;
     }
-    std::optional<Value> result;
     if (all) {
       result = evaluate(values.data());
     } else {

@@ -31,6 +31,12 @@ std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
   return rank::load(type, bytes_.data() + offset);
 }
 
+bool Image::alike(std::size_t one, std::size_t other, std::size_t size) const {
+  if (std::max(one, other) + size > bytes_.size()) return bytes_.empty();
+  return std::memcmp(states_.data() + one, states_.data() + other, size) == 0 &&
+         std::memcmp(bytes_.data() + one, bytes_.data() + other, size) == 0;
+}
+
 void Image::store(std::size_t offset, ElementType type, const std::optional<Value>& value) {
   const std::size_t size = size_of(type);
   if (offset > bytes_.size() || size > bytes_.size() - offset) return;

@@ -73,6 +73,9 @@ class Image {
 
   /// The element at `offset` bytes; nullopt when it is not known, or not in the operand.
   [[nodiscard]] std::optional<Value> load(std::size_t offset, ElementType type) const;
+  /// Whether the elements at two offsets hold the same bytes, as far as they are known. Not both
+  /// need be in the operand.
+  [[nodiscard]] bool alike(std::size_t one, std::size_t other, std::size_t size) const;
   /// nullopt makes the element unknown.
   void store(std::size_t offset, ElementType type, const std::optional<Value>& value);
   /// Copies `size` bytes from another image, known or not.
