@@ -227,10 +227,12 @@ KernelWork convolution(const KernelQuery& query) {
     work.m = images * h * w;
     work.n = in / groups;
     work.k = out / groups * r * s / (stride_h * stride_w);
+    work.parts = std::max(1.0, r * s / (stride_h * stride_w));
   } else {
     work.m = images * p * q;
     work.n = out / groups;
     work.k = filter;
+    work.parts = r * s;
   }
   for (double* side : {&work.m, &work.n, &work.k}) *side = std::max(1.0, *side);
   const double input = images * in * h * w;

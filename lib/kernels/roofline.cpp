@@ -23,12 +23,14 @@ constexpr double floor_seconds = 0.9e-6;
 /// 16384 take 3.2 us and 1024 take 1.8 us.
 constexpr double round_trip_seconds = 0.5e-6;
 
-// Products: the kernels' names and grids in the sweeps tell tiles and splits of k (nvjet_sm90_tst_256x128_64x4
-// has tiles of 256 x 128). These constants leave the least deviations of the times of four of five of the
-// H200's 3,077 such bf16 products from product_seconds() with the tile told; of the others the median is 4.8 %.
+// Products: the kernels' names and grids in the sweeps tell tiles and splits of k
+// (nvjet_sm90_tst_256x128_64x4 has tiles of 256 x 128). These constants leave the least deviations
+// of the times of four of five of the H200's 3,077 such bf16 products from product_seconds() with
+// the tile told; of the others the median is 4.8 %.
 /// Attained share of the tensor cores' peak while a tile's operands are there.
 constexpr double product_efficiency = 0.89;
-/// A step of a tile takes operands of 128 bytes along k, and no less time than its loads' latency, in cycles.
+/// A step of a tile takes operands of 128 bytes along k, and no less time than its loads' latency,
+/// in cycles.
 constexpr double step_bytes = 128.0;
 constexpr double step_cycles = 180.0;
 /// Its operands come from the L2 cache, for each row and column of a tile.
@@ -37,13 +39,15 @@ constexpr double row_cycles = 1.9;
 constexpr double result_cycles = 0.1;
 /// Launch, first loads and last stores, beyond the floor of any kernel.
 constexpr double product_start = 1.24e-6;
-/// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth then.
+/// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth
+/// then.
 constexpr double wave_loss = 0.85;
-/// The extra kernel that adds the partial products when k is split, and its gap; 0.37 us for each MB of them.
+/// The extra kernel that adds the partial products when k is split, and its gap; 0.37 us for each
+/// MB of them.
 constexpr double split_seconds = 2.9e-6;
 constexpr double partial_seconds = 0.37e-12;
-/// Beyond two waves the SMs take tiles from a counter, which a memset clears: all 923 such kernels follow
-/// one, and of 2,466 others one does.
+/// Beyond two waves the SMs take tiles from a counter, which a memset clears: all 923 such kernels
+/// follow one, and of 2,466 others one does.
 constexpr double counted_waves = 2.0;
 constexpr double counter_seconds = 2.3e-6;
 /// Products stream their operands at 4.1 of the data sheet's 4.8 TB/s.
@@ -51,8 +55,9 @@ constexpr double product_memory_efficiency = 0.86;
 
 /// Start and end of attention, beyond the floor of any kernel.
 constexpr double attention_start = 1.0e-6;
-/// Fused attention alternates products with exponentials, which its steps count as so much more depth: the two are
-/// hidden behind each other in part, and so these attain more than the peak (cut_attention()).
+/// Fused attention alternates products with exponentials, which its steps count as so much more
+/// depth: the two are hidden behind each other in part, and so these attain more than the peak
+/// (cut_attention()).
 constexpr double attention_efficiency = 1.15;
 /// Of the longest tile, what the SMs wait for each other at the end, where tiles are not alike.
 constexpr double uneven_end = 0.65;
@@ -85,10 +90,11 @@ struct Tile {
 
 /// Those that eight or more of the sweeps' products have, but for some between others.
 constexpr std::array<Tile, 36> tiles{
-    {{192, 192}, {256, 128}, {128, 256}, {320, 128}, {256, 160}, {160, 256}, {192, 128}, {128, 192}, {176, 128},
-     {128, 160}, {128, 128}, {128, 224}, {144, 128}, {448, 64},  {384, 64},  {320, 64},  {256, 64},  {64, 256},
-     {192, 96},  {112, 128}, {128, 96},  {96, 128},  {160, 64},  {128, 64},  {64, 128},  {64, 96},   {96, 64},
-     {64, 64},   {256, 32},  {128, 32},  {64, 32},   {32, 64},   {64, 16},   {16, 64},   {128, 8},   {64, 8}}};
+    {{192, 192}, {256, 128}, {128, 256}, {320, 128}, {256, 160}, {160, 256}, {192, 128}, {128, 192},
+     {176, 128}, {128, 160}, {128, 128}, {128, 224}, {144, 128}, {448, 64},  {384, 64},  {320, 64},
+     {256, 64},  {64, 256},  {192, 96},  {112, 128}, {128, 96},  {96, 128},  {160, 64},  {128, 64},
+     {64, 128},  {64, 96},   {96, 64},   {64, 64},   {256, 32},  {128, 32},  {64, 32},   {32, 64},
+     {64, 16},   {16, 64},   {128, 8},   {64, 8}}};
 
 /// Of an element of the operands of such arithmetic.
 double operand_bytes(Arithmetic arithmetic) {
@@ -199,19 +205,29 @@ double Roofline::product_seconds(const KernelWork& work) const {
   for (const Tile& tile : tiles) {
     const double count = std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.cols) * work.batch;
     const double area = tile.rows * tile.cols;
-    // Whichever of the units, the operands' loads and their latency takes longest, all are felt.
-    const double step = fourth_root(fourth_power(step_cycles * cycle) +
-                                    fourth_power((tile.rows + tile.cols) * row_cycles * cycle) +
-                                    fourth_power(2.0 * area * step_length / rate));
-    for (double split = 1.0; split <= 32.0 && (split == 1.0 || count * split <= sms); split *= 2.0) {
-      const double used = std::max(1.0, count * split / sms);
-      const double waves = used + wave_loss * (std::ceil(used) - used);
-      const double steps = std::ceil(work.k / (split * step_length));
-      double seconds = waves * (steps * step + area * result_cycles * cycle);
-      if (split > 1.0)
-        seconds += split_seconds + split * work.m * work.n * work.batch * 4.0 * partial_seconds;
-      if (count > counted_waves * sms) seconds += counter_seconds;
-      best = std::min(best, seconds);
+    // The parts of k, a convolution's taps, have steps of their own, whole or half: the sweeps'
+    // kernels for that take 64 or 32 channels of 2 bytes at once
+    // (sm90_xmma_fprop_implicit_gemm_..._tilesize128x128x32).
+    for (double length = step_length; length >= (work.parts > 1.0 ? 0.5 : 1.0) * step_length;
+         length /= 2.0) {
+      const double share = length / step_length;
+      // Whichever of the units, the operands' loads and their latency takes longest, all are felt.
+      const double step =
+          fourth_root(fourth_power(step_cycles * cycle) +
+                      fourth_power((tile.rows + tile.cols) * row_cycles * share * cycle) +
+                      fourth_power(2.0 * area * length / rate));
+      const double all_steps = work.parts * std::ceil(work.k / (work.parts * length));
+      for (double split = 1.0; split <= 32.0 && (split == 1.0 || count * split <= sms);
+           split *= 2.0) {
+        const double used = std::max(1.0, count * split / sms);
+        const double waves = used + wave_loss * (std::ceil(used) - used);
+        double seconds =
+            waves * (std::ceil(all_steps / split) * step + area * result_cycles * cycle);
+        if (split > 1.0)
+          seconds += split_seconds + split * work.m * work.n * work.batch * 4.0 * partial_seconds;
+        if (count > counted_waves * sms) seconds += counter_seconds;
+        best = std::min(best, seconds);
+      }
     }
   }
   const double memory =
@@ -219,8 +235,7 @@ double Roofline::product_seconds(const KernelWork& work) const {
   const double hits = l2_hits(work.bytes);
   // Near the ridge of the roofline both bounds are felt.
   return product_start +
-         fourth_root(fourth_power(best) +
-                     fourth_power(memory * (1.0 - hits + hits / l2_speedup)));
+         fourth_root(fourth_power(best) + fourth_power(memory * (1.0 - hits + hits / l2_speedup)));
 }
 
 double Roofline::seconds(const KernelWork& work) const {
@@ -244,8 +259,9 @@ double Roofline::seconds(const KernelWork& work) const {
     const double step = work.step_flops / (peak_rate(gpu_, work.arithmetic).per_second() / sms *
                                            attention_efficiency);
     const bool alike = work.steps >= work.longest * work.tiles * 0.999;
-    const double steps = alike ? std::ceil(work.tiles / sms) * work.longest
-                               : std::max(work.longest, work.steps / sms + uneven_end * work.longest);
+    const double steps = alike
+                             ? std::ceil(work.tiles / sms) * work.longest
+                             : std::max(work.longest, work.steps / sms + uneven_end * work.longest);
     KernelWork beside;
     beside.bytes = work.converted_bytes;
     return floor_seconds + attention_start + std::hypot(steps * step, memory) +

@@ -30,6 +30,7 @@ struct KernelWork {
   KernelLimit limit = KernelLimit::memory;   ///< what holds it up
   Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
+  double parts = 1;         ///< that k consists of, none of which shares a step with another
   double repeats = 1;       ///< of the product and its round trips, each waiting for the one before
   double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
   double flops = 0;         ///< of arithmetic that is no product
