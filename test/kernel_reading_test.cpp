@@ -616,21 +616,108 @@ TEST(KernelEffect, DepthwiseConvolutions) {
   deallocate(memory);
 }
 
-// 2 images of 4 channels, 6x6, pooled to 3x3, in float.
+// 2 images of 4 channels, 6x6, pooled to 3x3 by windows of 2x2, in float.
 TEST(KernelEffect, MaximumPoolingOfInnermostChannels) {
   const std::string name =
       "void at::native::(anonymous namespace)::max_pool_forward_nhwc<float, int>(float const*, "
-      "int, int, int, int, int, int, float*, long*)";
+      "int, int, int, int, int, int, int, int, float*, long*)";
   const Signature parts = signature(name);
   auto* memory = static_cast<std::byte*>(allocate(0, 8192));
   Launched launch;
   launch.add(memory);
-  for (const int number : {2, 4, 6, 6, 3, 3}) launch.add(number);
+  for (const int number : {2, 4, 6, 6, 3, 3, 2, 2}) launch.add(number);
   launch.add(memory + 4096);
   launch.add(memory + 6144);
   const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
   ASSERT_TRUE(effect);
   EXPECT_EQ(effect->bytes, 2 * 4 * (36 * 4.0 + 9 * 4.0 + 9 * 8.0));
+  EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 72.0}, {"cols", 4.0}}));
+  deallocate(memory);
+}
+
+// 2 volumes of 3 channels, 4x8x8, pooled to 2x4x4 by windows of 3x3x3, in bfloat16. A first launch
+// of five of the twelve pooled planes, as if a grid could be no deeper, where channels do not come
+// last.
+TEST(KernelEffect, MaximumPoolingOfVolumes) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 16384));
+  for (const bool backward : {false, true}) {
+    const std::string name =
+        std::string{
+            "void at::native::(anonymous namespace)::max_pool3d_with_"
+            "indices_"} +
+        (backward ? "backward_" : "") + "single_out_frame<c10::BFloat16>(int)";
+    const Signature parts = signature(name);
+    for (const bool channels_last : {false, true}) {
+      Launched launch;
+      for (int i = 0; i < 3; ++i) launch.add(memory + 4096 * i);
+      for (const int number : {3, 4, 8, 8, 2, 2, 4, 4}) launch.add(number);
+      for (int i = 0; !backward && i < 12; ++i) launch.add(i < 3 ? 3 : 1);
+      launch.add(0);
+      launch.add(channels_last);
+      const auto effect = read_pooling(parts, {})->effect(
+          {launch.pointers.data(), launch.sizes, {{1, 1, 5}, {32, 8, 1}, 0}});
+      ASSERT_TRUE(effect);
+      const double outputs = channels_last ? 2 * 3 * 2 * 16 : 5 * 16;
+      // Eight elements of the input for each maximum; back, its gradient is read and added.
+      EXPECT_EQ(effect->bytes, outputs * ((backward ? 2 : 1 + 8) * 2 + 8));
+      EXPECT_EQ(effect->features,
+                (std::vector<Feature>{{"numel", outputs}, {"cols", backward ? 8.0 : 27.0}}));
+      fill(memory, 1, 16384);
+      apply(*effect);
+      EXPECT_EQ(known(memory, 2 * 6 * 256), !backward);
+      EXPECT_EQ(known(memory + 8192, 8 * 192), backward);
+    }
+  }
+  deallocate(memory);
+}
+
+// 2 images of 3 channels, 4x5, made 8x10, in float: each resized element is written or read once.
+TEST(KernelEffect, ResizedImages) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 16384));
+  const std::uint64_t images = 2, channels = 3, in = 2 * 3 * 20, out = 2 * 3 * 80;
+  std::byte* const image = memory;
+  std::byte* const resized = memory + 8192;
+  const auto expect = [&](const std::string& base, bool backward, const auto&... parameters) {
+    const std::string text =
+        "void at::native::(anonymous namespace)::upsample_" + base + "<float, float>(int)";
+    const Signature parts = signature(text);
+    Launched launch;
+    (launch.add(parameters), ...);
+    const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
+    ASSERT_TRUE(effect) << base;
+    EXPECT_EQ(effect->bytes, (in + out) * 4.0) << base;
+    const std::vector<Feature> features{{"numel", static_cast<double>(backward ? in : out)},
+                                        {"cols", backward ? 4.0 : 1.0}};
+    EXPECT_EQ(effect->features, features) << base;
+    fill(memory, 1, 16384);
+    apply(*effect);
+    EXPECT_EQ(known(image, 4 * in), !backward) << base;
+    EXPECT_EQ(known(resized, 4 * out), backward) << base;
+  };
+  const std::uint64_t h = 4, w = 5, tall = 8, wide = 10;
+  const int height = 4, width = 5, taller = 8, wider = 10, depth = 3;
+  const float scale = 0.5f;
+  const std::uint64_t one = 1;
+  expect("nearest2d_out_frame", false, image, resized, images * channels, h, w, tall, wide, scale,
+         scale);
+  expect("nearest2d_nhwc_out_frame", false, image, resized, channels, h, w, tall, wide, scale,
+         scale, out);
+  expect("nearest2d_backward_out_frame", true, resized, images, channels, tall, wide, h, w, image,
+         scale, scale);
+  expect("nearest2d_backward_nhwc_out_frame", true, resized, image, tall, wide, h, w, channels,
+         scale, scale, in);
+  expect("nearest3d_out_frame", false, image, images, channels, one, h, w, one, tall, wide, resized,
+         scale, scale, scale);
+  expect("nearest3d_backward_out_frame", true, resized, images, channels, one, tall, wide, one, h,
+         w, image, scale, scale, scale);
+  expect("bilinear2d_out_frame", false, 80, scale, scale, false, Accessor{image, {2, 3, 4, 5}},
+         Accessor{resized, {2, 3, 8, 10}});
+  expect("bilinear2d_nhwc_out_frame", false, scale, scale, false, depth, height, width, taller,
+         wider, image, resized, static_cast<int>(out));
+  expect("bilinear2d_backward_out_frame", true, images * channels, height, width, taller, wider,
+         scale, scale, false, image, resized);
+  expect("bilinear2d_backward_nhwc_out_frame", true, height, width, taller, wider, scale, scale,
+         false, image, resized, depth, out, in);
   deallocate(memory);
 }
 

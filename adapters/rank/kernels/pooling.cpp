@@ -1,11 +1,14 @@
 #include "rank/kernels/kernel_effect.hpp"
+#include "rank/kernels/tensor_accessor.hpp"
 #include "rank/kernels/tensor_info.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
 
-/// Pooling without cuDNN (ATen/native/cuda/{DilatedMaxPool2d,AveragePool2d}.cu), and elementwise
-/// kernels with several outputs (Loops.cuh): described, not executed.
+/// Pooling without cuDNN (ATen/native/cuda/{DilatedMaxPool2d,DilatedMaxPool3d,AveragePool2d}.cu),
+/// resizing, and elementwise kernels with several outputs (Loops.cuh): described, not executed.
 namespace phantora::rank {
 
 namespace {
@@ -33,8 +36,14 @@ std::unique_ptr<Meaning> multiple_outputs(const TemplateName& kernel) {
   });
 }
 
-/// Pooling of planes: `count` outputs (forward) or inputs (backward) are written, with indices of 8
-/// bytes where the window's maximum is kept.
+/// An integer of either width.
+std::size_t number(const Arguments& a, std::size_t p) {
+  return a.bytes(p).size() == 8 ? a.get<std::size_t>(p) : std::size_t{a.get<std::uint32_t>(p)};
+}
+
+/// Pooling of planes: outputs (forward) or inputs (backward) are written, with indices of 8 bytes
+/// where the window's maximum is kept. Windows overlap in cache: each element is read about once,
+/// whatever the window.
 std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view name) {
   const std::size_t element = moved_bytes(kernel.arguments[0]);
   if (element == 0) return nullptr;
@@ -43,42 +52,132 @@ std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view na
   const bool channels_last = name.ends_with("_nhwc");
   if (maximum && !channels_last && !name.ends_with("_nchw")) return nullptr;
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
-    const auto number = [&](std::size_t p) {
-      return a.bytes(p).size() == 8 ? a.get<std::size_t>(p) : std::size_t{a.get<std::uint32_t>(p)};
-    };
+    // (gradient, indices, batch, channels, height, width, pooled height and width, the window's,
+    // ..., gradient of the input) for a maximum's gradient; the others have one number less before
+    // their height: (count, input, channels, ...) or (input, batch, channels, ...).
+    const std::size_t at = maximum && backward ? 4 : 3;
+    const std::size_t plane = number(a, at) * number(a, at + 1),
+                      pooled = number(a, at + 2) * number(a, at + 3),
+                      taps = number(a, at + 4) * number(a, at + 5);
+    if (plane == 0 || pooled == 0) return std::nullopt;
+    const std::size_t planes = maximum && backward ? number(a, 2) * number(a, 3)
+                               : maximum && channels_last
+                                   ? number(a, 1) * number(a, 2)
+                                   : number(a, 0) / (backward ? plane : pooled);
+    const std::size_t input = planes * plane, output = planes * pooled;
+    const std::size_t count = backward ? input : output;
+    const std::size_t last = a.sizes.size() - 1;
     Effect effect;
-    std::size_t count = 0;
     if (maximum && backward) {
-      // (gradient, indices, batch, channels, height, width, ..., gradient of the input)
-      count = number(2) * number(3) * number(4) * number(5);
-      effect.operands = {{a.pointer(a.sizes.size() - 1), count * element, false, true}};
-    } else if (maximum && channels_last) {
-      // (input, batch, channels, height, width, pooled height, pooled width, ..., output, indices)
-      const std::size_t planes = number(1) * number(2);
-      count = planes * number(5) * number(6);
-      effect.operands = {{a.pointer(0), planes * number(3) * number(4) * element, true, false},
-                         {a.pointer(a.sizes.size() - 2), count * element, false, true},
-                         {a.pointer(a.sizes.size() - 1), count * 8, false, true}};
-      for (const Operand& operand : effect.operands) {
-        effect.bytes += static_cast<double>(operand.extent);
-      }
-      effect.features.emplace_back("numel", static_cast<double>(count));
-      return effect;
+      effect.operands = {{a.pointer(last), count * element, false, true}};
     } else if (maximum) {
-      // (count, input, ..., output, indices)
-      count = number(0);
-      effect.operands = {{a.pointer(a.sizes.size() - 2), count * element, false, true},
-                         {a.pointer(a.sizes.size() - 1), count * 8, false, true}};
-      effect.bytes = static_cast<double>(count * 8);
+      effect.operands = {{a.pointer(last - 1), count * element, false, true},
+                         {a.pointer(last), count * 8, false, true}};
     } else {
-      // (count, input, ..., output, divisor, two flags)
-      count = number(0);
-      effect.operands = {{a.pointer(a.sizes.size() - 4), count * element, false, true}};
+      // (..., output, divisor, two flags)
+      effect.operands = {{a.pointer(last - 3), count * element, false, true}};
     }
-    // Windows overlap in cache: each element is read about once, whatever the window.
-    effect.bytes += 2 * static_cast<double>(count * element);
-    effect.features.emplace_back("numel", static_cast<double>(count));
+    effect.bytes = static_cast<double>((input + output) * element + (maximum ? output * 8 : 0));
+    effect.features = {{"numel", static_cast<double>(count)}, {"cols", static_cast<double>(taps)}};
     return effect;
+  });
+}
+
+/// max_pool3d_with_indices_{single,backward_single}_out_frame: (input, output, indices, channels,
+/// depth, height, width, batch, pooled depth, height and width, the window's, ...) or (gradient of
+/// the input, gradient, indices, the same without a window). The gradient is added up where the
+/// maxima were. Where channels do not come last, a grid's depth goes through the pooled planes, of
+/// which a launch has 65535 at most.
+std::unique_ptr<Meaning> maximum_of_volumes(const TemplateName& kernel, bool backward) {
+  const std::size_t element = moved_bytes(kernel.arguments[0]);
+  if (element == 0) return nullptr;
+  return meaning([=](const Arguments& a) -> std::optional<Effect> {
+    const auto of_three = [&](std::size_t p) {
+      return number(a, p) * number(a, p + 1) * number(a, p + 2);
+    };
+    const std::size_t volumes = number(a, 3) * number(a, 7), volume = of_three(4),
+                      pooled = of_three(8);
+    if (volume == 0 || pooled == 0) return std::nullopt;
+    Effect effect;
+    effect.operands = {{a.pointer(0), volumes * volume * element, true, backward},
+                       {a.pointer(1), volumes * pooled * element, backward, !backward},
+                       {a.pointer(2), volumes * pooled * 8, backward, !backward}};
+    const bool channels_last = a.get<std::uint8_t>(a.sizes.size() - 1) != 0;
+    const auto output = static_cast<double>(
+        channels_last ? volumes * pooled : a.shape.grid.z * number(a, 9) * number(a, 10));
+    const double each = static_cast<double>(volume) / static_cast<double>(pooled);
+    const auto size = static_cast<double>(element);
+    effect.bytes = output * ((backward ? 2.0 : 1.0 + each) * size + 8.0);
+    effect.features = {{"numel", output},
+                       {"cols", backward ? each : static_cast<double>(of_three(11))}};
+    return effect;
+  });
+}
+
+/// Where a kernel that resizes images has its numbers.
+struct Resizing {
+  std::string_view name;
+  std::size_t read, written;        ///< pointers
+  std::size_t image, resized;       ///< first of the sizes of either
+  std::size_t dimensions;           ///< of them
+  std::size_t planes, planes_more;  ///< two numbers whose product they are, or one
+  bool resized_elements = false;    ///< `planes` are the elements of the resized
+  bool image_elements = false;      ///< or of the image
+};
+
+/// The resized is the larger one, where images are made larger; gradients go back to the image.
+constexpr std::array resizings{
+    Resizing{"upsample_nearest2d_out_frame", 0, 1, 3, 5, 2, 2, 2},
+    Resizing{"upsample_nearest2d_nhwc_out_frame", 0, 1, 3, 5, 2, 9, 9, true},
+    Resizing{"upsample_nearest2d_backward_out_frame", 0, 7, 5, 3, 2, 1, 2},
+    Resizing{"upsample_nearest2d_backward_nhwc_out_frame", 0, 1, 4, 2, 2, 9, 9, false, true},
+    Resizing{"upsample_nearest3d_out_frame", 0, 9, 3, 6, 3, 1, 2},
+    Resizing{"upsample_nearest3d_backward_out_frame", 0, 9, 6, 3, 3, 1, 2},
+    Resizing{"upsample_bilinear2d_nhwc_out_frame", 8, 9, 4, 6, 2, 10, 10, true},
+    Resizing{"upsample_bilinear2d_backward_out_frame", 9, 8, 1, 3, 2, 0, 0},
+    Resizing{"upsample_bilinear2d_backward_nhwc_out_frame", 8, 7, 0, 2, 2, 11, 11, false, true},
+};
+
+/// UpSample{Nearest2d,Nearest3d,Bilinear2d}.cu. Neighbours that several results share come from the
+/// cache.
+std::unique_ptr<Meaning> resizing(const TemplateName& kernel, std::string_view name) {
+  const std::size_t element = moved_bytes(kernel.arguments[0]);
+  if (element == 0) return nullptr;
+  const auto described = [=](std::byte* from, std::size_t read, std::byte* to,
+                             std::size_t written) {
+    Effect effect;
+    effect.operands = {{from, read * element, true, false}, {to, written * element, false, true}};
+    effect.bytes = static_cast<double>((read + written) * element);
+    const double each =
+        static_cast<double>(read) / static_cast<double>(std::max<std::size_t>(written, 1));
+    effect.features = {{"numel", static_cast<double>(written)}, {"cols", std::max(1.0, each)}};
+    return effect;
+  };
+  if (name == "upsample_bilinear2d_out_frame") {
+    // (threads, two scales, whether corners are aligned, input, output)
+    return meaning([=](const Arguments& a) -> std::optional<Effect> {
+      const std::size_t read = accessor_elements(a, 4, 4), written = accessor_elements(a, 5, 4);
+      if (read == 0 || written == 0) return std::nullopt;
+      return described(a.pointer(4), read, a.pointer(5), written);
+    });
+  }
+  const auto found = std::ranges::find(resizings, name, &Resizing::name);
+  if (found == resizings.end()) return nullptr;
+  return meaning([=, at = *found](const Arguments& a) -> std::optional<Effect> {
+    std::size_t image = 1, resized = 1;
+    for (std::size_t d = 0; d < at.dimensions; ++d) {
+      image *= number(a, at.image + d);
+      resized *= number(a, at.resized + d);
+    }
+    if (image == 0 || resized == 0) return std::nullopt;
+    const std::size_t told = number(a, at.planes);
+    const std::size_t planes = at.resized_elements           ? told / resized
+                               : at.image_elements           ? told / image
+                               : at.planes_more == at.planes ? told
+                                                             : told * number(a, at.planes_more);
+    const bool backward = at.name.find("backward") != std::string_view::npos;
+    return described(a.pointer(at.read), planes * (backward ? resized : image),
+                     a.pointer(at.written), planes * (backward ? image : resized));
   });
 }
 
@@ -92,6 +191,11 @@ std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelRe
   if (name.starts_with("max_pool_") || name.starts_with("avg_pool2d_")) {
     return pooling(kernel, name);
   }
+  if (name == "max_pool3d_with_indices_single_out_frame") return maximum_of_volumes(kernel, false);
+  if (name == "max_pool3d_with_indices_backward_single_out_frame") {
+    return maximum_of_volumes(kernel, true);
+  }
+  if (name.starts_with("upsample_")) return resizing(kernel, name);
   return nullptr;
 }
 
