@@ -736,6 +736,22 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
 }
 
+/// PyTorch's pooling forward and bilinear resizing of channels that come last compute addresses,
+/// with divisions, for longer than they move data: a thread of the H200's table takes 9 ps of the
+/// whole GPU, and 0.75 for each tap of its window. With 4, 9 and 25 taps max_pool_forward_nchw
+/// takes 12.5, 16.5 and 28 ps for each output, max_pool3d's with 8, 27 and 125 takes 15, 31 and 93
+/// ps for each thread, resizing 9 to 22 ps for each element of the larger image. As FLOP in fp32:
+/// 64 for each ps.
+double address_flops(std::string_view base, double elements, double taps, double threads) {
+  constexpr double flops_per_ps = 64.0, thread_ps = 9.0, tap_ps = 0.75;
+  const bool window = base.starts_with("max_pool_forward_") || base.starts_with("avg_pool2d_") ||
+                      base == "max_pool3d_with_indices_single_out_frame";
+  if (window) return flops_per_ps * std::max(elements, threads) * (thread_ps + tap_ps * taps);
+  if (base.starts_with("upsample_bilinear2d_") && base.ends_with("nhwc_out_frame"))
+    return flops_per_ps * std::max(elements * taps, threads) * thread_ps;
+  return 0.0;
+}
+
 /// Any other kernel: its bytes as told, or from the features, or what its threads can load. One
 /// that is told by its work alone has no threads to guess from, and fills the GPU.
 KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
@@ -780,6 +796,11 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   work.arithmetic = query.arithmetic;
   // Its columns are the filter's taps.
   if (signature.base.starts_with("conv_depthwise2d_")) work.flops = 2.0 * numel * cols;
+  const double address = address_flops(signature.base, numel, cols, threads);
+  if (numel > 0.0 && address > 0.0) {
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = address;
+  }
   // Its few threads load one row after the other: 636 rows by 32 of them take 11 us.
   if (lookup && threads > 0.0) work.round_trips = std::ceil(rows / threads);
   if (signature.base == "tensor_kernel_scan_outer_dim") {

@@ -5,7 +5,7 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
-driver 580).
+driver 580), and what measure_rest.py measured in 100 s (2026-11-23).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -264,6 +264,61 @@ def pointwise(kernel, row):
     return launch(kernel)
 
 
+def number(value):
+    """As C++ prints it to 17 digits, whole ones without a point."""
+    return int(value) if value == int(value) else float(value)
+
+
+def pooling(row):
+    """Windows of planes or volumes: adapters/rank/kernels/pooling.cpp says the same of the launches."""
+    size = row["size"] if "size" in row else [row["hw"]] * 2
+    k, stride = row.get("k", 3), row.get("stride", 2)
+    element, planes = SIZE[row["dtype"]], row["batch"] * row["cin"]
+    image = planes * math.prod(size)
+    out = [(length + 2 * ((k - 1) // 2) - k) // stride + 1 for length in size]
+    pooled, pooled_plane = planes * math.prod(out), math.prod(out[-2:])
+
+    def told(kernel):
+        backward, maximum = "backward" in kernel["name"], "::max_pool" in kernel["name"]
+        if "::max_pool3d_" in kernel["name"]:
+            # Where channels do not come last, a launch goes through 65535 pooled planes at most.
+            output, each = pooled if row["channels_last"] else kernel["grid"][2] * pooled_plane, image / pooled
+            return launch(kernel, dict(numel=output, cols=number(each) if backward else k**3),
+                          bytes=number(output * ((2 if backward else 1 + each) * element + 8)))
+        return launch(kernel, dict(numel=image if backward else pooled, cols=k**2),
+                      bytes=(image + pooled) * element + (pooled * 8 if maximum else 0))
+    own = lambda kernel: re.search("::(max_pool_(for|back)ward_n|avg_pool2d_|max_pool3d_)", kernel["name"])
+    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
+            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+
+
+def resizing(row):
+    """As pooling.cpp tells them, too."""
+    planes, element = row["batch"] * row["cin"], SIZE[row["dtype"]]
+    image, resized = planes * math.prod(row["size"]), planes * math.prod(row["out"])
+
+    def told(kernel):
+        read, written = (resized, image) if "backward" in kernel["name"] else (image, resized)
+        return launch(kernel, dict(numel=written, cols=number(max(1, read / written))), bytes=(image + resized) * element)
+    own = lambda kernel: re.search("::upsample_(nearest|bilinear)", kernel["name"])
+    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
+            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+
+
+def by_index(row):
+    """Slices that a tensor of indices names: adapters/rank/kernels/indexing.cpp says the same of the launches."""
+    slice_bytes = row["dim"] * SIZE[row["dtype"]]
+    elements = row["count"] * row["dim"]
+
+    def told(kernel):
+        if "::vectorized_gather_kernel" in kernel["name"]:
+            return launch(kernel, dict(rows=row["count"], cols=slice_bytes), bytes=row["count"] * (2 * slice_bytes + 8))
+        return launch(kernel, dict(numel=elements), bytes=elements * (2 * SIZE[row["dtype"]] + 8))
+    own = lambda kernel: re.search("::(vectorized_gather_kernel|indexFunc|_scatter_gather_elementwise_kernel)", kernel["name"])
+    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
+            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+
+
 def batch_norm(row):
     """cuDNN's for fp32, PyTorch's own kernels for bf16."""
     rows = [pointwise(k, row) for k in row["kernels"] if is_torch(k)]
@@ -310,6 +365,16 @@ def rows_of(row):
         return recurrent(row)
     if row["op"].startswith("batch_norm"):
         return batch_norm(row)
+    if row["op"] == "cold":
+        return []  # of operands that are not in the cache, which no query tells
+    if row["op"] in ("pool_max2d", "pool_max3d", "pool_avg2d", "max_pool"):
+        return pooling(row)
+    if row["op"].startswith("resize_"):
+        return resizing(row)
+    if row["op"].startswith("by_"):
+        return by_index(row)
+    if row["op"].startswith("pool_"):
+        return [pointwise(k, dict(op=row["op"])) for k in row["kernels"] if per_block(k) or k["grid"] is None]
     if row["op"].startswith("instance_norm"):
         # A batch norm of one image, in which every image's channels are channels.
         return batch_norm(row | dict(batch=1, cin=row["batch"] * row["cin"], channels_last=False))
@@ -394,8 +459,8 @@ def coverage(samples, spread):
           f"others' mean, {near / total:.3f} within two")
 
 
-# Of what measure_libraries.py measured, a half is held out for good.
-JUDGED = ("h200_sweep6", "h100_sweep5")
+# Of what measure_libraries.py and measure_rest.py measured, a half is held out for good.
+JUDGED = ("h200_sweep6", "h200_sweep7", "h100_sweep5")
 
 
 def is_judge(row):
