@@ -671,6 +671,36 @@ TEST(KernelEffect, MaximumPoolingOfVolumes) {
   deallocate(memory);
 }
 
+// 2 images of 3 channels, 7x7, averaged to 3x3, in bfloat16: windows have up to nine pixels.
+TEST(KernelEffect, AdaptiveAverages) {
+  auto* memory = static_cast<std::byte*>(allocate(0, 8192));
+  for (const std::string base : {"adaptive_average_pool", "atomic_adaptive_average_gradinput",
+                                 "adaptive_average_gradinput_nhwc"}) {
+    const bool channels_last = base.ends_with("_nhwc");
+    const std::string text = "void at::native::(anonymous namespace)::" + base +
+                             (channels_last ? "<int, c10::BFloat16>(int)" : "<c10::BFloat16>(int)");
+    const Signature parts = signature(text);
+    Launched launch;
+    launch.add(memory);
+    launch.add(memory + 4096);
+    for (const int number : {2, 3}) {
+      if (channels_last) launch.add(number);
+    }
+    for (const int number : {7, 7, 3, 3}) launch.add(number);
+    const auto effect = read_pooling(parts, {})->effect(
+        {launch.pointers.data(), launch.sizes, {{6, 1, 1}, {32, 8, 1}, 0}});
+    ASSERT_TRUE(effect) << base;
+    EXPECT_EQ(effect->bytes, 6 * (49 + 9) * 2.0) << base;
+    EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 54.0}, {"cols", 9.0}})) << base;
+    fill(memory, 1, 8192);
+    apply(*effect);
+    const bool backward = base != "adaptive_average_pool";
+    EXPECT_EQ(known(memory, 6 * 49 * 2), !backward) << base;
+    EXPECT_EQ(known(memory + 4096, 6 * 9 * 2), backward) << base;
+  }
+  deallocate(memory);
+}
+
 // 2 images of 3 channels, 4x5, made 8x10, in float: each resized element is written or read once.
 TEST(KernelEffect, ResizedImages) {
   auto* memory = static_cast<std::byte*>(allocate(0, 16384));

@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
-/// Pooling without cuDNN (ATen/native/cuda/{DilatedMaxPool2d,DilatedMaxPool3d,AveragePool2d}.cu),
+/// Pooling without cuDNN
+/// (ATen/native/cuda/{DilatedMaxPool2d,DilatedMaxPool3d,AveragePool2d,AdaptiveAveragePooling}.cu),
 /// resizing, and elementwise kernels with several outputs (Loops.cuh): described, not executed.
 namespace phantora::rank {
 
@@ -114,6 +115,33 @@ std::unique_ptr<Meaning> maximum_of_volumes(const TemplateName& kernel, bool bac
   });
 }
 
+/// Averages over windows that make up a plane (AdaptiveAveragePooling.cu): (input, output, height
+/// and width, pooled height and width, ...), a block of the grid for each plane; where channels
+/// come last, the batch and the channels stand before these. A gradient has them the other way
+/// round.
+std::unique_ptr<Meaning> adaptive_average(const TemplateName& kernel, bool channels_last,
+                                          bool backward) {
+  const std::size_t element = moved_bytes(kernel.arguments.back());
+  if (element == 0) return nullptr;
+  return meaning([=](const Arguments& a) -> std::optional<Effect> {
+    const std::size_t at = channels_last ? 4 : 2;
+    const std::size_t height = number(a, at), width = number(a, at + 1),
+                      pooled_height = number(a, at + 2), pooled_width = number(a, at + 3);
+    if (pooled_height == 0 || pooled_width == 0) return std::nullopt;
+    const std::size_t planes = channels_last ? number(a, 2) * number(a, 3) : a.shape.grid.x;
+    const std::size_t input = planes * height * width,
+                      output = planes * pooled_height * pooled_width;
+    const std::size_t taps = ((height + pooled_height - 1) / pooled_height) *
+                             ((width + pooled_width - 1) / pooled_width);
+    Effect effect;
+    effect.operands = {{a.pointer(0), input * element, !backward, backward},
+                       {a.pointer(1), output * element, backward, !backward}};
+    effect.bytes = static_cast<double>((input + output) * element);
+    effect.features = {{"numel", static_cast<double>(output)}, {"cols", static_cast<double>(taps)}};
+    return effect;
+  });
+}
+
 /// Where a kernel that resizes images has its numbers.
 struct Resizing {
   std::string_view name;
@@ -194,6 +222,12 @@ std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelRe
   if (name == "max_pool3d_with_indices_single_out_frame") return maximum_of_volumes(kernel, false);
   if (name == "max_pool3d_with_indices_backward_single_out_frame") {
     return maximum_of_volumes(kernel, true);
+  }
+  if (name == "adaptive_average_pool" || name == "adaptive_average_pool_nhwc" ||
+      name == "adaptive_average_gradinput" || name == "adaptive_average_gradinput_nhwc" ||
+      name == "atomic_adaptive_average_gradinput") {
+    return adaptive_average(kernel, name.ends_with("_nhwc"),
+                            name.find("gradinput") != std::string_view::npos);
   }
   if (name.starts_with("upsample_")) return resizing(kernel, name);
   return nullptr;

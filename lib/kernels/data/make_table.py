@@ -279,6 +279,9 @@ def pooling(row):
     pooled, pooled_plane = planes * math.prod(out), math.prod(out[-2:])
 
     def told(kernel):
+        if "adaptive_average_" in kernel["name"]:
+            return launch(kernel, dict(numel=planes * k**2, cols=math.prod(-(-length // k) for length in size)),
+                          bytes=(image + planes * k**2) * element)
         backward, maximum = "backward" in kernel["name"], "::max_pool" in kernel["name"]
         if "::max_pool3d_" in kernel["name"]:
             # Where channels do not come last, a launch goes through 65535 pooled planes at most.
@@ -287,7 +290,7 @@ def pooling(row):
                           bytes=number(output * ((2 if backward else 1 + each) * element + 8)))
         return launch(kernel, dict(numel=image if backward else pooled, cols=k**2),
                       bytes=(image + pooled) * element + (pooled * 8 if maximum else 0))
-    own = lambda kernel: re.search("::(max_pool_(for|back)ward_n|avg_pool2d_|max_pool3d_)", kernel["name"])
+    own = lambda kernel: re.search("::(max_pool_(for|back)ward_n|avg_pool2d_|max_pool3d_|(atomic_)?adaptive_average_)", kernel["name"])
     return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
             if own(kernel) or per_block(kernel) or kernel["grid"] is None]
 
@@ -367,7 +370,7 @@ def rows_of(row):
         return batch_norm(row)
     if row["op"] == "cold":
         return []  # of operands that are not in the cache, which no query tells
-    if row["op"] in ("pool_max2d", "pool_max3d", "pool_avg2d", "max_pool"):
+    if row["op"] in ("pool_max2d", "pool_max3d", "pool_avg2d", "pool_adaptive2d", "max_pool"):
         return pooling(row)
     if row["op"].startswith("resize_"):
         return resizing(row)
