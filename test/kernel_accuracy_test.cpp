@@ -48,17 +48,18 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
 
-// A half of what measure_libraries.py measured, chosen before: no fit ever saw it.
+// A half of what measure_libraries.py and measure_rest.py measured, chosen before: no fit ever saw
+// it.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 5252U);
+  ASSERT_EQ(judges.size(), 6452U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.149, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.076, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.164, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("convolution").median, 0.130, 0.002);
+  EXPECT_NEAR(errors.at("convolution").median, 0.127, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.056, 0.002);
 }
 
@@ -75,19 +76,19 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7136, 0.0005);
-  EXPECT_NEAR(random.two, 0.9172, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1162, 0.0005);
+  EXPECT_NEAR(random.one, 0.7123, 0.0005);
+  EXPECT_NEAR(random.two, 0.9167, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1179, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7137, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9155, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7115, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9141, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1407, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1387, 0.0005);
   EXPECT_NEAR(error.median, 0.0625, 0.0005);
 }
 
@@ -108,12 +109,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0702, .median = 0.0397},
-                      {.one = 0.7993, .two = 0.9512, .median_bar = 0.1038});
+  expect_from_another("h200", "h100", {.mean = 0.0696, .median = 0.0394},
+                      {.one = 0.8009, .two = 0.9516, .median_bar = 0.1035});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.107, .median = 0.0514},
-                      {.one = 0.7777, .two = 0.9383, .median_bar = 0.1129});
+  expect_from_another("h100", "h200", {.mean = 0.1195, .median = 0.0538},
+                      {.one = 0.7712, .two = 0.9325, .median_bar = 0.1143});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -158,9 +159,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.170, 1.179}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.166, 1.179}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.162, 1.191}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.086, 1.084}}};
+                                          {"resnet50_b64", {31.89 / 29.6, 1.087, 1.084}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;
