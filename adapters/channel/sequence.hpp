@@ -1,21 +1,16 @@
 #pragma once
 
+#include "channel/futex.hpp"
+
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-
 namespace phantora::channel {
 
 /// A number in shared memory that one raises and others wait for, also across processes. Raising it
 /// is a system call only while somebody sleeps.
-///
-/// The system calls are made by hand: the hooks on the C library, which account for the waits of a
-/// program, must not see these.
 class Sequence {
  public:
   /// Whoever finds it raised sees what was written before.
@@ -26,30 +21,20 @@ class Sequence {
     // In one order with a sleeper's count of itself: either it is seen here, or the kernel finds
     // the number raised when it is to put it to sleep.
     value_.fetch_add(1);
-    if (sleepers_.load() != 0) futex(FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr);
+    if (sleepers_.load() != 0) futex(value_, FUTEX_WAKE, std::numeric_limits<int>::max());
   }
   /// Sleeps while the number is `seen`: for a second at most, since whoever raises it may be gone.
   /// @return whether it did not sleep for so long.
   bool sleep(std::uint32_t seen) noexcept {
     constexpr timespec patience{1, 0};
     sleepers_.fetch_add(1);
-    const long result = futex(FUTEX_WAIT, seen, &patience);
+    const long result = futex(value_, FUTEX_WAIT, seen, &patience);
     sleepers_.fetch_sub(1);
     return result != -ETIMEDOUT;
   }
   [[nodiscard]] std::uint32_t sleepers() const noexcept { return sleepers_.load(); }
 
  private:
-  long futex(long operation, std::uint32_t value, const timespec* patience) noexcept {
-    long result = SYS_futex;
-    register long r10 __asm__("r10") = reinterpret_cast<long>(patience);
-    __asm__ volatile("syscall"
-                     : "+a"(result)
-                     : "D"(&value_), "S"(operation), "d"(static_cast<long>(value)), "r"(r10)
-                     : "rcx", "r11", "memory");
-    return result;
-  }
-
   std::atomic<std::uint32_t> value_{0};
   std::atomic<std::uint32_t> sleepers_{0};
 };

@@ -1,6 +1,7 @@
 #include "nccl/communicator.hpp"
 
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/runtime/refusal.hpp"
 
@@ -16,10 +17,10 @@
 namespace phantora::nccl {
 namespace {
 
-std::mutex last_error_mutex;
+rank::Mutex last_error_mutex;
 std::string last_error = "no error";
 
-std::mutex operators_mutex;
+rank::Mutex operators_mutex;
 struct Dynamic {
   double scalar = 1.0;
   bool live = false;

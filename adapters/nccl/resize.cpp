@@ -1,6 +1,7 @@
 // Communicators made of another one: smaller, or larger by ranks that were in none.
 
 #include "nccl/communicator.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +23,7 @@ ncclUniqueId name_of(const ncclComm& parent, std::uint64_t kind, std::uint64_t s
 
 constexpr std::uint64_t grown = 0x67726f776eULL, shrunk = 0x736872756e6bULL;
 
-std::mutex shrinks_mutex;
+rank::Mutex shrinks_mutex;
 /// How often this rank has left out these ranks of that communicator. Ranks that stay agree on it.
 std::map<std::pair<std::uint64_t, std::vector<int>>, std::uint64_t> shrinks;
 

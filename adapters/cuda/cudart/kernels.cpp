@@ -4,6 +4,7 @@
 #include "cuda/driver/host_memory.hpp"
 #include "rank/kernels/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +36,7 @@ struct RegisteredVariable {
 /// PyTorch registers 10^5 kernels while it is loaded and launches a few hundred: registration only
 /// appends, and the index is made when the first kernel is looked up.
 struct Registry {
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::deque<RegisteredModule> modules{};
   std::deque<Function> functions{};
   std::size_t indexed = 0;

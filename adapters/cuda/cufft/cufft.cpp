@@ -4,6 +4,7 @@
 #include "cuda/library/element.hpp"
 #include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
 #include <array>
@@ -50,7 +51,7 @@ struct Plan {
 };
 
 struct Plans {
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   int next = 1;
   std::map<int, std::shared_ptr<Plan>> live{};
 };

@@ -1,5 +1,7 @@
 #include "cuda/cupti/nccl_kernels.hpp"
 
+#include "rank/runtime/mutex.hpp"
+
 #include <array>
 #include <mutex>
 #include <set>
@@ -45,7 +47,7 @@ std::string operation_name(Collective op, channel::DataType type, bool tree) {
 }  // namespace
 
 const char* nccl_kernel(Collective op, channel::DataType type, bool tree) {
-  static std::mutex mutex;
+  static rank::Mutex mutex;
   static auto& names = *new std::set<std::string>;
   const std::string name = "ncclDevKernel_" + operation_name(op, type, tree);
   const std::lock_guard lock{mutex};

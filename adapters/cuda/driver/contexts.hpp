@@ -1,11 +1,12 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -59,7 +60,7 @@ class Contexts {
 
   const ContextMemory memory_;
   std::array<std::atomic<bool>, max_devices> active_{};
-  mutable std::mutex mutex_{};
+  mutable rank::Mutex mutex_{};
   std::map<int, Context> primary_{};
   std::map<int, int> retained_{};
   std::deque<Context> created_{};

@@ -7,6 +7,7 @@
 #include "cuda/driver/objects.hpp"
 #include "cuda/driver/pool.hpp"
 #include "cuda/driver/virtual_memory.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <atomic>
@@ -15,9 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -28,14 +27,14 @@
 namespace phantora::driver {
 
 struct Arrays {
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::unordered_map<const void*, std::unique_ptr<Array>> single{};
   std::unordered_map<const void*, std::unique_ptr<MipmappedArray>> mipmapped{};
   std::atomic<unsigned long long> last_texture{0};
 };
 
 struct GraphMemories {
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::map<const void*, std::weak_ptr<GraphMemory>> reserved{};
   std::map<const void*, std::shared_ptr<GraphMemory>> held{};  ///< live on without their graph
   std::map<int, GraphMemoryUse> use{};
@@ -46,7 +45,7 @@ struct Pools {
     Pool* pool = nullptr;
     std::size_t bytes = 0;
   };
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::deque<Pool> all{};  ///< destroyed ones stay, so that a stale handle never dangles
   std::map<int, Pool*> defaults{}, current{};
   std::unordered_map<void*, Owned> owned{};
@@ -54,7 +53,7 @@ struct Pools {
 
 /// Streams that the program made and has not destroyed.
 struct LiveStreams {
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::unordered_set<const void*> handles{};
 };
 
@@ -73,7 +72,7 @@ class HostMemories {
   [[nodiscard]] Map::const_iterator holding(const void* address) const;
   bool forget(void* address, bool registered);
 
-  mutable std::shared_mutex mutex_{};
+  mutable rank::Mutex mutex_{};
   Map known_{};  ///< by start address
 };
 
@@ -86,7 +85,7 @@ class StreamAttributes {
 
  private:
   using Values = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
-  mutable std::mutex mutex_{};
+  mutable rank::Mutex mutex_{};
   std::map<std::uint64_t, Values> by_stream_{};  ///< by id, which no other stream ever gets
 };
 
@@ -96,7 +95,7 @@ struct OpenedMemories {
     void* address = nullptr;
     int openings = 0;
   };
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::map<std::pair<std::int32_t, std::uint64_t>, Mapping> all{};  ///< by process and base there
 };
 

@@ -61,7 +61,7 @@ bool HostMemories::advise(const void* address, const std::function<void(Advice&)
 }
 
 std::optional<HostMemory> HostMemories::find(const void* address) const {
-  const std::shared_lock lock{mutex_};
+  const std::scoped_lock lock{mutex_};
   const auto entry = holding(address);
   if (entry == known_.end()) return std::nullopt;
   return entry->second;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
+
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -30,7 +32,7 @@ class Objects {
   }
 
  private:
-  std::mutex mutex_{};
+  rank::Mutex mutex_{};
   std::unordered_multimap<Handle, Description> live_{};
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include <cuda.h>
@@ -77,7 +77,7 @@ class VirtualMemory {
 
   rank::DeviceMemory& memory_;
   const rank::Ledger ledger_;
-  mutable std::mutex mutex_{};
+  mutable rank::Mutex mutex_{};
   Handle next_handle_ = 1;
   std::map<Handle, Held> handles_{};
   Mappings mappings_{};

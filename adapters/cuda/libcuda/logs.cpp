@@ -1,6 +1,7 @@
 // The driver's log. Nothing is ever written to it here: who asks to be told is never called.
 
 #include "cuda/libcuda/entry.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <cstdint>
 #include <fstream>
@@ -8,10 +9,11 @@
 #include <set>
 
 using namespace phantora::libcuda;
+namespace rank = phantora::rank;
 
 namespace {
 
-std::mutex callbacks_mutex;
+rank::Mutex callbacks_mutex;
 std::uintptr_t last_callback = 0;
 std::set<std::uintptr_t> callbacks;
 

@@ -5,6 +5,7 @@
 #include "cuda/libcuda/jit_options.hpp"
 #include "rank/kernels/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -27,7 +28,7 @@ namespace {
 struct LoadedModule {
   std::vector<std::byte> image{};
   rank::Module module{};
-  std::mutex mutex{};
+  rank::Mutex mutex{};
   std::map<std::string, Function> functions{};
   std::map<std::pair<std::string, int>, std::pair<void*, std::size_t>> variables{};  ///< by device
 };

@@ -4,6 +4,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/spin_lock.hpp"
 
 #include <algorithm>
@@ -271,7 +272,7 @@ rank::QueryId query_of(const Gemm& g, bool reads_c) {
     const std::lock_guard lock{spin};
     if (const auto found = known->find(shape); found != known->end()) return found->second;
   }
-  static std::mutex describing;
+  static rank::Mutex describing;
   const std::lock_guard first{describing};
   charge_first_use(g);
   const rank::QueryId query = rank::intern(describe(g, reads_c));

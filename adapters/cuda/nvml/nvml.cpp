@@ -2,6 +2,7 @@
 // know CUDA_VISIBLE_DEVICES. A CUDA toolkit may come without nvml.h, so that the few types of its
 // documented ABI that are needed are declared here and in entry.hpp.
 #include "cuda/nvml/entry.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -303,7 +304,7 @@ PHANTORA_EXPORT Status nvmlDeviceGetUtilizationRates(Device device, Utilization*
     struct Instant {
       double simulated_s = 0, busy_s = 0;
     };
-    static std::mutex mutex;
+    static rank::Mutex mutex;
     static auto& last = *new std::map<int, Instant>;
     const Look seen = look(index);
     const Instant now{seen.simulated_s, seen.gpu["busy_s"]};

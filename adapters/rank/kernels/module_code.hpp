@@ -1,9 +1,9 @@
 #pragma once
 
 #include "rank/kernels/fat_binary.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 
 namespace phantora::rank {
@@ -12,9 +12,9 @@ struct Module;
 
 /// The device code that a process has read, and the locks of what is read of it.
 struct ModuleCode {
-  std::mutex reading{};    ///< of code, and of kernels when they are first launched
-  std::mutex variables{};  ///< of all modules' variables
-  std::mutex walks{};      ///< of what launches do as their code tells
+  Mutex reading{};    ///< of code, and of kernels when they are first launched
+  Mutex variables{};  ///< of all modules' variables
+  Mutex walks{};      ///< of what launches do as their code tells
   /// The first file's fat binary of each module, kept: kernels of one module are launched together.
   std::unordered_map<const Module*, FatBinary> binaries{};
   /// Kernels with launches that nobody can read.

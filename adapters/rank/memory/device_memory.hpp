@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/memory/last_writer.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <array>
 #include <atomic>
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 
@@ -148,11 +148,11 @@ class DeviceMemory {
   const Ledger ledger_;
   WriterLog& writers_;
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
-  std::mutex shown_mutex_{};
+  Mutex shown_mutex_{};
   std::map<std::uint64_t, Shown> shown_{};
 };
 

@@ -18,7 +18,7 @@ void HostReach::remove(const void* base) {
 
 bool HostReach::holds(const void* address) const {
   const auto* const byte = static_cast<const std::byte*>(address);
-  const std::shared_lock lock{mutex_};
+  const std::scoped_lock lock{mutex_};
   auto next = ranges_.upper_bound(byte);
   if (next == ranges_.begin()) return false;
   --next;

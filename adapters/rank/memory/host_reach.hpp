@@ -1,8 +1,9 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
+
 #include <cstddef>
 #include <map>
-#include <shared_mutex>
 
 /// Host memory that a device can reach: page-locked, registered, managed. Kernels that are not
 /// executed leave it as it is, which the user has to be told.
@@ -17,7 +18,7 @@ class HostReach {
   [[nodiscard]] bool holds(const void* address) const;
 
  private:
-  mutable std::shared_mutex mutex_{};
+  mutable Mutex mutex_{};
   std::map<const std::byte*, std::size_t> ranges_{};  ///< by start address
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "rank/kernels/element_type.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 namespace phantora::rank {
@@ -40,7 +40,7 @@ class WriterLog {
   };
   void append(const Entry& entry);
 
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::array<Entry, kept> ring_{};
   std::uint64_t count_ = 0;
 };

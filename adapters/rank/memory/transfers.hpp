@@ -1,11 +1,11 @@
 #pragma once
 
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
 /// What copies and fills are to the engine: kernels that the copy engines run.
@@ -31,7 +31,7 @@ void launch_transfer(Stream& stream, Transfer transfer, std::size_t bytes);
 
 /// Transfers that the engine knows.
 struct TransferQueries {
-  std::mutex mutex{};
+  Mutex mutex{};
   std::unordered_map<std::uint64_t, QueryId> known{};
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "rank/memory/last_writer.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -43,7 +43,7 @@ class ToldPlaces {
  private:
   std::atomic<int> looked_for_{0};
   std::atomic<bool> looking_{false};
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::set<std::string> told_{};
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <cstddef>
@@ -23,7 +24,7 @@ class Branches {
   }
 
  private:
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::map<std::tuple<std::uint64_t, int, std::size_t>, Stream*> made_{};
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "rank/runtime/capture.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -43,7 +43,7 @@ class Captures {
   std::shared_ptr<Capture> usable(Stream& stream);
 
   std::atomic<int>& count_;
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::vector<std::shared_ptr<Capture>> all_{};
   std::uint64_t last_id_ = 0;
 };

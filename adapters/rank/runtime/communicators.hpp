@@ -1,11 +1,11 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/streams.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -38,7 +38,7 @@ class Communicators {
   ThreadClocks& clocks_;
   Streams& streams_;
   Activities& activities_;
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::unordered_map<std::uint64_t, CommunicatorInfo> all_{};
   std::atomic<std::uint64_t> last_ticket_{0};
   std::atomic<std::uint64_t> unique_ids_{0};

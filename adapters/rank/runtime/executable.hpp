@@ -1,12 +1,12 @@
 #pragma once
 
 #include "rank/runtime/graph.hpp"
+#include "rank/runtime/mutex.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -78,7 +78,7 @@ class Executable {
 
   std::uint64_t id_ = 0, flags_ = 0;
   bool uploaded_ = false;
-  std::mutex mutex_{};
+  Mutex mutex_{};
   Steps steps_{};
   std::unordered_map<std::uint64_t, std::size_t> places_{};  ///< by node's id
   std::unordered_map<std::uint64_t, std::size_t> begins_{};  ///< of child graphs, likewise

@@ -1,5 +1,7 @@
 #include "rank/runtime/graph.hpp"
 
+#include "rank/runtime/mutex.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -15,8 +17,8 @@ std::uint64_t next_id() {
   return ++last;
 }
 
-std::mutex& user_objects_mutex() {
-  static auto* const mutex = new std::mutex;
+Mutex& user_objects_mutex() {
+  static auto* const mutex = new Mutex;
   return *mutex;
 }
 

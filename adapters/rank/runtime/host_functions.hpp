@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
+
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -28,7 +30,7 @@ class HostFunctions {
   }
 
  private:
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::unordered_map<std::uint64_t, Call> calls_{};
   std::uint64_t last_ = 0;
 };

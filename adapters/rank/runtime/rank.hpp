@@ -8,6 +8,7 @@
 #include "rank/runtime/communicators.hpp"
 #include "rank/runtime/followed_clock.hpp"
 #include "rank/runtime/host_functions.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/program_ticks.hpp"
 #include "rank/runtime/standing.hpp"
 #include "rank/runtime/streams.hpp"
@@ -68,7 +69,7 @@ struct Rank {
   Connection* make_connection();
   void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> bytes);
 
-  std::mutex connecting_;
+  Mutex connecting_;
   std::once_flag devices_read_;
   std::vector<int> devices_;
 };

@@ -4,6 +4,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/runtime/activities.hpp"
 #include "rank/runtime/legacy_order.hpp"
+#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/reached_markers.hpp"
 #include "rank/runtime/spin_lock.hpp"
 #include "rank/runtime/thread_clocks.hpp"
@@ -13,7 +14,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -99,14 +99,14 @@ class Streams {
   DataQueue& data_;
   Activities& activities_;
   int (*physical_)(int);
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::deque<Entry> all_{};
   std::map<int, Entry*> legacy_{};
   std::map<std::pair<int, unsigned long>, Entry*> per_thread_{};
   LegacyOrder legacy_order_{};
   std::atomic<Marker> last_marker_{0};
   ReachedMarkers reached_{};
-  std::mutex queries_mutex_{};
+  Mutex queries_mutex_{};
   std::map<KernelQuery, QueryId> queries_{};
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/runtime/mutex.hpp"
+
 #include <mutex>
 #include <set>
 #include <string>
@@ -16,7 +18,7 @@ class Warnings {
   }
 
  private:
-  std::mutex mutex_{};
+  Mutex mutex_{};
   std::set<std::string> said_{};
 };
 
