@@ -36,6 +36,7 @@ std::uint64_t pieces_for(std::uint64_t bytes) { return (bytes + piece - 1) / pie
 
 /// Under the lock, as the next one.
 void give_back(Pool& pool, std::uint64_t bytes) {
+  if (bytes == 0) return;
   rank::release_memory(pool.device, bytes);
   pool.kept -= bytes;
 }
@@ -46,7 +47,7 @@ void hold(Pool& pool, std::uint64_t bytes) {
   const std::uint64_t kept = std::max(bytes, pieces_for(pool.used)) - pool.used;
   if (kept < pool.kept) {
     give_back(pool, pool.kept - kept);
-  } else if (rank::reserve_memory(pool.device, kept - pool.kept)) {
+  } else if (kept > pool.kept && rank::reserve_memory(pool.device, kept - pool.kept)) {
     pool.kept = kept;
   }
 }

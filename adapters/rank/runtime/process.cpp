@@ -63,39 +63,51 @@ int visible_device(int physical) {
 }
 
 namespace {
-MemoryLedger& ledger(int device) {
-  return this_rank().connect()->host().gpus.at(static_cast<std::size_t>(physical_device(device)));
-}
-/// What this process holds of it.
-std::atomic<std::uint64_t>& held(int device) {
-  return this_rank().connect()->shared().held.at(static_cast<std::size_t>(physical_device(device)));
-}
-/// So that a record of the run has it.
-void tell(channel::Op what, int device, std::size_t taken, std::size_t given_back) {
-  this_rank().connect()->append({.op = what,
-                                 .device = static_cast<std::uint16_t>(physical_device(device)),
-                                 .thread = channel::no_thread,
-                                 .a = taken,
-                                 .b = given_back},
-                                {});
-}
-
 /// More than a GPU has stays more than it has.
 Bytes as_bytes(std::size_t bytes) {
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   return Bytes{static_cast<std::int64_t>(std::min(bytes, most))};
 }
 
+/// A GPU's memory, as the processes of its host account for it.
+class SharedMemoryOf {
+ public:
+  explicit SharedMemoryOf(int device)
+      : connection_{*this_rank().connect()},
+        physical_{static_cast<std::size_t>(physical_device(device))} {}
+
+  [[nodiscard]] MemoryLedger& ledger() const { return connection_.host().gpus.at(physical_); }
+  /// What this process holds of it.
+  [[nodiscard]] std::atomic<std::uint64_t>& held() const {
+    return connection_.shared().held.at(physical_);
+  }
+  /// So that a record of the run has it.
+  void tell(channel::Op what, std::size_t taken, std::size_t given_back) const {
+    connection_.append({.op = what,
+                        .device = static_cast<std::uint16_t>(physical_),
+                        .thread = channel::no_thread,
+                        .a = taken,
+                        .b = given_back},
+                       {});
+  }
+
+ private:
+  Connection& connection_;
+  std::size_t physical_;
+};
+
 bool take(channel::Op what, int device, std::size_t bytes) {
-  if (!ledger(device).allocate_within(gpu().memory, as_bytes(bytes))) return false;
-  held(device) += bytes;
-  tell(what, device, bytes, 0);
+  const SharedMemoryOf memory{device};
+  if (!memory.ledger().allocate_within(gpu().memory, as_bytes(bytes))) return false;
+  memory.held() += bytes;
+  memory.tell(what, bytes, 0);
   return true;
 }
 void give_back(channel::Op what, int device, std::size_t bytes) {
-  held(device) -= bytes;
-  ledger(device).free(as_bytes(bytes));
-  tell(what, device, 0, bytes);
+  const SharedMemoryOf memory{device};
+  memory.held() -= bytes;
+  memory.ledger().free(as_bytes(bytes));
+  memory.tell(what, 0, bytes);
 }
 }  // namespace
 
@@ -116,7 +128,7 @@ MemoryInfo memory_info(int device) noexcept {
   const auto capacity = static_cast<std::uint64_t>(gpu().memory.count());
   // Whoever has no part in the simulation yet sees what it could have.
   if (standing() == Standing::may_join) return {.free = capacity, .total = capacity};
-  const auto used = static_cast<std::uint64_t>(ledger(device).held().count());
+  const auto used = static_cast<std::uint64_t>(SharedMemoryOf{device}.ledger().held().count());
   return {.free = capacity - std::min(used, capacity), .total = capacity};
 }
 

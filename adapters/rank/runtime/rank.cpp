@@ -121,8 +121,11 @@ Rank::Rank()
   });
 }
 
-const std::vector<int>& Rank::devices() {
-  std::call_once(devices_read_, [this] { devices_ = visible_devices(physical_device_count()); });
+const std::vector<int>& Rank::read_devices() {
+  std::call_once(devices_once_, [this] {
+    devices_ = visible_devices(physical_device_count());
+    devices_read_.store(true, std::memory_order_release);
+  });
   return devices_;
 }
 

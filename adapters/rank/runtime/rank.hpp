@@ -43,7 +43,9 @@ struct Rank {
 
   /// The process's devices, as host-wide indices: those of CUDA_VISIBLE_DEVICES when CUDA is first
   /// asked.
-  const std::vector<int>& devices();
+  const std::vector<int>& devices() {
+    return devices_read_.load(std::memory_order_acquire) ? devices_ : read_devices();
+  }
 
   const std::optional<channel::Settings> settings;  ///< nothing outside of `phantora run`
   const std::size_t host;                           ///< the process's own, in settings->hosts
@@ -67,10 +69,12 @@ struct Rank {
 
  private:
   Connection* make_connection();
+  const std::vector<int>& read_devices();
   void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> bytes);
 
   Mutex connecting_;
-  std::once_flag devices_read_;
+  std::once_flag devices_once_;
+  std::atomic<bool> devices_read_{false};
   std::vector<int> devices_;
 };
 
