@@ -56,8 +56,8 @@ class QuantityFormatter {
     while (at != end && *at != '}') ++at;
     const std::string_view word{begin, static_cast<std::size_t>(at - begin)};
     for (const FormatUnit& unit : units_)
-      if (unit.name == word) unit_ = &unit;
-    if (unit_ == nullptr && (!word.empty() || decimals_))
+      if (unit.name == word) unit_ = unit;
+    if (!unit_ && (!word.empty() || decimals_))
       throw fmt::format_error{"expected a unit of the quantity"};
     return at;
   }
@@ -66,7 +66,7 @@ class QuantityFormatter {
   /// In the unit asked for, or else in `plain`.
   template <class Context>
   auto write(double own, const FormatUnit& plain, Context& context) const {
-    if (unit_ == nullptr)
+    if (!unit_)
       return fmt::format_to(context.out(), "{:.{}f} {}", own * plain.per_own, plain.decimals,
                             plain.name);
     if (!decimals_)
@@ -74,11 +74,13 @@ class QuantityFormatter {
     return fmt::format_to(context.out(), "{:.{}f} {}", own * unit_->per_own, *decimals_,
                           unit_->name);
   }
-  [[nodiscard]] constexpr bool is_plain() const noexcept { return unit_ == nullptr; }
+  [[nodiscard]] constexpr bool is_plain() const noexcept { return !unit_; }
 
  private:
   const std::array<FormatUnit, N>& units_;
-  const FormatUnit* unit_ = nullptr;
+  // No pointer into the array: GCC 12, with UndefinedBehaviorSanitizer, takes its comparison with
+  // nullptr for no constant expression.
+  std::optional<FormatUnit> unit_{};
   std::optional<int> decimals_{};
 };
 
