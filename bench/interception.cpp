@@ -2,9 +2,11 @@
 // under `phantora run` on one GPU; bench/README.md has the commands. The clocks are read by system
 // calls, since those of the C library show virtual time.
 //
-// usage: interception_bench [RESULTS.json [NAME]]    NAME: only calls whose names begin so
+// usage: interception_bench [RESULTS.json [NAME [MOST]]]
+// NAME: only calls whose names begin so; MOST: no more of each in a round, to count instructions
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -43,11 +45,13 @@ struct Result {
 };
 std::vector<Result> results;
 std::string only;
+long most = LONG_MAX;
 
 /// Times `calls` calls of `f`; the least of five rounds, since the machine does other things too.
 template <class F>
 void time_of(const char* name, long calls, F f) {
   if (!std::string{name}.starts_with(only)) return;
+  calls = std::min(calls, most);
   Result best{name, INFINITY, INFINITY};
   for (int round = 0; round < 5; ++round) {
     f();
@@ -188,6 +192,7 @@ void compare_charged_time() {
 
 int main(int argc, char** argv) {
   if (argc > 2) only = argv[2];
+  if (argc > 3) most = std::strtol(argv[3], nullptr, 10);
   cudaStream_t stream{};
   MUST(cudaStreamCreate(&stream));
   void* memory = nullptr;
