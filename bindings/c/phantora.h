@@ -26,14 +26,19 @@
 #define PHANTORA_API __attribute__((visibility("default")))
 #endif
 
+/* C lets an enum hold any number, and each is taken or refused by a status. C++ does so only where
+ * the type is fixed: here the one that C compilers choose. */
 #ifdef __cplusplus
+#define PHANTORA_ENUM : unsigned
 extern "C" {
+#else
+#define PHANTORA_ENUM
 #endif
 
 /* ---- Errors ---- */
 
 /* Every function that can fail returns one. What it was to give is then unchanged. */
-typedef enum phantora_status {
+typedef enum phantora_status PHANTORA_ENUM {
   PHANTORA_OK = 0,
   PHANTORA_INVALID_ARGUMENT = 1, /* an argument that the function does not take */
   PHANTORA_BAD_CONFIG = 2,       /* text that cannot be read: a cluster, a workload, JSON */
@@ -66,7 +71,7 @@ PHANTORA_API phantora_status phantora_simulate_json(const char* request, char** 
 typedef struct phantora_kernel phantora_kernel;
 
 /* Types of elements. */
-typedef enum phantora_element {
+typedef enum phantora_element PHANTORA_ENUM {
   PHANTORA_BF16 = 0,
   PHANTORA_FP16 = 1,
   PHANTORA_FP32 = 2,
@@ -76,14 +81,14 @@ typedef enum phantora_element {
 } phantora_element;
 
 /* Which of a layer's kernels. Attention and softmax have one backward pass, the first. */
-typedef enum phantora_pass {
+typedef enum phantora_pass PHANTORA_ENUM {
   PHANTORA_FORWARD = 0,
   PHANTORA_BACKWARD_INPUT = 1,
   PHANTORA_BACKWARD_WEIGHT = 2
 } phantora_pass;
 
 /* Which units do the FLOP of a kernel of one's own. */
-typedef enum phantora_arithmetic {
+typedef enum phantora_arithmetic PHANTORA_ENUM {
   PHANTORA_ARITHMETIC_NONE = 0, /* not told: those of fp32 */
   PHANTORA_ARITHMETIC_FP8 = 1,
   PHANTORA_ARITHMETIC_HALF = 2,
@@ -93,7 +98,7 @@ typedef enum phantora_arithmetic {
 } phantora_arithmetic;
 
 /* What holds a kernel up, and so how it and what runs beside it slow each other. */
-typedef enum phantora_limit {
+typedef enum phantora_limit PHANTORA_ENUM {
   PHANTORA_LIMIT_ARITHMETIC = 0,
   PHANTORA_LIMIT_MEMORY = 1,
   PHANTORA_LIMIT_COPY_ENGINE = 2
@@ -170,7 +175,7 @@ PHANTORA_API phantora_status phantora_kernel_known_time(const char* name, int64_
 PHANTORA_API void phantora_kernel_destroy(phantora_kernel** kernel);
 
 /* Where a price comes from. */
-typedef enum phantora_source {
+typedef enum phantora_source PHANTORA_ENUM {
   PHANTORA_MEASURED = 0,
   PHANTORA_FITTED = 1,
   PHANTORA_ROOFLINE = 2,
@@ -203,7 +208,7 @@ typedef struct phantora_block {
 } phantora_block;
 
 /* What the ranks of a group do together. */
-typedef enum phantora_collective {
+typedef enum phantora_collective PHANTORA_ENUM {
   PHANTORA_ALL_REDUCE = 0,
   PHANTORA_ALL_GATHER = 1,
   PHANTORA_REDUCE_SCATTER = 2,
@@ -332,14 +337,14 @@ typedef struct phantora_transformer {
 } phantora_transformer;
 
 /* In which order the stages of a pipeline run their micro-batches. */
-typedef enum phantora_schedule {
+typedef enum phantora_schedule PHANTORA_ENUM {
   PHANTORA_1F1B = 0,
   PHANTORA_GPIPE = 1,
   PHANTORA_ZERO_BUBBLE = 2
 } phantora_schedule;
 
 /* What replicas share instead of having each its own. */
-typedef enum phantora_sharding {
+typedef enum phantora_sharding PHANTORA_ENUM {
   PHANTORA_SHARDING_OPTIMIZER = 0, /* ZeRO-1 */
   PHANTORA_SHARDING_NONE = 1,      /* all_reduce of gradients (DistributedDataParallel) */
   PHANTORA_SHARDING_GRADIENTS = 2, /* ZeRO-2 */
@@ -347,14 +352,14 @@ typedef enum phantora_sharding {
 } phantora_sharding;
 
 /* What is computed a second time instead of being kept for the backward pass. */
-typedef enum phantora_recompute {
+typedef enum phantora_recompute PHANTORA_ENUM {
   PHANTORA_RECOMPUTE_NONE = 0,
   PHANTORA_RECOMPUTE_SELECTIVE = 1, /* norms and the MLP's activation function */
   PHANTORA_RECOMPUTE_FULL = 2       /* all of a layer but its input */
 } phantora_recompute;
 
 /* How keys and values get to the ranks that share a sequence. */
-typedef enum phantora_exchange {
+typedef enum phantora_exchange PHANTORA_ENUM {
   PHANTORA_EXCHANGE_RING = 0,
   PHANTORA_EXCHANGE_ALL_GATHER = 1
 } phantora_exchange;
@@ -503,7 +508,7 @@ PHANTORA_API phantora_status phantora_report_rank(const phantora_report* report,
 PHANTORA_API phantora_status phantora_report_steps(const phantora_report* report, int64_t* ends);
 
 /* What a part of the critical path is. */
-typedef enum phantora_path_kind {
+typedef enum phantora_path_kind PHANTORA_ENUM {
   PHANTORA_PATH_KERNEL = 0,
   PHANTORA_PATH_COMMUNICATION = 1,
   PHANTORA_PATH_HOST = 2,
