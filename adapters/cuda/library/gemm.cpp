@@ -1,11 +1,11 @@
 #include "cuda/library/gemm.hpp"
 
+#include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/mutex.hpp"
-#include "rank/runtime/spin_lock.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace phantora::library {
@@ -256,28 +255,27 @@ Shape shape_of(const Gemm& g, bool reads_c) {
           text(g.epilogue),
           word(g.transpose_a) | word(g.transpose_b) << 1U | word(reads_c) << 2U};
 }
-struct HashOfShape {
-  std::size_t operator()(const Shape& shape) const noexcept {
-    rank::WordHash hash;
-    for (const std::uint64_t word : shape) hash.mix(word);
-    return hash.value();
-  }
-};
+std::uint64_t hash_of(const Shape& shape) {
+  rank::WordHash hash;
+  for (const std::uint64_t word : shape) hash.mix(word);
+  return hash.value();
+}
 
 rank::QueryId query_of(const Gemm& g, bool reads_c) {
-  static rank::SpinLock spin;
-  static auto* const known = new std::unordered_map<Shape, rank::QueryId, HashOfShape>;
+  struct KnownQuery {
+    Shape shape;
+    rank::QueryId id;
+  };
+  static auto& known = *new rank::KeptByHash<KnownQuery>;
   const Shape shape = shape_of(g, reads_c);
-  {
-    const std::lock_guard lock{spin};
-    if (const auto found = known->find(shape); found != known->end()) return found->second;
-  }
+  const std::uint64_t hash = hash_of(shape);
+  const auto is_it = [&](const KnownQuery& query) { return query.shape == shape; };
+  if (const KnownQuery* const found = known.find(hash, is_it)) return found->id;
   static rank::Mutex describing;
   const std::lock_guard first{describing};
   charge_first_use(g);
   const rank::QueryId query = rank::intern(describe(g, reads_c));
-  const std::lock_guard lock{spin};
-  known->emplace(shape, query);
+  known.add(hash, {shape, query});
   return query;
 }
 

@@ -3,6 +3,7 @@
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/device_code.hpp"
 #include "rank/kernels/fat_binary.hpp"
+#include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/module_variable.hpp"
@@ -13,7 +14,6 @@
 #include "rank/memory/unknown_reads.hpp"
 #include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
-#include "rank/runtime/spin_lock.hpp"
 #include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
@@ -98,8 +98,7 @@ struct KernelReading {
   std::vector<ParameterKind> parameter_kinds;
   KernelResources kernel_resources;
   std::unique_ptr<Meaning> meaning;
-  mutable SpinLock queries_lock;
-  mutable std::unordered_multimap<std::uint64_t, KnownQuery> queries;  ///< by hash
+  mutable KeptByHash<KnownQuery> queries;
   /// Of its launches that nobody can read; empty: not counted apart. Made at the first of them.
   mutable std::once_flag counted;
   mutable std::string counter;
@@ -369,13 +368,8 @@ const KernelReading& reading_of(const Kernel& kernel) {
 QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,
                  const Effect& effect) {
   const std::uint64_t hash = hash_of(shape, effect);
-  {
-    const std::lock_guard lock{reading.queries_lock};
-    const auto [begin, end] = reading.queries.equal_range(hash);
-    for (auto query = begin; query != end; ++query) {
-      if (query->second.describes(shape, effect)) return query->second.id;
-    }
-  }
+  const auto describes = [&](const KnownQuery& known) { return known.describes(shape, effect); };
+  if (const KnownQuery* const known = reading.queries.find(hash, describes)) return known->id;
   KernelQuery query;
   query.name = reading.name;
   query.grid = shape.grid;
@@ -393,8 +387,7 @@ QueryId query_of(const char* mangled, const KernelReading& reading, const Launch
                                     .registers = code.registers,
                                     .static_shared = code.static_shared,
                                     .local = code.local});
-  const std::lock_guard lock{reading.queries_lock};
-  reading.queries.emplace(hash, KnownQuery{shape, effect.bytes, effect.flops, effect.features, id});
+  reading.queries.add(hash, {shape, effect.bytes, effect.flops, effect.features, id});
   return id;
 }
 

@@ -28,9 +28,13 @@ class LegacyOrder {
   void add(Stream& stream);
   /// `stream` gets no more operations. What it has is still waited for, once.
   void remove(Stream& stream);
-  /// Whether there can be joins before an operation on `stream`: mostly not.
+  /// Whether there can be joins before an operation on `stream`: mostly not. Takes no lock.
   [[nodiscard]] bool concerns(const Stream& stream) const noexcept {
-    return blocking_.load(std::memory_order_relaxed) != 0 && takes_part(stream);
+    if (blocking_.load(std::memory_order_relaxed) == 0 || !takes_part(stream)) return false;
+    if (stream.legacy) return true;
+    const Stream* const legacy = device_of(stream).legacy.load(std::memory_order_acquire);
+    return legacy != nullptr && stream.legacy_joined.load(std::memory_order_acquire) <
+                                    legacy->operations.load(std::memory_order_relaxed);
   }
   /// The joins that come before the next operation on `stream`. A thread that asks before they are
   /// carried out gets them too: its operation must not be ahead of them.
@@ -44,7 +48,7 @@ class LegacyOrder {
 
  private:
   struct Device {
-    Stream* legacy = nullptr;
+    std::atomic<Stream*> legacy{nullptr};
     std::vector<Stream*> blocking{};
   };
   static bool takes_part(const Stream& stream) noexcept {
@@ -52,6 +56,9 @@ class LegacyOrder {
   }
   void forget(Stream& stream);
   Device& device_of(const Stream& stream) {
+    return devices_.at(static_cast<std::size_t>(stream.device));
+  }
+  [[nodiscard]] const Device& device_of(const Stream& stream) const {
     return devices_.at(static_cast<std::size_t>(stream.device));
   }
 

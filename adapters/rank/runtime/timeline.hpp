@@ -27,7 +27,8 @@ struct Stream {
   // Of streams that synchronise with the legacy stream, or are it (legacy_order.hpp):
   std::atomic<std::uint64_t> operations{0};
   std::uint64_t joined_by_legacy = 0;  ///< so many of these the legacy stream waits for
-  std::uint64_t legacy_joined = 0;     ///< for so many of the legacy stream's this one waits
+  /// For so many of the legacy stream's this one waits.
+  std::atomic<std::uint64_t> legacy_joined{0};
   bool destroyed = false;
 };
 
