@@ -23,6 +23,15 @@ namespace {
 ///       while (clock64() - start < cycles) {
 ///       }
 ///     }
+///     __global__ void count_tokens(const long long* tokens, int* counts, long long* last,
+///                                  int* total) {
+///       if (threadIdx.x == 0) {
+///         const long long token = tokens[blockIdx.x];
+///         counts[token] += 1;
+///         last[blockIdx.x] = token;
+///         total[blockIdx.x] += 1;
+///       }
+///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
     std::map<std::string, std::vector<std::uint64_t>> kernels;
@@ -375,6 +384,27 @@ TEST(CodeExecution, GathersByIndicesThatAreKnown) {
       EXPECT_EQ(values[i], 1000 - 20 * static_cast<float>(i));
     }
   }
+}
+
+TEST(CodeExecution, AStoreSomewhereLeavesWhatDoesNotHangOnItKnown) {
+  OnDevice<long long> tokens{{3, 5, 7}};
+  tokens.forget(1);
+  OnDevice<int> counts{std::vector<int>(16, 1)}, total{{10, 20, 30}};
+  OnDevice<long long> last{{-1, -1, -1}};
+  const auto reached = Launch{{3, 1, 1}, {32, 1, 1}}
+                           .at(tokens.address())
+                           .at(counts.address())
+                           .at(last.address())
+                           .at(total.address())
+                           .execute("count_tokens");
+  ASSERT_TRUE(reached);
+  EXPECT_TRUE(reached->gave);
+  using Totals = std::vector<std::optional<int>>;
+  using Tokens = std::vector<std::optional<long long>>;
+  EXPECT_EQ(total.values(), (Totals{11, 21, 31}));
+  EXPECT_EQ(last.values(), (Tokens{3, std::nullopt, 7}));
+  // Which one was counted is not known, and so none is: what is stored before and after it too.
+  EXPECT_EQ(counts.values(), Totals(16));
 }
 
 TEST(CodeExecution, WhatItCannotDoIsNotDone) {

@@ -20,6 +20,8 @@ using namespace code;
 /// Instructions of warps that are worth a launch's execution: some 10 ms.
 constexpr std::int64_t most_executed = 40'000;
 constexpr double most_warps = 1024;
+/// As many bits as a set of them has.
+constexpr std::size_t most_pointers = 64;
 /// Of a launch of which only some warps are looked at: so many are enough, and more than that too
 /// long.
 constexpr std::int64_t enough_looked_at = 5'000, most_looked_at = 100'000;
@@ -76,6 +78,9 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   constexpr std::size_t reserved = 1024;
   SharedBytes of_block;
   walk.shared = &of_block;
+  walk.pointers = pointers(launch.constants);
+  // Without them a store to an address that is not known ends the execution.
+  if (walk.pointers.size() > most_pointers) walk.pointers.clear();
   for (double block = 0; block < blocks; ++block) {
     of_block = {std::vector<std::byte>(reserved + shared),
                 std::vector<std::uint8_t>(reserved + shared)};
@@ -86,7 +91,9 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
       return {.obstacle = Obstacle::length};
   }
   memory.commit(writer);
-  return {.reach = Reach{memory.written(), memory.gave()}, .read = memory.read()};
+  Reach reach{memory.written(), memory.gave()};
+  reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
+  return {.reach = std::move(reach), .read = memory.read()};
 }
 
 Attempt reach(const CodeLaunch& launch) {
@@ -95,7 +102,7 @@ Attempt reach(const CodeLaunch& launch) {
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most_looked_at, .memory = &memory};
   walk.pointers = pointers(launch.constants);
-  if (walk.pointers.size() > 64) return {.obstacle = Obstacle::code};
+  if (walk.pointers.size() > most_pointers) return {.obstacle = Obstacle::code};
   const auto blocks = static_cast<std::uint64_t>(launch.grid.count());
   const std::uint64_t warps = warps_of(launch);
   // The ends along each axis of the grid, and some in between.
@@ -140,14 +147,7 @@ Attempt reach(const CodeLaunch& launch) {
       return {.obstacle = Obstacle::data, .read = memory.read()};
     if (extent.written) reach.written.push_back({extent.first, extent.last});
   }
-  for (std::size_t n = 0; n < walk.pointers.size(); ++n) {
-    if ((walk.written_behind >> n & 1) == 0) continue;
-    const std::uint64_t first = pointer_at(launch.constants, walk.pointers[n]);
-    const auto allocation = allocation_of(reinterpret_cast<std::byte*>(first));
-    const std::uint64_t end =
-        allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : first;
-    reach.written.push_back({first, end});
-  }
+  reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
   return {.reach = std::move(reach), .read = memory.read()};
 }
 

@@ -37,7 +37,26 @@ LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
   for (std::size_t i = 0; i < size; ++i) {
     if (mask[i] != 0) piece.known |= 1U << i;
   }
+  for (const AddressRange& range : lost_) lose(piece, address / size, range);
   return &piece;
+}
+
+void LaunchMemory::lose(Piece& piece, std::uint64_t number, const AddressRange& range) {
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t address = number * size + i;
+    if (range.first <= address && address < range.last) piece.lost |= 1U << i;
+  }
+  piece.known &= ~piece.lost;
+}
+
+void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
+  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(address));
+  if (!allocation) return;
+  const AddressRange range{address,
+                           reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size};
+  if (std::ranges::find(lost_, range) != lost_.end()) return;
+  lost_.push_back(range);
+  for (auto& [number, piece] : pieces_) lose(piece, number, range);
 }
 
 bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known) {
@@ -65,7 +84,7 @@ bool LaunchMemory::store(std::uint64_t address, std::size_t bytes, const std::by
     const std::size_t part = std::min(size - at, bytes - done);
     std::copy_n(from + done, part, to->bytes.data() + at);
     const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
-    to->known = (to->known & ~(bits << at)) | (known >> done & bits) << at;
+    to->known = ((to->known & ~(bits << at)) | (known >> done & bits) << at) & ~to->lost;
     to->written |= bits << at;
     done += part;
   }
@@ -104,6 +123,8 @@ std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::rea
 std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
 
 void LaunchMemory::commit(const Writer& writer) const {
+  for (const AddressRange& range : lost_)
+    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   for (const AddressRange& range : written()) {
     const std::size_t bytes = range.last - range.first;
     std::vector<std::byte> source(bytes);

@@ -34,12 +34,19 @@ class LaunchMemory {
   /// False where no memory is that a device reaches.
   bool load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known);
   bool store(std::uint64_t address, std::size_t bytes, const std::byte* from, Known known);
+  /// Something is stored nobody knows where behind `address`: from there to the end of its
+  /// allocation nothing is known any more, whatever else the launch stores there. Of the host's
+  /// memory what is not known to be written stays as it is.
+  void store_somewhere_behind(std::uint64_t address);
 
   /// Whether anything known was written.
   [[nodiscard]] bool gave() const;
-  /// What was read before it was written, and what was written, in order, as few ranges.
+  /// What was read before it was written, and what was written at known addresses, in order, as few
+  /// ranges.
   [[nodiscard]] std::vector<AddressRange> read() const;
   [[nodiscard]] std::vector<AddressRange> written() const;
+  /// Where something was stored behind an address.
+  [[nodiscard]] const std::vector<AddressRange>& lost() const noexcept { return lost_; }
   void commit(const Writer& writer) const;
 
  private:
@@ -47,11 +54,14 @@ class LaunchMemory {
   struct Piece {
     std::array<std::byte, size> bytes{};
     std::uint32_t known = 0, read = 0, written = 0;
+    std::uint32_t lost = 0;  ///< never known again
   };
+  static void lose(Piece& piece, std::uint64_t number, const AddressRange& range);
   Piece* piece(std::uint64_t address);
   [[nodiscard]] std::vector<AddressRange> ranges(std::uint32_t Piece::*which) const;
 
   std::unordered_map<std::uint64_t, Piece> pieces_;  ///< by address / size
+  std::vector<AddressRange> lost_;
 };
 
 }  // namespace phantora::rank

@@ -134,6 +134,16 @@ struct Walk {
   /// a bit for each: somewhere behind it is written, nobody knows where.
   std::vector<std::size_t> pointers{};
   std::uint64_t written_behind = 0;
+  /// @param these  a bit for each pointer
+  void store_somewhere_behind(std::uint64_t these) {
+    for (std::uint64_t rest = these & ~written_behind; rest != 0; rest &= rest - 1) {
+      std::uint64_t address = 0;
+      const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(rest))];
+      std::memcpy(&address, launch.constants.data() + at, sizeof address);
+      memory->store_somewhere_behind(address);
+    }
+    written_behind |= these;
+  }
   /// Why what the code does to memory cannot be told.
   Obstacle obstacle = Obstacle::none;
 
@@ -314,6 +324,8 @@ class Warp {
     to.known = (to.known & ~mask) | (truth.known & mask);
   }
 
+  /// The pointers that have bytes there in the constants, a bit for each.
+  [[nodiscard]] std::uint64_t origins_in_bank(std::size_t at, std::size_t bytes) const;
   /// The pointers from which what the instruction computes may come, a bit for each.
   [[nodiscard]] std::uint64_t origins_of(const Instruction& i) const;
   void comes_from(unsigned number, Mask mask) {

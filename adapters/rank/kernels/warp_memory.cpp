@@ -68,6 +68,8 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   // Where the offset is a register's, threads may read anywhere.
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
   for (unsigned w = 0; w < words; ++w) {
+    // Of several pointers that are loaded together each register has its own.
+    if (!indexed) origin_ = origins_in_bank(i.field(38, 16) + std::size_t{4} * w, 4);
     Lanes value = !indexed ? bank(i, 4 * w) : walk_.memory != nullptr ? bank_at(i, 4 * w) : Lanes{};
     const std::uint32_t kept = size < 2 ? 0xffU : 0xffffU;
     for (std::uint32_t& v : value.value) {
@@ -338,6 +340,15 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
+std::uint64_t Warp::origins_in_bank(std::size_t at, std::size_t bytes) const {
+  std::uint64_t found = 0;
+  for (std::size_t n = 0; n < walk_.pointers.size(); ++n) {
+    const std::size_t pointer = walk_.pointers[n];
+    if (pointer < at + bytes && at < pointer + sizeof(void*)) found |= std::uint64_t{1} << n;
+  }
+  return found;
+}
+
 std::uint64_t Warp::origins_of(const Instruction& i) const {
   const unsigned operation = i.operation();
   const auto of_register = [&](int number) {
@@ -345,15 +356,7 @@ std::uint64_t Warp::origins_of(const Instruction& i) const {
                ? 0
                : origins_[static_cast<std::size_t>(number)];
   };
-  const auto of_bank = [&](std::size_t bytes) {
-    std::uint64_t found = 0;
-    const std::size_t at = i.field(38, 16);
-    for (std::size_t n = 0; n < walk_.pointers.size(); ++n) {
-      const std::size_t pointer = walk_.pointers[n];
-      if (pointer < at + bytes && at < pointer + sizeof(void*)) found |= std::uint64_t{1} << n;
-    }
-    return found;
-  };
+  const auto of_bank = [&](std::size_t bytes) { return origins_in_bank(i.field(38, 16), bytes); };
   const auto of_a = [&] { return of_register(static_cast<int>(register_of(i, 24))); };
   const auto of_b = [&] {
     return b_register(i) < 0 && i.form() != 4 ? of_bank(4) : of_register(b_register(i));
@@ -425,7 +428,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       scattered += std::max(1.0, bytes / 32.0);
       if (walk_.memory == nullptr || loads) continue;
       const std::uint64_t from = origins_[base] | (is_wide ? origins_[base + 1] : 0);
-      walk_.written_behind |= from;
+      walk_.store_somewhere_behind(from);
       walk_.stop_unless(from != 0);
       continue;
     }
