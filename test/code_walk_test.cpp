@@ -32,6 +32,16 @@ namespace {
 ///         total[blockIdx.x] += 1;
 ///       }
 ///     }
+///     __global__ void block_total(const int* x, int* total, bool twice) {
+///       asm volatile("griddepcontrol.wait;");
+///       asm volatile("griddepcontrol.launch_dependents;");
+///       __shared__ int sum;
+///       if (threadIdx.x == 0) sum = 0;
+///       __syncthreads();
+///       atomicAdd(&sum, x[blockIdx.x * blockDim.x + threadIdx.x]);
+///       __syncthreads();
+///       if (threadIdx.x == 0) total[blockIdx.x] = twice ? 2 * sum : sum;
+///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
     std::map<std::string, std::vector<std::uint64_t>> kernels;
@@ -405,6 +415,21 @@ TEST(CodeExecution, AStoreSomewhereLeavesWhatDoesNotHangOnItKnown) {
   EXPECT_EQ(last.values(), (Tokens{3, std::nullopt, 7}));
   // Which one was counted is not known, and so none is: what is stored before and after it too.
   EXPECT_EQ(counts.values(), Totals(16));
+}
+
+TEST(CodeExecution, WarpsAddUpInSharedMemory) {
+  std::vector<int> numbers(3 * 64);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  OnDevice<int> x{numbers}, total{std::vector<int>(3, -1)};
+  x.forget(64 + 40);
+  // The last parameter is a byte, and nothing lies behind it.
+  ASSERT_TRUE((Launch{{3, 1, 1}, {64, 1, 1}}
+                   .at(x.address())
+                   .at(total.address())
+                   .with(true)
+                   .execute("block_total")));
+  using Totals = std::vector<std::optional<int>>;
+  EXPECT_EQ(total.values(), (Totals{64 * 65, std::nullopt, 2 * (128 * 64 + 32 * 65)}));
 }
 
 TEST(CodeExecution, WhatItCannotDoIsNotDone) {

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 /// A warp that goes through a kernel's machine code.
@@ -204,11 +206,14 @@ class Warp {
   [[nodiscard]] Lanes bank(const Instruction& i, unsigned more = 0) const {
     const unsigned offset = i.field(38, 16) + more;
     std::uint32_t value = 0;
-    if (i.field(54, 5) != 0 || i.bit(91) || offset + sizeof value > walk_.launch.constants.size()) {
-      return {};
-    }
-    std::memcpy(&value, walk_.launch.constants.data() + offset, sizeof value);
+    if (i.field(54, 5) != 0 || i.bit(91) || offset >= walk_.launch.constants.size()) return {};
+    constant_at(offset, value);
     return constant(value);
+  }
+  /// The last parameter may be shorter than a word.
+  void constant_at(std::size_t offset, std::uint32_t& value) const {
+    const std::span<const std::byte> all = walk_.launch.constants;
+    std::memcpy(&value, all.data() + offset, std::min(sizeof value, all.size() - offset));
   }
   /// The same at an offset that a register adds, thread by thread.
   [[nodiscard]] Lanes bank_at(const Instruction& i, unsigned more) const {
@@ -218,9 +223,8 @@ class Warp {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       const std::size_t at = std::size_t{i.field(38, 16)} + more + offset.value[lane];
       std::uint32_t& value = result.value[lane];
-      if ((offset.known >> lane & 1) == 0 || at + sizeof value > walk_.launch.constants.size())
-        continue;
-      std::memcpy(&value, walk_.launch.constants.data() + at, sizeof value);
+      if ((offset.known >> lane & 1) == 0 || at >= walk_.launch.constants.size()) continue;
+      constant_at(at, value);
       result.known |= Mask{1} << lane;
     }
     return result;
@@ -506,6 +510,12 @@ class Warp {
   void spill(const Instruction& i, bool stores, Mask mask);
   double share(const Instruction& i, unsigned operation, Mask mask);
   void exchange_shared(const Instruction& i, unsigned operation, Mask mask);
+  /// One thread's atomic on shared memory; false where nobody has written down what it does.
+  bool change_shared(const Instruction& i, std::size_t lane, std::size_t at, bool sure);
+  /// What an atomic leaves in memory; nullopt where it is not on integers of 32 bits.
+  [[nodiscard]] static std::optional<std::uint32_t> changed(const Instruction& i,
+                                                            std::uint32_t before,
+                                                            std::uint32_t operand);
 
   /// The bytes of a register and of those behind it, of one thread.
   using Word = std::array<std::byte, 16>;

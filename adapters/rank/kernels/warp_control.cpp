@@ -37,7 +37,12 @@ bool Warp::run() {
 bool Warp::is_written_down(const Instruction& i) {
   const unsigned operation = i.operation();
   switch (operation) {
+    case op_preexit:
+    case op_acqbulk:
     case op_uldc:
+    case op_uflo:
+    case op_ubrev:
+    case op_upopc:
     case op_r2ur:
     case op_s2r:
     case op_s2ur:
@@ -75,6 +80,7 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_stl:
     case op_sts:
     case op_stsm:
+    case op_atoms:
     case op_shfl:
     case op_atomg:
     case op_red:

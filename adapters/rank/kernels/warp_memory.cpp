@@ -193,7 +193,7 @@ double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
   if (operation == op_atoms || operation == op_atoms_cas) {
     // Random places: with 32 threads at 32 banks the busiest has 3.5 in the mean.
     passes = std::max(passes, address.known == 0 ? 3.5 : 1.0) * 2;
-    forget(i.field(16, 8), (bytes + 3) / 4, mask);
+    if (!executes() || operation != op_atoms) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   count(Counts::lsu, passes);
   if (loads && (matrices || !executes())) forget(i.field(16, 8), (bytes + 3) / 4, mask);
@@ -229,12 +229,33 @@ void Warp::scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, 
   }
 }
 
+bool Warp::change_shared(const Instruction& i, std::size_t lane, std::size_t at, bool sure) {
+  SharedBytes& shared = *walk_.shared;
+  constexpr LaunchMemory::Known whole = 0xf;
+  Word word{};
+  std::uint32_t before = 0, operand = 0;
+  const bool known_operand = gather(i.field(32, 8), sizeof operand, lane, word) == whole;
+  std::memcpy(&operand, word.data(), sizeof operand);
+  std::memcpy(&before, shared.bytes.data() + at, sizeof before);
+  const auto first = shared.known.begin() + static_cast<std::ptrdiff_t>(at);
+  const bool known_before =
+      std::all_of(first, first + sizeof before, [](std::uint8_t k) { return k != 0; });
+  const std::optional<std::uint32_t> after = changed(i, before, operand);
+  if (!after) return false;
+  std::memcpy(shared.bytes.data() + at, &*after, sizeof *after);
+  std::fill_n(first, sizeof *after, known_before && known_operand && sure ? 1 : 0);
+  std::memcpy(word.data(), &before, sizeof before);
+  scatter(i, sizeof before, lane, word, known_before && sure ? whole : 0);
+  return true;
+}
+
 void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) {
   SharedBytes& shared = *walk_.shared;
   const auto forget_all = [&] { std::ranges::fill(shared.known, std::uint8_t{0}); };
   if (operation == op_ldsm) return;
-  if (operation != op_lds && operation != op_sts) return forget_all();
-  const bool stores = operation == op_sts;
+  const bool changes = operation == op_atoms;
+  if (operation != op_lds && operation != op_sts && !changes) return forget_all();
+  const bool stores = operation != op_lds;
   const std::uint32_t bytes = width(i);
   Lanes base = get(i.field(24, 8));
   const unsigned scale = i.field(78, 2);  // 1, 4, 8, 16
@@ -250,7 +271,12 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
         (base.value[lane] + more.value[lane] + offset) & 0xffffff;  // the block in its cluster: 0
     const bool known = (base.known & more.known & bit) != 0 && at + bytes <= shared.bytes.size();
     Word word{};
-    if (stores) {
+    if (changes) {
+      if (!known || !change_shared(i, lane, at, sure)) {
+        forget_all();
+        forget(i.field(16, 8), (bytes + 3) / 4, bit);
+      }
+    } else if (stores) {
       if (!known) {
         forget_all();
         continue;
@@ -268,6 +294,31 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
       }
       scatter(i, bytes, lane, word, bits);
     }
+  }
+}
+
+std::optional<std::uint32_t> Warp::changed(const Instruction& i, std::uint32_t before,
+                                           std::uint32_t operand) {
+  const unsigned type = i.field(73, 3), function = i.field(87, 4);
+  if (type > 1) return std::nullopt;
+  const bool less = type == 1
+                        ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
+                        : operand < before;
+  switch (function) {
+    case 0:
+      return before + operand;
+    case 1:
+      return less ? operand : before;
+    case 2:
+      return less ? before : operand;
+    case 5:
+      return before & operand;
+    case 6:
+      return before | operand;
+    case 7:
+      return before ^ operand;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -293,43 +344,18 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
     walk_.stop_unless(walk_.memory->store(address, bytes, word.data(), 0));
     return;
   }
-  const unsigned type = i.field(73, 3), function = i.field(87, 4);
   std::uint32_t before = 0, operand = 0;
   LaunchMemory::Known known_before = 0;
-  walk_.stop_unless(type < 2 && (operation == op_atomg || operation == op_red), Obstacle::code);
+  walk_.stop_unless(operation == op_atomg || operation == op_red, Obstacle::code);
   walk_.stop_unless(walk_.memory->load(address, 4, word.data(), known_before));
   std::memcpy(&before, word.data(), sizeof before);
   known = gather(i.field(32, 8), 4, lane, word) & known_before;
   std::memcpy(&operand, word.data(), sizeof operand);
-  const bool less = type == 1
-                        ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
-                        : operand < before;
-  std::uint32_t after = 0;
-  switch (function) {
-    case 0:
-      after = before + operand;
-      break;
-    case 1:
-      after = less ? operand : before;
-      break;
-    case 2:
-      after = less ? before : operand;
-      break;
-    case 5:
-      after = before & operand;
-      break;
-    case 6:
-      after = before | operand;
-      break;
-    case 7:
-      after = before ^ operand;
-      break;
-    default:
-      walk_.stop_unless(false, Obstacle::code);
-      break;
-  }
+  const std::optional<std::uint32_t> after = changed(i, before, operand);
+  walk_.stop_unless(after.has_value(), Obstacle::code);
+  if (!after) return;
   Word result{};
-  std::memcpy(result.data(), &after, sizeof after);
+  std::memcpy(result.data(), &*after, sizeof *after);
   constexpr LaunchMemory::Known whole = 0xf;
   walk_.stop_unless(
       walk_.memory->store(address, 4, result.data(), known == whole && !unsure ? whole : 0));

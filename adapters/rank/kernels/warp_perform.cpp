@@ -9,7 +9,8 @@ namespace phantora::rank::code {
 double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
   const unsigned to = register_of(i, 16);
   // Operations on uniform registers do what those on registers do, where it has the same number.
-  const bool other = operation == op_uldc || operation == op_r2ur || operation == op_uiadd3_wide;
+  const bool other = operation == op_uldc || operation == op_r2ur || operation == op_uiadd3_wide ||
+                     operation == op_uflo || operation == op_ubrev || operation == op_upopc;
   switch (operation < 0x100 && !other ? operation & ~uniform : operation) {
     case op_mov:
       count(Counts::alu, 0.5);  // either of two units does it
@@ -281,7 +282,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
               i, float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4)),
           mask);
       return special_latency;
-    case op_brev: {
+    case op_brev:
+    case op_ubrev: {
       Lanes result = b(i);
       for (std::uint32_t& v : result.value) {
         std::uint32_t reversed = 0;
@@ -292,7 +294,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       set(to, result, mask);
       return special_latency;
     }
-    case op_popc: {
+    case op_popc:
+    case op_upopc: {
       Lanes result = b(i);
       for (std::uint32_t& v : result.value)
         v = static_cast<std::uint32_t>(std::popcount(i.bit(63) && i.form() != 4 ? ~v : v));
@@ -300,7 +303,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       set(to, result, mask);
       return special_latency;
     }
-    case op_flo: {
+    case op_flo:
+    case op_uflo: {
       Lanes result = b(i);
       const bool from_the_left = i.bit(74);
       for (std::uint32_t& v : result.value) {
@@ -352,6 +356,9 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_ldsm:
     case op_stsm:
       return share(i, operation, mask);
+    case op_preexit:
+    case op_acqbulk:
+      return 0;  // they order whole kernels
     case op_bar:
       counts_.clock += barrier_cycles;
       return 0;
