@@ -67,12 +67,15 @@ KernelQuery random_query(std::mt19937& random) {
       "F<float, 2> >(int)",
       "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>, false, "
       "true>(p)",
+      "void cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, a, "
+      "b, 64, cutlass::bfloat16_t, float, c, true>, d, e> >(f)",
       "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(P::AttentionKernel<a, b, true, 64, 64, "
       "64>::Params)",
       "triton_poi_fused_add_0"};
   static const std::vector<std::string> features{
-      "m", "n", "k",   "batch", "c",     "h",       "w",    "r",    "s",    "stride_h", "groups",
-      "b", "d", "s_q", "s_kv",  "numel", "sectors", "rows", "cols", "h_kv", "pad_h",    "a_align"};
+      "m",       "n",        "k",      "batch", "c",     "h",       "w",     "r",
+      "s",       "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",  "numel",
+      "sectors", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits"};
   static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
   const auto size = [&](double bits) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
@@ -552,6 +555,41 @@ TEST(CostModel, MasksAndDropoutCost) {
   EXPECT_GT(us(), 1.3 * plain);
 }
 
+// FlashAttention 3 is taken to be as fast as cuDNN's kernels, which were measured.
+TEST(CostModel, FlashAttentionForHopperIsPricedByItsWork) {
+  const GpuModel h200 = gpu_model("h200");
+  const KernelCostModel model = builtin_cost_model(h200);
+  const auto us = [&](const KernelQuery& query) {
+    return 1e6 * to_seconds(model.estimate(query)->duration);
+  };
+  const std::map<std::string, double> prompt{{"b", 2},       {"h", 32},  {"h_kv", 8}, {"s_q", 4096},
+                                             {"s_kv", 4096}, {"d", 128}, {"d_v", 128}};
+  const auto flash = [](const std::map<std::string, double>& features, const char* causal) {
+    KernelQuery query{.name = std::string{"void cutlass::device_kernel<flash::FlashAttnFwdSm90<"
+                                          "flash::CollectiveMainloopFwdSm90<2, a, b, 128, "
+                                          "cutlass::bfloat16_t, float, c, "} +
+                              causal +
+                              ", false, false, true, true, false, false, true, true, true, false>, "
+                              "d, e> >(f)"};
+    query.grid = {132, 1, 1};
+    query.block = {384, 1, 1};
+    for (const auto& [name, value] : features) query.features[name] = value;
+    query.features["splits"] = 1;
+    return query;
+  };
+  KernelQuery library{.name = "sdpa_fwd", .attributes = {{"type", "bf16"}, {"causal", "1"}}};
+  for (const auto& [name, value] : prompt) library.features[name] = value;
+  EXPECT_NEAR(us(flash(prompt, "true")) / us(library), 1.0, 0.1);
+  // One token of each of 64 sequences reads all of their keys and values.
+  auto tokens = prompt;
+  tokens["b"] = 64;
+  tokens["s_q"] = 1;
+  const double bytes = 64 * 8.0 * 4096 * 2 * 128 * 2;
+  const double least = 1e6 * bytes / h200.memory_bandwidth.bytes_per_second();
+  EXPECT_GT(us(flash(tokens, "false")), least);
+  EXPECT_LT(us(flash(tokens, "false")), 2 * least);
+}
+
 TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal({.name = "gemm", .features = {{"M", 64}, {"N", 64}, {"K", 64}}}),
             "kernel 'gemm': feature 'K': expected one of m, n, k, batch, lda, ldb, ldc, a_align, "
@@ -577,7 +615,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
       refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
       "kernel 'k': feature 'Numel': expected one of numel, sectors, rows, cols, arrays, b, h, "
       "h_kv, "
-      "s_q, s_kv, d, d_v, warp_instructions, warp_cycles, alu, fma, double, special, l1_passes, "
+      "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
+      "l1_passes, "
       "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
       "partial_sectors, random_bytes, guessed, registers, shared, got 5");
 }

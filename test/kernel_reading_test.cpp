@@ -1249,6 +1249,106 @@ TEST(KernelEffect, UnreadKernelsWriteThroughTables) {
 }
 
 // What lies behind an output of a kernel that is described and not computed stays known.
+// The parameters are those of a launch by vLLM 0.33: two prompts of 3 and 61 tokens, whose keys lie
+// in pages of 16, with 16 heads of which two share keys.
+TEST(KernelEffect, FlashAttentionForHopperHasItsShapeFromLengthsInMemory) {
+  const std::string text =
+      "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+      "flash::CollectiveMainloopFwdSm90<2, a, b, 64, cutlass::bfloat16_t, float, c, true>, d, e> > "
+      ">(flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<f, d, e> >::Params)";
+  const Signature parts = signature(text);
+  const auto meaning = read_attention(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  std::vector<std::byte> structure(2688);
+  const auto numbers = [&](std::size_t at, std::initializer_list<std::uint32_t> values) {
+    for (const std::uint32_t value : values) {
+      std::memcpy(structure.data() + at, &value, sizeof value);
+      at += sizeof value;
+    }
+  };
+  const auto strides = [&](std::size_t at, std::initializer_list<std::size_t> values) {
+    for (const std::size_t value : values) {
+      std::memcpy(structure.data() + at, &value, sizeof value);
+      at += sizeof value;
+    }
+  };
+  std::vector<void*> tensors;
+  const auto tensor = [&](std::size_t bytes, std::initializer_list<std::size_t> places) {
+    auto* const address = static_cast<std::byte*>(allocate(0, bytes));
+    const std::vector<std::byte> zeros(bytes);
+    write(address, zeros.data(), bytes);
+    for (const std::size_t at : places)
+      std::memcpy(structure.data() + at, &address, sizeof address);
+    tensors.push_back(address);
+    return address;
+  };
+  tensor(64 * 2048 * 2, {0});
+  numbers(8, {64, 64, 16, 1});
+  strides(24, {2048, 64, 0});
+  numbers(48, {2, 64, 64, 8, 1});
+  tensor(1 << 18, {104, 152});
+  numbers(112, {16, 64, 8, 100});
+  numbers(160, {64});
+  tensor(2 * 128 * 4, {408});
+  numbers(416, {2, 6, 128, 0});
+  auto* const starts = tensor(12, {1904, 2432, 2536});
+  auto* const used = tensor(8, {1936});
+  const std::byte* const out = tensor(64 * 1024 * 2, {2048});
+  numbers(2056, {64, 64, 16, 1, 1});
+  strides(2080, {1024, 64, 0, 0});
+  numbers(2112, {2, 64, 64, 8, 1, 1});
+  const std::byte* const sums = tensor(4096, {2256});
+  strides(2264, {64, 0, 0});
+  numbers(2488, {8, 2, 2, 61});
+  const std::byte* const counter = tensor(64, {2528});
+  const std::array<std::int32_t, 3> first{0, 3, 64};
+  const std::array<std::int32_t, 2> keys{20, 80};
+  write(starts, first.data(), sizeof first);
+  write(used, keys.data(), sizeof keys);
+
+  std::array<void*, 1> parameters{structure.data()};
+  const std::array<std::uint32_t, 1> sizes{2688};
+  const auto effect_now = [&] {
+    return meaning->effect({parameters.data(), sizes, {{132, 1, 1}, {384, 1, 1}, 0}});
+  };
+  const auto effect = effect_now();
+  ASSERT_TRUE(effect);
+  const auto told = [](const Effect& of, std::string_view name) {
+    for (const Feature& feature : of.features) {
+      if (feature.first == name) return feature.second;
+    }
+    return 0.0;
+  };
+  // (3 * 20 + 61 * 80) products of queries and keys of 100.
+  EXPECT_EQ(told(*effect, "b"), 2);
+  EXPECT_EQ(told(*effect, "s_q"), 49);
+  EXPECT_EQ(told(*effect, "s_kv"), 50);
+  EXPECT_EQ(told(*effect, "h"), 16);
+  EXPECT_EQ(told(*effect, "h_kv"), 8);
+  EXPECT_EQ(told(*effect, "d"), 64);
+  apply(*effect);
+  EXPECT_FALSE(known(out, 1));
+  EXPECT_FALSE(known(out + 64 * 1024 * 2 - 1, 1));
+  EXPECT_FALSE(known(sums, 1));
+  EXPECT_FALSE(known(sums + 4095, 1));
+  EXPECT_FALSE(known(counter, 4));
+  EXPECT_TRUE(known(counter + 4, 60));
+  EXPECT_TRUE(known(starts, 12));
+  EXPECT_TRUE(known(used, 8));
+
+  // Without the lengths all are as long as the pages allow.
+  forget(used, 8);
+  const auto longest = effect_now();
+  ASSERT_TRUE(longest);
+  EXPECT_EQ(told(*longest, "s_q"), 32);
+  EXPECT_EQ(told(*longest, "s_kv"), 112);
+
+  // What it does not understand, it does not describe: here tensors that do not fit.
+  numbers(8, {65, 64, 16, 1});
+  EXPECT_FALSE(effect_now());
+  for (void* const address : tensors) deallocate(address);
+}
+
 TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
   const std::string name =
       "void at::native::mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>(unsigned int*, "

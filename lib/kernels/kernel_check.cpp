@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 30> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 31> kernel_features{{{"numel"},
                                                       {"sectors"},
                                                       {"rows"},
                                                       {"cols"},
@@ -35,6 +35,7 @@ constexpr std::array<FeatureKey, 30> kernel_features{{{"numel"},
                                                       {"s_kv"},
                                                       {"d"},
                                                       {"d_v"},
+                                                      {"splits"},
                                                       {"warp_instructions"},
                                                       {"warp_cycles"},
                                                       {"alu"},

@@ -530,6 +530,49 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   return work;
 }
 
+/// FlashAttention 3, whose kernels cut into tiles as cuDNN's do, and are taken to be as fast: those
+/// were measured. Splits of the keys are tiles of their own where the GPU has SMs left for them.
+KernelWork hopper_attention(const KernelQuery& query) {
+  constexpr std::string_view main_loop = "CollectiveMainloopFwdSm90<";
+  Attention shape = attention_shape(query);
+  const std::string_view name = query.name;
+  const std::size_t begin = std::min(name.find(main_loop), name.size());
+  std::size_t end = begin;
+  for (int depth = 0; end < name.size(); ++end) {
+    if (name[end] == '<') ++depth;
+    if (name[end] == '>' && --depth == 0) break;
+  }
+  const KernelSignature traits = parse_signature(name.substr(begin, end + 1 - begin));
+  // <stages, cluster, tile, depth of values, element, sum, architecture, causal, local, cap,
+  // lengths, pages, appends, value queries, registers, overlaps, packs heads, splits, ...>
+  constexpr std::size_t element = 4, causal = 7, packs_heads = 16;
+  const auto trait = [&](std::size_t i) {
+    return i < traits.arguments.size() ? traits.arguments[i] : std::string_view{};
+  };
+  shape.causal = trait(causal) == "true" ? 1.0 : 0.0;
+  const bool eight = trait(element).find("float_e") != std::string_view::npos;
+  KernelWork work = attention(eight ? "fp8" : "bf16", shape, 2.0);
+  // Queries of heads that share keys lie in one tile, which matters where they fill no tile alone.
+  constexpr double rows = 128.0;
+  const double sharing = shape.heads / std::max(1.0, shape.key_heads);
+  Attention tiled = shape;
+  if (trait(packs_heads) == "true" && shape.queries * sharing <= rows) {
+    tiled.heads = shape.key_heads;
+    tiled.queries *= sharing;
+  }
+  cut_attention(work, tiled, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0,
+                false);
+  // A grid of one block per SM takes tiles from a list.
+  const double blocks = query.grid ? query.grid->count() : work.tiles;
+  const double splits = std::clamp(std::floor(blocks / std::max(1.0, work.tiles)), 1.0,
+                                   std::max(1.0, feature(query, "splits", 1.0)));
+  work.tiles *= splits;
+  work.longest = std::max(1.0, work.longest / splits);
+  work.group = "sdpa_fwd";
+  work.group += label(work.arithmetic);
+  return work;
+}
+
 /// Batch normalisation passes over its operands: statistics, then the result.
 KernelWork batch_norm(const KernelQuery& query) {
   const double elements = feature(query, "n", 1.0) * feature(query, "c", 1.0) *
@@ -833,6 +876,8 @@ KernelWork device_kernel(const KernelQuery& query) {
   if (!query.grid && !query.features.contains("numel") && !query.features.contains("s_q")) {
     return other(query, signature);
   }
+  if (query.features.contains("s_q") && query.name.find("FlashAttnFwdSm90<") != std::string::npos)
+    return hopper_attention(query);
   if (signature.base.starts_with("flash_") || signature.base.starts_with("fmha_cutlass")) {
     return fused_attention(query, signature);
   }

@@ -1,9 +1,16 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
+#include "rank/memory/device_memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 /// The fused attention kernels in PyTorch: FlashAttention's and CUTLASS's. Not executed; their
 /// shapes are in structs that they take by value (flash.h;
-/// mem_eff_attention/kernel_{forward,backward}.h). The offsets were checked by printing the
+/// mem_eff_attention/kernel_{forward,backward}.h; for FlashAttention 3 Params of the main loop, the
+/// epilogue and the scheduler in its folder hopper). The offsets were checked by printing the
 /// parameters of calls with distinct sizes.
 namespace phantora::rank {
 
@@ -76,6 +83,123 @@ std::unique_ptr<Meaning> flash(std::string_view name) {
   });
 }
 
+/// Numbers that a kernel reads from memory; empty where not all are known.
+std::vector<std::int32_t> numbers_at(const std::byte* address, std::size_t count) {
+  constexpr std::size_t most = 1 << 16;
+  if (address == nullptr || count == 0 || count > most) return {};
+  std::vector<std::int32_t> numbers(count);
+  const std::size_t bytes = count * sizeof numbers[0];
+  if (!may_know(address, bytes) || !known(address, bytes)) return {};
+  read(numbers.data(), address, bytes);
+  return numbers;
+}
+
+/// FlashAttention 3. Where things lie hangs on its template's arguments: tensors are found by their
+/// shapes, which are there more than once.
+std::optional<Effect> hopper_flash(const Arguments& a) {
+  const std::size_t size = a.bytes(0).size();
+  const auto number = [&](std::size_t at) {
+    return at + sizeof(std::uint32_t) <= size ? std::size_t{a.get<std::uint32_t>(0, at)} : 0;
+  };
+  const auto stride = [&](std::size_t at) {
+    return at + sizeof(std::size_t) <= size ? a.get<std::size_t>(0, at) : 0;
+  };
+  const auto device_pointer = [&](std::size_t at) -> std::byte* {
+    if (at + sizeof(void*) > size) return nullptr;
+    std::byte* const address = a.pointer(0, at);
+    return allocation_of(address) ? address : nullptr;
+  };
+  // Queries: address, (rows, depth, heads, batches), strides. Rows of all sequences count together
+  // where these differ in length. The same follows with the heads that share keys taken apart.
+  const std::size_t rows = number(8), batches = number(20);
+  Shape s{batches, number(16), 0, rows, 0, number(12), 0};
+  std::size_t keys = 0;
+  for (const std::size_t at : {88U, 96U, 104U}) {
+    if (keys == 0 && device_pointer(at) != nullptr && number(at + 12) == s.d) keys = at;
+  }
+  if (keys == 0 || s.d == 0 || s.h == 0) return std::nullopt;
+  s.s_kv = number(keys + 8);  // of a page, where keys lie in pages
+  s.h_kv = number(keys + 16);
+  s.d_v = number(keys + 56);
+  // New keys that are appended to the others are not read.
+  if (device_pointer(keys + 88) != nullptr || s.h_kv == 0) return std::nullopt;
+  std::size_t out = keys + 200;
+  while (out < size &&
+         !(device_pointer(out) != nullptr && number(out + 8) == rows && number(out + 12) == s.d_v &&
+           number(out + 16) == s.h && number(out + 20) == batches && number(out + 24) > 0))
+    out += sizeof(void*);
+  if (out >= size) return std::nullopt;
+  const bool packed = number(out + 64) != rows || number(out + 68) != s.d_v;
+  const std::size_t splits = number(out + 24);
+  const std::size_t sums = out + (packed ? 208 : 192), split_sums = out + (packed ? 296 : 264),
+                    lengths = out + (packed ? 384 : 344);
+
+  Effect effect;
+  const auto writes_at = [&](std::size_t at, std::size_t last, std::size_t element) {
+    std::byte* const address = device_pointer(at);
+    const auto allocation = allocation_of(address);
+    if (!allocation) return at != out;
+    const std::size_t bytes = (last + 1) * element;
+    writes(effect, address, bytes);
+    return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
+  };
+  /// The last element of what has rows, heads, batches and, behind them, splits.
+  const auto last = [&](std::size_t at, bool has_rows, std::size_t depth, std::size_t parts) {
+    const std::size_t more = at + (has_rows ? sizeof(std::size_t) : 0);
+    return (rows - 1) * (has_rows ? stride(at) : 1) + (s.h - 1) * stride(more) +
+           (batches - 1) * stride(more + 8) + (parts - 1) * stride(more + 16) + depth - 1;
+  };
+  const std::size_t split_rows = out + (packed ? 128 : 120);
+  if (!writes_at(out, last(out + 32, true, s.d_v, 1), half) ||
+      !writes_at(split_rows, last(split_rows + 8, true, s.d_v, splits), single) ||
+      !writes_at(sums, last(sums + 8, false, 1, 1), single) ||
+      !writes_at(split_sums, last(split_sums + 8, false, 1, splits), single))
+    return std::nullopt;
+
+  // The main loop too has where sequences begin; the number of keys of each comes 32 bytes behind.
+  // Of the scheduler's pointers the first that is new is the counter that it takes tiles from, a
+  // few words behind the numbers of heads and sequences. What lies between members is not set.
+  std::vector<std::byte*> seen;
+  for (std::size_t at = 0; at < lengths + 2 * sizeof(void*); at += sizeof(void*))
+    seen.push_back(device_pointer(at));
+  std::size_t counter = lengths + 2 * sizeof(void*);
+  const auto is_counter = [&](std::size_t at) {
+    std::byte* const address = device_pointer(at);
+    return address != nullptr && std::ranges::find(seen, address) == seen.end() &&
+           number(at - 40) == (packed ? s.h_kv : s.h) && number(at - 36) > 0;
+  };
+  while (counter < size && !is_counter(counter)) counter += sizeof(void*);
+  if (counter < size) writes(effect, device_pointer(counter), single);
+  if (std::byte* const starts = device_pointer(lengths); starts != nullptr && counter < size) {
+    s.b = number(counter - 36);
+    const auto pages = number(keys + (packed ? 312 : 296));
+    const std::size_t of_a_page = s.s_kv;
+    // Unless it is known, all sequences have as many keys as the longest, but for part of a page.
+    if (pages == s.b) s.s_kv = of_a_page * (number(keys + (packed ? 316 : 300)) + 1);
+    s.s_q = std::max<std::size_t>(1, rows / std::max<std::size_t>(1, s.b));
+    std::size_t own = out;
+    while (own > keys && a.pointer(0, own) != starts) own -= sizeof(void*);
+    const auto first_rows = numbers_at(starts, s.b + 1);
+    const auto used = numbers_at(device_pointer(own + 32), s.b);
+    double of_keys = 0, products = 0;
+    for (std::size_t n = 0; n < s.b && own > keys && !first_rows.empty() && !used.empty(); ++n) {
+      of_keys += used[n];
+      products += static_cast<double>(first_rows[n + 1] - first_rows[n]) * used[n];
+    }
+    // As many sequences alike, with as many keys and products of queries and keys.
+    if (of_keys > 0 && products > 0) {
+      s.s_kv = static_cast<std::size_t>(of_keys / static_cast<double>(s.b) + 0.5);
+      s.s_q = static_cast<std::size_t>(products / of_keys + 0.5);
+    }
+  }
+  if (s.b == 0 || s.s_q == 0 || s.s_kv == 0) return std::nullopt;
+  describe(effect, s);
+  effect.features.emplace_back("splits", static_cast<double>(splits));
+  effect.bytes = static_cast<double>(
+      half * s.b * (s.h * s.s_q * (s.d + s.d_v) + s.h_kv * s.s_kv * (s.d + s.d_v)));
+  return effect;
+}
+
 /// Size of the elements of "AttentionKernel<cutlass::bfloat16_t, ...>::Params".
 std::size_t element_bytes(std::string_view parameter) {
   return parameter.find("bfloat16_t") != std::string_view::npos ||
@@ -129,6 +253,9 @@ std::unique_ptr<Meaning> read_attention(const Signature& signature, const Kernel
   const std::string_view name = unqualified(signature.kernel.name);
   if (signature.parameters.empty()) return nullptr;
   if (name.starts_with("flash_fwd") || name.starts_with("flash_bwd")) return flash(name);
+  if (name == "device_kernel" &&
+      signature.kernel.arguments.front().find("flash::FlashAttnFwdSm90<") != std::string_view::npos)
+    return meaning(hopper_flash);
   if (name.starts_with("fmha_cutlassF")) {
     return cutlass_forward(element_bytes(signature.parameters[0]));
   }
