@@ -1349,6 +1349,53 @@ TEST(KernelEffect, FlashAttentionForHopperHasItsShapeFromLengthsInMemory) {
   for (void* const address : tensors) deallocate(address);
 }
 
+TEST(KernelEffect, SplitsOfFlashAttentionAreSummedUpIntoItsOutputsAlone) {
+  const std::string text =
+      "void cutlass::device_kernel<flash::FlashAttnFwdCombine<a, 5, 256> "
+      ">(flash::FlashAttnFwdCombine<a, 5, 256>::Params)";
+  const Signature parts = signature(text);
+  const auto meaning = read_attention(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  auto* const memory = static_cast<std::byte*>(allocate(0, 1 << 16));
+  fill(memory, 1, 1 << 16);
+  std::vector<std::byte> structure(232);
+  const auto put = [&](std::size_t at, const auto&... values) {
+    ((std::memcpy(structure.data() + at, &values, sizeof values), at += sizeof values), ...);
+  };
+  // 3 rows of 4 heads of 64 numbers, in 2 parts: (rows, depth, splits, heads, batches).
+  put(0, memory);
+  put(8, 3, 64, 2, 4, 1);
+  put(64, memory + 8192);
+  put(72, 3, 2, 4, 1);
+  put(112, memory + 16384, std::size_t{256}, std::size_t{64}, std::size_t{0});
+  put(144, memory + 24576, std::size_t{3}, std::size_t{0});
+  put(208, memory + 32768, memory + 32772);
+  std::array<void*, 1> parameters{structure.data()};
+  const std::array<std::uint32_t, 1> sizes{232};
+  const auto effect_now = [&] {
+    return meaning->effect({parameters.data(), sizes, {{4, 1, 1}, {256, 1, 1}, 0}});
+  };
+  const auto effect = effect_now();
+  ASSERT_TRUE(effect);
+  apply(*effect);
+  const auto forgotten = [&](std::size_t first, std::size_t bytes) {
+    for (std::size_t at = first; at < first + bytes; ++at) {
+      if (known(memory + at, 1)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(known(memory, 16384));
+  EXPECT_TRUE(forgotten(16384, 3 * 256 * 2));
+  EXPECT_TRUE(known(memory + 16384 + 3 * 256 * 2, 8192 - 3 * 256 * 2));
+  EXPECT_TRUE(forgotten(24576, 12 * 4));
+  EXPECT_TRUE(known(memory + 24576 + 12 * 4, 8192 - 12 * 4 + 4));
+  EXPECT_TRUE(forgotten(32772, 4));
+  EXPECT_TRUE(known(memory + 32776, 1024));
+  put(76, 3);  // not as many parts: these are other parameters
+  EXPECT_FALSE(effect_now());
+  deallocate(memory);
+}
+
 TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
   const std::string name =
       "void at::native::mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>(unsigned int*, "

@@ -86,7 +86,7 @@ std::unique_ptr<Meaning> flash(std::string_view name) {
 /// Numbers that a kernel reads from memory; empty where not all are known.
 std::vector<std::int32_t> numbers_at(const std::byte* address, std::size_t count) {
   constexpr std::size_t most = 1 << 16;
-  if (address == nullptr || count == 0 || count > most) return {};
+  if (!allocation_of(address) || count == 0 || count > most) return {};
   std::vector<std::int32_t> numbers(count);
   const std::size_t bytes = count * sizeof numbers[0];
   if (!may_know(address, bytes) || !known(address, bytes)) return {};
@@ -200,6 +200,44 @@ std::optional<Effect> hopper_flash(const Arguments& a) {
   return effect;
 }
 
+/// FlashAttention 3's sum over the splits of the keys. What each split has is described twice, for
+/// the rows and for the sums of their exponentials.
+std::optional<Effect> hopper_combine(const Arguments& a) {
+  if (a.bytes(0).size() < 224) return std::nullopt;
+  const auto number = [&](std::size_t at) { return std::size_t{a.get<std::uint32_t>(0, at)}; };
+  const auto stride = [&](std::size_t at) { return a.get<std::size_t>(0, at); };
+  const std::size_t rows = number(8), depth = number(12), splits = number(16), heads = number(20),
+                    batches = number(24);
+  if (rows == 0 || depth == 0 || splits == 0 || heads == 0 || batches == 0) return std::nullopt;
+  if (number(72) != rows || number(76) != splits || number(80) != heads || number(84) != batches)
+    return std::nullopt;
+  Effect effect;
+  const auto writes_at = [&](std::size_t at, std::size_t last, std::size_t element) {
+    std::byte* const address = a.pointer(0, at);
+    const auto allocation = allocation_of(address);
+    if (!allocation) return address == nullptr;
+    const std::size_t bytes = (last + 1) * element;
+    writes(effect, address, bytes);
+    return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
+  };
+  const std::size_t last_row = (rows - 1) * stride(120) + (heads - 1) * stride(128) +
+                               (batches - 1) * stride(136) + depth - 1;
+  const std::size_t last_sum = rows - 1 + (heads - 1) * stride(152) + (batches - 1) * stride(160);
+  if (a.pointer(0, 112) == nullptr || !writes_at(112, last_row, half) ||
+      !writes_at(144, last_sum, single))
+    return std::nullopt;
+  // Behind the lengths and numbers of splits, which are read, lies the counter that it resets.
+  for (std::size_t at = 216; at + sizeof(void*) <= a.bytes(0).size(); at += sizeof(void*)) {
+    if (allocation_of(a.pointer(0, at))) writes(effect, a.pointer(0, at), single);
+  }
+  const auto used = numbers_at(a.pointer(0, 208), 1);
+  const double parts = used.empty() ? static_cast<double>(splits) : std::max(1, used[0]);
+  effect.bytes =
+      static_cast<double>(rows * heads * batches) *
+      (parts * static_cast<double>((depth + 1) * single) + static_cast<double>(depth * half));
+  return effect;
+}
+
 /// Size of the elements of "AttentionKernel<cutlass::bfloat16_t, ...>::Params".
 std::size_t element_bytes(std::string_view parameter) {
   return parameter.find("bfloat16_t") != std::string_view::npos ||
@@ -256,6 +294,9 @@ std::unique_ptr<Meaning> read_attention(const Signature& signature, const Kernel
   if (name == "device_kernel" &&
       signature.kernel.arguments.front().find("flash::FlashAttnFwdSm90<") != std::string_view::npos)
     return meaning(hopper_flash);
+  if (name == "device_kernel" && signature.kernel.arguments.front().find(
+                                     "flash::FlashAttnFwdCombine<") != std::string_view::npos)
+    return meaning(hopper_combine);
   if (name.starts_with("fmha_cutlassF")) {
     return cutlass_forward(element_bytes(signature.parameters[0]));
   }
