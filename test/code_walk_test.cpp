@@ -42,6 +42,10 @@ namespace {
 ///       __syncthreads();
 ///       if (threadIdx.x == 0) total[blockIdx.x] = twice ? 2 * sum : sum;
 ///     }
+///     __global__ void heads(const float* x, float* by_head, const int* units, int n) {
+///       int i = blockIdx.x * blockDim.x + threadIdx.x;
+///       if (i < n) by_head[i / units[0] * 100 + i % units[0]] = x[i];
+///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
     std::map<std::string, std::vector<std::uint64_t>> kernels;
@@ -394,6 +398,22 @@ TEST(CodeExecution, GathersByIndicesThatAreKnown) {
       EXPECT_EQ(values[i], 1000 - 20 * static_cast<float>(i));
     }
   }
+}
+
+TEST(CodeExecution, DividesIntegers) {
+  // A division goes by a float's reciprocal and back, and is exact.
+  OnDevice<float> x{counted(60)}, by_head{std::vector<float>(400, 0)};
+  OnDevice<int> units{std::vector<int>{17}};
+  ASSERT_TRUE((Launch{{2, 1, 1}, {32, 1, 1}}
+                   .at(x.address())
+                   .at(by_head.address())
+                   .at(units.address())
+                   .with(60)
+                   .execute("heads")));
+  std::vector<float> expected(400, 0);
+  for (std::size_t i = 0; i < 60; ++i) expected[i / 17 * 100 + i % 17] = static_cast<float>(i + 1);
+  const auto values = by_head.values();
+  for (std::size_t i = 0; i < 400; ++i) EXPECT_EQ(values[i], expected[i]) << i;
 }
 
 TEST(CodeExecution, AStoreSomewhereLeavesWhatDoesNotHangOnItKnown) {

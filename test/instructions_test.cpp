@@ -330,7 +330,7 @@ std::vector<Case> cases() {
        })},
       {"I2FP.F32.U32 R8, R5", Code{0x245}.put(76, 1, 1).put(85, 1, 1).put(84, 1, 0),
        one([](const Given& g) { return bits(static_cast<float>(g.y)); })},
-      {"F2I.TRUNC.NTZ R8, R5", Code{0x305}.on(72).put(75, 2, 2).put(78, 2, 3).put(84, 3, 2),
+      {"F2I.TRUNC.NTZ R8, R5", Code{0x305}.on(72).put(75, 2, 2).on(77).put(78, 2, 3).put(84, 3, 2),
        one([](const Given& g) {
          const double value = f(g.y);
          if (std::isnan(value)) return std::int64_t{0};
@@ -394,10 +394,11 @@ TEST(Instructions, ABarrierIsOfThoseWhoseGuardHolds) {
 }
 
 TEST(Instructions, WhatNobodyWroteDownIsNotDone) {
-  // FADD.RM, MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8, I2F.F16
+  // FADD.RM, MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, F2I.TRUNC, I2F.F16
   for (const Code& code :
        {Code{0x221}.put(78, 2, 1), Code{0x308}.put(74, 4, 4).on(72), Code{0x220}.put(84, 3, 5),
-        Code{0x209}.put(81, 6, 1), Code{0x305}.put(75, 2, 0).put(84, 3, 2),
+        Code{0x209}.put(81, 6, 1), Code{0x305}.put(75, 2, 0).on(77).put(84, 3, 2),
+        Code{0x305}.on(72).put(75, 2, 2).put(78, 2, 3).put(84, 3, 2),
         Code{0x306}.put(75, 3, 1).put(84, 3, 2)}) {
     for (const auto& got : run({code.word()}, given(4))) EXPECT_FALSE(got);
   }

@@ -415,7 +415,7 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
   Lanes result = x;
   // Of integers of 32 bits; parts of registers are not looked at.
   if (i.operation() != op_i2fp && i.field(to_float ? 84 : 75, 2) != 2) result.known = 0;
-  if (!to_float && i.bit(77)) result.known = 0;  // without .NTZ: NaN is not zero
+  if (!to_float && !i.bit(77)) result.known = 0;  // without .NTZ: NaN is not zero
   // To and from floats, not halves.
   if (i.operation() != op_i2fp && i.field(to_float ? 75 : 84, to_float ? 3 : 2) != 2)
     result.known = 0;
