@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Before what the library exports. */
 #if defined(_WIN32) || !defined(__GNUC__)
 #define PHANTORA_API
 #else
