@@ -1358,20 +1358,21 @@ TEST(KernelEffect, SplitsOfFlashAttentionAreSummedUpIntoItsOutputsAlone) {
   ASSERT_NE(meaning, nullptr);
   auto* const memory = static_cast<std::byte*>(allocate(0, 1 << 16));
   fill(memory, 1, 1 << 16);
-  std::vector<std::byte> structure(232);
+  std::vector<std::byte> structure(288);
   const auto put = [&](std::size_t at, const auto&... values) {
     ((std::memcpy(structure.data() + at, &values, sizeof values), at += sizeof values), ...);
   };
   // 3 rows of 4 heads of 64 numbers, in 2 parts: (rows, depth, splits, heads, batches).
-  put(0, memory);
-  put(8, 3, 64, 2, 4, 1);
-  put(64, memory + 8192);
-  put(72, 3, 2, 4, 1);
-  put(112, memory + 16384, std::size_t{256}, std::size_t{64}, std::size_t{0});
-  put(144, memory + 24576, std::size_t{3}, std::size_t{0});
-  put(208, memory + 32768, memory + 32772);
+  put(0, std::size_t{3}, memory);
+  put(16, 3, 64, 2, 4, 1);
+  put(72, memory + 8192);
+  put(80, 3, 2, 4, 1);
+  put(120, memory + 16384, std::size_t{256}, std::size_t{64}, std::size_t{0});
+  put(152, memory + 24576, std::size_t{3}, std::size_t{0});
+  put(216, memory + 32768, nullptr, memory + 32772);
+  put(256, memory + 40960);  // lengths, only read
   std::array<void*, 1> parameters{structure.data()};
-  const std::array<std::uint32_t, 1> sizes{232};
+  const std::array<std::uint32_t, 1> sizes{288};
   const auto effect_now = [&] {
     return meaning->effect({parameters.data(), sizes, {{4, 1, 1}, {256, 1, 1}, 0}});
   };
@@ -1390,8 +1391,8 @@ TEST(KernelEffect, SplitsOfFlashAttentionAreSummedUpIntoItsOutputsAlone) {
   EXPECT_TRUE(forgotten(24576, 12 * 4));
   EXPECT_TRUE(known(memory + 24576 + 12 * 4, 8192 - 12 * 4 + 4));
   EXPECT_TRUE(forgotten(32772, 4));
-  EXPECT_TRUE(known(memory + 32776, 1024));
-  put(76, 3);  // not as many parts: these are other parameters
+  EXPECT_TRUE(known(memory + 32776, 16384));
+  put(84, 3);  // not as many parts: these are other parameters
   EXPECT_FALSE(effect_now());
   deallocate(memory);
 }

@@ -201,15 +201,16 @@ std::optional<Effect> hopper_flash(const Arguments& a) {
 }
 
 /// FlashAttention 3's sum over the splits of the keys. What each split has is described twice, for
-/// the rows and for the sums of their exponentials.
+/// the rows and for the sums of their exponentials. The places are those of a launch of vLLM
+/// 0.33's.
 std::optional<Effect> hopper_combine(const Arguments& a) {
-  if (a.bytes(0).size() < 224) return std::nullopt;
+  if (a.bytes(0).size() < 240) return std::nullopt;
   const auto number = [&](std::size_t at) { return std::size_t{a.get<std::uint32_t>(0, at)}; };
   const auto stride = [&](std::size_t at) { return a.get<std::size_t>(0, at); };
-  const std::size_t rows = number(8), depth = number(12), splits = number(16), heads = number(20),
-                    batches = number(24);
+  const std::size_t rows = number(16), depth = number(20), splits = number(24), heads = number(28),
+                    batches = number(32);
   if (rows == 0 || depth == 0 || splits == 0 || heads == 0 || batches == 0) return std::nullopt;
-  if (number(72) != rows || number(76) != splits || number(80) != heads || number(84) != batches)
+  if (number(80) != rows || number(84) != splits || number(88) != heads || number(92) != batches)
     return std::nullopt;
   Effect effect;
   const auto writes_at = [&](std::size_t at, std::size_t last, std::size_t element) {
@@ -220,17 +221,15 @@ std::optional<Effect> hopper_combine(const Arguments& a) {
     writes(effect, address, bytes);
     return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
   };
-  const std::size_t last_row = (rows - 1) * stride(120) + (heads - 1) * stride(128) +
-                               (batches - 1) * stride(136) + depth - 1;
-  const std::size_t last_sum = rows - 1 + (heads - 1) * stride(152) + (batches - 1) * stride(160);
-  if (a.pointer(0, 112) == nullptr || !writes_at(112, last_row, half) ||
-      !writes_at(144, last_sum, single))
+  const std::size_t last_row = (rows - 1) * stride(128) + (heads - 1) * stride(136) +
+                               (batches - 1) * stride(144) + depth - 1;
+  const std::size_t last_sum = rows - 1 + (heads - 1) * stride(160) + (batches - 1) * stride(168);
+  if (a.pointer(0, 120) == nullptr || !writes_at(120, last_row, half) ||
+      !writes_at(152, last_sum, single))
     return std::nullopt;
-  // Behind the lengths and numbers of splits, which are read, lies the counter that it resets.
-  for (std::size_t at = 216; at + sizeof(void*) <= a.bytes(0).size(); at += sizeof(void*)) {
-    if (allocation_of(a.pointer(0, at))) writes(effect, a.pointer(0, at), single);
-  }
-  const auto used = numbers_at(a.pointer(0, 208), 1);
+  // The counter of the attention's own blocks, which it resets.
+  if (!writes_at(232, 0, single)) return std::nullopt;
+  const auto used = numbers_at(a.pointer(0, 216), 1);
   const double parts = used.empty() ? static_cast<double>(splits) : std::max(1, used[0]);
   effect.bytes =
       static_cast<double>(rows * heads * batches) *
