@@ -95,6 +95,8 @@ class Nvml(JobTest):
         assert pid == os.getpid() and (1 << 30) <= bytes_used < (2 << 30), (pid, bytes_used)
         name = ctypes.create_string_buffer(64)
         assert nvml.nvmlSystemGetProcessName(pid, name, 64) == 0 and name.value
+        confidential = (ctypes.c_uint * 3)(7, 7, 7)
+        assert nvml.nvmlSystemGetConfComputeState(confidential) == 0 and list(confidential) == [0, 0, 0]
         utilization()
         for _ in range(20):
             assert cudart.cudaMemset(address, 0, ctypes.c_size_t(1 << 30)) == 0

@@ -150,6 +150,17 @@ PHANTORA_EXPORT Status nvmlSystemGetDriverVersion(char* text, unsigned length) {
   return entry([&] { return copy_text("580.65.06", text, length); });
 }
 
+/// No host of ours computes confidentially: environment, feature and tools are off.
+struct ConfidentialState {
+  unsigned environment, feature, tools;
+};
+PHANTORA_EXPORT Status nvmlSystemGetConfComputeState(ConfidentialState* state) {
+  return entry([&] {
+    *state = {};
+    return success;
+  });
+}
+
 PHANTORA_EXPORT Status nvmlDeviceGetCount_v2(unsigned* count) {
   return entry([&] {
     *count = static_cast<unsigned>(rank::physical_device_count());
