@@ -230,8 +230,12 @@ SAMPLER = "env VLLM_USE_FLASHINFER_SAMPLER=0 "
 VLLM = [
     vllm("in-process", SAMPLER + "VLLM_USE_V2_MODEL_RUNNER=0 VLLM_ENABLE_V1_MULTIPROCESSING=0 "
          "{python} {here}/vllm/generate.py"),
-    # Without that variable its 8 layers do not end yet: see vllm/README.md.
-    vllm("eager", SAMPLER + "VLLM_USE_V2_MODEL_RUNNER=0 {python} {here}/vllm/generate.py"),
+    vllm("first-runner", SAMPLER + "VLLM_USE_V2_MODEL_RUNNER=0 {python} {here}/vllm/generate.py"),
+    vllm("eager", SAMPLER + "{python} {here}/vllm/generate.py"),
+    vllm("tensor-parallel", SAMPLER + "{python} {here}/vllm/generate.py --tp 2", gpus=2),
+    vllm("benchmark", SAMPLER + "HF_HUB_OFFLINE=1 {bin}/vllm bench throughput --model {here}/vllm/model --load-format dummy "
+         "--dataset-name random --random-input-len 64 --random-output-len 8 --num-prompts 8 --enforce-eager",
+         step=None, expect=(r"Throughput: [\d.]+ requests/s",)),
 ]
 
 PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM]
