@@ -13,7 +13,8 @@ Image::Image(const Operand& operand)
   static_assert(sizeof(State) == 1);
   std::vector<std::uint8_t> mask(operand.extent);
   knows_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
-  for (std::size_t i = 0; knows_ && i < mask.size(); ++i) {
+  if (!knows_) return;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
     if (mask[i] != 0) states_[i] = State::known;
   }
 }
@@ -123,16 +124,17 @@ std::vector<bool> without_values(const Effect& effect) {
   return without;
 }
 
-/// Whether what is known of the operands can make anything of the results known. may_know() looks
-/// at whole pages: most images of a step that generates one token turn out to hold nothing.
-bool decides(const Effect& effect, std::span<const Image> images) {
+/// Whether what is known of the operands can make anything of the results known; `knows(i)` is
+/// whether anything is of operand i.
+template <class Knows>
+bool decides(const Effect& effect, Knows knows) {
   if (effect.needs == Effect::Needs::nothing) return true;
-  const bool all = effect.needs == Effect::Needs::every_input && effect.tensors == 0;
+  const bool all = effect.needs == Effect::Needs::every_input;
   bool reads = false;
-  for (std::size_t i = 0; i < images.size(); ++i) {
+  for (std::size_t i = 0; i < effect.operands.size(); ++i) {
     const Operand& operand = effect.operands[i];
     if (!operand.read || operand.extent == 0 || operand.extent > effect.limit) continue;
-    if (images[i].knows_anything() != all) return !all;
+    if (knows(i) != all) return !all;
     reads = true;
   }
   return all || !reads;
@@ -163,18 +165,15 @@ void apply(const Effect& effect, const char* kernel) {
   const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
                                  [&](const Operand& o) { return o.extent <= effect.limit; });
   if (!effect.compute || (!small && !effect.independent)) return forget_all();
-  // Nothing known to compute from: true of nearly all small kernels in a training step.
-  bool reads = false, knows = false;
   for (const Operand& operand : effect.operands) {
-    if (operand.extent == 0 || operand.extent > effect.limit) continue;
-    if (!is_device_address(operand.address)) return forget_all();
-    if (!operand.read) continue;
-    const bool something = may_know(operand.address, operand.extent);
-    if (!something && effect.needs == Effect::Needs::every_input) return forget_all();
-    reads = true;
-    knows = knows || something;
+    const bool counts = operand.extent > 0 && operand.extent <= effect.limit;
+    if (counts && !is_device_address(operand.address)) return forget_all();
   }
-  if (reads && !knows && effect.needs != Effect::Needs::nothing) return forget_all();
+  // Nothing known to compute from: true of nearly all small kernels in a training step.
+  const auto may_know_of = [&](std::size_t i) {
+    return may_know(effect.operands[i].address, effect.operands[i].extent);
+  };
+  if (!decides(effect, may_know_of)) return forget_all();
   std::vector<Image> images;
   images.reserve(effect.operands.size());
   std::vector<bool> without;
@@ -190,7 +189,10 @@ void apply(const Effect& effect, const char* kernel) {
     }
     images.emplace_back();
   }
-  if (!decides(effect, images)) return forget_all();
+  // may_know() looks at whole pages: most images of a step that generates one token turn out to
+  // hold nothing.
+  if (!decides(effect, [&](std::size_t i) { return images[i].knows_anything(); }))
+    return forget_all();
   effect.compute(images);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];
