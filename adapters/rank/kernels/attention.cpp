@@ -94,6 +94,15 @@ std::vector<std::int32_t> numbers_at(const std::byte* address, std::size_t count
   return numbers;
 }
 
+/// Elements up to the `last` are written; false where no allocation has them all.
+bool writes_up_to(Effect& effect, std::byte* address, std::size_t last, std::size_t element) {
+  const auto allocation = allocation_of(address);
+  if (!allocation) return false;
+  const std::size_t bytes = (last + 1) * element;
+  writes(effect, address, bytes);
+  return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
+}
+
 /// FlashAttention 3. Where things lie hangs on its template's arguments: tensors are found by their
 /// shapes, which are there more than once.
 std::optional<Effect> hopper_flash(const Arguments& a) {
@@ -137,11 +146,7 @@ std::optional<Effect> hopper_flash(const Arguments& a) {
   Effect effect;
   const auto writes_at = [&](std::size_t at, std::size_t last, std::size_t element) {
     std::byte* const address = device_pointer(at);
-    const auto allocation = allocation_of(address);
-    if (!allocation) return at != out;
-    const std::size_t bytes = (last + 1) * element;
-    writes(effect, address, bytes);
-    return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
+    return address == nullptr ? at != out : writes_up_to(effect, address, last, element);
   };
   /// The last element of what has rows, heads, batches and, behind them, splits.
   const auto last = [&](std::size_t at, bool has_rows, std::size_t depth, std::size_t parts) {
@@ -215,11 +220,7 @@ std::optional<Effect> hopper_combine(const Arguments& a) {
   Effect effect;
   const auto writes_at = [&](std::size_t at, std::size_t last, std::size_t element) {
     std::byte* const address = a.pointer(0, at);
-    const auto allocation = allocation_of(address);
-    if (!allocation) return address == nullptr;
-    const std::size_t bytes = (last + 1) * element;
-    writes(effect, address, bytes);
-    return bytes <= allocation->size - static_cast<std::size_t>(address - allocation->base);
+    return address == nullptr || writes_up_to(effect, address, last, element);
   };
   const std::size_t last_row = (rows - 1) * stride(128) + (heads - 1) * stride(136) +
                                (batches - 1) * stride(144) + depth - 1;
