@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -30,12 +29,6 @@ KernelQuery::Dim3 place(std::uint64_t block, const KernelQuery::Dim3& grid) {
   return {static_cast<std::uint32_t>(block % grid.x),
           static_cast<std::uint32_t>(block / grid.x % grid.y),
           static_cast<std::uint32_t>(block / grid.x / grid.y)};
-}
-
-std::uint64_t pointer_at(std::span<const std::byte> constants, std::size_t at) {
-  std::uint64_t address = 0;
-  std::memcpy(&address, constants.data() + at, sizeof address);
-  return address;
 }
 
 unsigned warps_of(const CodeLaunch& launch) {

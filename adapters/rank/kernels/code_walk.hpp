@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -18,6 +19,13 @@ struct CodeLaunch {
   std::span<const std::byte> constants;
   int architecture = 90;
 };
+
+/// The pointer that lies there in the constants.
+inline std::uint64_t pointer_at(std::span<const std::byte> constants, std::size_t at) {
+  std::uint64_t address = 0;
+  std::memcpy(&address, constants.data() + at, sizeof address);
+  return address;
+}
 
 /// What the walk of a launch's warps came to: sums over all of its warps, by unit.
 struct CodeWork {

@@ -139,10 +139,8 @@ struct Walk {
   /// @param these  a bit for each pointer
   void store_somewhere_behind(std::uint64_t these) {
     for (std::uint64_t rest = these & ~written_behind; rest != 0; rest &= rest - 1) {
-      std::uint64_t address = 0;
       const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(rest))];
-      std::memcpy(&address, launch.constants.data() + at, sizeof address);
-      memory->store_somewhere_behind(address);
+      memory->store_somewhere_behind(pointer_at(launch.constants, at));
     }
     written_behind |= these;
   }
