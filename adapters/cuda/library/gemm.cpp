@@ -22,10 +22,8 @@ namespace {
 
 using rank::ElementType;
 
-/// A column-major matrix that was read from the device.
-struct Values {
-  std::vector<double> at{};  ///< at[row + column * rows]
-};
+/// A matrix that was read from the device, column by column.
+using Values = std::vector<double>;
 
 /// Bytes from a matrix's first to its last element.
 std::size_t extent(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::size_t element) {
@@ -70,9 +68,9 @@ bool known(const Operand& operand) {
 /// Of a known operand.
 Values read(const Operand& operand) {
   const std::size_t element = rank::size_of(operand.type);
-  Values values{std::vector<double>(static_cast<std::size_t>(operand.rows * operand.columns))};
+  Values values(static_cast<std::size_t>(operand.rows * operand.columns));
   std::vector<std::byte> column(operand.column_bytes());
-  auto value = values.at.begin();
+  auto value = values.begin();
   for (std::int64_t j = 0; j < operand.columns; ++j) {
     rank::read(column.data(), operand.column(j), column.size());
     for (std::size_t i = 0; i < column.size(); i += element)
@@ -122,8 +120,7 @@ bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const
   if (!std::all_of(operands.begin(), operands.end(), known)) return false;
   const Values a = read(operands[0]), b = read(operands[1]);
   const Values c = reads_c ? read(operands[2]) : Values{};
-  const Values bias =
-      g.bias ? read(operands.back()) : Values{std::vector<double>(static_cast<std::size_t>(g.m))};
+  const Values bias = g.bias ? read(operands.back()) : Values(static_cast<std::size_t>(g.m));
   const std::size_t element = rank::size_of(*d_type);
   std::vector<std::byte> column(static_cast<std::size_t>(g.m) * element);
   for (std::int64_t j = 0; j < g.n; ++j) {
@@ -132,10 +129,10 @@ bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const
       for (std::int64_t l = 0; l < g.k; ++l) {
         const auto left = static_cast<std::size_t>(g.transpose_a ? l + i * g.k : i + l * g.m);
         const auto right = static_cast<std::size_t>(g.transpose_b ? j + l * g.n : l + j * g.k);
-        sum += a.at[left] * b.at[right];
+        sum += a[left] * b[right];
       }
-      double value = *scalars.alpha * sum + bias.at[static_cast<std::size_t>(i)];
-      if (reads_c) value += *scalars.beta * c.at[static_cast<std::size_t>(i + j * g.m)];
+      double value = *scalars.alpha * sum + bias[static_cast<std::size_t>(i)];
+      if (reads_c) value += *scalars.beta * c[static_cast<std::size_t>(i + j * g.m)];
       rank::store(*d_type, value, column.data() + static_cast<std::size_t>(i) * element);
     }
     rank::write(static_cast<std::byte*>(d_address) + static_cast<std::size_t>(j * g.d.ld) * element,
