@@ -264,6 +264,13 @@ def pointwise(kernel, row):
     return launch(kernel)
 
 
+def told_or_pointwise(row, pattern, told):
+    """Kernels whose names have the pattern as `told` has them; of the others those that tell their elements."""
+    own = lambda kernel: re.search(pattern, kernel["name"])
+    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
+            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+
+
 def number(value):
     """As C++ prints it to 17 digits, whole ones without a point."""
     return int(value) if value == int(value) else float(value)
@@ -290,9 +297,7 @@ def pooling(row):
                           bytes=number(output * ((2 if backward else 1 + each) * element + 8)))
         return launch(kernel, dict(numel=image if backward else pooled, cols=k**2),
                       bytes=(image + pooled) * element + (pooled * 8 if maximum else 0))
-    own = lambda kernel: re.search("::(max_pool_(for|back)ward_n|avg_pool2d_|max_pool3d_|(atomic_)?adaptive_average_)", kernel["name"])
-    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
-            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+    return told_or_pointwise(row, "::(max_pool_(for|back)ward_n|avg_pool2d_|max_pool3d_|(atomic_)?adaptive_average_)", told)
 
 
 def resizing(row):
@@ -303,9 +308,7 @@ def resizing(row):
     def told(kernel):
         read, written = (resized, image) if "backward" in kernel["name"] else (image, resized)
         return launch(kernel, dict(numel=written, cols=number(max(1, read / written))), bytes=(image + resized) * element)
-    own = lambda kernel: re.search("::upsample_(nearest|bilinear)", kernel["name"])
-    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
-            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+    return told_or_pointwise(row, "::upsample_(nearest|bilinear)", told)
 
 
 def by_index(row):
@@ -317,9 +320,7 @@ def by_index(row):
         if "::vectorized_gather_kernel" in kernel["name"]:
             return launch(kernel, dict(rows=row["count"], cols=slice_bytes), bytes=row["count"] * (2 * slice_bytes + 8))
         return launch(kernel, dict(numel=elements), bytes=elements * (2 * SIZE[row["dtype"]] + 8))
-    own = lambda kernel: re.search("::(vectorized_gather_kernel|indexFunc|_scatter_gather_elementwise_kernel)", kernel["name"])
-    return [told(kernel) if own(kernel) else pointwise(kernel, dict(op=row["op"])) for kernel in row["kernels"]
-            if own(kernel) or per_block(kernel) or kernel["grid"] is None]
+    return told_or_pointwise(row, "::(vectorized_gather_kernel|indexFunc|_scatter_gather_elementwise_kernel)", told)
 
 
 def batch_norm(row):
