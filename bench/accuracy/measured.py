@@ -35,6 +35,8 @@ CASES = {
     "llama1b": train("llama1b", 2, 2048),
     "compiled": [HERE / "zoo.py", "--only", "compiled_blocks"],
     "vit": [HERE / "zoo.py", "--only", "vit_b_16"],
+    "triton": [HERE / "triton_layers.py"],
+    "inductor": [HERE / "triton_layers.py", "--compiled"],
 }
 # Where the host works less than this part of a real step, the GPU decides how long that takes.
 GPU_BOUND = 0.8
