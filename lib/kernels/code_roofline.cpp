@@ -62,7 +62,7 @@ Load load_of(const KernelQuery& query, const GpuModel& gpu) {
 
 /// Cycles that the units of the fullest SM are busy, the busiest at the efficiency that is given.
 struct Efficiency {
-  double issue = 1, units = 1, l1 = 1, tensor = 1, l2 = 1;
+  double issue = 1, units = 1, l1 = 1, tensor = 1;
 };
 double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficiency& efficiency) {
   const Sm sm = sm_of(gpu);
@@ -87,11 +87,13 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
   const double tensor =
       std::max({products("tensor_half", gpu.half), products("tensor_tf32", gpu.tf32),
                 products("tensor_8_bits", gpu.fp8), products("tensor_fp64", gpu.fp64)});
-  const double l2 = told(query, "l2_bytes") /
-                    (gpu.memory_bandwidth.bytes_per_second() * l2_speedup) / efficiency.l2;
   const double writes = told(query, "partial_sectors") / partial_sectors / gpu.clock_hz;
   const double atomics = told(query, "atomics") / atomics_per_cycle / gpu.clock_hz;
-  return std::max({on_sm, tensor, l2, writes, atomics});
+  return std::max({on_sm, tensor, writes, atomics});
+}
+
+double l2_seconds(const KernelQuery& query, const GpuModel& gpu) {
+  return told(query, "l2_bytes") / (gpu.memory_bandwidth.bytes_per_second() * l2_speedup);
 }
 
 }  // namespace
@@ -99,12 +101,15 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
 bool tells_code(const KernelQuery& query) { return query.features.contains("warp_instructions"); }
 
 double least_code_seconds(const KernelQuery& query, const GpuModel& gpu) {
-  return busy_seconds(query, gpu, {});
+  return std::max(busy_seconds(query, gpu, {}), l2_seconds(query, gpu));
 }
 
 double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory_seconds) {
-  constexpr Efficiency attained{.issue = 0.8, .units = 1.0, .l1 = 0.8, .tensor = 0.6, .l2 = 0.7};
+  constexpr Efficiency attained{.issue = 0.8, .units = 1.0, .l1 = 0.8, .tensor = 0.6};
+  constexpr double l2_attained = 0.7;
   const double busy = busy_seconds(query, gpu, attained);
+  // What goes to memory goes through the L2 cache on its way: the slower of the two is felt.
+  const double moved = std::max(memory_seconds, l2_seconds(query, gpu) / l2_attained);
   // Blocks come in as others end.
   const Load load = load_of(query, gpu);
   const double rounds = load.blocks <= load.at_a_time ? 1.0 : load.blocks / load.at_a_time;
@@ -112,7 +117,7 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
   // Where two bounds are near one another both are felt.
   constexpr double sharpness = 2.5;
   return std::pow(
-      std::pow(busy, sharpness) + std::pow(alone, sharpness) + std::pow(memory_seconds, sharpness),
+      std::pow(busy, sharpness) + std::pow(alone, sharpness) + std::pow(moved, sharpness),
       1.0 / sharpness);
 }
 

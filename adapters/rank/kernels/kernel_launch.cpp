@@ -423,15 +423,11 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
         tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
       });
     }
-    const auto bytes = moved_bytes(arguments, reading.kernel_resources);
-    // How often loops run that data end is not told by the launch's numbers.
-    const bool loops = reading.kernel_resources.accesses.repeated > 0;
-    const auto work = !bytes || loops ? walked(kernel, reading, arguments) : std::nullopt;
-    if (bytes && (!work || work->guessed == 0)) {
-      effect->bytes = *bytes;
-    } else if (work) {
+    if (const auto work = walked(kernel, reading, arguments)) {
       effect->bytes = work->read_bytes + work->written_bytes;
       effect->features = features_of(*work, arguments, reading.kernel_resources);
+    } else if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
+      effect->bytes = *bytes;
     } else {
       count_unread(reading);
     }
