@@ -151,10 +151,12 @@ void Engine::note_movement() {
   silence_ = {};
 }
 
-/// The clocks of processes without a GPU go by simulated time from here on.
+/// The clocks of processes without a GPU go by simulated time from here on, if anybody simulates.
 void Engine::goes_on() {
+  const auto simulates = [](const Process& process) { return process.welcomed && !process.ended; };
   auto& since = run_.memory->goes_since_ns;
-  if (since.load() == 0) since.store(Clock::now().time_since_epoch().count());
+  if (since.load() == 0 && std::ranges::any_of(processes_, simulates))
+    since.store(Clock::now().time_since_epoch().count());
 }
 
 /// They go by real time: nothing is simulated until one of them does something.
