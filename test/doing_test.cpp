@@ -52,5 +52,20 @@ TEST(Doing, AProcessByItsThreads) {
             "disk; another thread waits for a disk; and 2 more threads");
 }
 
+TEST(Doing, WhatHoldsAProcessUpComesBeforeSleepers) {
+  const SeenThread sleeps{.kernel = 'S', .state = ThreadState::sleeping, .clock = Time{1500ms}};
+  const SeenThread main{
+      .main = true, .kernel = 'S', .state = ThreadState::sleeping, .clock = Time{2s}};
+  const SeenThread waits{.kernel = 'S', .state = ThreadState::waiting, .wait = Wait::lock};
+  const SeenThread calls{.call =
+                             SeenThread::Call{.in = channel::Op::synchronize, .since = Time{1s}}};
+  EXPECT_EQ(
+      in_words(SeenProcess{.runs = true,
+                           .threads = {sleeps, sleeps, sleeps, sleeps, main, waits, calls}}),
+      "sleeps until 2.000000 s; another thread waits for its GPU (a synchronisation or a copy) "
+      "since 1.000000 s; another thread waits for a lock; another thread sleeps until 1.500000 "
+      "s; and 3 more threads");
+}
+
 }  // namespace
 }  // namespace phantora::run

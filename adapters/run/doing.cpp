@@ -2,6 +2,9 @@
 
 #include <phantora/simulation/standstill.hpp>
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 namespace phantora::run {
@@ -48,6 +51,15 @@ std::string call_in_words(Op op) {
   }
 }
 
+/// What is told first: who waits for the GPU or for others says more of a standstill than who
+/// sleeps until some time.
+int place_in_the_tale(const SeenThread& thread) {
+  if (thread.main) return 0;
+  if (thread.call || thread.kernel == 'T' || thread.kernel == 't') return 1;
+  if (thread.state == ThreadState::waiting) return 2;
+  return thread.state == ThreadState::sleeping ? 4 : 3;
+}
+
 }  // namespace
 
 std::string in_words(const SeenThread& thread) {
@@ -75,9 +87,11 @@ std::string in_words(const SeenProcess& process) {
   if (process.ended) return "has ended";
   if (!process.runs) return "waits for its turn to run";
   constexpr std::size_t shown = 4;
+  std::vector<SeenThread> threads = process.threads;
+  std::ranges::stable_sort(threads, {}, place_in_the_tale);
   std::string text;
   std::size_t told = 0;
-  for (const SeenThread& thread : process.threads) {
+  for (const SeenThread& thread : threads) {
     if (told++ >= shown) continue;
     if (!text.empty()) text += "; ";
     if (!thread.main) text += thread.background ? "a background thread " : "another thread ";
