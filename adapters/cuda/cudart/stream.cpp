@@ -32,24 +32,28 @@ PHANTORA_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t
   });
 }
 
+namespace {
+cudaError_t record(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  auto* const recorded = reinterpret_cast<rank::Event*>(event);
+  if (!recorded) return cudaErrorInvalidResourceHandle;
+  rank::Stream& target = stream_of(stream);
+  if (recorded->device != target.device) return cudaErrorInvalidResourceHandle;
+  rank::record(target, *recorded, flags == cudaEventRecordExternal);
+  return cudaSuccess;
+}
+}  // namespace
+
 PHANTORA_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
                                                      unsigned flags) {
   const auto* known = reinterpret_cast<rank::Event*>(event);
   const bool timing = known && !(known->flags & cudaEventDisableTiming);
   const Api cost = timing ? Api::event_record_timing : Api::event_record_with_flags;
-  return device_entry(cost, [&] {
-    if (!event) return cudaErrorInvalidResourceHandle;
-    rank::Stream& target = stream_of(stream);
-    if (known->device != target.device) return cudaErrorInvalidResourceHandle;
-    rank::record(target, *reinterpret_cast<rank::Event*>(event), flags == cudaEventRecordExternal);
-    return cudaSuccess;
-  });
+  return device_entry(cost, [&] { return record(event, stream, flags); });
 }
 
 PHANTORA_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return device_entry(Api::event_record, [&] {
-    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
-  });
+  return device_entry(Api::event_record,
+                      [&] { return record(event, stream, cudaEventRecordDefault); });
 }
 
 PHANTORA_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
