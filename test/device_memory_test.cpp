@@ -1,6 +1,7 @@
 #include "rank/memory/device_memory.hpp"
 
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/memory/extents.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
@@ -12,6 +13,8 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -85,6 +88,69 @@ TEST(DeviceMemory, FindsTheAllocationOfAnAddress) {
   EXPECT_FALSE(allocation_of(bytes_at(a) + 3 * MiB));
   deallocate(a);
   EXPECT_FALSE(allocation_of(a));
+}
+
+TEST(DeviceMemory, KnowsWhoseMemoryShowsAtAnAddress) {
+  char* const own = static_cast<char*>(allocate(1, 100));
+  EXPECT_EQ(owner_of(own), 1);
+  EXPECT_EQ(owner_of(own + 99), 1);
+  void* const range = reserve_addresses(1, 4 * MiB);
+  EXPECT_EQ(owner_of(range), 1);
+  show_peer(range, 3);
+  EXPECT_EQ(owner_of(bytes_at(range) + 3 * MiB), 3);
+  const int on_host = 0;
+  EXPECT_EQ(owner_of(&on_host), std::nullopt);
+  EXPECT_TRUE(release_addresses(range));
+  EXPECT_TRUE(deallocate(own));
+}
+
+// The model: the free extents in a list.
+TEST(FreeExtents, AgreeWithAPlainList) {
+  struct Extent {
+    std::uint64_t base = 0, size = 0;
+    auto operator<=>(const Extent&) const = default;
+  };
+  std::vector<Extent> model{{1000, 5000}}, taken;
+  FreeExtents extents;
+  extents.give(1000, 5000);
+  std::mt19937_64 random{1};
+  for (int i = 0; i < 5000; ++i) {
+    if (random() % 2 == 0) {
+      const std::uint64_t size = 1 + random() % 300, alignment = std::uint64_t{1} << random() % 6;
+      const auto skipped = [&](const Extent& e) {
+        return (alignment - e.base % alignment) % alignment;
+      };
+      std::optional<Extent> best;
+      for (const Extent& e : model) {
+        if (e.size < size + skipped(e)) continue;
+        if (!best || std::pair{e.size, e.base} < std::pair{best->size, best->base}) best = e;
+      }
+      const auto got = extents.take(size, alignment);
+      ASSERT_EQ(got.has_value(), best.has_value());
+      if (!best) continue;
+      ASSERT_EQ(*got, best->base + skipped(*best));
+      std::erase(model, *best);
+      if (skipped(*best) > 0) model.push_back({best->base, skipped(*best)});
+      const std::uint64_t end = best->base + best->size;
+      if (*got + size < end) model.push_back({*got + size, end - *got - size});
+      taken.push_back({*got, size});
+    } else if (!taken.empty()) {
+      std::swap(taken[random() % taken.size()], taken.back());
+      Extent given = taken.back();
+      taken.pop_back();
+      const auto merged = extents.give(given.base, given.size);
+      for (const bool before : {true, false}) {
+        const auto beside = std::ranges::find_if(model, [&](const Extent& e) {
+          return before ? e.base + e.size == given.base : e.base == given.base + given.size;
+        });
+        if (beside == model.end()) continue;
+        given = {std::min(given.base, beside->base), given.size + beside->size};
+        model.erase(beside);
+      }
+      model.push_back(given);
+      ASSERT_EQ(merged, (std::pair{given.base, given.size}));
+    }
+  }
 }
 
 TEST(DeviceMemory, ManyAllocationsNeverOverlapAndAllIsGivenBack) {

@@ -103,13 +103,17 @@ DeviceMemory::DeviceMemory(Ledger ledger, WriterLog& writers)
     : ledger_{ledger}, writers_{writers} {}
 DeviceMemory::~DeviceMemory() = default;
 
-DeviceMemory::Window& DeviceMemory::window_of(int device) {
+DeviceMemory::Window& DeviceMemory::make_window(int device) {
   PHANTORA_EXPECTS(device >= 0 && device < max_devices, "at most 16 devices per host");
   auto& slot = windows_[static_cast<std::size_t>(device)];
   if (!slot) slot = std::make_unique<Window>(device);
   return *slot;
 }
-DeviceMemory::Window& DeviceMemory::window_of(const void* address) {
+inline DeviceMemory::Window& DeviceMemory::window_of(int device) {
+  const auto index = static_cast<std::size_t>(device);
+  return index < windows_.size() && windows_[index] ? *windows_[index] : make_window(device);
+}
+inline DeviceMemory::Window& DeviceMemory::window_of(const void* address) {
   return window_of(device_of(address));
 }
 
@@ -146,7 +150,7 @@ bool DeviceMemory::elsewhere(const void* address, std::size_t bytes, Body&& body
 
 /// Of all windows, in whole pages.
 std::size_t DeviceMemory::known_bytes() {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   std::size_t bytes = 0;
   for (const auto& window : windows_) {
     if (window) bytes += window->bytes.stored_bytes();
@@ -156,7 +160,7 @@ std::size_t DeviceMemory::known_bytes() {
 
 void* DeviceMemory::allocate(int device, std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   Window& window = window_of(device);
   std::uint64_t base = 0;
   if (bytes < small_limit) {
@@ -190,7 +194,7 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
 
 bool DeviceMemory::show_others(void* base) {
   if (!covers(base)) return false;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   Window& window = window_of(base);
   for (const auto* extents : {&window.live, &window.reserved}) {
     const auto found = extents->find(address_of(base));
@@ -203,7 +207,7 @@ bool DeviceMemory::show_others(void* base) {
   return false;
 }
 
-/// With mutex_ held.
+/// With lock_ held.
 void DeviceMemory::forget_what_others_write(const void* address, std::size_t bytes) {
   if (!any_of_others_.load(std::memory_order_acquire)) return;
   Window& window = window_of(address);
@@ -219,7 +223,7 @@ void DeviceMemory::forget_what_others_write(const void* address, std::size_t byt
 
 bool DeviceMemory::deallocate(void* address) {
   if (!covers(address)) return false;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   const int device = device_of(address);
   Window& window = window_of(device);
   const auto found = window.live.find(address_of(address));
@@ -251,7 +255,7 @@ bool DeviceMemory::deallocate(void* address) {
 }
 
 void* DeviceMemory::reserve_addresses(int device, std::size_t bytes, std::size_t multiple) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   Window& window = window_of(device);
   const std::uint64_t size = round_up(bytes, block_bytes);
   const auto base = size == 0
@@ -264,7 +268,7 @@ void* DeviceMemory::reserve_addresses(int device, std::size_t bytes, std::size_t
 
 bool DeviceMemory::release_addresses(void* address) {
   if (!covers(address)) return false;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   Window& window = window_of(address);
   const auto found = window.reserved.find(address_of(address));
   if (found == window.reserved.end()) return false;
@@ -279,23 +283,23 @@ bool DeviceMemory::release_addresses(void* address) {
 }
 
 void DeviceMemory::show_peer(void* address, int device) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   window_of(address).peers[address_of(address)] = device;
 }
 
 void DeviceMemory::grant_access(void* address, std::size_t bytes) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   window_of(address).granted[address_of(address)] = bytes;
 }
 
 void DeviceMemory::revoke_access(void* address) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   window_of(address).granted.erase(address_of(address));
 }
 
 bool DeviceMemory::reachable(const void* address, std::size_t bytes) {
   if (!covers(address)) return false;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   const Window& window = window_of(address);
   // Allocations never touch; mappings beside each other are as one.
   std::uint64_t at = address_of(address);
@@ -323,7 +327,7 @@ void DeviceMemory::show_nothing(void* address) {
 
 std::optional<Allocation> DeviceMemory::allocation_of(const void* address) {
   if (!covers(address)) return std::nullopt;
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   const int device = device_of(address);
   const auto& window = windows_[static_cast<std::size_t>(device)];
   if (!window) return std::nullopt;
@@ -343,6 +347,15 @@ std::optional<Allocation> DeviceMemory::allocation_of(const void* address) {
   return std::nullopt;
 }
 
+std::optional<int> DeviceMemory::owner_of(const void* address) {
+  if (!covers(address)) return std::nullopt;
+  const int device = device_of(address);
+  // Only reserved ranges, which lie in a window's upper half, show other devices' memory.
+  if ((address_of(address) - first_window) % window_bytes < window_bytes / 2) return device;
+  const auto range = allocation_of(address);
+  return range ? range->device : device;
+}
+
 // The device reaches host memory too (page-locked, managed). It is what it is: always known, and
 // work that was not executed leaves it alone.
 
@@ -358,7 +371,7 @@ bool DeviceMemory::read(void* host_destination, const void* device_source, std::
     return all_known;
   }
   {
-    const std::scoped_lock lock{mutex_};
+    const std::lock_guard lock{lock_};
     if (window_of(device_source)
             .bytes.read(address_of(device_source), static_cast<std::byte*>(host_destination),
                         bytes)) {
@@ -390,7 +403,7 @@ bool DeviceMemory::read_with_mask(std::byte* host_destination, std::uint8_t* mas
       })) {
     return some;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   return window_of(device_source)
       .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
 }
@@ -403,7 +416,7 @@ bool DeviceMemory::known(const void* device_address, std::size_t bytes) {
                 [&](std::byte* at, std::size_t, std::size_t part) { every &= known(at, part); })) {
     return every;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   return window_of(device_address).bytes.known(address_of(device_address), bytes);
 }
 
@@ -415,7 +428,7 @@ bool DeviceMemory::may_know(const void* device_address, std::size_t bytes) {
                 [&](std::byte* at, std::size_t, std::size_t part) { any |= may_know(at, part); })) {
     return any;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   return window_of(device_address).bytes.may_know(address_of(device_address), bytes);
 }
 
@@ -430,7 +443,7 @@ void DeviceMemory::write(void* device_destination, const void* host_source, std:
                 })) {
     return;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   window_of(device_destination)
       .bytes.write(address_of(device_destination), static_cast<const std::byte*>(host_source),
                    bytes);
@@ -479,7 +492,7 @@ void DeviceMemory::fill(void* device_destination, std::span<const std::byte> ele
       })) {
     return;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   window_of(device_destination).bytes.fill(address_of(device_destination), element, bytes);
   forget_what_others_write(device_destination, bytes);
 }
@@ -505,7 +518,7 @@ void DeviceMemory::copy(void* destination, const void* source, std::size_t bytes
       })) {
     return;
   }
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   const SparseBytes& from = window_of(source).bytes;
   window_of(destination).bytes.copy(address_of(destination), from, address_of(source), bytes);
   forget_what_others_write(destination, bytes);
@@ -523,7 +536,7 @@ void DeviceMemory::forget(void* device_address, std::size_t bytes, const Writer&
     return;
   }
   {
-    const std::scoped_lock lock{mutex_};
+    const std::lock_guard lock{lock_};
     window_of(device_address).bytes.forget(address_of(device_address), bytes);
   }
   // What is large is read a little at a time at most, unless its writer is of interest itself.

@@ -2,6 +2,7 @@
 
 #include "rank/memory/last_writer.hpp"
 #include "rank/runtime/mutex.hpp"
+#include "rank/runtime/spin_lock.hpp"
 
 #include <array>
 #include <atomic>
@@ -61,6 +62,10 @@ class DeviceMemory {
 
   /// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
   std::optional<Allocation> allocation_of(const void* address);
+
+  /// The device whose memory shows at `address`; nullopt for host memory. Cheap: whether anything
+  /// is allocated there is not looked at.
+  std::optional<int> owner_of(const void* address);
 
   /// Address range without memory of its own, for cuMemAddressReserve: a multiple of 2 MiB, at a
   /// multiple of that and of `multiple`, a power of two. Data can be written anywhere in it; the
@@ -140,6 +145,7 @@ class DeviceMemory {
   void forget_what_others_write(const void* address, std::size_t bytes);
   Window& window_of(int device);
   Window& window_of(const void* address);
+  Window& make_window(int device);
   Place place_of(const void* address, std::size_t bytes);
   template <class Body>
   bool elsewhere(const void* address, std::size_t bytes, Body&& body);
@@ -148,7 +154,8 @@ class DeviceMemory {
   const Ledger ledger_;
   WriterLog& writers_;
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
-  Mutex mutex_{};
+  // Mutex would cost every launch another atomic operation, for who waits.
+  SpinLock lock_{};
   std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
@@ -165,6 +172,7 @@ bool is_device_address(const void* address) noexcept;
 void* allocate(int device, std::size_t bytes);
 bool deallocate(void* address);
 std::optional<Allocation> allocation_of(const void* address);
+std::optional<int> owner_of(const void* address);
 void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple = 1);
 void show_peer(void* address, int device);
 void grant_access(void* address, std::size_t bytes);

@@ -19,10 +19,10 @@ class FreeExtents {
       const auto [extent, base] = *best;
       const std::uint64_t skipped = (alignment - base % alignment) % alignment;
       if (skipped > extent - size) continue;
-      by_size_.erase(best);
-      by_base_.erase(base);
-      if (skipped > 0) insert(base, skipped);
-      if (extent > skipped + size) insert(base + skipped + size, extent - skipped - size);
+      Entries entries = remove(by_base_.find(base));
+      if (extent > skipped + size)
+        insert(std::move(entries), base + skipped + size, extent - skipped - size);
+      if (skipped > 0) insert({}, base, skipped);
       return base + skipped;
     }
     return std::nullopt;
@@ -30,21 +30,19 @@ class FreeExtents {
 
   /// Gives [base, base + size) back. @return the free extent that it is part of now.
   std::pair<std::uint64_t, std::uint64_t> give(std::uint64_t base, std::uint64_t size) {
+    Entries entries;
     const auto next = by_base_.lower_bound(base);
+    const auto previous = next == by_base_.begin() ? by_base_.end() : std::prev(next);
     if (next != by_base_.end() && next->first == base + size) {
       size += next->second;
-      remove(next);
+      entries = remove(next);
     }
-    const auto after = by_base_.lower_bound(base);
-    if (after != by_base_.begin()) {
-      const auto previous = std::prev(after);
-      if (previous->first + previous->second == base) {
-        base = previous->first;
-        size += previous->second;
-        remove(previous);
-      }
+    if (previous != by_base_.end() && previous->first + previous->second == base) {
+      base = previous->first;
+      size += previous->second;
+      entries = remove(previous);
     }
-    insert(base, size);
+    insert(std::move(entries), base, size);
     return {base, size};
   }
 
@@ -52,16 +50,32 @@ class FreeExtents {
   void take_exactly(std::uint64_t base) { remove(by_base_.find(base)); }
 
  private:
-  void insert(std::uint64_t base, std::uint64_t size) {
-    by_base_.emplace(base, size);
-    by_size_.emplace(size, base);
+  using ByBase = std::map<std::uint64_t, std::uint64_t>;
+  using BySize = std::set<std::pair<std::uint64_t, std::uint64_t>>;
+  /// An extent's, which were removed: another may have their memory.
+  struct Entries {
+    ByBase::node_type of_base{};
+    BySize::node_type of_size{};
+  };
+
+  void insert(Entries entries, std::uint64_t base, std::uint64_t size) {
+    if (entries.of_base.empty()) {
+      by_base_.emplace(base, size);
+      by_size_.emplace(size, base);
+      return;
+    }
+    entries.of_base.key() = base;
+    entries.of_base.mapped() = size;
+    by_base_.insert(std::move(entries.of_base));
+    entries.of_size.value() = {size, base};
+    by_size_.insert(std::move(entries.of_size));
   }
-  void remove(std::map<std::uint64_t, std::uint64_t>::iterator extent) {
-    by_size_.erase({extent->second, extent->first});
-    by_base_.erase(extent);
+  Entries remove(ByBase::iterator extent) {
+    auto of_size = by_size_.extract({extent->second, extent->first});
+    return {by_base_.extract(extent), std::move(of_size)};
   }
-  std::map<std::uint64_t, std::uint64_t> by_base_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;
+  ByBase by_base_;
+  BySize by_size_;
 };
 
 }  // namespace phantora::rank

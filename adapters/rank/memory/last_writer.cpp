@@ -1,5 +1,7 @@
 #include "rank/memory/last_writer.hpp"
 
+#include <mutex>
+
 namespace phantora::rank {
 
 namespace {
@@ -9,7 +11,7 @@ std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_
 }  // namespace
 
 void WriterLog::append(const Entry& entry) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   ring_[count_++ % kept] = entry;
 }
 
@@ -22,7 +24,7 @@ void WriterLog::note_copy(const void* destination, const void* source, std::size
 }
 
 Writer WriterLog::last(const void* address) {
-  const std::scoped_lock lock{mutex_};
+  const std::lock_guard lock{lock_};
   std::uint64_t at = number(address);
   const std::uint64_t oldest = count_ > kept ? count_ - kept : 0;
   for (std::uint64_t i = count_; i-- > oldest;) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rank/kernels/element_type.hpp"
-#include "rank/runtime/mutex.hpp"
+#include "rank/runtime/spin_lock.hpp"
 
 #include <array>
 #include <cstddef>
@@ -40,7 +40,7 @@ class WriterLog {
   };
   void append(const Entry& entry);
 
-  Mutex mutex_{};
+  SpinLock lock_{};
   std::array<Entry, kept> ring_{};
   std::uint64_t count_ = 0;
 };

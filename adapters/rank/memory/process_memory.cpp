@@ -13,6 +13,7 @@ bool deallocate(void* address) { return device_memory().deallocate(address); }
 std::optional<Allocation> allocation_of(const void* address) {
   return device_memory().allocation_of(address);
 }
+std::optional<int> owner_of(const void* address) { return device_memory().owner_of(address); }
 void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple) {
   return device_memory().reserve_addresses(device, bytes, multiple);
 }

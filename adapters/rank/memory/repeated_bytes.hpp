@@ -33,8 +33,9 @@ class RepeatedBytes {
   }
   /// The word after everything has moved by `distance` (which may be negative, modulo 2^64).
   static Word moved(const Word& word, std::uint64_t distance) {
-    Word result{};
     const std::size_t beyond = distance % word.size();
+    if (beyond == 0) return word;  // as between most allocations
+    Word result{};
     std::memcpy(result.data() + beyond, word.data(), word.size() - beyond);
     std::memcpy(result.data(), word.data() + (word.size() - beyond), beyond);
     return result;

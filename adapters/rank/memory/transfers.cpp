@@ -1,5 +1,6 @@
 #include "rank/memory/transfers.hpp"
 
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/small_data.hpp"
 
@@ -37,27 +38,24 @@ Transfer transfer_of(CopyKind kind, bool host_is_pinned, const void* destination
     return host_is_pinned ? Transfer::h2d_pinned : Transfer::h2d_pageable;
   if (kind == CopyKind::device_to_host)
     return host_is_pinned ? Transfer::d2h_pinned : Transfer::d2h_pageable;
-  const auto to = allocation_of(destination);
-  const auto from = allocation_of(source);
-  return to && from && to->device != from->device ? Transfer::p2p : Transfer::d2d;
+  const auto to = owner_of(destination), from = owner_of(source);
+  return to && from && *to != *from ? Transfer::p2p : Transfer::d2d;
 }
 
 void launch_transfer(Stream& stream, Transfer transfer, std::size_t bytes) {
   TransferQueries& queries = small_data().transfers;
-  const std::uint64_t key = bytes * 8 + static_cast<std::uint64_t>(transfer);
-  QueryId id = 0;
-  {
-    const std::scoped_lock lock{queries.mutex};
-    if (const auto found = queries.known.find(key); found != queries.known.end()) {
-      id = found->second;
-    } else {
-      KernelQuery query;
-      query.name = name_of(transfer);
-      query.bytes = static_cast<double>(bytes);
-      id = intern(query);
-      queries.known.emplace(key, id);
-    }
-  }
+  WordHash hash;
+  hash.mix(bytes * 8 + static_cast<std::uint64_t>(transfer));
+  const auto wanted = [&](const TransferQuery& query) {
+    return query.transfer == transfer && query.bytes == bytes;
+  };
+  if (const TransferQuery* const known = queries.find(hash.value(), wanted))
+    return launch(stream, known->id);
+  KernelQuery query;
+  query.name = name_of(transfer);
+  query.bytes = static_cast<double>(bytes);
+  const QueryId id = intern(query);
+  queries.add(hash.value(), {transfer, bytes, id});
   launch(stream, id);
 }
 

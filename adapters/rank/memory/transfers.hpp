@@ -1,12 +1,11 @@
 #pragma once
 
+#include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/kernel_launch.hpp"
-#include "rank/runtime/mutex.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 
 /// What copies and fills are to the engine: kernels that the copy engines run.
 namespace phantora::rank {
@@ -30,9 +29,11 @@ Transfer transfer_of(CopyKind kind, bool host_is_pinned, const void* destination
 void launch_transfer(Stream& stream, Transfer transfer, std::size_t bytes);
 
 /// Transfers that the engine knows.
-struct TransferQueries {
-  Mutex mutex{};
-  std::unordered_map<std::uint64_t, QueryId> known{};
+struct TransferQuery {
+  Transfer transfer{};
+  std::size_t bytes = 0;
+  QueryId id{};
 };
+using TransferQueries = KeptByHash<TransferQuery>;
 
 }  // namespace phantora::rank
