@@ -43,7 +43,7 @@ class LegacyOrder {
   void joined(const Join& join);
   /// `stream` gets an operation.
   static void operation(Stream& stream) noexcept {
-    if (takes_part(stream)) stream.operations.fetch_add(1, std::memory_order_relaxed);
+    stream.operations.fetch_add(1, std::memory_order_relaxed);
   }
 
  private:

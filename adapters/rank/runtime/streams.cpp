@@ -89,7 +89,6 @@ Streams::Entry& Streams::touched(HostThread& thread, Stream& stream) {
   Entry& entry = entry_of(stream);
   order_with_legacy(thread, entry);
   LegacyOrder::operation(entry);
-  entry.appended.fetch_add(1, std::memory_order_relaxed);
   return entry;
 }
 
@@ -164,14 +163,14 @@ void Streams::synchronize(HostThread& thread, Marker marker) {
 void Streams::synchronize(HostThread& thread, Stream& stream) {
   Entry& entry = entry_of(stream);
   order_with_legacy(thread, entry);
-  const std::uint64_t appended = entry.appended.load();
-  if (entry.settled.load() >= appended) return;
+  const std::uint64_t operations = entry.operations.load();
+  if (entry.settled.load() >= operations) return;
   clocks_.become_issuer(thread);
   const Marker marker = append_marker(thread, entry);
   synchronize(thread, marker);
   forget(thread, marker);
   std::uint64_t settled = entry.settled.load();
-  while (settled < appended && !entry.settled.compare_exchange_weak(settled, appended)) {
+  while (settled < operations && !entry.settled.compare_exchange_weak(settled, operations)) {
   }
 }
 
@@ -202,11 +201,11 @@ bool Streams::done(HostThread& thread, Marker marker) {
 
 bool Streams::done(HostThread& thread, Stream& stream) {
   Entry& entry = entry_of(stream);
-  const std::uint64_t appended = entry.appended.load();
-  if (entry.settled.load() >= appended) return true;
+  const std::uint64_t operations = entry.operations.load();
+  if (entry.settled.load() >= operations) return true;
   const Marker before = [&] {
     const std::lock_guard lock{entry.marking};
-    return entry.found_after == appended ? entry.found_complete : 0;
+    return entry.found_after == operations ? entry.found_complete : 0;
   }();
   if (before != 0 && known_complete(thread, before)) return true;
   clocks_.become_issuer(thread);
@@ -216,7 +215,7 @@ bool Streams::done(HostThread& thread, Stream& stream) {
   if (is_done) {
     const std::lock_guard lock{entry.marking};
     entry.found_complete = marker;
-    entry.found_after = appended;
+    entry.found_after = operations;
   }
   return is_done;
 }

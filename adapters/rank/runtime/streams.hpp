@@ -77,10 +77,8 @@ class Streams {
 
  private:
   struct Entry : Stream {
-    /// Operations appended so far, and how many of them a blocking call has seen complete.
-    std::atomic<std::uint64_t> appended{0};
-    std::atomic<std::uint64_t> settled{0};
-    SpinLock marking;  ///< its markers' numbers grow along the stream
+    std::atomic<std::uint64_t> settled{0};  ///< operations that a blocking call has seen complete
+    SpinLock marking;                       ///< its markers' numbers grow along the stream
     /// The marker that whoever asked about the whole stream last found complete, and how many
     /// operations it comes after. With marking held.
     Marker found_complete = 0;

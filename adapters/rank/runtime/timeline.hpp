@@ -23,9 +23,9 @@ struct Stream {
   int device = 0;
   unsigned flags = 0;  ///< as in cudaStreamCreateWithFlags; 0 = blocking (synchronises with legacy)
   int priority = 0;
-  bool legacy = false;  ///< the legacy default stream of its device
+  bool legacy = false;                       ///< the legacy default stream of its device
+  std::atomic<std::uint64_t> operations{0};  ///< so many it was given so far, of work and of data
   // Of streams that synchronise with the legacy stream, or are it (legacy_order.hpp):
-  std::atomic<std::uint64_t> operations{0};
   std::uint64_t joined_by_legacy = 0;  ///< so many of these the legacy stream waits for
   /// For so many of the legacy stream's this one waits.
   std::atomic<std::uint64_t> legacy_joined{0};
