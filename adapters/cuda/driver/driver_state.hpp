@@ -1,5 +1,6 @@
 #pragma once
 
+#include "channel/wire.hpp"
 #include "cuda/driver/array.hpp"
 #include "cuda/driver/contexts.hpp"
 #include "cuda/driver/graph_work.hpp"
@@ -10,6 +11,7 @@
 #include "rank/runtime/mutex.hpp"
 #include "rank/runtime/timeline.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -47,7 +49,10 @@ struct Pools {
   };
   rank::Mutex mutex{};
   std::deque<Pool> all{};  ///< destroyed ones stay, so that a stale handle never dangles
-  std::map<int, Pool*> defaults{}, current{};
+  /// By device; made on first use.
+  std::array<std::atomic<Pool*>, channel::max_gpus_per_host> defaults{};
+  /// By device, as the program chose; nullptr: the default.
+  std::array<std::atomic<Pool*>, channel::max_gpus_per_host> current{};
   std::unordered_map<void*, Owned> owned{};
 };
 

@@ -8,11 +8,9 @@
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <map>
+#include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
 namespace phantora::driver {
@@ -20,13 +18,11 @@ namespace {
 
 Pools& pools() { return driver_state().pools; }
 
-Pool& locked_default(Pools& p, int device) {
-  Pool*& pool = p.defaults[device];
-  if (!pool) {
-    pool = &p.all.emplace_back();
-    pool->device = device;
-  }
-  return *pool;
+/// Under the lock.
+Pool& make_pool(int device) {
+  Pool& pool = pools().all.emplace_back();
+  pool.device = device;
+  return pool;
 }
 
 // A pool takes memory from the GPU in pieces: an H200's holds 128 MiB for 100 that are used
@@ -61,25 +57,25 @@ void keep(Pool& pool, std::size_t freed) {
 }  // namespace
 
 Pool& default_pool(int device) {
+  std::atomic<Pool*>& pool = pools().defaults.at(static_cast<std::size_t>(device));
+  if (Pool* const made = pool) return *made;
   const std::scoped_lock lock{pools().mutex};
-  return locked_default(pools(), device);
+  if (!pool) pool = &make_pool(device);
+  return *pool;
 }
 
 Pool& current_pool(int device) {
-  const std::scoped_lock lock{pools().mutex};
-  Pool* const set = pools().current[device];
-  return set ? *set : locked_default(pools(), device);
+  Pool* const set = pools().current.at(static_cast<std::size_t>(device));
+  return set ? *set : default_pool(device);
 }
 
 void set_current_pool(int device, Pool& pool) {
-  const std::scoped_lock lock{pools().mutex};
-  pools().current[device] = &pool;
+  pools().current.at(static_cast<std::size_t>(device)) = &pool;
 }
 
 Pool& create_pool(int device, std::uint64_t most) {
   const std::scoped_lock lock{pools().mutex};
-  Pool& pool = pools().all.emplace_back();
-  pool.device = device;
+  Pool& pool = make_pool(device);
   pool.most = most;
   return pool;
 }
@@ -91,26 +87,26 @@ void trim(Pool& pool, std::uint64_t bytes) {
 
 void destroy_pool(Pool& pool) {
   const std::scoped_lock lock{pools().mutex};
-  std::erase_if(pools().current, [&](const auto& entry) { return entry.second == &pool; });
+  for (std::atomic<Pool*>& current : pools().current) {
+    Pool* set = &pool;
+    current.compare_exchange_strong(set, nullptr);
+  }
   give_back(pool, pool.kept);
 }
 
 void* allocate(Pool& pool, std::size_t bytes) {
-  {
-    const std::scoped_lock lock{pools().mutex};
-    if (pool.most != 0 && (bytes > pool.most || pool.used > pool.most - bytes)) return nullptr;
-    // What the pool kept serves first.
-    give_back(pool, std::min<std::uint64_t>(pool.kept, bytes));
-  }
+  Pools& all = pools();
+  const std::scoped_lock lock{all.mutex};
+  if (pool.most != 0 && (bytes > pool.most || pool.used > pool.most - bytes)) return nullptr;
+  // What the pool kept serves first.
+  give_back(pool, std::min<std::uint64_t>(pool.kept, bytes));
   void* address = rank::allocate(pool.device, bytes);
   if (!address) {
-    const std::scoped_lock lock{pools().mutex};
     give_back(pool, pool.kept);
     address = rank::allocate(pool.device, bytes);
   }
   if (!address) return nullptr;
-  const std::scoped_lock lock{pools().mutex};
-  pools().owned[address] = {&pool, bytes};
+  all.owned[address] = {&pool, bytes};
   pool.used += bytes;
   hold(pool, pool.reserved());
   pool.used_high = std::max(pool.used_high, pool.used);
@@ -131,29 +127,32 @@ void* allocate_in_order(Pool& pool, std::size_t bytes, rank::Stream& stream) {
 }
 
 bool free_in_order(void* address, rank::Stream& stream) {
-  auto of_graph = graph_memory_at(address);
   if (rank::capturing(stream)) {
     // A graph frees what graphs have allocated.
+    const auto of_graph = graph_memory_at(address);
     if (of_graph) rank::capture(stream, std::make_shared<FreeWork>(of_graph));
     return of_graph != nullptr;
-  }
-  if (of_graph) {
-    rank::data::enqueue(stream, [address] { free_graph_memory(address); });
-    return true;
   }
   Pool* owner = nullptr;
   std::size_t bytes = 0;
   {
-    const std::scoped_lock lock{pools().mutex};
-    const auto found = pools().owned.find(address);
-    if (found != pools().owned.end()) {
+    Pools& all = pools();
+    const std::scoped_lock lock{all.mutex};
+    const auto found = all.owned.find(address);
+    if (found != all.owned.end()) {
       owner = found->second.pool;
       bytes = found->second.bytes;
       owner->used -= bytes;
-      pools().owned.erase(found);
-    } else if (!rank::allocation_of(address)) {
-      return false;  // cudaMalloc's memory may be freed in stream order too
+      all.owned.erase(found);
     }
+  }
+  if (!owner) {
+    if (graph_memory_at(address)) {
+      rank::data::enqueue(stream, [address] { free_graph_memory(address); });
+      return true;
+    }
+    // cudaMalloc's memory may be freed in stream order too.
+    if (!rank::allocation_of(address)) return false;
   }
   rank::data::enqueue(stream, [address, owner, bytes] {
     rank::deallocate(address);
