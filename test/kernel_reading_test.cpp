@@ -488,7 +488,7 @@ TEST(KernelEffect, AddsAndKnowsItsTraffic) {
   const auto effect = meaning->effect(arguments);
   ASSERT_TRUE(effect);
   EXPECT_EQ(effect->bytes, 3 * 5 * 2.0);
-  EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 5.0}}));
+  EXPECT_EQ(effect->features, (Features{{"numel", 5.0}}));
   apply(*effect);
   std::uint16_t result = 0;
   EXPECT_TRUE(read(&result, memory + 6, 2));
@@ -604,7 +604,7 @@ TEST(KernelEffect, DepthwiseConvolutions) {
     const auto effect = effect_of(read_depthwise(parts, {}).get(), launch);
     ASSERT_TRUE(effect) << name;
     EXPECT_EQ(effect->bytes, bytes);
-    EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 384.0}, {"cols", 25.0}}));
+    EXPECT_EQ(effect->features, (Features{{"numel", 384.0}, {"cols", 25.0}}));
     const bool of_weight = name.find("grad_weight") != std::string::npos;
     fill(memory, 1, 4096);
     apply(*effect);
@@ -631,7 +631,7 @@ TEST(KernelEffect, MaximumPoolingOfInnermostChannels) {
   const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
   ASSERT_TRUE(effect);
   EXPECT_EQ(effect->bytes, 2 * 4 * (36 * 4.0 + 9 * 4.0 + 9 * 8.0));
-  EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 72.0}, {"cols", 4.0}}));
+  EXPECT_EQ(effect->features, (Features{{"numel", 72.0}, {"cols", 4.0}}));
   deallocate(memory);
 }
 
@@ -660,8 +660,7 @@ TEST(KernelEffect, MaximumPoolingOfVolumes) {
       const double outputs = channels_last ? 2 * 3 * 2 * 16 : 5 * 16;
       // Eight elements of the input for each maximum; back, its gradient is read and added.
       EXPECT_EQ(effect->bytes, outputs * ((backward ? 2 : 1 + 8) * 2 + 8));
-      EXPECT_EQ(effect->features,
-                (std::vector<Feature>{{"numel", outputs}, {"cols", backward ? 8.0 : 27.0}}));
+      EXPECT_EQ(effect->features, (Features{{"numel", outputs}, {"cols", backward ? 8.0 : 27.0}}));
       fill(memory, 1, 16384);
       apply(*effect);
       EXPECT_EQ(known(memory, 2 * 6 * 256), !backward);
@@ -691,7 +690,7 @@ TEST(KernelEffect, AdaptiveAverages) {
         {launch.pointers.data(), launch.sizes, {{6, 1, 1}, {32, 8, 1}, 0}});
     ASSERT_TRUE(effect) << base;
     EXPECT_EQ(effect->bytes, 6 * (49 + 9) * 2.0) << base;
-    EXPECT_EQ(effect->features, (std::vector<Feature>{{"numel", 54.0}, {"cols", 9.0}})) << base;
+    EXPECT_EQ(effect->features, (Features{{"numel", 54.0}, {"cols", 9.0}})) << base;
     fill(memory, 1, 8192);
     apply(*effect);
     const bool backward = base != "adaptive_average_pool";
@@ -716,8 +715,8 @@ TEST(KernelEffect, ResizedImages) {
     const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
     ASSERT_TRUE(effect) << base;
     EXPECT_EQ(effect->bytes, (in + out) * 4.0) << base;
-    const std::vector<Feature> features{{"numel", static_cast<double>(backward ? in : out)},
-                                        {"cols", backward ? 4.0 : 1.0}};
+    const Features features{{"numel", static_cast<double>(backward ? in : out)},
+                            {"cols", backward ? 4.0 : 1.0}};
     EXPECT_EQ(effect->features, features) << base;
     fill(memory, 1, 16384);
     apply(*effect);
@@ -840,11 +839,9 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
     launch.add(closure);
     const auto effect =
         meaning->effect({launch.pointers.data(), launch.sizes, {{12, 1, 1}, {128, 1, 1}, 0}});
-    return effect ? effect->features : std::vector<Feature>{};
+    return effect ? effect->features : Features{};
   };
-  const auto told = [](double value) {
-    return std::vector<Feature>{{"numel", 64.0 * 48}, {"sectors", value}};
-  };
+  const auto told = [](double value) { return Features{{"numel", 64.0 * 48}, {"sectors", value}}; };
   EXPECT_EQ(sectors(4 * 64, 4), told(4 + 32));  // transposed
   EXPECT_EQ(sectors(4, 8 * 48), told(0));       // rows of a wider matrix
   EXPECT_EQ(sectors(0, 4), told(0));            // broadcast

@@ -67,5 +67,6 @@ if(PHANTORA_STATIC_DEPENDENCIES)
 endif()
 add_library(phantora_zstd INTERFACE)
 target_link_libraries(phantora_zstd INTERFACE ${zstd})
-target_link_libraries(phantora_small_data PUBLIC phantora::phantora phantora_zstd
+find_package(Boost REQUIRED GLOBAL)  # Boost.Container: headers only
+target_link_libraries(phantora_small_data PUBLIC phantora::phantora phantora_zstd Boost::headers
                       PRIVATE phantora_options)

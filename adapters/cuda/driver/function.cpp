@@ -49,7 +49,7 @@ LaunchStatus check(const Function& function, const rank::LaunchShape& shape,
                         block.y >= 1 && block.y <= 1024 && block.z >= 1 && block.z <= 64 &&
                         block.count() <= 1024;
   if (!in_range) return LaunchStatus::bad_configuration;
-  if (shared > static_cast<std::size_t>(max_dynamic_shared(function))) {
+  if (shared > 0 && shared > static_cast<std::size_t>(max_dynamic_shared(function))) {
     return LaunchStatus::too_much_shared;
   }
   const rank::KernelResources& kernel = rank::resources(function);

@@ -214,8 +214,8 @@ std::uint64_t hash_of_values(const Arguments& arguments) {
   return hash.value();
 }
 
-std::vector<Feature> features_of(const CodeWork& work, const Arguments& arguments,
-                                 const KernelResources& resources) {
+Features features_of(const CodeWork& work, const Arguments& arguments,
+                     const KernelResources& resources) {
   return {{"warp_instructions", work.instructions},
           {"warp_cycles", work.warp_cycles},
           {"alu", work.alu},

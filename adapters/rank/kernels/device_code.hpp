@@ -33,8 +33,8 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
 std::uint64_t hash_of_values(const Arguments& arguments);
 
 /// The same as the cost model's features.
-std::vector<Feature> features_of(const CodeWork& work, const Arguments& arguments,
-                                 const KernelResources& resources);
+Features features_of(const CodeWork& work, const Arguments& arguments,
+                     const KernelResources& resources);
 
 /// The number of elements that a launch's integers and grid tell of: a grid of blocks of a power of
 /// two elements covers an integer of them along each axis, and the largest integer that is left is

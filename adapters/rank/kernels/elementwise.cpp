@@ -135,31 +135,34 @@ double scattered_sectors(const Loop& loop) {
   return touched > 2 * filled ? static_cast<double>(touched) : 0.0;
 }
 
-Effect effect_of(const Loop& loop, const ElementwiseFunction* function,
-                 std::span<const std::byte> state) {
-  Effect effect;
+std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* function,
+                                std::span<const std::byte> state) {
+  std::optional<Effect> made{std::in_place};  // to be returned without a move
+  Effect& effect = *made;
   bool small = true;
   effect.operands.reserve(loop.operands);
   for (std::size_t o = 0; o < loop.operands; ++o) {
     const std::size_t extent = loop.numel == 0 ? 0 : loop.extent(o);
     effect.operands.push_back({loop.data[o], extent, o != 0, o == 0, loop.types[o]});
     effect.bytes += loop.traffic(o);
-    small = small && extent <= executed_bytes();
+    small = small && extent <= effect.limit;
   }
   effect.features.emplace_back("numel", loop.numel);
   if (loop.offsets.valid) effect.features.emplace_back("sectors", scattered_sectors(loop));
-  if (function == nullptr) return effect;
+  if (function == nullptr) return made;
   if (loop.operands == 1 && !loop.offsets.valid) {
-    effect.repeated.size = size_of(loop.types[0]);
-    store(loop.types[0], converted(function->result, function->evaluate(nullptr, state.data())),
-          effect.repeated.bytes.data());
+    const ElementType type = loop.types[0];
+    Value value = function->evaluate(nullptr, state.data());
+    if (type != function->result) value = converted(function->result, value);
+    effect.repeated.size = size_of(type);
+    store(type, value, effect.repeated.bytes.data());
   } else if (small) {
     effect.needs = needs(*function, state.data());
     effect.independent = true;
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };
   }
-  return effect;
+  return made;
 }
 
 /// What the name of an elementwise kernel says.
@@ -167,18 +170,17 @@ class Elementwise final : public Meaning {
  public:
   enum class Form : std::uint8_t { contiguous, converting, strided, strided_converting };
 
-  Elementwise(Form form, std::size_t operands, std::optional<ElementwiseFunction> function,
-              std::vector<ElementType> types)
-      : form_{form},
-        operands_{operands},
-        function_{std::move(function)},
-        types_{std::move(types)} {}
+  Elementwise(Form form, std::optional<ElementwiseFunction> function,
+              std::span<const ElementType> types)
+      : form_{form}, operands_{types.size()}, function_{std::move(function)} {
+    std::ranges::copy(types, types_.begin());
+  }
 
   [[nodiscard]] std::optional<Effect> effect(const Arguments& arguments) const override {
     Loop loop;
     loop.numel = arguments.get<std::uint32_t>(0);
     loop.operands = operands_;
-    std::copy(types_.begin(), types_.end(), loop.types.begin());
+    loop.types = types_;
     std::span<const std::byte> state;
     if (form_ == Form::contiguous || form_ == Form::converting) {
       // (int numel, functor, std::array<char*, operands>[, 2 calculators, loader, storer])
@@ -233,9 +235,10 @@ class Elementwise final : public Meaning {
   /// In a closure: as pointers have, or more where the functor holds a complex<double>.
   [[nodiscard]] std::size_t functor_alignment() const {
     constexpr std::size_t widest = 16;
-    const bool holds_widest = function_ && function_->state_bytes % widest == 0 &&
-                              std::any_of(types_.begin(), types_.end(),
-                                          [](ElementType type) { return size_of(type) == widest; });
+    const bool holds_widest =
+        function_ && function_->state_bytes % widest == 0 &&
+        std::ranges::any_of(std::span{types_}.first(operands_),
+                            [](ElementType type) { return size_of(type) == widest; });
     return holds_widest ? widest : sizeof(void*);
   }
   [[nodiscard]] const ElementwiseFunction* executable() const {
@@ -244,7 +247,7 @@ class Elementwise final : public Meaning {
   Form form_;
   std::size_t operands_;
   std::optional<ElementwiseFunction> function_;
-  std::vector<ElementType> types_;
+  std::array<ElementType, max_operands> types_{};  ///< of the operands
 };
 
 std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
@@ -268,8 +271,7 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
     types.resize(*operands, widest);
   }
   if (types.size() > max_operands) return nullptr;
-  const std::size_t count = types.size();
-  return std::make_unique<Elementwise>(form, count, std::move(function), std::move(types));
+  return std::make_unique<Elementwise>(form, std::move(function), types);
 }
 
 /// "3ul" of "std::array<char*, 3ul>".

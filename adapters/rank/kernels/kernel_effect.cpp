@@ -104,7 +104,7 @@ void forget_behind(const Operand& operand, const Writer& writer) {
 /// that an optimizer works on are unknown, and one that is known lets the kernel be executed
 /// (DenseNet's steps: 450 ms of CPU time with an image of each, 70 without).
 std::vector<bool> without_values(const Effect& effect) {
-  const std::vector<Operand>& operands = effect.operands;
+  const Operands& operands = effect.operands;
   std::vector<bool> without(operands.size());
   std::vector<bool> unknown(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -6,6 +6,8 @@
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <boost/container/small_vector.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +102,10 @@ class Image {
 /// A literal, compared by what it says, and a value.
 using Feature = std::pair<std::string_view, double>;
 
+// Of most kernels there are so few that a launch needs no memory for them.
+using Operands = boost::container::small_vector<Operand, 4>;
+using Features = boost::container::small_vector<Feature, 2>;
+
 /// The bytes of one element of up to 16, where it is kept without memory of its own: launches are
 /// many.
 struct ElementBytes {
@@ -110,10 +116,10 @@ struct ElementBytes {
 
 /// The effect of one launch.
 struct Effect {
-  std::vector<Operand> operands;
-  double bytes = 0;               ///< device memory read + written
-  double flops = 0;               ///< 0 = not counted
-  std::vector<Feature> features;  ///< for the cost model; same names in same order for a kernel
+  Operands operands;
+  double bytes = 0;   ///< device memory read + written
+  double flops = 0;   ///< 0 = not counted
+  Features features;  ///< for the cost model; same names in same order for a kernel
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty, and so are those of tensors that are
   /// only read and not known at all.

@@ -38,7 +38,7 @@ namespace {
 struct KnownQuery {
   LaunchShape shape;
   double bytes = 0, flops = 0;
-  std::vector<Feature> features;
+  Features features;
   QueryId id{};
 
   [[nodiscard]] bool describes(const LaunchShape& other, const Effect& effect) const {
@@ -322,8 +322,8 @@ void count_unread(const KernelReading& reading) {
   if (!reading.counter.empty()) count(reading.counter.c_str());
 }
 
-const KernelReading& reading_of(const Kernel& kernel) {
-  if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
+/// Reads the kernel, at its first launch. Apart from reading_of, so that this stays small.
+[[gnu::noinline]] const KernelReading& read_first(const Kernel& kernel) {
   const std::scoped_lock lock{small_data().code.reading};
   if (const KernelReading* known = kernel.reading.load(std::memory_order_acquire)) return *known;
   auto* const reading = new KernelReading;  // lives as long as the kernel: until the process ends
@@ -363,6 +363,11 @@ const KernelReading& reading_of(const Kernel& kernel) {
   }
   const_cast<Kernel&>(kernel).reading.store(reading, std::memory_order_release);
   return *reading;
+}
+
+const KernelReading& reading_of(const Kernel& kernel) {
+  const KernelReading* const known = kernel.reading.load(std::memory_order_acquire);
+  return known != nullptr ? *known : read_first(kernel);
 }
 
 QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,
@@ -413,8 +418,8 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   const KernelReading& reading = reading_of(kernel);
   const Arguments arguments{args, reading.kernel_resources.parameter_sizes, shape,
                             reading.parameter_kinds};
-  std::optional<Effect> effect;
-  if (reading.meaning) effect = reading.meaning->effect(arguments);
+  std::optional<Effect> effect =
+      reading.meaning ? reading.meaning->effect(arguments) : std::nullopt;
   const bool unread = !effect || arguments.misread;
   if (unread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
@@ -437,8 +442,9 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});
     return;
   }
-  data::enqueue(
-      stream, [effect = std::move(*effect), name = reading.name.c_str()] { apply(effect, name); });
+  const char* const name = reading.name.c_str();
+  if (data::run_at_once()) return apply(*effect, name);
+  data::enqueue(stream, [effect = std::move(*effect), name] { apply(effect, name); });
 }
 
 }  // namespace phantora::rank

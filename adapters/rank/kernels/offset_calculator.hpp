@@ -2,9 +2,10 @@
 
 #include "rank/kernels/kernel_effect.hpp"
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace phantora::rank {
 
@@ -63,8 +64,9 @@ struct OffsetCalculator {
 
   bool valid = false;
   std::size_t operands = 0;
-  std::vector<std::uint32_t> sizes;
-  std::vector<std::uint32_t> strides;  ///< sizes.size() x operands
+  // With room for the tensors of most launches.
+  boost::container::small_vector<std::uint32_t, 4> sizes;
+  boost::container::small_vector<std::uint32_t, 12> strides;  ///< sizes.size() x operands
 };
 
 }  // namespace phantora::rank

@@ -96,6 +96,9 @@ void hold_back(Stream& stream, Operation operation);
 bool any_capture() noexcept;
 bool captured(Stream& stream, Operation operation);
 
+/// Whether operations run at once on all streams: then they need not be kept.
+inline bool run_at_once() noexcept { return !any_capture() && !pending(); }
+
 /// Runs `operation` when everything before it in `stream` has run.
 template <class F>
 void enqueue(Stream& stream, F&& operation) {
