@@ -41,15 +41,16 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   thread_ = &thread;
   if (thread.api_depth++ > 0) return;
   ThreadClocks::goes_on(thread);
-  const HostTimePolicy& policy = host_time_policy();
+  const Rank& rank = this_rank();
+  const HostTimePolicy& policy = rank.clocks.policy();
   const bool measured = policy.kind == HostTime::measured;
-  noted_ = this_rank().activities.wants_any();
+  noted_ = rank.activities.wants_any();
   // The notes are no work of the program's.
   stops_clock_ = !measured || noted_ || host_cost(api) > at_hand;
   if (!stops_clock_) return;
-  stop_charging(thread);
+  ThreadClocks::stop_charging(thread);
   if (noted_) note_begin(thread, function);
-  if (!thread.issues) return;
+  if (!thread.issues || policy.kind == HostTime::off) return;
   if (measured && !policy.scale && thread.speed.look())
     thread.clock.set_host_scale(thread.speed.scale() * policy.host.work);
   std::optional<Time>& last = ended[static_cast<std::size_t>(api)];
@@ -64,8 +65,8 @@ ApiCall::~ApiCall() {
   if (--thread.api_depth > 0) return;
   if (noted_) note_end(thread);
   if (!stops_clock_ || !thread.keeps_time()) return;
-  if (thread.issues) publish(thread);
-  charge_host(thread);
+  if (thread.issues) this_rank().clocks.publish(thread);
+  ThreadClocks::charge_host(thread);
 }
 
 void costs_more(std::chrono::nanoseconds by) noexcept {

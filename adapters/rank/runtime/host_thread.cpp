@@ -78,7 +78,7 @@ HostThread& make_self() {
     self->clock =
         VirtualClock{thread_cpu_time, policy.scale.value_or(policy.host.work), reading_cost()};
   if (is_main_thread()) {
-    charge_host(*self);
+    ThreadClocks::charge_host(*self);
     clocks().add(*self);
   } else {
     pthread_setspecific(key_of_thread, self);
@@ -111,10 +111,6 @@ HostThread& this_thread() noexcept { return self != nullptr ? *self : make_self(
 
 const HostTimePolicy& host_time_policy() noexcept { return clocks().policy(); }
 const Epoch& epoch() noexcept { return this_rank().epoch; }
-
-void charge_host(HostThread& thread) noexcept { ThreadClocks::charge_host(thread); }
-void stop_charging(HostThread& thread) noexcept { ThreadClocks::stop_charging(thread); }
-void publish(HostThread& thread) noexcept { clocks().publish(thread); }
 
 Time virtual_now() noexcept { return clocks().now(this_thread()); }
 Time read_clock(ProgramClock clock) noexcept { return clocks().read(this_thread(), clock); }

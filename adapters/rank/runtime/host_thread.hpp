@@ -55,13 +55,6 @@ bool in_virtual_time() noexcept;
 /// The calling thread's record; made at first use. Only where in_virtual_time().
 HostThread& this_thread() noexcept;
 
-/// Shows the thread's clock to the engine and to the other threads.
-void publish(HostThread& thread) noexcept;
-/// From here on the thread's CPU time is charged.
-void charge_host(HostThread& thread) noexcept;
-/// Charges the CPU time up to here, and no more.
-void stop_charging(HostThread& thread) noexcept;
-
 /// Virtual time for the calling thread: its own clock if it issues work, else the rank's latest.
 Time virtual_now() noexcept;
 

@@ -27,8 +27,8 @@ void add_to_counter(const char* name, std::uint64_t amount) {
 
 bool simulated() noexcept {
   try {
-    if (standing() == Standing::may_join) return true;
-    return in_virtual_time() && this_rank().connect() != nullptr;
+    if (in_virtual_time()) return this_rank().connect() != nullptr;
+    return standing() == Standing::may_join;
   } catch (...) {
     return false;
   }

@@ -45,8 +45,11 @@ class ThreadClocks {
   /// The thread ends.
   void remove(HostThread& thread) noexcept;
 
+  /// Shows the thread's clock to the engine and to the other threads.
   void publish(HostThread& thread) noexcept;
+  /// From here on the thread's CPU time is charged.
   static void charge_host(HostThread& thread) noexcept;
+  /// Charges the CPU time up to here, and no more.
   static void stop_charging(HostThread& thread) noexcept;
 
   Time now(HostThread& thread) noexcept;
