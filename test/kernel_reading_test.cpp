@@ -884,6 +884,48 @@ TEST(KernelEffect, SumsByIndexMoveWhatTheirIndicesName) {
   deallocate(memory);
 }
 
+// An empty part, which a cache's first keys are appended to, leaves its threads without work.
+TEST(KernelEffect, ConcatenationTellsItsLongestPart) {
+  constexpr std::size_t batch = 64;
+  struct Metadata {
+    std::array<std::byte*, batch> inputs{};
+    std::array<std::uint32_t, batch> offsets{}, sizes{}, elements{};
+    std::array<bool, batch> contiguous{};
+    std::array<std::array<std::uint32_t, 8>, batch> shapes{};
+  } metadata;
+  auto* memory = static_cast<std::byte*>(allocate(0, 1 << 20));
+  metadata.inputs[0] = metadata.inputs[1] = memory;
+  metadata.elements[1] = 2 * 3 * 5 * 64;
+  metadata.sizes[1] = 5;
+  metadata.contiguous[0] = metadata.contiguous[1] = true;
+  const std::array<std::uint32_t, 8> shape{2, 3, 5, 64, 960, 320, 64, 1};
+  const int dimension = 2;
+  const std::uint32_t stride = 64;
+  const Signature parts = signature(
+      "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
+      "namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>(at::native::(anonymous "
+      "namespace)::OpaqueType<2u>*, m, s, int, unsigned int)");
+  const auto meaning = read_concatenation(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  Launched launch;
+  launch.add(memory);
+  launch.add(metadata);
+  launch.add(shape);
+  launch.add(dimension);
+  launch.add(stride);
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{264, 2, 1}, {512, 1, 1}, 0}});
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 2.0 * 2 * 1920);
+  const std::vector<std::pair<std::string, double>> told{{"numel", 1920.0}, {"cols", 1920.0}};
+  ASSERT_EQ(effect->features.size(), told.size());
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(effect->features[i].first, told[i].first);
+    EXPECT_EQ(effect->features[i].second, told[i].second);
+  }
+  deallocate(memory);
+}
+
 TEST(KernelEffect, AllReducesOverMappedMemoryLeaveTheirResultUnknown) {
   const auto effect_of = [](const std::string& name, Launched& launch) {
     const Signature parts = signature(name);

@@ -23,10 +23,11 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 31> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 32> kernel_features{{{"numel"},
                                                       {"sectors"},
                                                       {"rows"},
                                                       {"cols"},
+                                                      {"dims"},
                                                       {"arrays"},
                                                       {"b"},
                                                       {"h"},

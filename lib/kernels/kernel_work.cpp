@@ -64,11 +64,8 @@ void place_product(KernelWork& work, const ProductLayout& layout) {
   // older kernels: another group, in which the degree matters again.
   work.group = "gemm";
   work.group += label(work.arithmetic);
-  if (layout.alignment < 16.0) {
-    work.group += "/unaligned";
-    // The older kernels' mean efficiency against the aligned ones'.
-    if (work.arithmetic != Arithmetic::fp32) work.efficiency = 0.3;
-  }
+  if (layout.alignment < 16.0) work.group += "/unaligned";
+  work.alignment = layout.alignment;
   constexpr double size_scale = 2.0;
   work.coordinates = {log_coordinate(work.m, size_scale), log_coordinate(work.n, size_scale),
                       log_coordinate(work.k, size_scale), log_coordinate(work.batch, size_scale),
@@ -259,8 +256,9 @@ KernelWork convolution(const KernelQuery& query) {
   const double dilation = feature(query, "dilation_h", 1.0) * feature(query, "dilation_w", 1.0);
   if (groups > 1.0) {
     work.group += "/grouped";
-    if (pointwise) {
-      // One group after the other, each by some three kernels.
+    // One group after the other, each by some three kernels: products of 1 x 1, and almost all of
+    // fp32 (37 of the sweeps' 41 other calls that do not make filters' gradients).
+    if (pointwise || (work.arithmetic == Arithmetic::fp32 && query.name != "conv_bwd_filter")) {
       work.batch = 1.0;
       work.repeats = groups;
       work.bytes /= groups;
@@ -763,14 +761,21 @@ double passes(std::string_view base) {
   return found != known.end() ? found->second : 0.0;
 }
 
+/// Whether the inputs of a reduction's result lie in several dimensions that are no single one, as
+/// those of a channel in images do.
+bool scattered_inputs(const KernelQuery& query) { return feature(query, "dims", 1.0) > 1.0; }
+
 /// Round trips to memory that a reduction makes one after the other.
 double reduction_round_trips(const KernelQuery& query, const KernelSignature& signature,
                              double elements_per_thread) {
-  // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each;
-  // the threads of a block share a row, or with several outputs per thread, block.y rows.
+  // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each:
+  // 4 elements of a row, as many as outputs where several columns are added at once, and one where
+  // the inputs of a result lie in several dimensions. The threads of a block share a row, or with
+  // several outputs per thread, block.y rows.
   const double outputs =
       signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
-  const double trips = std::ceil(elements_per_thread / 16.0);
+  const double vector = outputs > 1.0 ? outputs : scattered_inputs(query) ? 1.0 : 4.0;
+  const double trips = std::ceil(elements_per_thread / (4.0 * vector));
   if (query.grid->y == 1) return trips;
   // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
   // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
@@ -779,14 +784,27 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
 }
 
+/// PyTorch's concatenation goes through a part by a number of threads that hangs on the GPU alone;
+/// each takes one element after the other, whose place it finds by a division for every dimension
+/// but one. In two dimensions an element takes 0.54 to 0.64 us, whatever the number of bytes: the
+/// 28 launches of the H200's sweeps (0.6 MB to 277 MB). So much of a round trip for each dimension.
+constexpr double concatenated_round_trips = 0.56;
+
+/// Gradients of 16 bits are added by comparing and swapping: of the H200's 7 launches of
+/// atomic_adaptive_average_gradinput in bf16, a thread takes 0.5 to 1.7 us for each element of its
+/// window, of the 4 in fp32 up to 0.04 us.
+constexpr double swapped_tap_round_trips = 1.3;
+
 /// PyTorch's pooling forward and bilinear resizing of channels that come last compute addresses,
 /// with divisions, for longer than they move data: a thread of the H200's table takes 9 ps of the
 /// whole GPU, and 0.75 for each tap of its window. With 4, 9 and 25 taps max_pool_forward_nchw
 /// takes 12.5, 16.5 and 28 ps for each output, max_pool3d's with 8, 27 and 125 takes 15, 31 and 93
 /// ps for each thread, resizing 9 to 22 ps for each element of the larger image. As FLOP in fp32:
 /// 64 for each ps.
-double address_flops(std::string_view base, double elements, double taps, double threads) {
-  constexpr double flops_per_ps = 64.0, thread_ps = 9.0, tap_ps = 0.75;
+constexpr double flops_per_ps = 64.0;
+double address_flops(std::string_view base, double elements, double taps, double threads,
+                     double size) {
+  constexpr double thread_ps = 9.0, tap_ps = 0.75;
   const bool window = base.starts_with("max_pool_forward_") || base.starts_with("avg_pool2d_") ||
                       base == "max_pool3d_with_indices_single_out_frame";
   if (window) return flops_per_ps * std::max(elements, threads) * (thread_ps + tap_ps * taps);
@@ -796,6 +814,17 @@ double address_flops(std::string_view base, double elements, double taps, double
   constexpr double adaptive_ps = 5.0;
   if (base.find("adaptive_average_") != std::string::npos)
     return flops_per_ps * std::max(elements * taps * adaptive_ps, threads * thread_ps);
+  // An image's gradients are added by atomics, by as many threads of a warp to one pixel as it is
+  // enlarged along a row, one after the other: 9 and 47 ps for each element of the larger image
+  // where that is 2 and 8, in fp32, and 21 and 44 ps where it is 2 and 4, in bf16.
+  constexpr double collision_ps = 5.5;
+  if (base == "upsample_bilinear2d_backward_out_frame") {
+    const double enlarged = std::sqrt(std::max(1.0, taps));
+    return flops_per_ps * elements * taps * enlarged * collision_ps * (size <= 2.0 ? 2.0 : 1.0);
+  }
+  // Divisions of 64 bits: 4.2 ps for each element of the fourth sweep's larger rolls.
+  constexpr double rolled_ps = 4.2;
+  if (base == "roll_cuda_kernel") return flops_per_ps * elements * rolled_ps;
   return 0.0;
 }
 
@@ -843,15 +872,31 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   work.arithmetic = query.arithmetic;
   // Its columns are the filter's taps.
   if (signature.base.starts_with("conv_depthwise2d_")) work.flops = 2.0 * numel * cols;
-  const double address = address_flops(signature.base, numel, cols, threads);
+  const double address = address_flops(signature.base, numel, cols, threads, size);
   if (numel > 0.0 && address > 0.0) {
     work.arithmetic = Arithmetic::fp32;
     work.flops = address;
     // A thread takes one element after the other: 36 ns for each of 324 or 784, where few are at
     // it.
     constexpr double tap_round_trips = 0.072;
+    const bool swaps = signature.base.starts_with("atomic_") && size <= 2.0;
     if (signature.base.find("adaptive_average_") != std::string::npos)
-      work.round_trips = cols * tap_round_trips;
+      work.round_trips = cols * (swaps ? swapped_tap_round_trips : tap_round_trips);
+  }
+  // The place of each element is found by divisions: elementwise_kernel, which does that for two
+  // operands at once, takes 3 ps for each.
+  constexpr double scattered_ps = 1.5;
+  const bool scattered = reduction && query.grid && scattered_inputs(query);
+  if (scattered && numel > 0.0) {
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = flops_per_ps * scattered_ps * numel;
+  }
+  // Vectors that the destination has room for are moved whole.
+  const bool concatenation =
+      signature.base.starts_with("CatArrayBatchedCopy") && !signature.base.ends_with("_vectorized");
+  if (concatenation && query.grid && cols > 0.0 && signature.arguments.size() > 2) {
+    const double each = std::ceil(cols * query.grid->y / threads);
+    work.round_trips = each * leading_integer(signature.arguments[2]) * concatenated_round_trips;
   }
   // Its few threads load one row after the other: 636 rows by 32 of them take 11 us.
   if (lookup && threads > 0.0) work.round_trips = std::ceil(rows / threads);
@@ -862,6 +907,9 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   work.group = signature.base;
   // What launches took depends on their blocks, which are not known here.
   if (!query.grid) work.group += "/work";
+  // Of the scalars that a launch of the aligned kernels makes one array of, nothing is told.
+  if (concatenation && cols > 0.0) work.group = "CatArrayBatchedCopy";
+  if (scattered) work.group += "/scattered";
   // Guessed bytes must not be compared with told ones.
   if (!work.exact) work.group += "/grid";
   work.family = signature.identity;

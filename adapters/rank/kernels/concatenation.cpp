@@ -70,7 +70,7 @@ std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const Ke
     const std::size_t scale = launch.get<std::uint32_t>(4);  // stride, or trailing size
     std::vector<Part> parts;
     Effect effect;
-    std::size_t end = 0;
+    std::size_t end = 0, longest = 0;
     double elements = 0;
     for (std::size_t i = 0; i < std::min<std::size_t>(launch.shape.grid.y, batch); ++i) {
       Part part;
@@ -92,11 +92,12 @@ std::unique_ptr<Meaning> read_concatenation(const Signature& signature, const Ke
       }
       effect.operands.push_back({part.data, span * unit, true, false});
       elements += static_cast<double>(part.elements * per_vector);
+      longest = std::max(longest, part.elements * per_vector);
       parts.push_back(part);
     }
     effect.operands.push_back({launch.pointer(0), end * unit, false, true});
     effect.bytes = 2 * elements * static_cast<double>(element);
-    effect.features.emplace_back("numel", elements);
+    effect.features = {{"numel", elements}, {"cols", static_cast<double>(longest)}};
     effect.independent = end * unit <= small_bytes;  // unknown parts make their own part unknown
     if (!effect.independent) return effect;
     effect.compute = [=](std::span<Image> images) {

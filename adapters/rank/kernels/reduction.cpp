@@ -404,6 +404,9 @@ class TensorReduction final : public Meaning {
                    static_cast<double>(outputs) * static_cast<double>(size_of(first_type));
     effect.features = {
         {"numel", static_cast<double>(inputs) * outputs}, {"rows", outputs}, {"cols", inputs}};
+    // Where they lie in one dimension, no offset is calculated.
+    if (input.sizes.size() > 1)
+      effect.features.emplace_back("dims", static_cast<double>(input.sizes.size()));
     const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 

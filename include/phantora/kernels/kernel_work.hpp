@@ -30,14 +30,14 @@ struct KernelWork {
   KernelLimit limit = KernelLimit::memory;   ///< what holds it up
   Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
-  double parts = 1;         ///< that k consists of, none of which shares a step with another
-  double repeats = 1;       ///< of the product and its round trips, each waiting for the one before
-  double efficiency = 1.0;  ///< of the kernels for such operands, relative to the best
-  double flops = 0;         ///< of arithmetic that is no product
-  double tiles = 0;         ///< that such arithmetic is cut into
-  double steps = 0;         ///< of all tiles, each of which makes its own one after the other
-  double longest = 0;       ///< of the tile that has most
-  double step_flops = 0;    ///< a step takes as long as so many FLOP
+  double parts = 1;       ///< that k consists of, none of which shares a step with another
+  double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
+  double alignment = 16;  ///< of the rows of its operands, in bytes, at most 16
+  double flops = 0;       ///< of arithmetic that is no product
+  double tiles = 0;       ///< that such arithmetic is cut into
+  double steps = 0;       ///< of all tiles, each of which makes its own one after the other
+  double longest = 0;     ///< of the tile that has most
+  double step_flops = 0;  ///< a step takes as long as so many FLOP
   DataPath path = DataPath::device_memory;  ///< what the bytes go over
   double bytes = 0;                         ///< that must be moved at least
   double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout

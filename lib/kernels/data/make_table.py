@@ -244,7 +244,7 @@ def pointwise(kernel, row):
         return launch(kernel, dict(numel=numel) | sectors(kernel, row))
     if row["op"] == "cat":
         # Two inputs of numel elements are read, and written one after the other.
-        return launch(kernel, bytes=4 * row["numel"] * SIZE[row["dtype"]])
+        return launch(kernel, dict(numel=2 * row["numel"], cols=row["numel"]), bytes=4 * row["numel"] * SIZE[row["dtype"]])
     if row["op"] == "adamw" and row["kind"] == "fused" and "std::plus" in kernel["name"]:
         # The step counts: a tensor of one element each.
         return launch(kernel, dict(numel=kernel["grid"][0]))
@@ -256,7 +256,7 @@ def pointwise(kernel, row):
         # Rows of the table are read and written, by an index of 8 bytes each; columns are bytes.
         return launch(kernel, dict(rows=row["rows"], cols=row["dim"] * SIZE[row["dtype"]]), bytes=row["rows"] * (2 * row["dim"] * SIZE[row["dtype"]] + 8))
     if "CatArrayBatchedCopy" in kernel["name"] and row.get("kind") == "rotary":
-        return launch(kernel, bytes=2 * elements * SIZE["bf16"])
+        return launch(kernel, dict(numel=elements, cols=elements // 2), bytes=2 * elements * SIZE["bf16"])
     if "numel" in row:
         return launch(kernel, dict(numel=elements))
     if "cols" in row and row["op"] != "cast":
@@ -353,7 +353,7 @@ def optimiser(row):
 LAUNCHES_ALONE = ("embedding_bag", "index_select", "gather", "scatter_add", "index_put", "topk", "sort", "argmax",
                   "one_hot", "nonzero", "index_add", "masked_fill", "masked_select", "grouped_mm",
                   "image_nearest", "image_bilinear", "image_bicubic", "image_pad", "image_pixel_shuffle", "image_unfold",
-                  "image_adaptive", "image_roll", "image_flip")
+                  "image_adaptive", "image_flip")
 
 
 def rows_of(row):
@@ -377,6 +377,10 @@ def rows_of(row):
         return resizing(row)
     if row["op"].startswith("by_"):
         return by_index(row)
+    if row["op"] == "image_roll":
+        elements = row["batch"] * row["cin"] * row["hw"] ** 2
+        return told_or_pointwise(row, "::roll_cuda_kernel<", lambda kernel: launch(
+            kernel, dict(numel=elements), bytes=2 * elements * SIZE[row["dtype"]]))
     if row["op"].startswith("pool_"):
         return [pointwise(k, dict(op=row["op"])) for k in row["kernels"] if per_block(k) or k["grid"] is None]
     if row["op"].startswith("instance_norm"):
