@@ -15,6 +15,7 @@ which are added to what was measured: one for each kernel, copy or fill beyond t
 import argparse
 import gzip
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -55,10 +56,12 @@ def add(kinds, name, us, count):
 
 
 def ran(phantora, python, model, steps):
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+    # What compiled code was tuned to is kept in a folder: both runs are to tune.
+    with tempfile.NamedTemporaryFile(suffix=".json") as report, tempfile.TemporaryDirectory() as kept:
         command = [phantora, "run", "--cluster", "h200:1x1", "--host-time", "off", "--report", report.name, "--",
                    python, str(HERE / "zoo.py"), "--warmup", "1", "--steps", str(steps - 1), "--names", model]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              env=os.environ | dict(TORCHINDUCTOR_CACHE_DIR=kept))
         if done.returncode != 0:
             print(f"{model}: {done.stderr[-1000:]}", file=sys.stderr)
             return None
