@@ -3,6 +3,7 @@
 #include "rank/kernels/code_execution.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -45,6 +46,19 @@ namespace {
 ///     __global__ void heads(const float* x, float* by_head, const int* units, int n) {
 ///       int i = blockIdx.x * blockDim.x + threadIdx.x;
 ///       if (i < n) by_head[i / units[0] * 100 + i % units[0]] = x[i];
+///     }
+///     __global__ void through_table(int* const* tables, const int* index, const int* flags,
+///                                   int* counts) {
+///       int* const row = tables[blockIdx.x];
+///       if (flags[threadIdx.x] != 0) row[index[threadIdx.x]] = 1;
+///       if (threadIdx.x == 0) counts[blockIdx.x] = 2;
+///     }
+///     __global__ void rows_of(const float* x, float* by_row, float* last, const long long* width,
+///                             long long n) {
+///       const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+///       if (i >= n) return;
+///       by_row[i / width[0] * 100 + i % width[1]] = x[i];
+///       last[i / width[2]] = x[0];
 ///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
@@ -101,6 +115,9 @@ class Launch {
   }
   [[nodiscard]] std::optional<Reach> reach(const std::string& kernel) const {
     return rank::reach(launch(kernel)).reach;
+  }
+  [[nodiscard]] std::optional<Reach> reach_of_all_ways(const std::string& kernel) const {
+    return rank::reach_of_all_ways(launch(kernel)).reach;
   }
 
  private:
@@ -481,6 +498,69 @@ TEST(CodeExecution, ALargeLaunchReachesWhatItsEndsReach) {
   ASSERT_EQ(reached->written.size(), 1U);
   EXPECT_EQ(reached->written[0].first, reinterpret_cast<std::uint64_t>(y.address()));
   EXPECT_EQ(reached->written[0].last - reached->written[0].first, n * sizeof(float));
+}
+
+TEST(CodeExecution, StoresThroughATableReachWhatItLeadsTo) {
+  OnDevice<int> first{std::vector<int>(64, 1)}, second{std::vector<int>(64, 1)},
+      none{std::vector<int>(64, 1)}, index{std::vector<int>(32, 3)}, flags{std::vector<int>(32, 1)},
+      counts{{0, 0}};
+  OnDevice<const void*> tables{{first.address(), second.address(), none.address()}};
+  for (std::size_t i = 0; i < 32; ++i) index.forget(i);
+  const auto launch = Launch{{2, 1, 1}, {32, 1, 1}}
+                          .at(tables.address())
+                          .at(index.address())
+                          .at(flags.address())
+                          .at(counts.address());
+  using Numbers = std::vector<std::optional<int>>;
+  // To the ends of what two blocks' pointers lead to, and to two counts.
+  const auto ends = [](const std::optional<Reach>& reached) {
+    std::vector<std::uint64_t> firsts;
+    for (const AddressRange& range : reached->written) firsts.push_back(range.first);
+    std::ranges::sort(firsts);
+    return firsts;
+  };
+  const auto addresses = [](std::initializer_list<const void*> of) {
+    std::vector<std::uint64_t> all;
+    for (const void* address : of) all.push_back(reinterpret_cast<std::uint64_t>(address));
+    std::ranges::sort(all);
+    return all;
+  };
+  const auto reached = launch.reach("through_table");
+  ASSERT_TRUE(reached);
+  EXPECT_EQ(ends(reached), addresses({first.address(), second.address(), counts.address()}));
+  // Whatever blocks do: the table has three, and the others are only read.
+  const auto all = launch.reach_of_all_ways("through_table");
+  ASSERT_TRUE(all);
+  EXPECT_EQ(ends(all),
+            addresses({first.address(), second.address(), none.address(), counts.address()}));
+  // Executed, what does not hang on the index is known.
+  ASSERT_TRUE(launch.execute("through_table"));
+  EXPECT_EQ(counts.values(), (Numbers{2, 2}));
+  EXPECT_EQ(first.values(), Numbers(64));
+  EXPECT_EQ(second.values(), Numbers(64));
+  EXPECT_EQ(none.values(), Numbers(64, 1));
+  EXPECT_EQ(tables.values()[2], std::optional{none.address()});
+}
+
+TEST(CodeExecution, FunctionsDoNotMixWhatTheirCallersHave) {
+  // Divisions of 64 bits are functions, which four places call.
+  const OnDevice<float> x{1000}, by_row{2000}, last{100};
+  const OnDevice<long long> width{3};
+  const auto reached = Launch{{4, 1, 1}, {256, 1, 1}}
+                           .at(x.address())
+                           .at(by_row.address())
+                           .at(last.address())
+                           .at(width.address())
+                           .with(std::int64_t{1000})
+                           .reach_of_all_ways("rows_of");
+  ASSERT_TRUE(reached);
+  std::vector<std::uint64_t> firsts;
+  for (const AddressRange& range : reached->written) firsts.push_back(range.first);
+  std::ranges::sort(firsts);
+  std::vector<std::uint64_t> expected{reinterpret_cast<std::uint64_t>(by_row.address()),
+                                      reinterpret_cast<std::uint64_t>(last.address())};
+  std::ranges::sort(expected);
+  EXPECT_EQ(firsts, expected);
 }
 
 }  // namespace

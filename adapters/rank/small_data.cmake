@@ -40,6 +40,7 @@ set(sources
   kernels/kernel_name.cpp
   kernels/lambda_function.cpp
   kernels/launch_memory.cpp
+  kernels/store_origins.cpp
   kernels/lookup.cpp
   kernels/multi_tensor.cpp
   kernels/named_functions.cpp

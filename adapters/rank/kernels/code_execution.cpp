@@ -19,8 +19,6 @@ using namespace code;
 /// Instructions of warps that are worth a launch's execution: some 10 ms.
 constexpr std::int64_t most_executed = 40'000;
 constexpr double most_warps = 1024;
-/// As many bits as a set of them has.
-constexpr std::size_t most_pointers = 64;
 /// Of a launch of which only some warps are looked at: so many are enough, and more than that too
 /// long.
 constexpr std::int64_t enough_looked_at = 5'000, most_looked_at = 100'000;
@@ -136,12 +134,36 @@ Attempt reach(const CodeLaunch& launch) {
     // An access that goes to several allocations has its addresses from a table.
     const auto at = [](std::uint64_t address) { return reinterpret_cast<std::byte*>(address); };
     const auto from = allocation_of(at(extent.first)), to = allocation_of(at(extent.last - 1));
-    if (extent.written && (from ? !to || from->base != to->base : to.has_value()))
-      return {.obstacle = Obstacle::data, .read = memory.read()};
-    if (extent.written) reach.written.push_back({extent.first, extent.last});
+    if (!extent.written) continue;
+    if (from ? to && from->base == to->base : !to) {
+      reach.written.push_back({extent.first, extent.last});
+    } else {
+      walk.store_somewhere(static_cast<std::size_t>(&extent - walk.extents.data()));
+    }
   }
+  // Warps that are not looked at have their tables between those of the others.
+  for (std::size_t access = 0; access < walk.extents.size(); ++access) {
+    if (walk.extents[access].written && walk.extents[access].unknown) walk.store_somewhere(access);
+  }
+  if (walk.lost()) return {.obstacle = walk.obstacle, .read = memory.read()};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
   return {.reach = std::move(reach), .read = memory.read()};
+}
+
+Attempt reach_of_all_ways(const CodeLaunch& launch) {
+  const Program program = parse(launch.code, launch.architecture);
+  LaunchMemory memory;
+  Walk walk{.launch = launch, .program = program, .memory = &memory};
+  walk.pointers = pointers(launch.constants);
+  for (std::size_t at = 0; at < program.code.size(); ++at) {
+    const unsigned operation = program.code[at].operation();
+    const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+    if (is_access(operation) && !loads)
+      walk.store_somewhere(static_cast<std::size_t>(program.number[at]));
+  }
+  if (program.code.empty()) walk.stop_unless(false, Obstacle::code);
+  if (walk.lost()) return {.obstacle = walk.obstacle, .read = memory.read()};
+  return {.reach = Reach{memory.lost()}, .read = memory.read()};
 }
 
 }  // namespace phantora::rank

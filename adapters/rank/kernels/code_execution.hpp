@@ -45,4 +45,9 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
 /// comes from. Nothing where it comes from none.
 Attempt reach(const CodeLaunch& launch);
 
+/// What the launch's stores may reach whatever its warps' ways are: all behind the parameters that
+/// their addresses come from, and behind the pointers that lie there where they come from tables.
+/// Nothing where the code does not tell.
+Attempt reach_of_all_ways(const CodeLaunch& launch);
+
 }  // namespace phantora::rank

@@ -257,6 +257,10 @@ struct CodeRun {
       made = attempt(Way::reach, [&] { return reach(launch); });
       outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
     }
+    if (!made.reach) {
+      made = attempt(Way::all, [&] { return reach_of_all_ways(launch); });
+      outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
+    }
     outcome.content = known_content(outcome.read);
     if (made.reach) outcome.written = std::move(made.reach->written);
     come_to(outcome, writer);
@@ -271,7 +275,7 @@ struct CodeRun {
   /// Where a launch goes that went the same way for so many data does not hang on them.
   static constexpr int enough_alike = 3;
   static constexpr std::size_t kept = 4096;  ///< launches of one kernel with other parameters
-  enum class Way : std::uint8_t { execution = 1, reach };
+  enum class Way : std::uint8_t { execution = 1, reach, all };
   /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
   template <class F>
   [[nodiscard]] Attempt attempt(Way way, F f) const {

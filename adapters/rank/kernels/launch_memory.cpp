@@ -59,6 +59,20 @@ void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
   for (auto& [number, piece] : pieces_) lose(piece, number, range);
 }
 
+void LaunchMemory::store_somewhere_behind_those_in(AddressRange table) {
+  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(table.first));
+  if (!allocation) return;
+  const std::uint64_t end = reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size;
+  constexpr std::uint64_t step = sizeof(std::uint64_t);
+  std::uint64_t at = (table.first + step - 1) / step * step;
+  for (; at + step <= std::min(table.last, end); at += step) {
+    std::uint64_t address = 0;
+    Known known = 0;
+    load(at, step, reinterpret_cast<std::byte*>(&address), known);
+    if (known == 0xff) store_somewhere_behind(address);
+  }
+}
+
 bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known) {
   known = 0;
   for (std::size_t done = 0; done < bytes;) {

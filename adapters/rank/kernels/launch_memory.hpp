@@ -38,6 +38,8 @@ class LaunchMemory {
   /// allocation nothing is known any more, whatever else the launch stores there. Of the host's
   /// memory what is not known to be written stays as it is.
   void store_somewhere_behind(std::uint64_t address);
+  /// The same behind each address of device memory that is known to lie there.
+  void store_somewhere_behind_those_in(AddressRange table);
 
   /// Whether anything known was written.
   [[nodiscard]] bool gave() const;

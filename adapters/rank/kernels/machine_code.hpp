@@ -90,13 +90,19 @@ enum Operation : unsigned {
   op_bar = 0x11d,
   op_bsync = 0x141,
   op_break = 0x142,
+  op_call_absolute = 0x143,
   op_call = 0x144,
   op_bssy = 0x145,
   op_yield = 0x146,
   op_bra = 0x147,
   op_warpsync = 0x148,
+  op_brx = 0x149,
+  op_jmp = 0x14a,
+  op_jmx = 0x14c,
   op_exit = 0x14d,
   op_ret = 0x150,
+  op_brxu = 0x158,
+  op_jmxu = 0x159,
   op_ld = 0x180,
   op_ldg = 0x181,
   op_ldc = 0x182,
@@ -152,6 +158,21 @@ bool is_comparison(unsigned operation);
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of
 /// an atomic one the type, of which 0, 1, 3 and 4 have 4 bytes.
 std::uint32_t width(const Instruction& i);
+
+// Registers by number: general ones, of which 255 is zero, and from 256 on those that a warp has
+// one of, the last of which is zero.
+inline constexpr unsigned first_uniform = 256, all_registers = 256 + 64;
+inline bool is_zero(unsigned number) {
+  return number == first_uniform - 1 || number == all_registers - 1;
+}
+/// Whether the instruction works on uniform registers.
+bool is_of_warp(const Instruction& i);
+unsigned register_of(const Instruction& i, unsigned at);
+/// Register number of the second and third operand, or -1 where it is no register.
+int b_register(const Instruction& i);
+int c_register(const Instruction& i);
+/// Whether it may write device memory in a way that is_access() does not know.
+bool stores_elsewhere(unsigned operation);
 
 /// The code of a kernel, taken apart once.
 struct Program {

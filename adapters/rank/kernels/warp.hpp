@@ -3,6 +3,7 @@
 #include "rank/kernels/code_walk.hpp"
 #include "rank/kernels/launch_memory.hpp"
 #include "rank/kernels/machine_code.hpp"
+#include "rank/kernels/store_origins.hpp"
 
 #include <algorithm>
 #include <array>
@@ -132,18 +133,11 @@ struct Walk {
   LaunchMemory* memory = nullptr;
   /// Of the block that is executed; nullptr: the way of the warps alone is of interest.
   SharedBytes* shared = nullptr;
-  /// Where pointers lie in constant bank 0, as far as it matters what is written through them, and
-  /// a bit for each: somewhere behind it is written, nobody knows where.
+  /// Where pointers lie in constant bank 0, as far as it matters what is written through them.
   std::vector<std::size_t> pointers{};
-  std::uint64_t written_behind = 0;
-  /// @param these  a bit for each pointer
-  void store_somewhere_behind(std::uint64_t these) {
-    for (std::uint64_t rest = these & ~written_behind; rest != 0; rest &= rest - 1) {
-      const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(rest))];
-      memory->store_somewhere_behind(pointer_at(launch.constants, at));
-    }
-    written_behind |= these;
-  }
+  /// The access with that number, a store, goes to an address that is not known: somewhere behind
+  /// the pointers that it comes from, or that lie where they were loaded.
+  void store_somewhere(std::size_t number);
   /// Why what the code does to memory cannot be told.
   Obstacle obstacle = Obstacle::none;
 
@@ -151,6 +145,18 @@ struct Walk {
     if (!can && obstacle == Obstacle::none) obstacle = because;
   }
   [[nodiscard]] bool lost() const { return obstacle != Obstacle::none; }
+
+  void follow_table(std::size_t load);
+  /// Where the first of a set of pointers leads, a bit for each.
+  [[nodiscard]] std::uint64_t pointer(std::uint64_t these) const {
+    return pointer_at(launch.constants,
+                      pointers[static_cast<std::size_t>(std::countr_zero(these))]);
+  }
+  /// Of the addresses of accesses; looked for when they are needed.
+  std::optional<std::vector<Origin>> origins{};
+  bool has_origins = false;
+  std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
+  std::vector<AddressRange> followed{};  ///< of each access: the table that was followed last
 };
 
 /// One warp on its way.
@@ -189,12 +195,6 @@ class Warp {
  private:
   // ------------------------------------------------------------ operands
 
-  [[nodiscard]] static bool is_of_warp(const Instruction& i) {
-    return (i.operation() & 0x180) == uniform && i.operation() != op_r2ur;
-  }
-  [[nodiscard]] static unsigned register_of(const Instruction& i, unsigned at) {
-    return is_of_warp(i) ? 256 + i.field(at, 6) : i.field(at, 8);
-  }
   [[nodiscard]] static Lanes constant(std::uint32_t value) {
     Lanes result;
     result.value.fill(value);
@@ -227,32 +227,6 @@ class Warp {
     }
     return result;
   }
-  /// Register number of an operand, or -1 where it is no register.
-  [[nodiscard]] static int b_register(const Instruction& i) {
-    switch (i.form()) {
-      case 1:
-        return static_cast<int>(register_of(i, 32));
-      case 2:
-      case 3:
-      case 7:
-        return static_cast<int>(register_of(i, 64));
-      case 6:
-        return 256 + static_cast<int>(i.field(32, 6));
-      default:
-        return -1;
-    }
-  }
-  [[nodiscard]] static int c_register(const Instruction& i) {
-    switch (i.form()) {
-      case 2:
-      case 3:
-        return -1;
-      case 7:
-        return 256 + static_cast<int>(i.field(32, 6));
-      default:
-        return static_cast<int>(register_of(i, 64));
-    }
-  }
   [[nodiscard]] Lanes a(const Instruction& i) const { return get(register_of(i, 24)); }
   [[nodiscard]] Lanes b(const Instruction& i) const {
     const int number = b_register(i);
@@ -275,7 +249,6 @@ class Warp {
     return i.form() == 2 || i.form() == 3 || i.form() == 7 ? c(i) : b(i);
   }
   [[nodiscard]] const Lanes& get(unsigned number) const { return registers_.general[number]; }
-  [[nodiscard]] static bool is_zero(unsigned number) { return number == 255 || number == 256 + 63; }
   /// The register after `number`, which holds the upper half of 64 bits.
   [[nodiscard]] const Lanes& high(unsigned number) const {
     return is_zero(number) ? get(number) : get(std::min<unsigned>(number + 1, 256 + 63));
@@ -297,7 +270,6 @@ class Warp {
     if (is_zero(number)) return;
     if (number >= 256) mask = all_lanes;  // a warp has one
     ++written_[number];
-    comes_from(number, mask);
     Lanes& to = registers_.general[number];
     if (mask == all_lanes) {
       to = value;
@@ -313,7 +285,6 @@ class Warp {
       if (is_zero(n) || n >= registers_.general.size()) continue;
       registers_.general[n].known &= ~mask;
       ++written_[n];
-      comes_from(n, mask);
     }
   }
   void set_predicate(const Instruction& i, unsigned at, Truth truth, Mask mask) {
@@ -324,15 +295,6 @@ class Warp {
     Truth& to = registers_.predicates[number];
     to.value = (to.value & ~mask) | (truth.value & mask);
     to.known = (to.known & ~mask) | (truth.known & mask);
-  }
-
-  /// The pointers that have bytes there in the constants, a bit for each.
-  [[nodiscard]] std::uint64_t origins_in_bank(std::size_t at, std::size_t bytes) const;
-  /// The pointers from which what the instruction computes may come, a bit for each.
-  [[nodiscard]] std::uint64_t origins_of(const Instruction& i) const;
-  void comes_from(unsigned number, Mask mask) {
-    const bool whole = number >= 256 || (alive_ & ~mask) == 0;
-    origins_[number] = (whole ? 0 : origins_[number]) | origin_;
   }
 
   /// f of two or three registers, thread by thread.
@@ -391,12 +353,6 @@ class Warp {
   [[nodiscard]] bool executes() const { return walk_.shared != nullptr; }
   /// Whether perform() and transfer() know everything that the instruction writes.
   [[nodiscard]] static bool is_written_down(const Instruction& i);
-  /// Whether it may write device memory in a way that access() does not know.
-  [[nodiscard]] static bool stores_elsewhere(unsigned operation) {
-    const bool surfaces = operation >= 0x198 && operation < 0x1a0;
-    const bool bulk = operation >= 0x1b5 && operation < 0x1c0;
-    return surfaces || bulk;
-  }
   void wait_for_block(const Instruction& i, Mask mask);
   [[nodiscard]] bool in_guessed_loop(std::size_t at) const {
     return std::any_of(guessed_loops_.begin(), guessed_loops_.end(),
@@ -551,8 +507,6 @@ class Warp {
   bool waits_ = false;     ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction
   Mask unsure_ = 0;        ///< threads that may not execute the present instruction
-  std::array<std::uint64_t, 256 + 64> origins_{};  ///< of each register: pointers, a bit for each
-  std::uint64_t origin_ = 0;                       ///< of what the present instruction gives
 };
 
 }  // namespace phantora::rank::code

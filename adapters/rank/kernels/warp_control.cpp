@@ -186,7 +186,6 @@ void Warp::execute(std::size_t at, Mask active) {
     } else {
       advance(at + 1, active);
     }
-    if (!walk_.pointers.empty()) origin_ = origins_of(i);
     if (mask != 0) latency = perform(at, i, operation, mask);
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {

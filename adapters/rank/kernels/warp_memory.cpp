@@ -68,8 +68,6 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   // Where the offset is a register's, threads may read anywhere.
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
   for (unsigned w = 0; w < words; ++w) {
-    // Of several pointers that are loaded together each register has its own.
-    if (!indexed) origin_ = origins_in_bank(i.field(38, 16) + std::size_t{4} * w, 4);
     Lanes value = !indexed ? bank(i, 4 * w) : walk_.memory != nullptr ? bank_at(i, 4 * w) : Lanes{};
     const std::uint32_t kept = size < 2 ? 0xffU : 0xffffU;
     for (std::uint32_t& v : value.value) {
@@ -366,57 +364,37 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
-std::uint64_t Warp::origins_in_bank(std::size_t at, std::size_t bytes) const {
-  std::uint64_t found = 0;
-  for (std::size_t n = 0; n < walk_.pointers.size(); ++n) {
-    const std::size_t pointer = walk_.pointers[n];
-    if (pointer < at + bytes && at < pointer + sizeof(void*)) found |= std::uint64_t{1} << n;
+void Walk::store_somewhere(std::size_t number) {
+  if (!has_origins) origins = address_origins(program, pointers);
+  has_origins = true;
+  if (!origins) return stop_unless(false, Obstacle::code);
+  const Origin& from = (*origins)[number];
+  stop_unless(!from.none() && !from.elsewhere);
+  if (lost()) return;
+  for (std::uint64_t rest = from.pointers & ~written_behind; rest != 0; rest &= rest - 1)
+    memory->store_somewhere_behind(pointer(rest));
+  written_behind |= from.pointers;
+  if (from.loads == 0) return;
+  followed.resize(extents.size());
+  for (std::size_t load = 0; load < extents.size(); ++load) {
+    if ((from.loads >> load % most_pointers & 1) != 0) follow_table(load);
   }
-  return found;
 }
 
-std::uint64_t Warp::origins_of(const Instruction& i) const {
-  const unsigned operation = i.operation();
-  const auto of_register = [&](int number) {
-    return number < 0 || is_zero(static_cast<unsigned>(number))
-               ? 0
-               : origins_[static_cast<std::size_t>(number)];
-  };
-  const auto of_bank = [&](std::size_t bytes) { return origins_in_bank(i.field(38, 16), bytes); };
-  const auto of_a = [&] { return of_register(static_cast<int>(register_of(i, 24))); };
-  const auto of_b = [&] {
-    return b_register(i) < 0 && i.form() != 4 ? of_bank(4) : of_register(b_register(i));
-  };
-  const auto of_c = [&] {
-    const bool wide = (operation & ~uniform) == op_imad_wide || operation == op_uiadd3_wide;
-    const int number = c_register(i);
-    if (number < 0) return i.form() == 2 ? 0 : of_bank(4);
-    return of_register(number) | (wide ? of_register(std::min(number + 1, 256 + 63)) : 0);
-  };
-  if (operation == op_ldc || operation == op_uldc) return of_bank(16);
-  if (operation == op_r2ur || operation == op_shfl) return of_a();
-  if (operation >= 0x100) return 0;  // what comes from memory has no pointer that is known
-  switch (operation & ~uniform) {
-    case op_mov:
-      return of_b();
-    case op_sel:
-    case op_viadd:
-    case op_imnmx:
-    case op_vimnmx:
-      return of_a() | of_b();
-    case op_iadd3:
-    case op_lea:
-    case op_lop3:
-    case op_prmt:
-    case op_shf:
-    case op_imad:
-    case op_imad_wide:
-    case op_imad_high:
-    case op_viaddmnmx:
-      return of_a() | of_b() | of_c();
-    default:
-      return operation == op_uiadd3_wide ? of_a() | of_b() | of_c() : 0;
-  }
+void Walk::follow_table(std::size_t load) {
+  // What a kernel reads as pointers: as much as is followed where no code tells.
+  constexpr std::uint64_t most_bytes = 4096;
+  const Extent& extent = extents[load];
+  const bool known =
+      !extent.unknown && extent.first < extent.last && extent.last - extent.first <= most_bytes;
+  const AddressRange table =
+      known ? AddressRange{extent.first, extent.last} : AddressRange{0, most_bytes};
+  if (std::exchange(followed[load], table) == table) return;
+  if (known) return memory->store_somewhere_behind_those_in(table);
+  const Origin& of = (*origins)[load];
+  stop_unless(of.pointers != 0 && !of.elsewhere);
+  for (std::uint64_t rest = of.pointers; rest != 0; rest &= rest - 1)
+    memory->store_somewhere_behind_those_in({pointer(rest), pointer(rest) + most_bytes});
 }
 
 double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
@@ -453,9 +431,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       extent.unknown = true;
       scattered += std::max(1.0, bytes / 32.0);
       if (walk_.memory == nullptr || loads) continue;
-      const std::uint64_t from = origins_[base] | (is_wide ? origins_[base + 1] : 0);
-      walk_.store_somewhere_behind(from);
-      walk_.stop_unless(from != 0);
+      walk_.store_somewhere(number);
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +

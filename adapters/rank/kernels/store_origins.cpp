@@ -1,0 +1,439 @@
+#include "rank/kernels/store_origins.hpp"
+
+#include <algorithm>
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace phantora::rank::code {
+
+namespace {
+
+using Registers = std::array<Origin, all_registers>;
+
+bool always(const Instruction& i) {
+  constexpr unsigned truth = 7;
+  return i.field(12, 3) == truth && !i.bit(15);
+}
+
+/// The origin of a sum: what is added to a pointer is an index.
+Origin sum(std::initializer_list<Origin> parts) {
+  const bool based =
+      std::any_of(parts.begin(), parts.end(), [](const Origin& o) { return o.pointers != 0; });
+  Origin all;
+  for (const Origin& part : parts) {
+    if (!based || part.pointers != 0) all |= part;
+  }
+  return all;
+}
+
+/// Goes through the code until no way through it brings an origin that was not there before.
+class Flow {
+ public:
+  Flow(const Program& program, std::span<const std::size_t> pointers)
+      : program_{program},
+        pointers_{pointers},
+        accesses_(static_cast<std::size_t>(program.accesses)),
+        begins_(program.code.size()),
+        callers_(program.code.size()) {}
+
+  std::optional<std::vector<Origin>> run() {
+    if (program_.code.empty() || !find_beginnings()) return std::nullopt;
+    do {
+      kept_more_ = false;
+      entries_.clear();
+      come_to({0, none}, {});
+      while (!pending_.empty()) {
+        const Place at = pending_.back();
+        pending_.pop_back();
+        follow(at);
+      }
+    } while (kept_more_);
+    return std::move(accesses_);
+  }
+
+ private:
+  /// Where ways meet or part; false where the code goes to addresses that only data tell, or
+  /// stores otherwise than by accesses.
+  bool find_beginnings() {
+    begins_[0] = true;
+    for (std::size_t at = 0; at < program_.code.size(); ++at) {
+      const Instruction& i = program_.code[at];
+      const unsigned operation = i.operation();
+      if (stores_elsewhere(operation)) return false;
+      switch (operation) {
+        case op_call_absolute:
+        case op_brx:
+        case op_brxu:
+        case op_jmp:
+        case op_jmx:
+        case op_jmxu:
+          return false;
+        case op_bra:
+        case op_call:
+          if (i.form() != 4) return false;
+          if (const std::int64_t to = program_.target(at); inside(to))
+            begins_[static_cast<std::size_t>(to)] = true;
+          break;
+        default:
+          continue;
+      }
+      if (at + 1 >= program_.code.size()) continue;
+      begins_[at + 1] = true;
+    }
+    return true;
+  }
+  [[nodiscard]] bool inside(std::int64_t at) const {
+    return at >= 0 && static_cast<std::size_t>(at) < program_.code.size();
+  }
+
+  /// An instruction, and the call that is gone through: what functions leave in the registers is
+  /// told apart by where they were called.
+  struct Place {
+    std::size_t at, call;
+    auto operator<=>(const Place&) const = default;
+  };
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  void come_to(const Place& place, const Registers& with) {
+    if (place.at >= program_.code.size()) return;
+    const auto [found, is_new] = entries_.try_emplace(place, with);
+    bool more = is_new;
+    for (std::size_t r = 0; r < with.size(); ++r) {
+      Origin& origin = found->second[r];
+      const Origin before = origin;
+      origin |= with[r];
+      more = more || origin != before;
+    }
+    if (more) pending_.push_back(place);
+  }
+
+  void follow(const Place& from) {
+    registers_ = entries_.at(from);
+    for (std::size_t at = from.at; at < program_.code.size(); ++at) {
+      if (at != from.at && begins_[at]) return come_to({at, from.call}, registers_);
+      const Instruction& i = program_.code[at];
+      const bool goes_on = !always(i) || !unconditional(i);
+      switch (i.operation()) {
+        case op_exit:
+          if (!goes_on) return;
+          break;
+        case op_ret:
+          if (from.call != none) {
+            for (const std::size_t caller : callers_[from.call])
+              come_to({from.call + 1, caller}, registers_);
+          }
+          if (!goes_on) return;
+          break;
+        case op_call:
+          call(at, from.call);
+          if (!goes_on) return;
+          break;
+        case op_bra:
+          if (const std::int64_t to = program_.target(at); inside(to))
+            come_to({static_cast<std::size_t>(to), from.call}, registers_);
+          if (!goes_on) return;
+          break;
+        default:
+          perform(at, i, i.operation());
+          break;
+      }
+    }
+  }
+  void call(std::size_t at, std::size_t caller) {
+    const std::int64_t to = program_.target(at);
+    if (!inside(to)) return;
+    // Where it comes back to has another caller now.
+    const bool is_new = callers_[at].insert(caller).second;
+    come_to({static_cast<std::size_t>(to), at}, registers_);
+    if (!is_new) return;
+    for (const auto& [place, entry] : entries_) {
+      if (place.call == at) pending_.push_back(place);
+    }
+  }
+  /// Branches and ends have a condition beside their guard.
+  static bool unconditional(const Instruction& i) {
+    constexpr unsigned truth = 7;
+    const bool has_condition = i.operation() == op_bra || i.operation() == op_exit;
+    return !has_condition || (i.field(87, 3) == truth && !i.bit(90));
+  }
+
+  [[nodiscard]] Origin of(int number) const {
+    if (number < 0 || is_zero(static_cast<unsigned>(number))) return {};
+    return registers_[std::min<std::size_t>(static_cast<std::size_t>(number), all_registers - 1)];
+  }
+  [[nodiscard]] Origin of_two(int number) const {
+    Origin both = of(number);
+    if (number >= 0 && !is_zero(static_cast<unsigned>(number))) both |= of(number + 1);
+    return both;
+  }
+  /// Of constants from `at` on, in bank 0.
+  [[nodiscard]] Origin in_bank(std::size_t at, std::size_t bytes) const {
+    Origin found;
+    for (std::size_t n = 0; n < pointers_.size(); ++n) {
+      if (pointers_[n] < at + bytes && at < pointers_[n] + sizeof(void*))
+        found.pointers |= std::uint64_t{1} << n;
+    }
+    return found;
+  }
+  [[nodiscard]] Origin bank(const Instruction& i, std::size_t bytes) const {
+    if (i.field(54, 5) != 0 || i.bit(91)) return {.elsewhere = true};
+    return in_bank(i.field(38, 16), bytes);
+  }
+  [[nodiscard]] Origin a(const Instruction& i) const {
+    return of(static_cast<int>(register_of(i, 24)));
+  }
+  [[nodiscard]] Origin b(const Instruction& i, bool wide = false) const {
+    const int number = b_register(i);
+    if (number < 0) return i.form() == 4 ? Origin{} : bank(i, wide ? 8 : 4);
+    return wide ? of_two(number) : of(number);
+  }
+  [[nodiscard]] Origin c(const Instruction& i, bool wide = false) const {
+    const int number = c_register(i);
+    if (number < 0) return i.form() == 2 ? Origin{} : bank(i, wide ? 8 : 4);
+    return wide ? of_two(number) : of(number);
+  }
+
+  void set(const Instruction& i, unsigned number, const Origin& origin) {
+    if (is_zero(number) || number >= all_registers) return;
+    if (always(i)) {
+      registers_[number] = origin;
+    } else {
+      registers_[number] |= origin;
+    }
+  }
+  void keep(Origin& where, const Origin& what) {
+    const Origin before = where;
+    where |= what;
+    kept_more_ = kept_more_ || where != before;
+  }
+  /// The registers from `first` on that hold so many bytes.
+  [[nodiscard]] Origin held(unsigned first, std::uint32_t bytes) const {
+    Origin all;
+    if (is_zero(first)) return all;
+    for (unsigned r = 0; r < (bytes + 3) / 4; ++r) all |= of(static_cast<int>(first + r));
+    return all;
+  }
+  void give(const Instruction& i, std::uint32_t bytes, const Origin& origin) {
+    const unsigned to = i.field(16, 8);
+    for (unsigned r = 0; !is_zero(to) && r < (bytes + 3) / 4; ++r) set(i, to + r, origin);
+  }
+
+  void access(std::size_t at, const Instruction& i, unsigned operation) {
+    const auto number = static_cast<std::size_t>(program_.number[at]);
+    const std::uint32_t bytes = width(i);
+    const auto base = static_cast<int>(i.field(24, 8));
+    accesses_[number] |= i.bit(72) ? of_two(base) : of(base);
+    const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+    Origin loaded = device_;
+    // A pointer is loaded at once.
+    if (bytes >= sizeof(void*)) loaded.loads |= std::uint64_t{1} << number % most_pointers;
+    if (operation == op_ld) loaded |= shared_;
+    if (!loads) {
+      // Pointers alone: whatever else is stored is found by its load.
+      Origin stored = held(i.field(32, 8), bytes);
+      if (operation == op_atomg_cas) stored |= held(i.field(64, 8), bytes);
+      if (operation == op_st || operation == op_atom) keep(shared_, stored);
+      keep(device_, {.pointers = stored.pointers, .elsewhere = stored.elsewhere});
+    }
+    if (operation == op_ldgsts) {
+      keep(shared_, loaded);
+    } else if (operation != op_stg && operation != op_st && operation != op_red &&
+               operation != op_red_float) {
+      give(i, bytes, loaded);
+    }
+  }
+
+  void perform(std::size_t at, const Instruction& i, unsigned operation) {
+    if (is_access(operation)) return access(at, i, operation);
+    const unsigned to = register_of(i, 16);
+    switch (operation) {
+      case op_ldc:
+      case op_uldc: {
+        const unsigned size = i.field(73, 3);
+        const unsigned words = size == 5 ? 2 : size == 6 ? 4 : 1;
+        const bool indexed = operation == op_ldc && i.field(24, 8) != 255;
+        for (unsigned w = 0; w < words; ++w) {
+          const std::size_t from = i.field(38, 16) + std::size_t{4} * w;
+          const bool other = i.field(54, 5) != 0 || i.bit(91);
+          // An index counts upwards.
+          constexpr std::size_t to_the_end = 1 << 16;
+          set(i, to + w,
+              other ? Origin{.elsewhere = true} : in_bank(from, indexed ? to_the_end : 4));
+        }
+        return;
+      }
+      case op_lds:
+      case op_ldsm:
+      case op_atoms:
+      case op_atoms_cas:
+        if (operation == op_atoms || operation == op_atoms_cas)
+          keep(shared_, held(i.field(32, 8), width(i)));
+        return give(i, operation == op_ldsm ? 4U << i.field(72, 2) : width(i), shared_);
+      case op_sts:
+        return keep(shared_, held(i.field(32, 8), width(i)));
+      case op_stsm:
+        return keep(shared_, held(i.field(32, 8), 4U << i.field(72, 2)));
+      case op_ldl:
+        return give(i, width(i), local_);
+      case op_stl:
+        return keep(local_, held(i.field(32, 8), width(i)));
+      case op_r2ur:
+        return set(i, first_uniform + i.field(16, 6), a(i));
+      case op_redux:
+      case op_s2ur:
+        return set(i, first_uniform + i.field(16, 6), {});
+      case op_shfl:
+        return set(i, to, a(i));
+      case op_uiadd3_wide: {
+        const Origin wide =
+            sum({of_two(static_cast<int>(register_of(i, 24))), b(i, true), c(i, true)});
+        set(i, to, wide);
+        return set(i, to + 1, wide);
+      }
+      default:
+        break;
+    }
+    if (is_texture(operation)) return give(i, 16, {.elsewhere = true});
+    if (gives_nothing(operation)) return;
+    if (gives_no_address(operation)) {
+      set(i, to, {});
+      const bool two = (operation == op_cs2r && i.bit(80)) || operation == op_dmul ||
+                       operation == op_dadd || operation == op_dfma;
+      return two ? set(i, to + 1, {}) : void();
+    }
+    switch (operation < 0x100 ? operation & ~uniform : operation) {
+      case op_mov:
+        return set(i, to, b(i));
+      case op_sel:
+      case op_fsel:
+      case op_imnmx:
+      case op_vimnmx: {
+        Origin either = a(i);
+        either |= b(i);
+        return set(i, to, either);
+      }
+      case op_viadd:
+        return set(i, to, sum({a(i), b(i)}));
+      case op_iadd3:
+      case op_lea:
+      case op_lop3:
+      case op_prmt:
+      case op_shf:
+      case op_imad:
+      case op_imad_high:
+      case op_viaddmnmx:
+        return set(i, to, sum({a(i), b(i), c(i)}));
+      case op_imad_wide: {
+        const Origin wide = sum({a(i), b(i), c(i, true)});
+        set(i, to, wide);
+        return set(i, to + 1, wide);
+      }
+      case op_iabs:
+      case op_sgxt:
+      case op_vote:
+      case op_p2r:
+        return set(i, to, {});
+      default:
+        return set(i, to, {.elsewhere = true});
+    }
+  }
+  static bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
+  /// To registers.
+  static bool gives_nothing(unsigned operation) {
+    switch (operation) {
+      case op_preexit:
+      case op_acqbulk:
+      case op_nop:
+      case op_depbar:
+      case op_bar:
+      case op_cctl:
+      case op_membar:
+      case op_errbar:
+      case op_ldgdepbar:
+        return true;
+      case op_fchk:  // predicates
+      case op_isetp:
+      case op_isetp | uniform:
+      case op_fsetp:
+      case op_dsetp:
+      case op_hsetp2:
+      case op_plop3:
+      case op_plop3 | uniform:
+        return true;
+      default:
+        return operation >= op_bsync && operation < 0x160;
+    }
+  }
+  /// Floats, and what is counted.
+  static bool gives_no_address(unsigned operation) {
+    switch (operation) {
+      case op_s2r:
+      case op_cs2r:
+      case op_fmnmx:
+      case op_fmul:
+      case op_fadd:
+      case op_ffma:
+      case op_dmul:
+      case op_dadd:
+      case op_dfma:
+      case op_hadd2:
+      case op_hfma2:
+      case op_hmul2:
+      case op_hset2:
+      case op_hfma2_mma:
+      case op_f2fp:
+      case op_i2fp:
+      case op_hmma:
+      case op_dmma:
+      case op_imma:
+      case op_hgmma:
+      case op_igmma:
+      case op_qgmma:
+      case op_flo:
+      case op_uflo:
+      case op_brev:
+      case op_ubrev:
+      case op_popc:
+      case op_upopc:
+      case op_f2f:
+      case op_f2i:
+      case op_i2f:
+      case op_frnd:
+      case op_mufu:
+      case op_f2f_double:
+      case op_f2i_double:
+      case op_i2f_double:
+      case op_syncs:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  const Program& program_;
+  std::span<const std::size_t> pointers_;
+  std::vector<Origin> accesses_;
+  std::map<Place, Registers> entries_{};
+  std::vector<bool> begins_;
+  std::vector<std::set<std::size_t>> callers_;  ///< of each call: the calls that led to it
+  std::vector<Place> pending_{};
+  Registers registers_{};
+  /// Of all that is stored there, wherever: to shared, local and device memory.
+  Origin shared_{}, local_{}, device_{};
+  bool kept_more_ = false;
+};
+
+}  // namespace
+
+std::optional<std::vector<Origin>> address_origins(const Program& program,
+                                                   std::span<const std::size_t> pointers) {
+  if (pointers.size() > most_pointers) return std::nullopt;
+  return Flow{program, pointers}.run();
+}
+
+}  // namespace phantora::rank::code
