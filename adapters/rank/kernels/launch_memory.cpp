@@ -5,6 +5,7 @@
 #include "rank/memory/host_reach.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace phantora::rank {
 
@@ -26,22 +27,45 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
 }
 
 LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
-  const auto found = pieces_.find(address / size);
-  if (found != pieces_.end()) return &found->second;
-  auto* const at = reinterpret_cast<std::byte*>(address);
-  if (!allocation_of(at) && !reached_by_device(at)) return nullptr;
-  auto* const from = reinterpret_cast<std::byte*>(address / size * size);
-  Piece& piece = pieces_[address / size];
-  std::array<std::uint8_t, size> mask{};
-  read_with_mask(piece.bytes.data(), mask.data(), from, size);
-  for (std::size_t i = 0; i < size; ++i) {
-    if (mask[i] != 0) piece.known |= 1U << i;
+  const std::uint64_t number = address / (size * pieces);
+  if (last_ == nullptr || last_number_ != number) {
+    last_ = &blocks_[number];
+    last_number_ = number;
   }
-  for (const AddressRange& range : lost_) lose(piece, address / size, range);
-  return &piece;
+  Piece& piece = last_->all[address / size % pieces];
+  return piece.here || fetch(*last_, number, address) ? &piece : nullptr;
+}
+
+bool LaunchMemory::fetch(Block& block, std::uint64_t number, std::uint64_t address) {
+  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(address));
+  if (!allocation && !reached_by_device(reinterpret_cast<std::byte*>(address))) return false;
+  // Of the host's memory only what is asked for.
+  std::uint64_t first = address / size, last = first + 1;
+  if (allocation) {
+    const auto base = reinterpret_cast<std::uint64_t>(allocation->base);
+    first = std::max(number * pieces, base / size);
+    last = std::min((number + 1) * pieces, (base + allocation->size + size - 1) / size);
+  }
+  std::array<std::byte, size * pieces> bytes{};
+  std::array<std::uint8_t, size * pieces> mask{};
+  read_with_mask(bytes.data(), mask.data(), reinterpret_cast<std::byte*>(first * size),
+                 (last - first) * size);
+  for (std::uint64_t n = first; n < last; ++n) {
+    Piece& piece = block.all[n % pieces];
+    if (piece.here) continue;
+    piece.here = true;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::size_t at = (n - first) * size + i;
+      piece.bytes[i] = bytes[at];
+      if (mask[at] != 0) piece.known |= 1U << i;
+    }
+    for (const AddressRange& range : lost_) lose(piece, n, range);
+  }
+  return true;
 }
 
 void LaunchMemory::lose(Piece& piece, std::uint64_t number, const AddressRange& range) {
+  if (number * size >= range.last || (number + 1) * size <= range.first) return;
   for (std::uint64_t i = 0; i < size; ++i) {
     const std::uint64_t address = number * size + i;
     if (range.first <= address && address < range.last) piece.lost |= 1U << i;
@@ -56,7 +80,9 @@ void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
                            reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size};
   if (std::ranges::find(lost_, range) != lost_.end()) return;
   lost_.push_back(range);
-  for (auto& [number, piece] : pieces_) lose(piece, number, range);
+  for (auto& [number, block] : blocks_) {
+    for (std::size_t n = 0; n < pieces; ++n) lose(block.all[n], number * pieces + n, range);
+  }
 }
 
 void LaunchMemory::store_somewhere_behind_those_in(AddressRange table) {
@@ -99,6 +125,7 @@ bool LaunchMemory::store(std::uint64_t address, std::size_t bytes, const std::by
     std::copy_n(from + done, part, to->bytes.data() + at);
     const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
     to->known = ((to->known & ~(bits << at)) | (known >> done & bits) << at) & ~to->lost;
+    written_bytes_ += static_cast<std::size_t>(std::popcount(bits << at & ~to->written));
     to->written |= bits << at;
     done += part;
   }
@@ -106,32 +133,30 @@ bool LaunchMemory::store(std::uint64_t address, std::size_t bytes, const std::by
 }
 
 std::vector<AddressRange> LaunchMemory::ranges(std::uint32_t Piece::*which) const {
-  std::vector<AddressRange> parts;
-  for (const auto& [number, piece] : pieces_) {
-    const std::uint32_t bits = piece.*which;
-    for (std::uint64_t i = 0; i < size; ++i) {
-      if ((bits >> i & 1) == 0) continue;
-      std::uint64_t last = i + 1;
-      while (last < size && (bits >> last & 1) != 0) ++last;
-      parts.push_back({number * size + i, number * size + last});
-      i = last;
-    }
-  }
-  std::ranges::sort(parts, {}, &AddressRange::first);
   std::vector<AddressRange> joined;
-  for (const AddressRange& part : parts) {
-    if (!joined.empty() && joined.back().last == part.first) {
-      joined.back().last = part.last;
-    } else {
-      joined.push_back(part);
+  for (const auto& [number, block] : blocks_) {
+    for (std::size_t n = 0; n < pieces; ++n) {
+      const std::uint64_t first = (number * pieces + n) * size;
+      for (std::uint32_t bits = block.all[n].*which; bits != 0;) {
+        const auto from = static_cast<std::uint32_t>(std::countr_zero(bits));
+        const auto count = static_cast<std::uint32_t>(std::countr_one(bits >> from));
+        if (!joined.empty() && joined.back().last == first + from) {
+          joined.back().last += count;
+        } else {
+          joined.push_back({first + from, first + from + count});
+        }
+        bits = from + count == size ? 0 : bits >> (from + count) << (from + count);
+      }
     }
   }
   return joined;
 }
 
 bool LaunchMemory::gave() const {
-  return std::ranges::any_of(
-      pieces_, [](const auto& of) { return (of.second.known & of.second.written) != 0; });
+  return std::ranges::any_of(blocks_, [](const auto& of) {
+    return std::ranges::any_of(of.second.all,
+                               [](const Piece& p) { return (p.known & p.written) != 0; });
+  });
 }
 std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::read); }
 std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
@@ -143,11 +168,13 @@ void LaunchMemory::commit(const Writer& writer) const {
     const std::size_t bytes = range.last - range.first;
     std::vector<std::byte> source(bytes);
     std::vector<std::uint8_t> mask(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) {
-      const Piece& piece = pieces_.at((range.first + i) / size);
-      const std::size_t at = (range.first + i) % size;
-      source[i] = piece.bytes[at];
-      mask[i] = piece.known >> at & 1;
+    for (std::size_t i = 0; i < bytes;) {
+      const std::uint64_t number = (range.first + i) / size;
+      const Piece& piece = blocks_.at(number / pieces).all[number % pieces];
+      for (std::size_t at = (range.first + i) % size; at < size && i < bytes; ++at, ++i) {
+        source[i] = piece.bytes[at];
+        mask[i] = piece.known >> at & 1;
+      }
     }
     write_known(reinterpret_cast<void*>(range.first), source.data(), mask, bytes, writer);
   }

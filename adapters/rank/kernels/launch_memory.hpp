@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 /// The memory of GPU and host as the warps of one launch see it.
@@ -47,6 +47,7 @@ class LaunchMemory {
   /// ranges.
   [[nodiscard]] std::vector<AddressRange> read() const;
   [[nodiscard]] std::vector<AddressRange> written() const;
+  [[nodiscard]] std::size_t written_bytes() const noexcept { return written_bytes_; }
   /// Where something was stored behind an address.
   [[nodiscard]] const std::vector<AddressRange>& lost() const noexcept { return lost_; }
   void commit(const Writer& writer) const;
@@ -57,12 +58,23 @@ class LaunchMemory {
     std::array<std::byte, size> bytes{};
     std::uint32_t known = 0, read = 0, written = 0;
     std::uint32_t lost = 0;  ///< never known again
+    bool here = false;
+  };
+  /// Neighbours, which most accesses go to one after the other.
+  static constexpr std::size_t pieces = 32;
+  struct Block {
+    std::array<Piece, pieces> all{};
   };
   static void lose(Piece& piece, std::uint64_t number, const AddressRange& range);
   Piece* piece(std::uint64_t address);
+  /// Reads the pieces of a block that the allocation has; false where no memory is.
+  bool fetch(Block& block, std::uint64_t number, std::uint64_t address);
   [[nodiscard]] std::vector<AddressRange> ranges(std::uint32_t Piece::*which) const;
 
-  std::unordered_map<std::uint64_t, Piece> pieces_;  ///< by address / size
+  std::map<std::uint64_t, Block> blocks_;  ///< by address / (size * pieces)
+  Block* last_ = nullptr;
+  std::uint64_t last_number_ = 0;
+  std::size_t written_bytes_ = 0;  ///< at known addresses, each once
   std::vector<AddressRange> lost_;
 };
 

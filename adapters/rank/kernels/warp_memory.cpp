@@ -164,6 +164,13 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
 }
 
 double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
+  if (executes()) {
+    exchange_shared(i, operation, mask);
+    if (operation == op_atoms_cas || operation == op_ldsm)
+      forget(i.field(16, 8), operation == op_ldsm ? 1U << i.field(72, 2) : (width(i) + 3) / 4,
+             mask);
+    return shared_latency;
+  }
   const bool matrices = operation == op_ldsm || operation == op_stsm;
   const std::uint32_t bytes = matrices ? 4U << i.field(72, 2) : width(i);
   const bool loads = operation == op_lds || operation == op_ldsm;
@@ -187,14 +194,13 @@ double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
     const double elsewhere = std::popcount(mask & ~address.known);
     passes = std::max(passes, elsewhere * bytes / 128.0);
   }
-  if (executes()) exchange_shared(i, operation, mask);
   if (operation == op_atoms || operation == op_atoms_cas) {
     // Random places: with 32 threads at 32 banks the busiest has 3.5 in the mean.
     passes = std::max(passes, address.known == 0 ? 3.5 : 1.0) * 2;
-    if (!executes() || operation != op_atoms) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+    forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   count(Counts::lsu, passes);
-  if (loads && (matrices || !executes())) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  if (loads) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   return shared_latency + passes;
 }
 
@@ -444,6 +450,8 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       touch(i, operation, lane, address, (unsure_ >> lane & 1) != 0);
     sectors[count_of_sectors++] = address / sector_bytes;
   }
+  // What it costs is of no interest where data are followed.
+  if (walk_.memory != nullptr) return loads ? memory_latency : special_latency;
   std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
   // Those that are not written whole.
   double partial = scattered;
