@@ -110,8 +110,9 @@ class Launch {
     return rank::walk(launch(kernel));
   }
   /// With as much shared memory as the kernels have.
-  [[nodiscard]] std::optional<Reach> execute(const std::string& kernel) const {
-    return rank::execute(launch(kernel), 16384, {}).reach;
+  [[nodiscard]] std::optional<Reach> execute(const std::string& kernel,
+                                             std::int64_t most = most_executed) const {
+    return rank::execute(launch(kernel), 16384, {}, most).reach;
   }
   [[nodiscard]] std::optional<Reach> reach(const std::string& kernel) const {
     return rank::reach(launch(kernel)).reach;
@@ -498,6 +499,58 @@ TEST(CodeExecution, ALargeLaunchReachesWhatItsEndsReach) {
   ASSERT_EQ(reached->written.size(), 1U);
   EXPECT_EQ(reached->written[0].first, reinterpret_cast<std::uint64_t>(y.address()));
   EXPECT_EQ(reached->written[0].last - reached->written[0].first, n * sizeof(float));
+}
+
+TEST(CodeExecution, LongLaunchesAreExecutedOnSmallResultsOnly) {
+  // One warp for each token, of some 30 instructions.
+  constexpr std::uint32_t n = 3000;
+  std::vector<long long> each(n);
+  std::iota(each.begin(), each.end(), 0);
+  const OnDevice<long long> tokens{each}, last{std::vector<long long>(n, -1)};
+  const OnDevice<int> counts{std::vector<int>(n, 1)}, total{std::vector<int>(n, 0)};
+  const auto count = Launch{{n, 1, 1}, {32, 1, 1}}
+                         .at(tokens.address())
+                         .at(counts.address())
+                         .at(last.address())
+                         .at(total.address());
+  EXPECT_FALSE(count.execute("count_tokens"));
+  EXPECT_EQ(counts.values()[n - 1], 1);
+  ASSERT_TRUE(count.execute("count_tokens", most_executed_long));
+  EXPECT_EQ(counts.values(), std::vector<std::optional<int>>(n, 2));
+  EXPECT_EQ(last.values()[n - 1], n - 1);
+  // As many warps that write 128 bytes each: more than is executed of any operand.
+  const OnDevice<float> x{counted(2 * n * 32)}, y{counted(2 * n * 32)};
+  const auto sums = Launch{{2 * n, 1, 1}, {32, 1, 1}}
+                        .with(static_cast<int>(2 * n * 32))
+                        .with(2.0F)
+                        .at(x.address())
+                        .at(y.address());
+  EXPECT_FALSE(sums.execute("saxpy", most_executed_long));
+}
+
+TEST(CodeExecution, LongLaunchesThatGiveNothingAreFew) {
+  constexpr std::int64_t launch = 600'000;
+  LongLaunches all;
+  std::int64_t gives = 0;
+  all.note(100, true, gives);
+  // Two of each kernel, and eight of all.
+  for (int kernel = 0; kernel < 5; ++kernel) {
+    std::int64_t balance = 0;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(all.most(balance), kernel < 4 || i < 1 ? most_executed_long : most_executed);
+      if (kernel < 4 || i < 1) all.note(launch, false, balance);
+    }
+    EXPECT_EQ(all.most(balance), most_executed);
+    all.note(most_executed, false, balance);  // short ones cost nothing
+  }
+  // One that gave something is tried whatever others cost, and goes on while it gives.
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(all.most(gives), most_executed_long) << i;
+    all.note(launch, i % 2 == 0, gives);
+  }
+  // Its credit ends.
+  for (int i = 0; i < 2; ++i) all.note(launch, false, gives);
+  EXPECT_EQ(all.most(gives), most_executed);
 }
 
 TEST(CodeExecution, StoresThroughATableReachWhatItLeadsTo) {

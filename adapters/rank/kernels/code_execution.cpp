@@ -1,5 +1,6 @@
 #include "rank/kernels/code_execution.hpp"
 
+#include "rank/kernels/assumed_choice.hpp"
 #include "rank/kernels/warp.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
@@ -16,9 +17,8 @@ namespace {
 
 using namespace code;
 
-/// Instructions of warps that are worth a launch's execution: some 10 ms.
-constexpr std::int64_t most_executed = 40'000;
-constexpr double most_warps = 1024;
+/// Of any warp: where it is told that it has nothing to do.
+constexpr double least_instructions = 10;
 /// Of a launch of which only some warps are looked at: so many are enough, and more than that too
 /// long.
 constexpr std::int64_t enough_looked_at = 5'000, most_looked_at = 100'000;
@@ -36,6 +36,7 @@ unsigned warps_of(const CodeLaunch& launch) {
 /// Its warps by turns, from barrier to barrier.
 bool execute_block(Walk& walk, const KernelQuery::Dim3& block) {
   std::vector<Warp> warps;
+  warps.reserve(warps_of(walk.launch));
   for (unsigned w = 0; w < warps_of(walk.launch); ++w) warps.emplace_back(walk, block, w * lanes);
   for (bool all_ended = false; !all_ended;) {
     all_ended = true;
@@ -58,13 +59,15 @@ std::vector<std::size_t> pointers(std::span<const std::byte> constants) {
   return places;
 }
 
-Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer) {
+Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer,
+                std::int64_t most) {
   const double blocks = launch.grid.count();
-  if (blocks * warps_of(launch) > most_warps) return {.obstacle = Obstacle::code};
+  if (blocks * warps_of(launch) * least_instructions > static_cast<double>(most))
+    return {.obstacle = Obstacle::length};
   const Program program = parse(launch.code, launch.architecture);
   if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
-  Walk walk{.launch = launch, .program = program, .limit = most_executed, .memory = &memory};
+  Walk walk{.launch = launch, .program = program, .limit = most, .memory = &memory};
   // Since sm_90 the first KiB is the system's, and a program's own begins behind it.
   constexpr std::size_t reserved = 1024;
   SharedBytes of_block;
@@ -76,15 +79,19 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
     of_block = {std::vector<std::byte>(reserved + shared),
                 std::vector<std::uint8_t>(reserved + shared)};
     if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
-      return {.obstacle = walk.obstacle, .read = memory.read()};
+      return {.obstacle = walk.obstacle, .steps = walk.steps, .read = memory.read()};
     // Most blocks do as much as the first.
-    if (static_cast<double>(walk.steps) * blocks > 2.0 * most_executed * (block + 1))
+    const double alike = blocks / (block + 1);
+    const double steps = static_cast<double>(walk.steps) * alike,
+                 bytes = static_cast<double>(memory.written_bytes()) * alike;
+    if (steps > 2.0 * static_cast<double>(most) ||
+        (steps > 2.0 * most_executed && bytes > 2.0 * static_cast<double>(executed_bytes())))
       return {.obstacle = Obstacle::length};
   }
   memory.commit(writer);
   Reach reach{memory.written(), memory.gave()};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
-  return {.reach = std::move(reach), .read = memory.read()};
+  return {.reach = std::move(reach), .steps = walk.steps, .read = memory.read()};
 }
 
 Attempt reach(const CodeLaunch& launch) {

@@ -3,7 +3,9 @@
 #include "rank/kernels/code_walk.hpp"
 #include "rank/kernels/launch_memory.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +22,7 @@ struct Reach {
 struct Attempt {
   std::optional<Reach> reach{};
   Obstacle obstacle = Obstacle::none;
+  std::int64_t steps = 0;            ///< instructions of warps that were executed
   std::vector<AddressRange> read{};  ///< what it came to hangs on what is known there
 };
 
@@ -34,11 +37,42 @@ struct Outcome {
 /// Where addresses of memory that a device reaches lie in the constants.
 std::vector<std::size_t> pointers(std::span<const std::byte> constants);
 
+/// Instructions of warps that are worth any launch's execution, and a long one's, in which each
+/// block does little: some 10 and 400 ms.
+inline constexpr std::int64_t most_executed = 40'000, most_executed_long = 2'000'000;
+
 /// Executes all warps of the launch on what is known of memory, to its end, and writes what comes
 /// out, known or not. Nothing, and nothing is written, where the code's way hangs on what is not
-/// known, has instructions whose meaning is not written down, or is long.
+/// known, has instructions whose meaning is not written down, or is long: more than `most`
+/// instructions, or more than `most_executed` for more bytes than operands are executed of.
 /// @param shared  bytes of shared memory of each block.
-Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer);
+Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer,
+                std::int64_t most = most_executed);
+
+/// What long launches of kernels that nobody reads may cost. Those that give something known are
+/// worth it, as control flow hangs on it, and a kernel of which launches did is trusted to; of
+/// others a few are tried.
+class LongLaunches {
+ public:
+  /// @param balance  of the kernel: instructions that gave nothing less those that did
+  [[nodiscard]] std::int64_t most(std::int64_t balance) const {
+    const bool worth = balance < 0 || (balance <= of_a_kernel && wasted_ <= of_all);
+    return worth ? most_executed_long : most_executed;
+  }
+  void note(std::int64_t steps, bool gave, std::int64_t& balance) {
+    if (gave) {
+      balance = std::max(balance - steps, -of_a_kernel);
+    } else if (steps > most_executed) {
+      balance += steps;
+      wasted_ += steps;
+    }
+  }
+
+ private:
+  /// An instruction takes some 0.2 us: a second in all.
+  static constexpr std::int64_t of_a_kernel = 1'000'000, of_all = 5'000'000;
+  std::int64_t wasted_ = 0;
+};
 
 /// Where the launch's loads and stores go, by some of its warps, the first and the last among them,
 /// which see the operands' ends. An address that is not known lies behind the parameter that it

@@ -113,6 +113,8 @@ struct KernelReading {
   mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
   /// What is tried in vain with launches, by what decides that. Behind ModuleCode's walks.
   mutable std::unordered_set<std::uint64_t> in_vain;
+  /// Of instructions of its launches, for LongLaunches. Behind ModuleCode's walks.
+  mutable std::int64_t balance = 0;
 };
 
 namespace {
@@ -247,8 +249,10 @@ struct CodeRun {
                             .constants = constants,
                             .architecture = reading.kernel_resources.architecture};
     Attempt made = attempt(Way::execution, [&] {
-      return execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer);
+      return execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer,
+                     most_instructions());
     });
+    note_cost(made);
     if (made.reach && made.reach->gave) return;
     Outcome outcome;
     outcome.read = std::move(made.read);
@@ -297,6 +301,15 @@ struct CodeRun {
     return made;
   }
 
+  [[nodiscard]] std::int64_t most_instructions() const {
+    const std::scoped_lock lock{small_data().code.walks};
+    return small_data().code.long_launches.most(reading.balance);
+  }
+  void note_cost(const Attempt& made) const {
+    const std::scoped_lock lock{small_data().code.walks};
+    small_data().code.long_launches.note(made.steps, made.reach && made.reach->gave,
+                                         reading.balance);
+  }
   void apply() const { rank::apply(unknown, reading.name.c_str()); }
   void come_to(const Outcome& outcome, const Writer& writer) const {
     if (!outcome.written) return apply();

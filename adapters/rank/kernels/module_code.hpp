@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/fat_binary.hpp"
 #include "rank/runtime/mutex.hpp"
 
@@ -19,6 +20,7 @@ struct ModuleCode {
   std::unordered_map<const Module*, FatBinary> binaries{};
   /// Kernels with launches that nobody can read.
   std::atomic<int> unread_kernels{0};
+  LongLaunches long_launches{};  ///< behind `walks`
 };
 
 }  // namespace phantora::rank
