@@ -232,9 +232,12 @@ VLLM = [
          "{python} {here}/vllm/generate.py"),
     vllm("first-runner", SAMPLER + "VLLM_USE_V2_MODEL_RUNNER=0 {python} {here}/vllm/generate.py"),
     vllm("eager", SAMPLER + "{python} {here}/vllm/generate.py"),
+    vllm("graphs", SAMPLER + "{python} {here}/vllm/generate.py --graphs"),
+    vllm("requests", SAMPLER + "{python} {here}/vllm/generate.py --graphs --requests 256"),
     vllm("tensor-parallel", SAMPLER + "{python} {here}/vllm/generate.py --tp 2", gpus=2),
+    vllm("tensor-parallel-4", SAMPLER + "{python} {here}/vllm/generate.py --tp 4", gpus=4),
     vllm("benchmark", SAMPLER + "HF_HUB_OFFLINE=1 {bin}/vllm bench throughput --model {here}/vllm/model --load-format dummy "
-         "--dataset-name random --random-input-len 64 --random-output-len 8 --num-prompts 8 --enforce-eager",
+         "--dataset-name random --random-input-len 64 --random-output-len 8 --num-prompts 8",
          step=None, expect=(r"Throughput: [\d.]+ requests/s",)),
 ]
 
