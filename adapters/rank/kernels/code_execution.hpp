@@ -56,12 +56,11 @@ class LongLaunches {
  public:
   /// @param balance  of the kernel: instructions that gave nothing less those that did
   [[nodiscard]] std::int64_t most(std::int64_t balance) const {
-    const bool worth = balance < 0 || (balance <= of_a_kernel && wasted_ <= of_all);
-    return worth ? most_executed_long : most_executed;
+    return balance < 0 || wasted_ <= most_wasted ? most_executed_long : most_executed;
   }
   void note(std::int64_t steps, bool gave, std::int64_t& balance) {
     if (gave) {
-      balance = std::max(balance - steps, -of_a_kernel);
+      balance = std::max(balance - steps, -most_credit);
     } else if (steps > most_executed) {
       balance += steps;
       wasted_ += steps;
@@ -69,8 +68,10 @@ class LongLaunches {
   }
 
  private:
-  /// An instruction takes some 0.2 us: a second in all.
-  static constexpr std::int64_t of_a_kernel = 1'000'000, of_all = 5'000'000;
+  static constexpr std::int64_t most_credit = 1'000'000;
+  /// An instruction takes some 0.2 us: 0.1 s, less than a hundredth of what a program that compiles
+  /// kernels begins with.
+  static constexpr std::int64_t most_wasted = 500'000;
   std::int64_t wasted_ = 0;
 };
 
