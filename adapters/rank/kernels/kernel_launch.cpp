@@ -198,6 +198,10 @@ std::span<const std::byte> code_of(const Kernel& kernel, const KernelReading& re
   return *reading.code;
 }
 
+/// Of how many launches of one kernel with other parameters is kept what they do: a number may
+/// change with every step of a program.
+constexpr std::size_t kept_launches = 4096;
+
 /// What a launch of a kernel that nobody can read does, as its code tells.
 std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
                                const Arguments& arguments) {
@@ -208,6 +212,7 @@ std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& readin
     return known->second;
   const auto code = code_of(kernel, reading);
   if (code.empty()) return std::nullopt;
+  if (reading.walks.size() >= kept_launches) reading.walks.clear();
   return reading.walks.emplace(key, code_work(code, arguments, reading.kernel_resources))
       .first->second;
 }
@@ -269,7 +274,7 @@ struct CodeRun {
     if (made.reach) outcome.written = std::move(made.reach->written);
     come_to(outcome, writer);
     const std::scoped_lock lock{small_data().code.walks};
-    if (reading.outcomes.size() >= kept) reading.outcomes.clear();
+    if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
     Outcome& past = reading.outcomes[key];
     if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
     past = std::move(outcome);
@@ -278,7 +283,6 @@ struct CodeRun {
  private:
   /// Where a launch goes that went the same way for so many data does not hang on them.
   static constexpr int enough_alike = 3;
-  static constexpr std::size_t kept = 4096;  ///< launches of one kernel with other parameters
   enum class Way : std::uint8_t { execution = 1, reach, all };
   /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
   template <class F>
@@ -295,7 +299,7 @@ struct CodeRun {
     Attempt made = f();
     if (made.obstacle == Obstacle::code || made.obstacle == Obstacle::length) {
       const std::scoped_lock lock{small_data().code.walks};
-      if (reading.in_vain.size() >= kept) reading.in_vain.clear();
+      if (reading.in_vain.size() >= kept_launches) reading.in_vain.clear();
       reading.in_vain.insert(key(made.obstacle == Obstacle::length));
     }
     return made;
