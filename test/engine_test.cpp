@@ -331,8 +331,12 @@ TEST(Engine, DoorbellsDoNotLookLikeActivity) {
     first.append({.op = Op::create_stream, .stream = 1});
     first.append({.op = Op::record, .clock_ps = 50 * us, .stream = 1, .a = 1});
     first.append({.op = Op::synchronize, .clock_ps = 50 * us, .a = 1});
+    const Time expected = Time{} + std::chrono::microseconds{handled_all ? 20 : 10};
+    // As many looks as a busy machine needs to come so far, and enough to go on beyond.
+    for (int i = 0; i < 20'000 && session.now() != expected; ++i)
+      engine.step(std::chrono::milliseconds{1});
     for (int i = 0; i < 200; ++i) engine.step(std::chrono::milliseconds{1});
-    EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{handled_all ? 20 : 10});
+    EXPECT_EQ(session.now(), expected);
   }
 }
 
