@@ -221,9 +221,9 @@ double Roofline::product_seconds(const KernelWork& work) const {
     // The parts of k, a convolution's taps, have steps of their own, whole or half: the sweeps'
     // kernels for that take 64 or 32 channels of 2 bytes at once
     // (sm90_xmma_fprop_implicit_gemm_..._tilesize128x128x32).
-    for (double length = step_length; length >= (work.parts > 1.0 ? 0.5 : 1.0) * step_length;
-         length /= 2.0) {
-      const double share = length / step_length;
+    for (const double share : {1.0, 0.5}) {
+      if (share < 1.0 && work.parts <= 1.0) continue;
+      const double length = share * step_length;
       // Whichever of the units, the operands' loads and their latency takes longest, all are felt.
       const double step =
           fourth_root(fourth_power(kernels.step_cycles * cycle) +
