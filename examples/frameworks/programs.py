@@ -241,4 +241,13 @@ VLLM = [
          step=None, expect=(r"Throughput: [\d.]+ requests/s",)),
 ]
 
-PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM]
+# Norms are PyTorch's: the launcher of FlashInfer's in CuTe has a CUDA runtime linked into it.
+SGLANG = [
+    Program("sglang/eager", "env SGLANG_FORCE_FUSED_OP_BACKEND=torch HF_HUB_OFFLINE=1 "
+            "{python} {here}/sglang/generate.py", "h200:1x1", "--per run",
+            step=r"gen throughput \(token/s\): ([\d.]+)", tokens=8,
+            expect=(r"KV Cache is allocated", r"generation completed"), seconds=900, heavy=True,
+            environment="venv-sglang"),
+]
+
+PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG]

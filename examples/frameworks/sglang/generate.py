@@ -1,0 +1,34 @@
+"""Offline generation by SGLang with random weights: generate.py [--tp N] [--requests N]"""
+import argparse
+import pathlib
+
+import sglang
+
+NEW, ATTEMPTS = 32, 3
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--tp", type=int, default=1, help="GPUs that share each layer")
+    arguments.add_argument("--requests", type=int, default=8, help="in each turn, at once")
+    options = arguments.parse_args()
+    model = pathlib.Path(__file__).resolve().parent.parent / "vllm" / "model"
+    # The scheduler's log has the times: it is the process that uses the GPU, and the clock of this one does
+    # not hear of it, since what the two say goes through Unix sockets.
+    engine = sglang.Engine(model_path=str(model), load_format="dummy", skip_tokenizer_init=True,
+                           attention_backend="triton", disable_cuda_graph=True,
+                           tp_size=options.tp, log_level="info", decode_log_interval=8)
+    how = {"temperature": 0.8, "max_new_tokens": NEW, "ignore_eos": True}
+    for attempt in range(ATTEMPTS):
+        # Other prompts each time, so that none is found in the cache of prefixes.
+        prompts = [[5 + (997 * attempt + 31 * request + place) % 30000
+                    for place in range(64 + request % 64)]
+                   for request in range(options.requests)]
+        answers = engine.generate(input_ids=prompts, sampling_params=how)
+        assert all(len(answer["output_ids"]) == NEW for answer in answers)
+    engine.shutdown()
+    print("generation completed", flush=True)
+
+
+if __name__ == "__main__":
+    main()
