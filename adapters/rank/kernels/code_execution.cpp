@@ -164,8 +164,7 @@ Attempt reach_of_all_ways(const CodeLaunch& launch) {
   walk.pointers = pointers(launch.constants);
   for (std::size_t at = 0; at < program.code.size(); ++at) {
     const unsigned operation = program.code[at].operation();
-    const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
-    if (is_access(operation) && !loads)
+    if (is_access(operation) && !is_load(operation))
       walk.store_somewhere(static_cast<std::size_t>(program.number[at]));
   }
   if (program.code.empty()) walk.stop_unless(false, Obstacle::code);

@@ -153,6 +153,10 @@ struct Instruction {
 std::int64_t distance(const Instruction& i, int architecture);
 /// Whether an operation goes to device memory.
 bool is_access(unsigned operation);
+/// Whether such an operation only reads there.
+inline bool is_load(unsigned operation) {
+  return operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+}
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of

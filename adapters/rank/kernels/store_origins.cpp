@@ -228,7 +228,7 @@ class Flow {
     const std::uint32_t bytes = width(i);
     const auto base = static_cast<int>(i.field(24, 8));
     accesses_[number] |= i.bit(72) ? of_two(base) : of(base);
-    const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+    const bool loads = is_load(operation);
     Origin loaded = device_;
     // A pointer is loaded at once.
     if (bytes >= sizeof(void*)) loaded.loads |= std::uint64_t{1} << number % most_pointers;

@@ -406,7 +406,7 @@ void Walk::follow_table(std::size_t load) {
 double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
   const std::uint32_t bytes = width(i);
   const bool stores = operation == op_stg || operation == op_st;
-  const bool loads = operation == op_ldg || operation == op_ld || operation == op_ldgsts;
+  const bool loads = is_load(operation);
   const bool atomic = !stores && !loads;
   const auto number = static_cast<std::size_t>(program_.number[at]);
   const unsigned base = i.field(24, 8);
