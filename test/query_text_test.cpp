@@ -22,6 +22,7 @@ KernelQuery example() {
                     {"least", std::numeric_limits<double>::denorm_min()},
                     {"most", std::numeric_limits<double>::max()}};
   query.attributes = {{"layout", "tn"}, {"empty", ""}, {"line\nbreak", "\xc3\xa9"}};
+  query.operands = {.read = 1e9, .written = 1.0 / 3.0, .cold = 0.1};
   return query;
 }
 

@@ -112,8 +112,11 @@ void costs_more(std::chrono::nanoseconds) noexcept {}
 QueryId intern(const KernelQuery& query, const KernelCode&) {
   Notes& all = notes();
   const std::lock_guard lock{all.mutex};
-  const auto [found, added] = all.ids.try_emplace(query, static_cast<QueryId>(all.texts.size()));
-  if (added) all.texts.push_back(to_text(query));
+  // The real cache has its part in the real time.
+  KernelQuery key = query;
+  key.operands = {};
+  const auto [found, added] = all.ids.try_emplace(key, static_cast<QueryId>(all.texts.size()));
+  if (added) all.texts.push_back(to_text(key));
   return found->second;
 }
 void launch(Stream& stream, QueryId query) {

@@ -3,6 +3,7 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)  # the codec of nvcc 13's fat binaries
 set(sources
+  memory/cached_operands.cpp
   memory/copies.cpp
   memory/data_queue.cpp
   memory/device_memory.cpp

@@ -2,6 +2,7 @@
 
 #include "rank/kernels/assumed_choice.hpp"
 #include "rank/kernels/module_code.hpp"
+#include "rank/memory/cached_operands.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/memory/last_writer.hpp"
@@ -24,6 +25,7 @@ struct SmallData {
   AssumedChoices choices;
   ModuleCode code;
   TransferQueries transfers;
+  CachedOperands cached;
   /// Indices of the embedding's gradient that is being computed: the kernels of one gradient are
   /// launched one after the other, and only some are told.
   std::atomic<std::size_t> gradient_indices{0};

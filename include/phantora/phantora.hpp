@@ -22,7 +22,9 @@
 #include <phantora/kernels/kernel_signature.hpp>
 #include <phantora/kernels/kernel_work.hpp>
 #include <phantora/kernels/kernels.hpp>
+#include <phantora/kernels/l2_cache.hpp>
 #include <phantora/kernels/measured_table.hpp>
+#include <phantora/kernels/operand_cache.hpp>
 #include <phantora/kernels/query_text.hpp>
 #include <phantora/kernels/roofline.hpp>
 #include <phantora/network/flow_network.hpp>

@@ -4,6 +4,7 @@
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/measured_table.hpp>
+#include <phantora/kernels/operand_cache.hpp>
 #include <phantora/kernels/roofline.hpp>
 
 #include <algorithm>
@@ -71,7 +72,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
     links.emplace_back(
         WithinPeaks{FittedModel{gpu_model(first), builtin_measurements(first), gpu}, gpu});
   links.emplace_back(Roofline{gpu});
-  return first_of(std::move(links));
+  return with_cold_operands(first_of(std::move(links)), gpu);
 }
 
 }  // namespace

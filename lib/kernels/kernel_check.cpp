@@ -152,6 +152,13 @@ void check(const KernelQuery& query, const GpuModel& gpu) {
   for (const auto& [field, value] : {std::pair{"bytes", query.bytes}, {"flops", query.flops}}) {
     if (!is_amount(value)) fail(query, "field", field, "a number >= 0", text(value));
   }
+  for (const auto& [field, value] : {std::pair{"operands.read", query.operands.read},
+                                     {"operands.written", query.operands.written},
+                                     {"operands.cold", query.operands.cold}}) {
+    if (!is_amount(value)) fail(query, "field", field, "a number >= 0", text(value));
+  }
+  if (query.operands.cold > query.operands.read)
+    fail(query, "field", "operands.cold", "no more than operands.read", text(query.operands.cold));
   for (const auto& [name, value] : query.features) {
     if (!is_amount(value)) fail(query, "feature", name, "a number >= 0", text(value));
   }

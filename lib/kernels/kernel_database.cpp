@@ -451,6 +451,7 @@ KernelCostModel KernelDatabase::model(const GpuModel& gpu) const {
   for (MeasuredKernel& kernel : kernels(gpu.name)) {
     kernel.query.shared_bytes = 0;
     kernel.query.flops = 0;
+    kernel.query.operands = {};
     MeasuredKernel& all = known[kernel.query];
     all.query = kernel.query;
     for (const auto& [duration, count] : kernel.durations) all.durations[duration] += count;

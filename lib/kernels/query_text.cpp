@@ -54,16 +54,20 @@ const Json& object(const Json& json) {
 
 std::string to_text(const KernelQuery& query) {
   // Kernel names come from the program: bytes that are not UTF-8 are replaced, never refused.
-  return Json{{"name", query.name},
-              {"grid", to_json(query.grid)},
-              {"block", to_json(query.block)},
-              {"shared", query.shared_bytes},
-              {"bytes", query.bytes},
-              {"flops", query.flops},
-              {"arithmetic", to_string(query.arithmetic)},
-              {"features", query.features},
-              {"attributes", query.attributes}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json json{{"name", query.name},
+            {"grid", to_json(query.grid)},
+            {"block", to_json(query.block)},
+            {"shared", query.shared_bytes},
+            {"bytes", query.bytes},
+            {"flops", query.flops},
+            {"arithmetic", to_string(query.arithmetic)},
+            {"features", query.features},
+            {"attributes", query.attributes}};
+  if (query.operands.read > 0.0)
+    json["operands"] = {{"read", query.operands.read},
+                        {"written", query.operands.written},
+                        {"cold", query.operands.cold}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 KernelQuery query_from_text(std::string_view text) {
@@ -82,6 +86,11 @@ KernelQuery query_from_text(std::string_view text) {
     }
     for (const auto& [key, value] : object(json.at("attributes")).items()) {
       query.attributes[key] = value.get<std::string>();
+    }
+    if (const auto operands = json.find("operands"); operands != json.end()) {
+      query.operands = {.read = real(object(*operands).at("read")),
+                        .written = real(operands->at("written")),
+                        .cold = real(operands->at("cold"))};
     }
     return query;
   } catch (const Json::exception& error) {

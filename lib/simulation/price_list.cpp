@@ -51,6 +51,9 @@ PriceList::PriceList(const Cluster& cluster, std::vector<PricedModel> models)
 std::uint32_t PriceList::add(const KernelQuery& query, GpuIndex gpu) {
   const auto number = static_cast<std::uint32_t>(kernel_of_query_.size() / models_.size());
   const std::size_t model = model_of_gpu_[gpu];
+  KernelQuery like = query;
+  like.operands = {};
+  identities_.push_back(likes_.try_emplace(std::move(like), number).first->second);
   const std::uint64_t kernel = price(query, model, number);
   kernel_of_query_.resize(kernel_of_query_.size() + models_.size(), unpriced);
   kernel_of_query_[number * models_.size() + model] = kernel;
@@ -101,7 +104,7 @@ std::uint64_t PriceList::price(const KernelQuery& query, std::size_t model, std:
                       .memory_share = memory_share,
                       .power_share = power_share,
                       .way = way_of(query),
-                      .identity = number});
+                      .identity = identities_[number]});
   return kernels_.size() - 1;
 }
 

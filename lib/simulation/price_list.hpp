@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <vector>
 
 /// What kernels cost on the GPUs of a cluster. Private to Session.
@@ -50,6 +51,10 @@ class PriceList {
   std::vector<std::size_t> model_of_gpu_{};
   std::deque<PricedKernel> kernels_{};
   std::vector<KernelQuery> queries_{};  ///< where several models may have to price them
+  /// Launches of a kernel that differ in what the cache holds of their operands are alike: the
+  /// number of the first of them, by the rest of the query, and for each query.
+  std::map<KernelQuery, std::uint32_t> likes_{};
+  std::vector<std::uint32_t> identities_{};
   static constexpr std::uint64_t unpriced = ~std::uint64_t{0};
   /// For each query, by model: where kernels_ has it, or unpriced.
   std::vector<std::uint64_t> kernel_of_query_{};

@@ -69,6 +69,9 @@ template <class Query, class Each>
 void each_size(Query& query, Each each) {
   each("bytes", query.bytes);
   each("flops", query.flops);
+  each("operands.read", query.operands.read);
+  each("operands.written", query.operands.written);
+  each("operands.cold", query.operands.cold);
   if (query.grid) {
     each("grid.x", query.grid->x);
     each("grid.y", query.grid->y);

@@ -82,6 +82,10 @@ std::int64_t version_of(const WorkloadDocument& document) {
   std::size_t last_kind = 0;
   for (const auto& operations : document.ranks)
     for (const auto& operation : operations) last_kind = std::max(last_kind, operation.index());
+  const bool operands =
+      std::any_of(document.kernels.begin(), document.kernels.end(),
+                  [](const Kernel& kernel) { return kernel.query.operands.read > 0.0; });
+  if (operands) return 6;
   if (last_kind >= kinds_of_version_4) return 5;
   const bool power =
       std::any_of(document.kernels.begin(), document.kernels.end(),

@@ -57,8 +57,9 @@ namespace form {
 
 /// 1: hosts of one thread, and groups of instance 0, as it has no words for others; 2: without an
 /// origin; 3: without ranges, graphs and what kernels draw of the GPU's power; 4: without
-/// priorities of streams. What can be said in an earlier version is, so that it stays equal.
-inline constexpr std::int64_t latest_version = 5;
+/// priorities of streams; 5: without what kernels find in the L2 cache. What can be said in an
+/// earlier version is, so that it stays equal.
+inline constexpr std::int64_t latest_version = 6;
 inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12,
                              kinds_of_version_4 = 14;
 // More than any host has threads, or NCCL communicators of the same ranks.
@@ -158,6 +159,18 @@ void transfer(A& a, std::int64_t version, Kernel& kernel) {
     a.map("features", query.features);
     a.map("attributes", query.attributes);
     a.optional("known", kernel.known, [&](auto& known) { transfer(a, "known", version, known); });
+    if (version > 5) {
+      std::optional<KernelQuery::Operands> operands;
+      if (query.operands.read > 0.0) operands = query.operands;
+      a.optional("operands", operands, [&](KernelQuery::Operands& told) {
+        a.object("operands", [&] {
+          a.number("read", told.read);
+          a.number("written", told.written);
+          a.number("cold", told.cold);
+        });
+      });
+      query.operands = operands.value_or(KernelQuery::Operands{});
+    }
   });
 }
 

@@ -274,7 +274,8 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
     std::map<std::int64_t, void*> pointers;
     for (std::size_t i = 0; i < ids.size(); ++i) pointers[ids[i]] = addresses[i];
     const Execution run = execution(*choice.graph, choice.engine, pointers);
-    for (const phantora::KernelQuery& query : run.queries) rank::launch(stream_of(handle), query);
+    for (const phantora::KernelQuery& query : run.queries)
+      library::launch(stream_of(handle), query, run.outputs, run.inputs);
     for (const library::Output& output : run.outputs) {
       library::forget_later(stream_of(handle), output);
     }

@@ -366,6 +366,15 @@ Execution execution(const Descriptor& graph, std::int64_t engine,
       }
     }
   }
+  for (const Reference& tensor : memory_tensors(graph)) {
+    const auto id = tensor->get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    const auto found = id ? pointers.find(*id) : pointers.end();
+    if (found == pointers.end()) continue;
+    const bool is_output = std::ranges::any_of(result.outputs, [&](const library::Output& output) {
+      return output.address == found->second;
+    });
+    if (!is_output) result.inputs.push_back({found->second, tensor_of(*tensor).extent()});
+  }
   return result;
 }
 

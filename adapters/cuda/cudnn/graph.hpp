@@ -25,6 +25,7 @@ std::size_t workspace_bytes(const Descriptor& graph, std::int64_t engine);
 struct Execution {
   std::vector<KernelQuery> queries{};
   std::vector<library::Output> outputs{};
+  std::vector<library::Input> inputs{};
 };
 /// @param pointers  device addresses by the tensors' unique ids.
 Execution execution(const Descriptor& graph, std::int64_t engine,

@@ -5,6 +5,8 @@
 #include "cuda/cudnn/handle.hpp"
 #include "cuda/library/operation.hpp"
 
+#include <initializer_list>
+
 using namespace phantora::cudnn;
 namespace library = phantora::library;
 using phantora::KernelQuery;
@@ -24,8 +26,9 @@ Convolution convolution(Pass pass, cudnnTensorDescriptor_t image, cudnnFilterDes
           tf32 ? "tf32" : "fp32"};
 }
 
-cudnnStatus_t run(cudnnHandle_t handle, const Convolution& c, library::Output output) {
-  library::submit(stream_of(handle), describe(c), {output});
+cudnnStatus_t run(cudnnHandle_t handle, const Convolution& c, library::Output output,
+                  std::initializer_list<library::Input> inputs) {
+  library::submit(stream_of(handle), describe(c), {output}, inputs);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -52,20 +55,21 @@ std::size_t channel_bytes(cudnnTensorDescriptor_t descriptor) {
 }  // namespace
 
 PHANTORA_EXPORT cudnnStatus_t cudnnConvolutionForward(
-    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void*,
-    const cudnnFilterDescriptor_t w_descriptor, const void*,
+    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void* x,
+    const cudnnFilterDescriptor_t w_descriptor, const void* w,
     const cudnnConvolutionDescriptor_t geometry, cudnnConvolutionFwdAlgo_t, void*, std::size_t,
     const void*, const cudnnTensorDescriptor_t y_descriptor, void* y) {
   return entry(Api::lt_matmul, [&] {
     return run(handle,
                convolution(Pass::forward, x_descriptor, w_descriptor, geometry, y_descriptor),
-               {y, y_descriptor->tensor.extent()});
+               {y, y_descriptor->tensor.extent()},
+               {{x, x_descriptor->tensor.extent()}, {w, w_descriptor->tensor.extent()}});
   });
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnConvolutionBiasActivationForward(
-    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void*,
-    const cudnnFilterDescriptor_t w_descriptor, const void*,
+    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void* x,
+    const cudnnFilterDescriptor_t w_descriptor, const void* w,
     const cudnnConvolutionDescriptor_t geometry, cudnnConvolutionFwdAlgo_t, void*, std::size_t,
     const void*, const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t,
     const void*, const cudnnActivationDescriptor_t, const cudnnTensorDescriptor_t y_descriptor,
@@ -73,33 +77,36 @@ PHANTORA_EXPORT cudnnStatus_t cudnnConvolutionBiasActivationForward(
   return entry(Api::lt_matmul, [&] {
     return run(handle,
                convolution(Pass::forward, x_descriptor, w_descriptor, geometry, y_descriptor),
-               {y, y_descriptor->tensor.extent()});
+               {y, y_descriptor->tensor.extent()},
+               {{x, x_descriptor->tensor.extent()}, {w, w_descriptor->tensor.extent()}});
   });
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnConvolutionBackwardData(
-    cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t w_descriptor, const void*,
-    const cudnnTensorDescriptor_t dy_descriptor, const void*,
+    cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t w_descriptor, const void* w,
+    const cudnnTensorDescriptor_t dy_descriptor, const void* dy,
     const cudnnConvolutionDescriptor_t geometry, cudnnConvolutionBwdDataAlgo_t, void*, std::size_t,
     const void*, const cudnnTensorDescriptor_t dx_descriptor, void* dx) {
   return entry(Api::lt_matmul, [&] {
     return run(
         handle,
         convolution(Pass::backward_data, dx_descriptor, w_descriptor, geometry, dy_descriptor),
-        {dx, dx_descriptor->tensor.extent()});
+        {dx, dx_descriptor->tensor.extent()},
+        {{w, w_descriptor->tensor.extent()}, {dy, dy_descriptor->tensor.extent()}});
   });
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
-    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void*,
-    const cudnnTensorDescriptor_t dy_descriptor, const void*,
+    cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t x_descriptor, const void* x,
+    const cudnnTensorDescriptor_t dy_descriptor, const void* dy,
     const cudnnConvolutionDescriptor_t geometry, cudnnConvolutionBwdFilterAlgo_t, void*,
     std::size_t, const void*, const cudnnFilterDescriptor_t dw_descriptor, void* dw) {
   return entry(Api::lt_matmul, [&] {
     return run(
         handle,
         convolution(Pass::backward_filter, x_descriptor, dw_descriptor, geometry, dy_descriptor),
-        {dw, dw_descriptor->tensor.extent()});
+        {dw, dw_descriptor->tensor.extent()},
+        {{x, x_descriptor->tensor.extent()}, {dy, dy_descriptor->tensor.extent()}});
   });
 }
 
@@ -207,7 +214,7 @@ PHANTORA_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 
 PHANTORA_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
     cudnnHandle_t handle, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const void*, const void*,
-    const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t, const void*,
+    const cudnnTensorDescriptor_t x, const void* image, const cudnnTensorDescriptor_t, const void*,
     const cudnnTensorDescriptor_t y_descriptor, void* y,
     const cudnnTensorDescriptor_t channel_descriptor, const void*, const void*, double,
     void* running_mean, void* running_variance, double, void* mean, void* inverse_deviation,
@@ -220,28 +227,29 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
                      {running_variance, channel},
                      {mean, channel},
                      {inverse_deviation, channel},
-                     {reserve, reserve_bytes}});
+                     {reserve, reserve_bytes}},
+                    {{image, x->tensor.extent()}});
     return CUDNN_STATUS_SUCCESS;
   });
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(
     cudnnHandle_t handle, cudnnBatchNormMode_t, const void*, const void*,
-    const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t y_descriptor,
+    const cudnnTensorDescriptor_t x, const void* image, const cudnnTensorDescriptor_t y_descriptor,
     void* y, const cudnnTensorDescriptor_t, const void*, const void*, const void*, const void*,
     double) {
   return entry(Api::lt_matmul, [&] {
     library::submit(stream_of(handle), describe_batch_norm(Norm::inference, x->tensor),
-                    {{y, y_descriptor->tensor.extent()}});
+                    {{y, y_descriptor->tensor.extent()}}, {{image, x->tensor.extent()}});
     return CUDNN_STATUS_SUCCESS;
   });
 }
 
 PHANTORA_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
     cudnnHandle_t handle, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const void*, const void*,
-    const void*, const void*, const cudnnTensorDescriptor_t x, const void*,
-    const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t, const void*,
-    const cudnnTensorDescriptor_t dz_descriptor, void* dz,
+    const void*, const void*, const cudnnTensorDescriptor_t x, const void* image,
+    const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t dy_descriptor,
+    const void* dy, const cudnnTensorDescriptor_t dz_descriptor, void* dz,
     const cudnnTensorDescriptor_t dx_descriptor, void* dx,
     const cudnnTensorDescriptor_t channel_descriptor, const void*, const void*, void* d_scale,
     void* d_bias, double, const void*, const void*, cudnnActivationDescriptor_t, void*, std::size_t,
@@ -252,7 +260,8 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
                     {{dx, dx_descriptor->tensor.extent()},
                      {dz, channel_bytes(dz_descriptor)},
                      {d_scale, channel},
-                     {d_bias, channel}});
+                     {d_bias, channel}},
+                    {{image, x->tensor.extent()}, {dy, dy_descriptor->tensor.extent()}});
     return CUDNN_STATUS_SUCCESS;
   });
 }

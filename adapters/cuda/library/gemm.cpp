@@ -2,6 +2,7 @@
 
 #include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/word_hash.hpp"
+#include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/api_call.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -258,21 +260,48 @@ std::uint64_t hash_of(const Shape& shape) {
   return hash.value();
 }
 
-rank::QueryId query_of(const Gemm& g, bool reads_c) {
+/// What the product finds of its operands in the cache; nothing where a list of pointers tells
+/// them.
+KernelQuery::Operands cached(const rank::Stream& stream, const Gemm& g, bool reads_c) {
+  if (g.d_array != nullptr) return {};
+  const auto touched = [&](const Matrix& matrix, std::int64_t rows, std::int64_t columns, bool read,
+                           bool written) {
+    const auto apart = static_cast<std::size_t>((g.batch - 1) * matrix.stride);
+    const std::size_t element = size_of(matrix.type);
+    return rank::Touched{matrix.data, apart * element + extent(rows, columns, matrix.ld, element),
+                         read, written};
+  };
+  const auto of = [](bool transposed, std::int64_t rows, std::int64_t columns) {
+    return transposed ? std::pair{columns, rows} : std::pair{rows, columns};
+  };
+  const auto [a_rows, a_columns] = of(g.transpose_a, g.m, g.k);
+  const auto [b_rows, b_columns] = of(g.transpose_b, g.k, g.n);
+  return rank::touch_operands(
+      stream.device, std::array{touched(g.a, a_rows, a_columns, true, false),
+                                touched(g.b, b_rows, b_columns, true, false),
+                                touched(g.d, g.m, g.n, reads_c && g.c.data == g.d.data, true)});
+}
+
+rank::QueryId query_of(const Gemm& g, bool reads_c, const KernelQuery::Operands& operands) {
   struct KnownQuery {
     Shape shape;
+    KernelQuery::Operands operands;
     rank::QueryId id;
   };
   static auto& known = *new rank::KeptByHash<KnownQuery>;
   const Shape shape = shape_of(g, reads_c);
-  const std::uint64_t hash = hash_of(shape);
-  const auto is_it = [&](const KnownQuery& query) { return query.shape == shape; };
+  const std::uint64_t hash = hash_of(shape) ^ std::bit_cast<std::uint64_t>(operands.cold);
+  const auto is_it = [&](const KnownQuery& query) {
+    return query.shape == shape && query.operands == operands;
+  };
   if (const KnownQuery* const found = known.find(hash, is_it)) return found->id;
   static rank::Mutex describing;
   const std::lock_guard first{describing};
   charge_first_use(g);
-  const rank::QueryId query = rank::intern(describe(g, reads_c));
-  known.add(hash, {shape, query});
+  KernelQuery described = describe(g, reads_c);
+  described.operands = operands;
+  const rank::QueryId query = rank::intern(described);
+  known.add(hash, {shape, operands, query});
   return query;
 }
 
@@ -284,7 +313,8 @@ void gemm(rank::Stream& stream, const Gemm& g) {
   if (!g.scalars_on_device) {
     scalars = {scalar(g.alpha, g.scale_type, false), scalar(g.beta, g.scale_type, false)};
   }
-  rank::launch(stream, query_of(g, scalars.beta != 0.0));
+  const bool reads_c = scalars.beta != 0.0;
+  rank::launch(stream, query_of(g, reads_c, cached(stream, g, reads_c)));
   rank::data::enqueue(stream, [g, scalars] { run(g, scalars); });
 }
 

@@ -3,10 +3,23 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <vector>
+
 namespace phantora::library {
 
-void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs) {
+void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> outputs,
+            std::span<const Input> inputs) {
+  std::vector<rank::Touched> touched;
+  for (const Input& input : inputs) touched.push_back({input.address, input.bytes, true, false});
+  for (const Output& output : outputs)
+    touched.push_back({output.address, output.bytes, false, true});
+  query.operands = rank::touch_operands(stream.device, touched);
   rank::launch(stream, query);
+}
+
+void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs,
+            std::initializer_list<Input> inputs) {
+  launch(stream, query, outputs, inputs);
   for (const Output& output : outputs) forget_later(stream, output);
 }
 

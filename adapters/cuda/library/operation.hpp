@@ -1,11 +1,13 @@
 #pragma once
 
+#include "rank/memory/cached_operands.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 
 namespace phantora::library {
 
@@ -15,8 +17,15 @@ struct Output {
   std::size_t bytes = 0;
 };
 
+/// Device memory that an operation reads.
+using Input = Output;
+
 /// Appends an operation that is not executed: it takes its time, and its outputs become unknown.
-void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs);
+void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs,
+            std::initializer_list<Input> inputs = {});
+/// The time alone.
+void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> outputs,
+            std::span<const Input> inputs);
 
 /// Makes `output` unknown when the stream gets there.
 void forget_later(rank::Stream& stream, Output output);

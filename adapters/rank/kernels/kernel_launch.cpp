@@ -8,6 +8,7 @@
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/module_variable.hpp"
 #include "rank/kernels/word_hash.hpp"
+#include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
@@ -39,11 +40,13 @@ struct KnownQuery {
   LaunchShape shape;
   double bytes = 0, flops = 0;
   Features features;
+  KernelQuery::Operands operands;
   QueryId id{};
 
-  [[nodiscard]] bool describes(const LaunchShape& other, const Effect& effect) const {
+  [[nodiscard]] bool describes(const LaunchShape& other, const Effect& effect,
+                               const KernelQuery::Operands& cached) const {
     const auto same_value = [](const Feature& a, const Feature& b) { return a.second == b.second; };
-    return shape == other && bytes == effect.bytes && flops == effect.flops &&
+    return shape == other && bytes == effect.bytes && flops == effect.flops && operands == cached &&
            std::ranges::equal(features, effect.features, same_value);
   }
 };
@@ -391,10 +394,26 @@ const KernelReading& reading_of(const Kernel& kernel) {
   return known != nullptr ? *known : read_first(kernel);
 }
 
+/// What a launch finds of its operands in the cache. Of what reaches through a whole table, it
+/// touches no more than the bytes that it moves.
+KernelQuery::Operands cached(const Effect& effect, int device) {
+  boost::container::small_vector<Touched, 8> touched;
+  for (const Operand& operand : effect.operands) {
+    std::size_t bytes = operand.extent;
+    if (effect.bytes > 0.0) bytes = std::min(bytes, static_cast<std::size_t>(effect.bytes));
+    touched.push_back({operand.address, bytes, operand.read, operand.written});
+  }
+  return touch_operands(device, {touched.data(), touched.size()});
+}
+
 QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,
-                 const Effect& effect) {
-  const std::uint64_t hash = hash_of(shape, effect);
-  const auto describes = [&](const KnownQuery& known) { return known.describes(shape, effect); };
+                 const Effect& effect, const KernelQuery::Operands& operands) {
+  WordHash both{hash_of(shape, effect)};
+  both.mix(std::bit_cast<std::uint64_t>(operands.cold));
+  const std::uint64_t hash = both.value();
+  const auto describes = [&](const KnownQuery& known) {
+    return known.describes(shape, effect, operands);
+  };
   if (const KnownQuery* const known = reading.queries.find(hash, describes)) return known->id;
   KernelQuery query;
   query.name = reading.name;
@@ -408,12 +427,13 @@ QueryId query_of(const char* mangled, const KernelReading& reading, const Launch
   for (const auto& [name, value] : effect.features) {
     if (value > 0) query.features.emplace(name, value);
   }
+  query.operands = operands;
   const KernelResources& code = reading.kernel_resources;
   const QueryId id = intern(query, {.name = mangled,
                                     .registers = code.registers,
                                     .static_shared = code.static_shared,
                                     .local = code.local});
-  reading.queries.add(hash, {shape, effect.bytes, effect.flops, effect.features, id});
+  reading.queries.add(hash, {shape, effect.bytes, effect.flops, effect.features, operands, id});
   return id;
 }
 
@@ -458,7 +478,9 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
       count_unread(reading);
     }
   }
-  launch(stream, query_of(kernel.mangled, reading, shape, *effect));
+  // Of a kernel that nobody can read only what it may write is known.
+  const auto operands = unread ? KernelQuery::Operands{} : cached(*effect, stream.device);
+  launch(stream, query_of(kernel.mangled, reading, shape, *effect, operands));
   if (unread) {
     data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});
     return;

@@ -1,8 +1,10 @@
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/transfers.hpp"
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -49,6 +51,8 @@ void copy_async(void* destination, const void* source, std::size_t bytes, CopyKi
       break;
     case CopyKind::device_to_device:
       data::enqueue(stream, [=] { copy(destination, source, bytes); });
+      touch_operands(stream.device, std::array{Touched{source, bytes, true, false},
+                                               Touched{destination, bytes, false, true}});
       break;
   }
   if (kind != CopyKind::host_to_host) {
@@ -60,6 +64,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, CopyKi
 void fill_async(void* destination, int value, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   data::enqueue(stream, [=] { fill(destination, value, bytes); });
+  touch_operands(stream.device, std::array{Touched{destination, bytes, false, true}});
   launch_transfer(stream, Transfer::memset, bytes);
 }
 

@@ -25,7 +25,8 @@ inline constexpr Duration launch_gap{1'400'000};
 /// The H200 and the H100 were measured: exact hits first, then FittedModel, then Roofline. What
 /// nobody measured on the H100, and all that the others do, takes the H200's kernels to that GPU;
 /// the source of those estimates is CostSource::roofline, and their standard deviations are wider
-/// by what that loses on an H100.
+/// by what that loses on an H100. What a query says of its operands in the L2 cache is added
+/// (operand_cache.hpp).
 /// Every query that check() lets pass is answered, and never with zero.
 ///
 /// Made once per process for each GPU as gpu_model() describes it, and then copied, which costs

@@ -51,6 +51,15 @@ struct KernelQuery {
   Arithmetic arithmetic = Arithmetic::none;  ///< that does the `flops` of a kernel of one's own
   std::map<std::string, double, std::less<>> features{};         ///< "m", "n", "k", "numel", ...
   std::map<std::string, std::string, std::less<>> attributes{};  ///< "a_type", "layout", ...
+  /// What one launch of the kernel finds in the L2 cache (L2Cache), which no measurement's key
+  /// holds.
+  struct Operands {
+    double read = 0;  ///< bytes that it reads, each once; 0 = not told: as if run again and again
+    double written = 0;  ///< bytes that it writes, each once
+    double cold = 0;     ///< of what it reads, what the cache does not hold
+    auto operator<=>(const Operands&) const = default;
+  };
+  Operands operands{};
 
   auto operator<=>(const KernelQuery&) const = default;
 };
