@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of 46 architectures that no model was fitted to: one JSON line for each.
+"""Training steps of 62 architectures that no model was fitted to: one JSON line for each.
 
 Plain PyTorch, torchvision and Transformers on one GPU; nothing here knows of a simulator.
 
@@ -535,6 +535,127 @@ def compiled_gpt2():
     model = GPT2LMHeadModel(GPT2Config(n_layer=6, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)).to(DEVICE)
     compiled, text = torch.compile(model), ids(8, 768, 50000)
     return model, lambda: compiled(input_ids=text, labels=text).loss
+
+
+# --- Sixteen more of 2026-11-23, written before any was run, and taken after the last price of that day was made. ---
+
+@architecture
+def efficientnet_v2_s():
+    return classifier("efficientnet_v2_s", 40)
+
+
+@architecture
+def swin_v2_t():
+    return classifier("swin_v2_t", 32, size=256, channels_last=False)
+
+
+@architecture
+def convnext_small():
+    return classifier("convnext_small", 40)
+
+
+@architecture
+def mnasnet():
+    return classifier("mnasnet1_0", 112, channels_last=False)
+
+
+@architecture
+def inception_v3():
+    return classifier("inception_v3", 40, size=299, aux_logits=False, init_weights=False)
+
+
+@architecture
+def alexnet():
+    return classifier("alexnet", 320, channels_last=False)
+
+
+@architecture
+def r2plus1d():
+    import torchvision
+    model, clips = torchvision.models.video.r2plus1d_18().to(DEVICE), noise(4, 3, 16, 112, 112)
+    labels = torch.randint(0, 400, (4,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(clips), labels)
+
+
+@architecture
+def roberta():
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+    model = RobertaForSequenceClassification(RobertaConfig(num_hidden_layers=12, num_labels=3)).to(DEVICE)
+    text, labels = ids(28, 320) + 2, torch.randint(0, 3, (28,), device=DEVICE)
+    return model, lambda: model(input_ids=text, labels=labels).loss
+
+
+@architecture
+def albert():
+    from transformers import AlbertConfig, AlbertForMaskedLM
+    model = AlbertForMaskedLM(AlbertConfig(
+        hidden_size=1024, intermediate_size=4096, num_attention_heads=16, num_hidden_layers=10)).to(DEVICE)
+    text = ids(12, 512)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def bart():
+    from transformers import BartConfig, BartForConditionalGeneration
+    model = BartForConditionalGeneration(BartConfig(
+        d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12, decoder_attention_heads=12,
+        encoder_ffn_dim=3072, decoder_ffn_dim=3072)).to(DEVICE)
+    text, summary = ids(8, 768), ids(8, 192)
+    return model, lambda: model(input_ids=text, labels=summary).loss
+
+
+@architecture
+def phi():
+    from transformers import PhiConfig, PhiForCausalLM
+    model = PhiForCausalLM(PhiConfig(
+        hidden_size=1792, intermediate_size=7168, num_hidden_layers=7, num_attention_heads=28, vocab_size=51200)).to(DEVICE)
+    text = ids(4, 1152)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def falcon():
+    from transformers import FalconConfig, FalconForCausalLM
+    model = FalconForCausalLM(FalconConfig(
+        hidden_size=1536, num_hidden_layers=8, num_attention_heads=24, vocab_size=65024)).to(DEVICE)
+    text = ids(4, 1024)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def bloom():
+    from transformers import BloomConfig, BloomForCausalLM
+    model = BloomForCausalLM(BloomConfig(hidden_size=1280, n_layer=8, n_head=20, vocab_size=50272)).to(DEVICE)
+    text = ids(6, 640)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def stablelm():
+    from transformers import StableLmConfig, StableLmForCausalLM
+    model = StableLmForCausalLM(StableLmConfig(
+        hidden_size=1664, intermediate_size=4608, num_hidden_layers=8, num_attention_heads=26, num_key_value_heads=26,
+        vocab_size=50304)).to(DEVICE)
+    text = ids(3, 1536)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
+@architecture
+def clip():
+    from transformers import CLIPConfig, CLIPModel
+    model = CLIPModel(CLIPConfig(
+        text_config=dict(num_hidden_layers=8), vision_config=dict(num_hidden_layers=8, image_size=192, patch_size=16))).to(DEVICE)
+    text, images = ids(96, 64), noise(96, 3, 192, 192)
+    return model, lambda: model(input_ids=text, pixel_values=images, return_loss=True).loss
+
+
+@architecture
+def segformer():
+    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+    model = SegformerForSemanticSegmentation(SegformerConfig(
+        hidden_sizes=[64, 128, 320, 512], depths=[2, 2, 2, 2], decoder_hidden_size=256, num_labels=21)).to(DEVICE)
+    images, labels = noise(8, 3, 384, 384), torch.randint(0, 21, (8, 384, 384), device=DEVICE)
+    return model, lambda: model(pixel_values=images, labels=labels).loss
 
 
 def profile(name, step, out):
