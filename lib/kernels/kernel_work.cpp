@@ -953,7 +953,11 @@ KernelWork device_kernel(const KernelQuery& query) {
 KernelWork describe(const KernelQuery& query) {
   const std::string_view name = query.name;
   // A program's own kernel may have the name of a library operation.
-  if (query.grid || !detail::library_operation(name)) return device_kernel(query);
+  if (query.grid || !detail::library_operation(name)) {
+    KernelWork work = device_kernel(query);
+    if (query.grid) work.starts = query.grid->count();
+    return work;
+  }
   if (name == "gemm") return gemm(query);
   if (name.starts_with("conv_")) return convolution(query);
   if (name.starts_with("rnn_")) return recurrent(query);

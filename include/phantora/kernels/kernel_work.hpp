@@ -42,6 +42,7 @@ struct KernelWork {
   double bytes = 0;                         ///< that must be moved at least
   double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
   double blocks = 0;           ///< thread blocks that move them; 0 = enough to fill the GPU
+  double starts = 0;           ///< thread blocks that are started one after the other; 0 = not told
   double round_trips = 0;      ///< to memory, that have to wait for each other
   bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
 };
