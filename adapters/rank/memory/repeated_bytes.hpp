@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <span>
 
 namespace phantora::rank {
@@ -70,6 +71,13 @@ class RepeatedBytes {
     for (auto at = first_beyond(begin); at != ranges_.end() && at->first < end; ++at) {
       f(std::max(begin, at->first), std::min(end, at->second.end), at->second.word);
     }
+  }
+
+  /// What all of [begin, end) repeats, if one range holds it.
+  [[nodiscard]] std::optional<Word> word_throughout(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = first_beyond(begin);
+    if (at == ranges_.end() || at->first > begin || at->second.end < end) return std::nullopt;
+    return at->second.word;
   }
 
   [[nodiscard]] bool overlaps(std::uint64_t begin, std::uint64_t end) const {

@@ -229,6 +229,13 @@ void SparseBytes::forget_pages(std::uint64_t address, std::size_t size) {
 void SparseBytes::copy(std::uint64_t destination, const SparseBytes& source_bytes,
                        std::uint64_t source, std::size_t size) {
   if (size == 0 || (destination == source && &source_bytes == this)) return;
+  const std::uint64_t distance = destination - source;
+  // What a fill has left is mostly copied as a whole, to where it was copied before.
+  if (const auto word = source_bytes.repeated_.word_throughout(source, source + size)) {
+    forget_pages(destination, size);
+    repeated_.set(destination, destination + size, RepeatedBytes::moved(*word, distance));
+    return;
+  }
   // Known runs are gathered first: the ranges may overlap.
   struct Run {
     std::uint64_t offset;
@@ -255,7 +262,6 @@ void SparseBytes::copy(std::uint64_t destination, const SparseBytes& source_byte
     RepeatedBytes::Word word;
   };
   std::vector<Repeated> ranges;
-  const std::uint64_t distance = destination - source;
   source_bytes.repeated_.visit(
       source, source + size, [&](std::uint64_t from, std::uint64_t to, const auto& word) {
         ranges.push_back({from + distance, to + distance, RepeatedBytes::moved(word, distance)});
