@@ -2,7 +2,6 @@
 
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/mutex.hpp"
-#include "rank/runtime/process.hpp"
 #include "rank/runtime/refusal.hpp"
 
 #include <array>
@@ -66,11 +65,9 @@ ncclResult_t fail(ncclResult_t result, std::string why) noexcept {
   return result;
 }
 
-ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noexcept {
-  const rank::ApiCall call{api};
+ncclResult_t told_of_exception() noexcept {
   try {
-    if (!rank::simulated()) return fail(ncclSystemError, "not under phantora run");
-    return body();
+    throw;
   } catch (const rank::Refusal& refusal) {
     return fail(ncclUnhandledCudaError, refusal.what());
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/runtime/api_call.hpp"
+#include "rank/runtime/process.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <atomic>
@@ -26,8 +27,20 @@ namespace phantora::nccl {
 /// Keeps the text for ncclGetLastError; returns `result`.
 ncclResult_t fail(ncclResult_t result, std::string why) noexcept;
 
+/// What a caller is told of the exception that is being handled.
+ncclResult_t told_of_exception() noexcept;
+
 /// Runs `body`, charged as `api`; no exception leaves.
-ncclResult_t entry(rank::Api api, const std::function<ncclResult_t()>& body) noexcept;
+template <class Body>
+ncclResult_t entry(rank::Api api, Body&& body) noexcept {
+  const rank::ApiCall call{api};
+  try {
+    if (!rank::simulated()) return fail(ncclSystemError, "not under phantora run");
+    return body();
+  } catch (...) {
+    return told_of_exception();
+  }
+}
 
 /// Joins the communicator that `id` names, as `rank` of `ranks`.
 ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank);

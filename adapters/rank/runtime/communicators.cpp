@@ -4,6 +4,8 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/connection.hpp"
 
+#include <boost/container/small_vector.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -89,14 +91,16 @@ CommunicatorInfo Communicators::info(std::uint64_t communicator) {
 }
 
 void Communicators::enqueue(HostThread& thread, std::span<const CollectiveCall> group) {
-  std::vector<bool> sent(group.size(), false);
+  // Most groups are one call: they need no memory of the heap's.
+  constexpr std::size_t few = 4;
+  boost::container::small_vector<bool, few> sent(group.size(), false);
   // One record per communicator and stream, in the order of the calls.
   for (std::size_t first = 0; first < group.size(); ++first) {
     if (sent[first]) continue;
     const CollectiveCall& head = group[first];
     const CommunicatorInfo place = info(head.communicator);
-    std::vector<channel::CollectiveRecord> records;
-    std::vector<const CollectiveCall*> calls;
+    boost::container::small_vector<channel::CollectiveRecord, few> records;
+    boost::container::small_vector<const CollectiveCall*, few> calls;
     for (std::size_t i = first; i < group.size(); ++i) {
       const CollectiveCall& call = group[i];
       if (sent[i] || call.communicator != head.communicator || call.stream != head.stream) continue;
@@ -119,7 +123,7 @@ void Communicators::enqueue(HostThread& thread, std::span<const CollectiveCall> 
       return found == calls.end() ? 0 : activities_.launched(thread, **found);
     };
     streams_.append(thread, *head.stream, {.op = Op::collective, .a = tag(false), .b = tag(true)},
-                    std::as_bytes(std::span{records}));
+                    std::as_bytes(std::span{records.data(), records.size()}));
     // Sends first: a receive of the same group may depend on them.
     for (const bool receiving : {false, true}) {
       for (std::size_t i = 0; i < calls.size(); ++i) {
