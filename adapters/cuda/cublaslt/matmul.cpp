@@ -88,6 +88,14 @@ const char* compute_name(std::int32_t compute) {
 
 /// The matrices of one call, checked against one another.
 struct Problem {
+  Problem(const cublasLtMatmulDescOpaque_t* matmul_, const cublasLtMatrixLayoutOpaque_t* a_,
+          const cublasLtMatrixLayoutOpaque_t* b_, const cublasLtMatrixLayoutOpaque_t* c_,
+          const cublasLtMatrixLayoutOpaque_t* d_)
+      : matmul{contents<MatmulDescription>(matmul_)},
+        a{contents<MatrixLayout>(a_)},
+        b{contents<MatrixLayout>(b_)},
+        c{contents<MatrixLayout>(c_)},
+        d{contents<MatrixLayout>(d_)} {}
   MatmulDescription matmul;
   MatrixLayout a, b, c, d;
   std::uint64_t m = 0, n = 0, k = 0;
@@ -99,18 +107,17 @@ std::optional<Problem> problem(const cublasLtMatmulDescOpaque_t* matmul,
                                const cublasLtMatrixLayoutOpaque_t* b,
                                const cublasLtMatrixLayoutOpaque_t* c,
                                const cublasLtMatrixLayoutOpaque_t* d) {
-  if (!matmul || !a || !b || !d) return std::nullopt;
-  Problem p{contents<MatmulDescription>(matmul), contents<MatrixLayout>(a),
-            contents<MatrixLayout>(b), contents<MatrixLayout>(c ? c : d),
-            contents<MatrixLayout>(d)};
+  std::optional<Problem> result;  // made in place: it is some hundred bytes, at each call
+  if (!matmul || !a || !b || !d) return result;
+  Problem& p = result.emplace(matmul, a, b, c ? c : d, d);
   const bool ta = p.matmul.transpose_a != CUBLAS_OP_N, tb = p.matmul.transpose_b != CUBLAS_OP_N;
   p.m = p.d.rows;
   p.n = p.d.columns;
   p.k = ta ? p.a.rows : p.a.columns;
   const bool fits = (ta ? p.a.columns : p.a.rows) == p.m && (tb ? p.b.columns : p.b.rows) == p.k &&
                     (tb ? p.b.rows : p.b.columns) == p.n && p.c.rows == p.m && p.c.columns == p.n;
-  if (!fits) return std::nullopt;
-  return p;
+  if (!fits) result.reset();
+  return result;
 }
 
 /// A layout in column-major terms. A row-major matrix is the transpose of a column-major one.

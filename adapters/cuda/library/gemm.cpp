@@ -85,14 +85,12 @@ Values read(const Operand& operand) {
 std::optional<double> scalar(const void* address, cudaDataType type, bool on_device) {
   const auto element = real_type(type);
   if (!address || !element) return std::nullopt;
+  if (!on_device || !rank::is_device_address(address))
+    return rank::load(*element, static_cast<const std::byte*>(address)).to_real();
   std::byte bytes[8];
   const std::size_t size = rank::size_of(*element);
-  if (on_device && rank::is_device_address(address)) {
-    if (!rank::known(address, size)) return std::nullopt;
-    rank::read(bytes, address, size);
-  } else {
-    std::memcpy(bytes, address, size);
-  }
+  if (!rank::known(address, size)) return std::nullopt;
+  rank::read(bytes, address, size);
   return rank::load(*element, bytes).to_real();
 }
 
@@ -315,7 +313,11 @@ void gemm(rank::Stream& stream, const Gemm& g) {
   }
   const bool reads_c = scalars.beta != 0.0;
   rank::launch(stream, query_of(g, reads_c, cached(stream, g, reads_c)));
-  rank::data::enqueue(stream, [g, scalars] { run(g, scalars); });
+  if (rank::data::run_at_once()) {
+    run(g, scalars);
+  } else {
+    rank::data::enqueue(stream, [g, scalars] { run(g, scalars); });
+  }
 }
 
 }  // namespace phantora::library
