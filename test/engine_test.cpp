@@ -282,6 +282,23 @@ TEST(Engine, RanksLookForAnswersWhereThereAreCoresToSpare) {
   EXPECT_TRUE(first.run().cores_to_spare);
 }
 
+TEST(Engine, RanksAreToldWhetherTheRunIsRecorded) {
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const GpuModel gpu = gpu_model("h200");
+  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
+  {
+    Session session{cluster, gpu, Roofline{gpu}};
+    Engine engine{cluster, session, {.socket_name = name}};
+    FakeRank rank{engine, name, 0};
+    EXPECT_FALSE(rank.run().recorded);
+  }
+  Session session{cluster, gpu, Roofline{gpu}};
+  Recorder recorder{session, 1};
+  Engine engine{cluster, session, {.socket_name = name, .recorder = &recorder}};
+  FakeRank rank{engine, name, 0};
+  EXPECT_TRUE(rank.run().recorded);
+}
+
 TEST(Engine, RanksThatRingOnAndOnDoNotKeepOthersFromBeingHeard) {
   const Cluster cluster = parse_cluster("h200:1x1");
   const GpuModel gpu = gpu_model("h200");

@@ -21,7 +21,7 @@
 /// functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 9;
+inline constexpr std::uint32_t version = 10;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -49,7 +49,7 @@ enum class Op : std::uint16_t {
   operand,     ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
-  memory,              ///< device, a = bytes taken, or b = bytes given back
+  memory,              ///< device, a = bytes taken, or b = bytes given back (RunShared::recorded)
   context,             ///< the same of what a context takes
   begin_range,         ///< b = its number: the program names what follows
   range,               ///< what began as b, or here, ends; of its thread a, since c; payload = name
@@ -212,6 +212,9 @@ struct RunShared {
   /// There is a core for the engine and one for each process: who waits may look for a little
   /// before it sleeps (channel/lookout.hpp).
   std::atomic<bool> cores_to_spare{false};
+  /// A record of the run is kept: only then does the engine read of memory, contexts and where
+  /// ranges begin.
+  std::atomic<bool> recorded{false};
 };
 
 // --- Socket messages (SOCK_STREAM) ---

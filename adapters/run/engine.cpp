@@ -47,6 +47,7 @@ Engine::Engine(const Cluster& cluster, Session& session, EngineOptions options)
     hosts_.push_back(make_shared_memory<channel::HostShared>("phantora-host"));
   }
   run_ = make_shared_memory<channel::RunShared>("phantora-run");
+  run_.memory->recorded = options_.recorder != nullptr;
   last_progress_ = last_movement_ = last_look_ = Clock::now();
 }
 

@@ -23,6 +23,10 @@ void add_to_counter(const char* name, std::uint64_t amount) {
   }
 }
 
+bool is_recorded(Connection& connection) {
+  return connection.run().recorded.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 bool simulated() noexcept {
@@ -83,6 +87,7 @@ class SharedMemoryOf {
   }
   /// So that a record of the run has it.
   void tell(channel::Op what, std::size_t taken, std::size_t given_back) const {
+    if (!is_recorded(connection_)) return;
     connection_.append({.op = what,
                         .device = static_cast<std::uint16_t>(physical_),
                         .thread = channel::no_thread,
@@ -143,7 +148,8 @@ void unsupported(const char* entry_point) noexcept {
 
 std::uint64_t begin_range(Time now) {
   const std::uint64_t range = ++this_rank().named_ranges;
-  if (Connection* const connection = this_rank().clocks.connection())
+  Connection* const connection = this_rank().clocks.connection();
+  if (connection != nullptr && is_recorded(*connection))
     connection->append({.op = channel::Op::begin_range,
                         .thread = this_thread().index,
                         .clock_ps = now.time_since_epoch().count(),
