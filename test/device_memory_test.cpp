@@ -3,6 +3,7 @@
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/memory/extents.hpp"
 #include "rank/memory/host_reach.hpp"
+#include "rank/memory/kept_node.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
 #include "rank_fakes.hpp"
@@ -419,6 +420,21 @@ TEST(ToldPlaces, TellsOfFiveAndLooksForSome) {
   EXPECT_FALSE(places.begin());  // the interpreter has not looked yet
   places.end();
   EXPECT_TRUE(places.begin());
+}
+
+TEST(KeptNode, ServesTheNextThatIsPut) {
+  std::map<int, int> map;
+  KeptNode<std::map<int, int>> kept;
+  kept.put(map, 1, 10);
+  kept.put(map, 2, 20);
+  kept.put(map, 2, 21);
+  const int* const before = &map.at(1);
+  kept.remove(map, map.find(1));
+  EXPECT_EQ(map, (std::map<int, int>{{2, 21}}));
+  kept.put(map, 2, 22);  // which has a node already
+  kept.put(map, 3, 30);
+  EXPECT_EQ(map, (std::map<int, int>{{2, 22}, {3, 30}}));
+  EXPECT_EQ(&map.at(3), before);
 }
 
 // Against a plain array of optional bytes, over a range of a few pages and two regions.

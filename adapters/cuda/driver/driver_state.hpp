@@ -8,7 +8,9 @@
 #include "cuda/driver/objects.hpp"
 #include "cuda/driver/pool.hpp"
 #include "cuda/driver/virtual_memory.hpp"
+#include "rank/memory/kept_node.hpp"
 #include "rank/runtime/mutex.hpp"
+#include "rank/runtime/spin_lock.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <array>
@@ -47,13 +49,15 @@ struct Pools {
     Pool* pool = nullptr;
     std::size_t bytes = 0;
   };
-  rank::Mutex mutex{};
+  rank::SpinLock mutex{};  ///< as DeviceMemory's: an allocation takes well under a microsecond
   std::deque<Pool> all{};  ///< destroyed ones stay, so that a stale handle never dangles
   /// By device; made on first use.
   std::array<std::atomic<Pool*>, channel::max_gpus_per_host> defaults{};
   /// By device, as the program chose; nullptr: the default.
   std::array<std::atomic<Pool*>, channel::max_gpus_per_host> current{};
-  std::unordered_map<void*, Owned> owned{};
+  using AllOwned = std::unordered_map<void*, Owned>;
+  AllOwned owned{};
+  rank::KeptNode<AllOwned> freed{};  ///< of `owned`
 };
 
 /// Streams that the program made and has not destroyed.

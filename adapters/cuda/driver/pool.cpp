@@ -106,7 +106,7 @@ void* allocate(Pool& pool, std::size_t bytes) {
     address = rank::allocate(pool.device, bytes);
   }
   if (!address) return nullptr;
-  all.owned[address] = {&pool, bytes};
+  all.freed.put(all.owned, address, {&pool, bytes});
   pool.used += bytes;
   hold(pool, pool.reserved());
   pool.used_high = std::max(pool.used_high, pool.used);
@@ -143,7 +143,7 @@ bool free_in_order(void* address, rank::Stream& stream) {
       owner = found->second.pool;
       bytes = found->second.bytes;
       owner->used -= bytes;
-      all.owned.erase(found);
+      all.freed.remove(all.owned, found);
     }
   }
   if (!owner) {

@@ -2,6 +2,7 @@
 
 #include "rank/memory/extents.hpp"
 #include "rank/memory/host_reach.hpp"
+#include "rank/memory/kept_node.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
 
@@ -88,10 +89,12 @@ struct DeviceMemory::Window {
   Window& operator=(const Window&) = delete;
 
   std::uint64_t base;
-  FreeExtents blocks;                                // multiples of 2 MiB
-  FreeExtents small;                                 // inside blocks that small requests share
-  FreeExtents reservations;                          // address ranges without memory of their own
-  std::map<std::uint64_t, std::uint64_t> live;       // base -> size asked for
+  FreeExtents blocks;        // multiples of 2 MiB
+  FreeExtents small;         // inside blocks that small requests share
+  FreeExtents reservations;  // address ranges without memory of their own
+  using Live = std::map<std::uint64_t, std::uint64_t>;
+  Live live;                                         // base -> size asked for
+  KeptNode<Live> freed;                              // of `live`
   std::map<std::uint64_t, std::uint64_t> reserved;   // base -> size
   std::map<std::uint64_t, std::uint64_t> granted;    // base of a mapping with access -> size
   std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
@@ -188,7 +191,7 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
     }
     base = *found;
   }
-  window.live.emplace(base, bytes);
+  window.freed.put(window.live, base, bytes);
   return reinterpret_cast<void*>(base);
 }
 
@@ -229,7 +232,7 @@ bool DeviceMemory::deallocate(void* address) {
   const auto found = window.live.find(address_of(address));
   if (found == window.live.end()) return false;
   const auto [base, bytes] = *found;
-  window.live.erase(found);
+  window.freed.remove(window.live, found);
   window.of_others.erase(base);
   window.bytes.forget(base, bytes);
   writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote
