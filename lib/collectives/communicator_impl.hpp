@@ -175,9 +175,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     return node_of_rank_[static_cast<std::size_t>(rank)];
   }
 
-  /// The route between two GPUs with the wire's overheads on each link.
-  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key, double nvlink_overhead,
-                            const Capacity& capacity) const {
+  /// The route between two GPUs, a byte on each link per byte.
+  [[nodiscard]] Route way(NodeId from, NodeId to, std::uint64_t key,
+                          const Capacity& capacity) const {
     RouteRequest request{.src = from, .dst = to, .key = key, .capacity = capacity};
     if (!peer_to_peer_) {
       request.capacity = [&](LinkId link) {
@@ -185,7 +185,14 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
         return capacity ? capacity(link) : topology_.bandwidth(link).bytes_per_second();
       };
     }
-    Route found = router_.route(request);
+    return router_.route(request);
+  }
+  /// The same with the wire's overheads on each link.
+  [[nodiscard]] Route route(NodeId from, NodeId to, std::uint64_t key, double nvlink_overhead,
+                            const Capacity& capacity) const {
+    return with_overheads(way(from, to, key, capacity), nvlink_overhead);
+  }
+  [[nodiscard]] Route with_overheads(Route found, double nvlink_overhead) const {
     if (!tuning_) return found;
     for (LinkUse& use : found.links) {
       switch (topology_.graph().routes->wire(use.link.value)) {
@@ -306,6 +313,12 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
     }
   }
 
+  [[nodiscard]] const std::vector<LinkUse>& nvls(CollectiveOp op) const {
+    const std::lock_guard lock{mutex_};
+    const auto [known, added] = nvls_.try_emplace(op);
+    if (added) known->second = lay_nvls(op, {});
+    return known->second;
+  }
   /// Bytes on each link per byte of an operation that NVSwitches reduce and multicast. In a
   /// reduce_scatter each GPU gives the whole tensor and takes its part; in an all_gather the other
   /// way round; in an all_reduce both.
@@ -462,7 +475,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
                                       : std::numeric_limits<double>::infinity();
         grows = nvls_fill_us * static_cast<double>(total.count()) /
                 (static_cast<double>(total.count()) + nvls_fill_half_bytes);
-        lay(flow, lay_nvls(op, {}),
+        lay(flow, nvls(op),
             [this, op](const Capacity& capacity) { return lay_nvls(op, capacity); });
         break;
     }
@@ -508,8 +521,12 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   [[nodiscard]] const std::vector<LinkUse>& exchange_uses(CollectiveOp op, int root) const;
   [[nodiscard]] std::vector<LinkUse> lay_exchange(CollectiveOp op, int root,
                                                   const Capacity& capacity) const;
+  [[nodiscard]] Route message_way(int from, int to, const Capacity& capacity) const;
+  [[nodiscard]] Route known_message_way(int from, int to) const;
   [[nodiscard]] Route message_route(int from, int to, double overhead,
-                                    const Capacity& capacity) const;
+                                    const Capacity& capacity) const {
+    return with_overheads(message_way(from, to, capacity), overhead);
+  }
   /// What else GPUs move beside a message.
   struct Traffic {
     /// The part of the message during which its blocks move another message too, the other way.
@@ -545,7 +562,9 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   mutable std::mutex mutex_;
   mutable std::map<int, Ring> rings_;
   mutable std::optional<std::vector<LinkUse>> trees_;
+  mutable std::map<CollectiveOp, std::vector<LinkUse>> nvls_;
   mutable std::map<std::pair<CollectiveOp, int>, std::vector<LinkUse>> exchanges_;
+  mutable std::map<std::pair<int, int>, Route> message_ways_;  ///< some; without overheads
 };
 
 }  // namespace phantora

@@ -6,8 +6,7 @@ namespace phantora {
 
 /// The links of one message. Between rails NCCL crosses over NVLink first (PXN), so that the
 /// message stays on the rail of its destination.
-Route Communicator::Impl::message_route(int from, int to, double overhead,
-                                        const Capacity& capacity) const {
+Route Communicator::Impl::message_way(int from, int to, const Capacity& capacity) const {
   const std::size_t here = node_of(from), there = node_of(to);
   const Node& source = nodes_[here];
   if (here != there && pxn_ && source.nvlink) {
@@ -16,15 +15,28 @@ Route Communicator::Impl::message_route(int from, int to, double overhead,
         static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), to) - ranks.begin());
     if (place < source.ranks.size() && source.ranks[place] != from) {
       const int relay = source.ranks[place];
-      Route route = this->route(gpu(from), gpu(relay), 0, overhead, capacity);
-      const Route rest =
-          this->route(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
-      route.links.insert(route.links.end(), rest.links.begin(), rest.links.end());
-      route.latency += rest.latency;
-      return route;
+      Route found = way(gpu(from), gpu(relay), 0, capacity);
+      const Route rest = way(gpu(relay), gpu(to), static_cast<std::uint64_t>(to), capacity);
+      found.links.insert(found.links.end(), rest.links.begin(), rest.links.end());
+      found.latency += rest.latency;
+      return found;
     }
   }
-  return route(gpu(from), gpu(to), static_cast<std::uint64_t>(to), overhead, capacity);
+  return way(gpu(from), gpu(to), static_cast<std::uint64_t>(to), capacity);
+}
+
+/// The same where all links are up, found once for pairs that talk again and again.
+Route Communicator::Impl::known_message_way(int from, int to) const {
+  // Neighbours in pipelines and rings are one or two for each rank. Where all ranks talk to all,
+  // what is kept does not grow with the square of the ranks.
+  constexpr std::size_t kept_for_each_rank = 16;
+  const std::lock_guard lock{mutex_};
+  if (const auto known = message_ways_.find({from, to}); known != message_ways_.end())
+    return known->second;
+  Route found = message_way(from, to, {});
+  if (message_ways_.size() < kept_for_each_rank * ranks_.size())
+    message_ways_.emplace(std::pair{from, to}, found);
+  return found;
 }
 
 int Communicator::Impl::channels_of_message(double bytes, Protocol protocol) const {
@@ -110,7 +122,7 @@ CollectivePlan Communicator::Impl::plan(const SendRecv& message, const RankMessa
   const Messages how = messages(bytes / turns, turns, peers, traffic);
   const double overhead =
       nvlink_message + (peers > 1 ? traffic.paired * (nvlink_messages - nvlink_message) : 0);
-  const Route route = message_route(from, to, overhead, {});
+  const Route route = with_overheads(known_message_way(from, to), overhead);
   FlowSpec flow{.size = message.size, .shares = how.channels * part};
   double wire = 1;
   if (tuning_) {
