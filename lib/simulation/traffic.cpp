@@ -93,6 +93,7 @@ std::uint64_t Traffic::collective(StreamQueue& stream, Time issued, Communicator
       operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
                                   static_cast<std::uint64_t>(it.total.count()));
     operation.plan = *std::move(plan);
+    operation.parts.reserve(operation.ranks);
   }
   Part& part = add_part(stream, tag);
   part.sms = operation.plan.channels;
@@ -117,6 +118,7 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
     PHANTORA_EXPECTS(message.size >= Bytes{0}, "a size is not negative");
   }
   Part& part = add_part(stream, tag);
+  part.places.reserve(group.size());
   int send_channels = 0, receive_channels = 0;
   const auto all = std::make_shared<const RankMessages>(rank, group);
   for (const SendRecv& message : group) {
@@ -134,6 +136,7 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
                                     static_cast<std::uint64_t>(message.dst_rank)),
                               called.number);
         operation.first = all;
+        operation.parts.reserve(2);
       } else {
         if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
           const RankMessages &sender = sends ? *all : *operation.first,
@@ -203,6 +206,8 @@ void Traffic::part_reached(Part& part, Time at, Time simulated_to) {
 
 void Traffic::start(Operation& operation, Time at) {
   operation.started = ++started_;
+  operation.gpus.reserve(operation.parts.size());
+  operation.flows.reserve(operation.plan.flows.size());
   for (const Part* const part : operation.parts) {
     operation.gpus.push_back(part->stream->device->index());
     moving_on_[operation.gpus.back()].push_back(&operation);
@@ -228,7 +233,7 @@ void Traffic::start(Operation& operation, Time at) {
 
 void Traffic::advance_network(Time now) {
   network_.advance_to(now);
-  for (const auto& [flow, completion] : std::exchange(finished_flows_, {})) {
+  for (const auto& [flow, completion] : finished_flows_) {
     const auto owner = flow_owner_.find(flow);
     // A change at this very instant, as of a cap, has the network tell of it once more.
     if (owner == flow_owner_.end()) continue;
@@ -238,6 +243,7 @@ void Traffic::advance_network(Time now) {
     operation.finish = std::max(operation.finish, completion);
     if (--operation.unfinished_flows == 0) finishing_.add(operation.finish, operation.id);
   }
+  finished_flows_.clear();
   network_.commit(now);
   // Only what ended before that cannot be told once more.
   while (!ended_flows_.empty() && ended_flows_.front().second < now) {
@@ -292,10 +298,9 @@ double Traffic::slowdown_of(Operation& operation) const {
 /// collectives started.
 void Traffic::update_slowdowns(Time now) {
   if (slowdowns_due_.empty()) return;
-  std::vector<Operation*> due = std::exchange(slowdowns_due_, {});
-  std::sort(due.begin(), due.end(),
+  std::sort(slowdowns_due_.begin(), slowdowns_due_.end(),
             [](const Operation* a, const Operation* b) { return a->started < b->started; });
-  for (Operation* const it : due) {
+  for (Operation* const it : slowdowns_due_) {
     Operation& operation = *it;
     operation.slowdown_is_due = false;
     const double slowdown = slowdown_of(operation);
@@ -306,6 +311,7 @@ void Traffic::update_slowdowns(Time now) {
       network_.set_rate_cap(flow.id, now, flow.alone / slowdown);
     }
   }
+  slowdowns_due_.clear();
 }
 
 std::vector<std::string> Traffic::stalled() const {
