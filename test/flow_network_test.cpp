@@ -1443,6 +1443,22 @@ TEST(FlowNetwork, AFlowThatNamesNoStartStartsNow) {
   EXPECT_EQ(net.completion(flow), Time{2ms});
 }
 
+// The first takes the flow out of its link's group, and the second finds it at its own cap.
+TEST(FlowNetwork, OfTwoCapsAtOneInstantTheLastCounts) {
+  const auto ends = [](std::initializer_list<double> caps) {
+    FlowNetwork net = network({1e9});
+    const FlowId one = net.start({.size = 1_MB, .rate_cap = Bandwidth{2e9}, .links = on({0})});
+    const FlowId other = net.start({.size = 2_MB, .links = on({0})});
+    for (const double cap : caps) net.set_rate_cap(one, Time{500us}, Bandwidth{cap});
+    net.advance_to(never);
+    return completions(net, {one, other});
+  };
+  // 0.25 MB until 500 us, and then 0.75 MB at 250 MB/s.
+  EXPECT_EQ(ends({0.25e9})[0], Time{3500us});
+  EXPECT_EQ(ends({0.4e9, 0.25e9}), ends({0.25e9}));
+  EXPECT_EQ(ends({0.25e9, 2e9, 0.25e9}), ends({0.25e9}));
+}
+
 TEST(FlowNetwork, ObserversHearOfARateThatFollowsItsCap) {
   // Held by its cap before and after; by the link before; by the link after.
   struct Case {

@@ -123,7 +123,10 @@ bool FlowNetwork::Impl::apply(Input& input) {
       break;
     case Kind::cap:
       input.previous = solver_.cap(*slot);
-      if (solver_.bottleneck(*slot) == MaxMin::own_cap) motion_.rebase_at_cap(*slot, input.at);
+      // Once, where several change it at one instant: of the first it may have left a group, which
+      // motion_ does not know yet.
+      if (solver_.bottleneck(*slot) == MaxMin::own_cap && !solver_.moved(*slot))
+        motion_.rebase_at_cap(*slot, input.at);
       solver_.set_cap(*slot, input.value);
       break;
     case Kind::capacity:
