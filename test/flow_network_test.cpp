@@ -1413,6 +1413,55 @@ TEST(FlowNetworkProperty, ObserversWhoWantNoRatesHearOfTheSameEnds) {
   }
 }
 
+TEST(FlowNetworkProperty, CapsToldOfAnInstantThatIsOverEqualTimelyOnes) {
+  // As a Session tells them, whose kernels slow messages down once others have ended: the instant
+  // goes on. What is told of earlier instants besides undoes such instants too.
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+    Instance it = random_instance(seed, 40, 12);
+    if (seed % 4 == 3) it = in_series(std::move(it), 40, seed);
+    std::mt19937_64 random{seed};
+    std::vector<Change> changes;
+    std::vector<FlowId> ids(it.flows.size());
+    const auto started = [&] {
+      FlowNetwork net = network(it.capacities);
+      for (std::size_t f = 0; f < ids.size(); ++f) ids[f] = net.start(it.flows[f]);
+      return net;
+    };
+    HearsEnds hears_ends{false};
+    FlowNetwork late = started();
+    const Subscription subscription = late.subscribe(hears_ends);
+    const bool commits = seed % 3 == 0;
+    for (Time next{}; (next = late.next_event()) != never;) {
+      late.advance_to(next);
+      for (std::uint64_t caps = random() % 4; caps > 0; --caps) {
+        const double cap = 1e9 * static_cast<double>(1 + random() % 8) / 4;
+        changes.push_back({Change::cap, next, random() % ids.size(), cap});
+        tell(late, it, changes.back(), ids);
+        if (random() % 2 == 0) late.advance_to(next);
+      }
+      late.advance_to(next);
+      if (random() % 8 == 0 && !commits) {
+        const Time at{(next - Time{}) / 2};
+        if (random() % 2 == 0) {
+          changes.push_back({Change::cancel, at, random() % ids.size(), 0});
+        } else {
+          const double capacity = 1e9 * static_cast<double>(1 + random() % 4);
+          changes.push_back({Change::capacity, at, random() % it.capacities.size(), capacity});
+        }
+        tell(late, it, changes.back(), ids);
+      }
+      if (commits) late.commit(next);
+      if (changes.size() > 200) break;
+    }
+    late.advance_to(never);
+    const std::vector<Time> ends = completions(late, ids);
+    FlowNetwork timely = started();
+    for (const Change& change : changes) tell(timely, it, change, ids);
+    timely.advance_to(never);
+    ASSERT_EQ(completions(timely, ids), ends) << "seed " << seed;
+  }
+}
+
 TEST(FlowNetwork, ObserversSeeEveryChangeUntilTheyUnsubscribe) {
   FlowNetwork net = network({1e9});
   Recorder seen;

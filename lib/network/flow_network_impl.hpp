@@ -69,6 +69,8 @@ class FlowNetwork::Impl {
   void catch_up();
   void run(Ps until);
   [[nodiscard]] Ps next_instant() const noexcept;
+  [[nodiscard]] bool only_caps_are_late();
+  void go_on_at_last_instant();
   void execute(Ps at);
   void solve(Ps at);
   void end(Slot slot, Ps at, network::State how);

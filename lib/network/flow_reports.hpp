@@ -20,6 +20,7 @@ class FlowReports {
   [[nodiscard]] bool wanted() const noexcept { return !observers_.empty(); }
   /// Asks what observers want to hear of the event that begins.
   void ask();
+  [[nodiscard]] bool rates_wanted() const noexcept { return rates_wanted_; }
   [[nodiscard]] bool loads_wanted() const noexcept { return loads_wanted_; }
 
   /// Tells what has happened at an instant, after MaxMin has solved for it and before that is

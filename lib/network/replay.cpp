@@ -270,6 +270,16 @@ inline void Replay::note_state(std::uint32_t link, Ps at) {
   if (!active() || !(flags_[link] & rewound)) solver_.set_stamp(link, at);
 }
 
+void Replay::note_states_again(Ps at) {
+  for (const std::uint32_t link : solver_.touched_links()) {
+    if (solver_.stamp(link) < at) {
+      note_state(link, at);
+    } else {
+      histories_[link].lower(solver_.open(link) ? solver_.residual(link) : LinkHistory::closed);
+    }
+  }
+}
+
 void Replay::forget_from(std::uint32_t link, Ps at) {
   if (solver_.stamp(link) < at) return;
   histories_[link].forget_after(at - 1);

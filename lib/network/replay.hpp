@@ -66,6 +66,8 @@ class Replay {
 
   /// Adds the states of the touched links after `at` to their histories.
   void note_states(Ps at);
+  /// The same where the instant at which that was done has gone on.
+  void note_states_again(Ps at);
   /// Forgets what a link was from an instant on.
   void forget_from(std::uint32_t link, Ps at);
   /// What a flow is allowed on an eased link is still what it was allowed before that was undone.
