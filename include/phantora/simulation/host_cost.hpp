@@ -178,7 +178,8 @@ constexpr Duration host_cost_after(HostCall call, Duration since_last) noexcept 
 
 /// So many times as long; unchanged to the picosecond where that is 1.
 constexpr Duration times(Duration time, double slowness) noexcept {
-  return Duration{static_cast<Duration::rep>(static_cast<double>(time.count()) * slowness + 0.5)};
+  const double exact = static_cast<double>(time.count()) * slowness;
+  return Duration{static_cast<Duration::rep>(exact + (exact < 0 ? -0.5 : 0.5))};
 }
 
 /// The same as a policy has it: of `measured` time what was measured, `fixed`, or nothing; as long
