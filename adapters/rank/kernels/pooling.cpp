@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
@@ -145,25 +146,26 @@ std::unique_ptr<Meaning> adaptive_average(const TemplateName& kernel, bool chann
 /// Where a kernel that resizes images has its numbers.
 struct Resizing {
   std::string_view name;
-  std::size_t read, written;        ///< pointers
-  std::size_t image, resized;       ///< first of the sizes of either
-  std::size_t dimensions;           ///< of them
-  std::size_t planes, planes_more;  ///< two numbers whose product they are, or one
-  bool resized_elements = false;    ///< `planes` are the elements of the resized
-  bool image_elements = false;      ///< or of the image
+  std::size_t read, written;   ///< pointers
+  std::size_t image, resized;  ///< first of the sizes of either
+  std::size_t dimensions;      ///< of them
+  enum class Told : std::uint8_t { planes, product_of_two, resized_elements, image_elements } told;
+  std::size_t count;  ///< of what is told; of a product the first, which the other follows
 };
 
+using Told = Resizing::Told;
 /// The resized is the larger one, where images are made larger; gradients go back to the image.
 constexpr std::array resizings{
-    Resizing{"upsample_nearest2d_out_frame", 0, 1, 3, 5, 2, 2, 2},
-    Resizing{"upsample_nearest2d_nhwc_out_frame", 0, 1, 3, 5, 2, 9, 9, true},
-    Resizing{"upsample_nearest2d_backward_out_frame", 0, 7, 5, 3, 2, 1, 2},
-    Resizing{"upsample_nearest2d_backward_nhwc_out_frame", 0, 1, 4, 2, 2, 9, 9, false, true},
-    Resizing{"upsample_nearest3d_out_frame", 0, 9, 3, 6, 3, 1, 2},
-    Resizing{"upsample_nearest3d_backward_out_frame", 0, 9, 6, 3, 3, 1, 2},
-    Resizing{"upsample_bilinear2d_nhwc_out_frame", 8, 9, 4, 6, 2, 10, 10, true},
-    Resizing{"upsample_bilinear2d_backward_out_frame", 9, 8, 1, 3, 2, 0, 0},
-    Resizing{"upsample_bilinear2d_backward_nhwc_out_frame", 8, 7, 0, 2, 2, 11, 11, false, true},
+    Resizing{"upsample_nearest2d_out_frame", 0, 1, 3, 5, 2, Told::planes, 2},
+    Resizing{"upsample_nearest2d_nhwc_out_frame", 0, 1, 3, 5, 2, Told::resized_elements, 9},
+    Resizing{"upsample_nearest2d_backward_out_frame", 0, 7, 5, 3, 2, Told::product_of_two, 1},
+    Resizing{"upsample_nearest2d_backward_nhwc_out_frame", 0, 1, 4, 2, 2, Told::image_elements, 9},
+    Resizing{"upsample_nearest3d_out_frame", 0, 9, 3, 6, 3, Told::product_of_two, 1},
+    Resizing{"upsample_nearest3d_backward_out_frame", 0, 9, 6, 3, 3, Told::product_of_two, 1},
+    Resizing{"upsample_bilinear2d_nhwc_out_frame", 8, 9, 4, 6, 2, Told::resized_elements, 10},
+    Resizing{"upsample_bilinear2d_backward_out_frame", 9, 8, 1, 3, 2, Told::planes, 0},
+    Resizing{"upsample_bilinear2d_backward_nhwc_out_frame", 8, 7, 0, 2, 2, Told::image_elements,
+             11},
 };
 
 /// UpSample{Nearest2d,Nearest3d,Bilinear2d}.cu. Neighbours that several results share come from the
@@ -198,11 +200,20 @@ std::unique_ptr<Meaning> resizing(const TemplateName& kernel, std::string_view n
       resized *= number(a, at.resized + d);
     }
     if (image == 0 || resized == 0) return std::nullopt;
-    const std::size_t told = number(a, at.planes);
-    const std::size_t planes = at.resized_elements           ? told / resized
-                               : at.image_elements           ? told / image
-                               : at.planes_more == at.planes ? told
-                                                             : told * number(a, at.planes_more);
+    std::size_t planes = number(a, at.count);
+    switch (at.told) {
+      case Told::planes:
+        break;
+      case Told::product_of_two:
+        planes *= number(a, at.count + 1);
+        break;
+      case Told::resized_elements:
+        planes /= resized;
+        break;
+      case Told::image_elements:
+        planes /= image;
+        break;
+    }
     const bool backward = at.name.find("backward") != std::string_view::npos;
     return described(a.pointer(at.read), planes * (backward ? resized : image),
                      a.pointer(at.written), planes * (backward ? image : resized));

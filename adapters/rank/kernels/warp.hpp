@@ -152,9 +152,7 @@ struct Walk {
     return pointer_at(launch.constants,
                       pointers[static_cast<std::size_t>(std::countr_zero(these))]);
   }
-  /// Of the addresses of accesses; looked for when they are needed.
-  std::optional<std::vector<Origin>> origins{};
-  bool has_origins = false;
+  std::vector<Origin> origins{};         ///< of the addresses of accesses; looked for when needed
   std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
   std::vector<AddressRange> followed{};  ///< of each access: the table that was followed last
 };

@@ -371,10 +371,12 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
 }
 
 void Walk::store_somewhere(std::size_t number) {
-  if (!has_origins) origins = address_origins(program, pointers);
-  has_origins = true;
-  if (!origins) return stop_unless(false, Obstacle::code);
-  const Origin& from = (*origins)[number];
+  if (origins.empty()) {
+    auto found = address_origins(program, pointers);
+    if (!found) return stop_unless(false, Obstacle::code);
+    origins = *std::move(found);
+  }
+  const Origin& from = origins[number];
   stop_unless(!from.none() && !from.elsewhere);
   if (lost()) return;
   for (std::uint64_t rest = from.pointers & ~written_behind; rest != 0; rest &= rest - 1)
@@ -397,7 +399,7 @@ void Walk::follow_table(std::size_t load) {
       known ? AddressRange{extent.first, extent.last} : AddressRange{0, most_bytes};
   if (std::exchange(followed[load], table) == table) return;
   if (known) return memory->store_somewhere_behind_those_in(table);
-  const Origin& of = (*origins)[load];
+  const Origin& of = origins[load];
   stop_unless(of.pointers != 0 && !of.elsewhere);
   for (std::uint64_t rest = of.pointers; rest != 0; rest &= rest - 1)
     memory->store_somewhere_behind_those_in({pointer(rest), pointer(rest) + most_bytes});
