@@ -99,10 +99,19 @@ void time_launches(cudaStream_t stream, void* memory) {
   });
   time_of("cudaMemsetAsync, 32 MiB", 100'000,
           [&] { cudaMemsetAsync(memory, 0, 32 << 20, stream); });
-  time_of("cudaMemcpyAsync on the GPU, 16 MiB", 100'000, [&] {
-    cudaMemcpyAsync(memory, static_cast<char*>(memory) + (32 << 20), 16 << 20,
-                    cudaMemcpyDeviceToDevice, stream);
-  });
+  const auto time_copy = [&](const char* name, void* to) {
+    time_of(name, 100'000, [&] {
+      cudaMemcpyAsync(to, static_cast<char*>(to) + (32 << 20), 16 << 20, cudaMemcpyDeviceToDevice,
+                      stream);
+    });
+  };
+  // What is known of the source moves with it: here that it is zeros, there nothing.
+  void* unknown = nullptr;
+  MUST(cudaMalloc(&unknown, 64 << 20));
+  MUST(cudaMemset(memory, 0, 64 << 20));
+  time_copy("cudaMemcpyAsync on the GPU, 16 MiB", memory);
+  time_copy("cudaMemcpyAsync of unknown data", unknown);
+  MUST(cudaFree(unknown));
   int word = 0;
   time_of("cudaMemcpy to the host, 4 bytes", 4'000,
           [&] { cudaMemcpy(&word, memory, 4, cudaMemcpyDeviceToHost); });

@@ -235,7 +235,7 @@ void Traffic::advance_network(Time now) {
   network_.advance_to(now);
   for (const auto& [flow, completion] : finished_flows_) {
     const auto owner = flow_owner_.find(flow);
-    // A change at this very instant, as of a cap, has the network tell of it once more.
+    // A change at this very instant, as a flow that starts, has the network tell of it once more.
     if (owner == flow_owner_.end()) continue;
     Operation& operation = *owner->second;
     flow_owner_.erase(owner);
