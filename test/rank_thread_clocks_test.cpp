@@ -117,13 +117,52 @@ TEST_F(RankThreadClocks, HostFunctionsTakeTheTimeThatTheySleepAndFollowOneAnothe
 
 TEST_F(RankThreadClocks, WhoGivesItsCoreUpAgainAndAgainNeedsNoTurn) {
   comes_to(waker, 5us);
-  for (int i = 0; i < 63; ++i) clocks.spins(waker);
+  for (int i = 0; i < 63; ++i) clocks.spins(waker, 0ns);
   EXPECT_EQ(waker.slot->state, ThreadState::running);
-  clocks.spins(waker);
+  clocks.spins(waker, 0ns);
   EXPECT_EQ(waker.slot->state, ThreadState::sleeping);
-  ThreadClocks::goes_on(waker);
+  clocks.goes_on(waker);
   EXPECT_EQ(waker.slot->state, ThreadState::running);
   EXPECT_EQ(waker.clock.now(), at(5us));
+}
+
+TEST_F(RankThreadClocks, WhoLooksAtMemoryForLongGoesOnAsLateAsOthersThen) {
+  comes_to(sleeper, 5us);
+  engine.run().goes_since_ns = 1;
+  engine.run().answered_ps = Duration{7us}.count();
+  clocks.spins(sleeper, 500us);
+  EXPECT_EQ(sleeper.slot->state, ThreadState::waiting);
+  EXPECT_EQ(sleeper.slot->wait, Wait::memory);
+  // What was answered before is none of its business.
+  clocks.spins(sleeper, 500us);
+  EXPECT_EQ(clocks.now(sleeper), at(5us));
+  engine.run().answered_ps = Duration{9us}.count();
+  clocks.spins(sleeper, 500us);
+  EXPECT_EQ(clocks.now(sleeper), at(9us));
+  EXPECT_EQ(sleeper.slot->clock_ps, Duration{5us}.count());  // which the engine has let others pass
+  engine.run().answered_ps = Duration{11us}.count();
+  clocks.goes_on(sleeper);
+  EXPECT_EQ(sleeper.slot->state, ThreadState::running);
+  EXPECT_EQ(sleeper.slot->clock_ps, Duration{11us}.count());
+  EXPECT_EQ(sleeper.clock.now(), at(11us));
+}
+
+TEST_F(RankThreadClocks, WhoLooksAtMemoryWhileNothingIsSimulatedSeesTimeGoOn) {
+  comes_to(sleeper, 5us);
+  clocks.spins(sleeper, 500us);
+  clocks.spins(sleeper, 500us);
+  EXPECT_EQ(clocks.now(sleeper), at(505us));
+}
+
+TEST_F(RankThreadClocks, WhoLooksAtMemoryMaySleepInstead) {
+  comes_to(sleeper, 5us);
+  comes_to(waker, 9us);
+  clocks.spins(sleeper, 500us);
+  begins_to_wait(sleeper, &condition);
+  EXPECT_EQ(sleeper.slot->wait, Wait::condition);
+  clocks.wakes(waker, &condition);
+  wakes_up(sleeper);
+  EXPECT_EQ(sleeper.clock.now(), at(9us));
 }
 
 TEST_F(RankThreadClocks, WithinAnInterceptedCallNothingIsHandedOver) {

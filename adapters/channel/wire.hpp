@@ -111,6 +111,7 @@ enum class Wait : std::uint32_t {
   futex,       ///< a future, an atomic's wait()
   descriptor,  ///< data, a connection or room (read, recv, accept, poll, epoll_wait ...)
   process,     ///< the end of a process (waitpid)
+  memory,      ///< memory that others write: it looks there again and again, and sleeps in between
 };
 
 /// How the 128 bytes of an ncclUniqueId begin that ncclGetUniqueId made; the rest is 0.

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -49,9 +50,9 @@ constinit Real<int (*)(idtype_t, id_t, siginfo_t*, int)> real_waitid{"waitid"};
 constinit Real<int (*)()> real_sched_yield{"sched_yield"};
 
 /// How a thread gives its core up: in a loop it waits for memory to change, as TensorPipe's reactor
-/// does all its life, and MPI's progress while ranks wait. One without a part in time comes to
-/// sleep, since one that runs all the time cannot be told from one that works, and takes a core
-/// from those that do.
+/// does all its life, and MPI's progress and vLLM's workers while they wait for others. It comes to
+/// sleep in between, since one that runs all the time cannot be told from one that works, and takes
+/// a core from those that do.
 class Yields {
  public:
   static Yields& of_this_thread() noexcept {
@@ -259,10 +260,10 @@ int sched_yield() {
   yields.add();
   if (in_time && rank::this_thread().issues) {
     if (!yields.wait_for_memory()) rank::goes_on();
-    rank::spins();
-    return real_sched_yield();
+    rank::spins(std::chrono::nanoseconds{yields.rest_ns()});
+  } else if (in_time && yields.wait_for_memory()) {
+    rank::polls_memory();
   }
-  if (in_time && yields.wait_for_memory()) rank::polls_memory();
   const timespec rest{.tv_sec = 0, .tv_nsec = yields.rest_ns()};
   if (rest.tv_nsec == 0) return real_sched_yield();
   syscall(SYS_nanosleep, &rest, nullptr);

@@ -32,6 +32,8 @@ std::string waits_in_words(Wait wait) {
       return "waits for data";
     case Wait::process:
       return "waits for the end of another process";
+    case Wait::memory:
+      return "looks at memory until another changes it";
   }
   return "waits";
 }

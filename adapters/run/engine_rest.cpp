@@ -126,8 +126,12 @@ Found Engine::look_at_threads() {
       if (slot != slots.end()) {
         charged = process->link.shared()->threads[slot->second].charged_scale.load() > 0;
         const ThreadState state = process->link.shared()->threads[slot->second].state.load();
-        excused = state == ThreadState::waiting || state == ThreadState::sleeping ||
-                  state == ThreadState::background || process->threads.contains(slot->second);
+        // Who looks at memory may have found what it waits for, and works.
+        const bool at_memory =
+            process->link.shared()->threads[slot->second].wait == channel::Wait::memory;
+        excused = (state == ThreadState::waiting && (!at_memory || look->asleep())) ||
+                  state == ThreadState::sleeping || state == ThreadState::background ||
+                  process->threads.contains(slot->second);
       }
       if (process != nullptr && process->link.shared() != nullptr) {
         const auto& pollers = process->link.shared()->pollers;
@@ -297,8 +301,8 @@ bool Engine::someone_sleeps_long() const {
   });
 }
 
-/// Whether a thread with a part in time waits for a descriptor or a process: for what may come from
-/// outside of the run.
+/// Whether a thread with a part in time waits for a descriptor, a process or memory: for what may
+/// come from outside of the run.
 bool Engine::someone_waits_outside() const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const Process& process) {
     if (process.ended || process.link.shared() == nullptr || only_helps(process)) return false;
@@ -306,7 +310,8 @@ bool Engine::someone_waits_outside() const {
     return std::any_of(slots.begin(), slots.end(), [](const channel::ThreadSlot& slot) {
       const channel::Wait wait = slot.wait.load();
       return slot.state.load() == ThreadState::waiting &&
-             (wait == channel::Wait::descriptor || wait == channel::Wait::process);
+             (wait == channel::Wait::descriptor || wait == channel::Wait::process ||
+              wait == channel::Wait::memory);
     });
   });
 }

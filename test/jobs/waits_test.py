@@ -291,6 +291,36 @@ class SpinningRanks(JobTest):
             """, cluster="h200:1x4", options=["--runnable", "1"], timeout=60)
         self.assertEqual(job.out.count("all came"), 4)
 
+    def test_for_ranks_that_are_far_ahead(self):
+        # 1,000 all-reduces of 64 GiB take more than 100 s. Those who look at memory meanwhile do
+        # not hold them up, though their clocks stand still, and go on as late as they end.
+        import mmap
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                shared = self.directory / f"ahead-{mode[:3]}"
+                shared.write_bytes(bytes(mmap.PAGESIZE))
+                job = self.run_python(f"""
+                    import gpu, mmap, os, time
+                    gpu.set_device()
+                    pair = gpu.Communicator().split(gpu.rank // 2)
+                    buffer = gpu.allocate(1 << 36)
+                    with open({str(shared)!r}, "r+b") as file:
+                        memory = mmap.mmap(file.fileno(), 0)
+                    gpu.synchronize()
+                    start = time.monotonic()
+                    if gpu.rank < 2:
+                        time.sleep(1)  # the others have come to look
+                        for _ in range(1000):
+                            pair.all_reduce(buffer, 1 << 34)
+                        gpu.synchronize()
+                        memory[gpu.rank] = 1
+                    while not (memory[0] and memory[1]):
+                        os.sched_yield()
+                    gpu.synchronize()
+                    print("went on", time.monotonic() - start > 100, flush=True)
+                    """, cluster="h200:1x4", options=["--host-time", mode], timeout=60)
+                self.assertEqual(job.out.count("went on True"), 4)
+
 
 class ManyAtOnce(JobTest):
     """Threads that all wait when their process first uses a GPU get their clocks at the same time."""

@@ -40,8 +40,8 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   HostThread& thread = this_thread();
   thread_ = &thread;
   if (thread.api_depth++ > 0) return;
-  ThreadClocks::goes_on(thread);
-  const Rank& rank = this_rank();
+  Rank& rank = this_rank();
+  rank.clocks.goes_on(thread);
   const HostTimePolicy& policy = rank.clocks.policy();
   const bool measured = policy.kind == HostTime::measured;
   noted_ = rank.activities.wants_any();

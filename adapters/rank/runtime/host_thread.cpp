@@ -128,8 +128,8 @@ bool takes_time_until(Time deadline) noexcept {
 }
 void wait_timed_out(Time deadline) noexcept { clocks().wait_timed_out(this_thread(), deadline); }
 void looked_in_vain() noexcept { clocks().looked_in_vain(this_thread()); }
-void spins() noexcept { clocks().spins(this_thread()); }
-void goes_on() noexcept { ThreadClocks::goes_on(this_thread()); }
+void spins(std::chrono::nanoseconds rest) noexcept { clocks().spins(this_thread(), rest); }
+void goes_on() noexcept { clocks().goes_on(this_thread()); }
 void polls_memory() noexcept {
   this_thread().polls_memory = true;
   is_a_poller();

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -47,6 +48,9 @@ struct HostThread {
   int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call,
                      ///< wait or message
   bool polls_memory = false;  ///< which others write, maybe those of other ranks
+  /// It has a part in time and waits for such memory: what the engine had answered at the latest
+  /// when it began to.
+  std::optional<std::int64_t> answered_before_ps{};
 };
 
 /// Whether this process lives in virtual time (rank/runtime/standing.hpp).
@@ -122,7 +126,9 @@ void is_a_poller() noexcept;
 void looks_for_messages() noexcept;
 /// The calling thread, which has a part in time, gives its core up: a loop that does so very often
 /// takes time, as one that reads the clock, but needs no turn and is not charged for it.
-void spins() noexcept;
+/// @param rest  for how long it is about to sleep. Whoever comes to sleep for long waits for memory
+///   that others write: until it goes on, as late as they are, it holds nobody up.
+void spins(std::chrono::nanoseconds rest) noexcept;
 /// The calling thread does something else.
 void goes_on() noexcept;
 /// The calling thread, without a part in time, looks again and again at memory that others write:

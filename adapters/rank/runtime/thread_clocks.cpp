@@ -133,7 +133,7 @@ Time ThreadClocks::now(HostThread& thread) noexcept {
   Time now{};
   if (thread.issues) {
     now = thread.clock.now();
-    if (thread.api_depth == 0) publish(thread);
+    if (thread.api_depth == 0 && !thread.answered_before_ps) publish(thread);
   } else if (thread.runs_host_function) {
     now = thread.clock.now();
   } else {
@@ -192,8 +192,14 @@ void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
 // no turn until it goes on, and what it burns of the processor is no work.
 constexpr int spinning = 64;
 
-void ThreadClocks::spins(HostThread& thread) noexcept {
+// Who sleeps so long between two looks has looked for some 0.1 s. Until then it may be about to go
+// on by its own clock; from here on what it waits for hangs on other ranks, or on a process that
+// waits for them, and these may have to come further than its clock stands first.
+constexpr std::chrono::microseconds long_rest{500};
+
+void ThreadClocks::spins(HostThread& thread, std::chrono::nanoseconds rest) noexcept {
   if (!thread.issues || thread.api_depth > 0) return;
+  if (rest >= long_rest && thread.slot != nullptr) return waits_for_memory(thread, rest);
   looks_once_more(thread);
   if (thread.readings >= spinning && thread.slot != nullptr) {
     ThreadState running = ThreadState::running;
@@ -206,7 +212,45 @@ void ThreadClocks::spins(HostThread& thread) noexcept {
   publish(thread);
 }
 
+/// The program sees time go on as far as others have come, or as it sleeps where nothing is
+/// simulated; the engine sees where it began to wait.
+void ThreadClocks::waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept {
+  const channel::RunShared& run = connection()->run();
+  const std::int64_t answered = run.answered_ps.load(std::memory_order_relaxed);
+  if (!thread.answered_before_ps) {
+    stop_charging(thread);
+    publish(thread);
+    const std::lock_guard lock{mutex_};
+    thread.answered_before_ps = answered;
+    thread.waits_for = &thread;
+    thread.slot->wakes_at_ps.store(channel::no_time, std::memory_order_relaxed);
+    thread.slot->wait.store(channel::Wait::memory, std::memory_order_relaxed);
+    thread.slot->state.store(ThreadState::waiting, std::memory_order_release);
+    connection()->ring_if_awaited(channel::no_time);
+  } else if (answered > *thread.answered_before_ps) {
+    thread.clock.wait_until(time_of_ps(answered));
+  } else if (run.goes_since_ns.load(std::memory_order_relaxed) == 0) {
+    thread.clock.advance(rest);
+  }
+}
+
+/// Nobody saw who changed it: some process, after its last call.
+void ThreadClocks::memory_has_changed(HostThread& thread) noexcept {
+  const std::int64_t answered = connection()->run().answered_ps.load(std::memory_order_relaxed);
+  if (answered > *thread.answered_before_ps) thread.clock.wait_until(time_of_ps(answered));
+  {
+    const std::lock_guard lock{mutex_};
+    thread.answered_before_ps.reset();
+    thread.waits_for = nullptr;
+    thread.slot->clock_ps.store(ps_of(thread.clock.now()), std::memory_order_release);
+    thread.slot->wait.store(channel::Wait::none, std::memory_order_relaxed);
+    thread.slot->state.store(ThreadState::running, std::memory_order_release);
+  }
+  charge_host(thread);
+}
+
 void ThreadClocks::goes_on(HostThread& thread) noexcept {
+  if (thread.answered_before_ps) memory_has_changed(thread);
   if (std::exchange(thread.readings, 0) < spinning || thread.slot == nullptr) return;
   ThreadState sleeping = ThreadState::sleeping;
   thread.slot->state.compare_exchange_strong(sleeping, ThreadState::running);
@@ -224,6 +268,7 @@ void ThreadClocks::looked_in_vain(HostThread& thread) noexcept {
 
 void ThreadClocks::wait_begins(HostThread& thread, const void* object, channel::Wait wait,
                                std::optional<Time> deadline) noexcept {
+  if (thread.answered_before_ps) goes_on(thread);
   attach(thread);
   if (!takes_part(thread)) return;
   stop_charging(thread);
@@ -326,6 +371,7 @@ void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
 }
 
 void ThreadClocks::sends_time(HostThread& thread, std::uint64_t key) noexcept {
+  goes_on(thread);
   const std::int64_t now = time_of(thread);
   if (now == 0) return;
   Connection* const open = connection();

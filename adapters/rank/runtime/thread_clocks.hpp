@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -63,9 +64,9 @@ class ThreadClocks {
   [[nodiscard]] bool takes_time_until(HostThread& thread, Time deadline) noexcept;
   void wait_timed_out(HostThread& thread, Time deadline) noexcept;
   void looked_in_vain(HostThread& thread) noexcept;
-  void spins(HostThread& thread) noexcept;
+  void spins(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
   /// It does something else than to read the clock and to give its core up.
-  static void goes_on(HostThread& thread) noexcept;
+  void goes_on(HostThread& thread) noexcept;
   void sleeps_until(HostThread& thread, Time deadline) noexcept;
 
   void host_function_begins(HostThread& thread, Time instant) noexcept;
@@ -103,6 +104,8 @@ class ThreadClocks {
   void enter(HostThread& thread) noexcept;
   void attach(HostThread& thread) noexcept;
   void looks_once_more(HostThread& thread) noexcept;
+  void waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
+  void memory_has_changed(HostThread& thread) noexcept;
   void leave_pollers(const HostThread& thread) noexcept;
   /// The bound that the engine uses for this rank now. With mutex_ held.
   [[nodiscard]] std::int64_t bound_ps() const noexcept;
