@@ -59,13 +59,15 @@ class Yields {
     static thread_local Yields yields;
     return yields;
   }
-  /// Once more. Who has computed since the last time does not wait.
-  void add() noexcept {
+  /// Once more. Who has computed since the last time does not wait, nor who has made a call: a loop
+  /// that asks about the GPU takes its time by that.
+  void add(std::uint32_t calls) noexcept {
     constexpr std::int64_t computed_ns = 100'000;
     timespec cpu{};
     syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &cpu);
     const std::int64_t now_ns = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec;
     if (now_ns - std::exchange(cpu_ns_, now_ns) > computed_ns) in_a_row_ = 0;
+    if (std::exchange(calls_, calls) != calls) in_a_row_ = 0;
     ++in_a_row_;
   }
   [[nodiscard]] bool wait_for_memory() const noexcept { return in_a_row_ > 16; }
@@ -78,6 +80,7 @@ class Yields {
  private:
   int in_a_row_ = 0;
   std::int64_t cpu_ns_ = 0;
+  std::uint32_t calls_ = 0;
 };
 
 /// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data
@@ -257,8 +260,9 @@ int waitid(idtype_t kind, id_t id, siginfo_t* found, int flags) {
 int sched_yield() {
   const bool in_time = rank::in_virtual_time();
   Yields& yields = Yields::of_this_thread();
-  yields.add();
-  if (in_time && rank::this_thread().issues) {
+  const bool issues = in_time && rank::this_thread().issues;
+  yields.add(issues ? rank::this_thread().calls : 0);
+  if (issues) {
     if (!yields.wait_for_memory()) rank::goes_on();
     rank::spins(std::chrono::nanoseconds{yields.rest_ns()});
   } else if (in_time && yields.wait_for_memory()) {

@@ -40,6 +40,7 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   HostThread& thread = this_thread();
   thread_ = &thread;
   if (thread.api_depth++ > 0) return;
+  ++thread.calls;
   Rank& rank = this_rank();
   rank.clocks.goes_on(thread);
   const HostTimePolicy& policy = rank.clocks.policy();

@@ -51,6 +51,7 @@ struct HostThread {
   /// It has a part in time and waits for such memory: what the engine had answered at the latest
   /// when it began to.
   std::optional<std::int64_t> answered_before_ps{};
+  std::uint32_t calls = 0;  ///< intercepted ones that it has made
 };
 
 /// Whether this process lives in virtual time (rank/runtime/standing.hpp).
