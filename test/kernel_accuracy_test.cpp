@@ -37,10 +37,10 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"gemm fp32", {.mean = 0.121, .median = 0.092}},
                  {"gemm tf32", {.mean = 0.124, .median = 0.105}},
                  {"attention", {.mean = 0.07, .median = 0.036}},
-                 {"convolution", {.mean = 0.24, .median = 0.142}},
-                 {"convolution dilated", {.mean = 0.31, .median = 0.19}},
-                 {"convolution depthwise", {.mean = 0.42, .median = 0.20}},
-                 {"convolution grouped", {.mean = 1.53, .median = 0.62}},
+                 {"convolution", {.mean = 0.226, .median = 0.128}},
+                 {"convolution dilated", {.mean = 0.22, .median = 0.165}},
+                 {"convolution depthwise", {.mean = 0.30, .median = 0.148}},
+                 {"convolution grouped", {.mean = 0.64, .median = 0.22}},
                  {"recurrent network", {.mean = 0.37, .median = 0.22}},
                  {"batch norm", {.mean = 0.165, .median = 0.093}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
@@ -48,18 +48,19 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
 
-// A half of what measure_libraries.py and measure_rest.py measured, chosen before: no fit ever saw
-// it.
+// A half of what measure_libraries.py and measure_rest.py measured, and a quarter of
+// measure_convolutions.py, chosen before: no fit ever saw them.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 6452U);
+  ASSERT_EQ(judges.size(), 7299U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.158, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.081, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.150, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.077, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("convolution").median, 0.127, 0.002);
+  EXPECT_NEAR(errors.at("convolution").median, 0.111, 0.002);
+  EXPECT_NEAR(errors.at("convolution grouped").median, 0.197, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.056, 0.002);
 }
 
@@ -76,20 +77,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7123, 0.0005);
-  EXPECT_NEAR(random.two, 0.9159, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1166, 0.0005);
+  EXPECT_NEAR(random.one, 0.7130, 0.0005);
+  EXPECT_NEAR(random.two, 0.9131, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1183, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7121, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9141, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7141, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9110, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1379, 0.0005);
-  EXPECT_NEAR(error.median, 0.0617, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1367, 0.0005);
+  EXPECT_NEAR(error.median, 0.0650, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -109,12 +110,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0696, .median = 0.0394},
-                      {.one = 0.8009, .two = 0.9516, .median_bar = 0.1035});
+  expect_from_another("h200", "h100", {.mean = 0.0673, .median = 0.0374},
+                      {.one = 0.8128, .two = 0.9561, .median_bar = 0.1029});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1185, .median = 0.0538},
-                      {.one = 0.7712, .two = 0.9332, .median_bar = 0.1143});
+  expect_from_another("h100", "h200", {.mean = 0.0961, .median = 0.0475},
+                      {.one = 0.7968, .two = 0.9464, .median_bar = 0.1120});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -122,7 +123,7 @@ TEST(KernelAccuracy, AnotherH100sKernels) {
   const auto rows = read_measurements(PHANTORA_TEST_DATA "/h100_kernels.tsv");
   ASSERT_EQ(rows.size(), 2140U);
   const Error error = error_of(predict(rows, builtin_cost_model(gpu_model("h100"))));
-  EXPECT_NEAR(error.mean, 0.0217, 0.0005);
+  EXPECT_NEAR(error.mean, 0.0224, 0.0005);
   EXPECT_NEAR(error.median, 0.009, 0.0005);
 }
 
@@ -159,7 +160,7 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.158, 1.178}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.161, 1.178}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.162, 1.191}},
                                           {"resnet50_b64", {31.89 / 29.6, 1.087, 1.084}}};
   for (const auto& [step, told] : steps) {

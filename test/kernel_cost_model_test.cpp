@@ -223,6 +223,79 @@ TEST(KernelWork, AFilterForEachChannelIsBoundByMemory) {
   EXPECT_EQ(describe(query).group, "conv_fwd/half");
 }
 
+KernelQuery convolution(std::string name, std::string layout, double images, double channels,
+                        double image, double filter, double groups = 1) {
+  return {.name = std::move(name),
+          .features = {{"n", images},
+                       {"c", channels},
+                       {"h", image},
+                       {"w", image},
+                       {"k", channels},
+                       {"r", filter},
+                       {"s", filter},
+                       {"pad_h", std::floor(filter / 2)},
+                       {"pad_w", std::floor(filter / 2)},
+                       {"groups", groups}},
+          .attributes = {{"type", "bf16"}, {"layout", std::move(layout)}}};
+}
+
+TEST(KernelWork, WhereChannelsComeFirstThreeTensorsAreConvertedByTiles) {
+  // Image, filter and result, in tiles of 32 channels by 32 pixels or taps.
+  const KernelWork work = describe(convolution("conv_fwd", "nchw", 4, 48, 7, 3));
+  EXPECT_DOUBLE_EQ(work.conversions, 3.0);
+  EXPECT_DOUBLE_EQ(work.conversion_tiles, 4.0 * 2 * 2 + 48 * 2 * 1 + 4 * 2 * 2);
+  EXPECT_DOUBLE_EQ(work.converted_bytes, 2.0 * 2 * (4 * 48 * 49 + 48 * 48 * 9 + 4 * 48 * 49));
+  EXPECT_EQ(work.kernel, ProductKernel::convolution);
+  const KernelWork last = describe(convolution("conv_fwd", "nhwc", 4, 48, 7, 3));
+  EXPECT_DOUBLE_EQ(last.conversions, 0.0);
+  EXPECT_DOUBLE_EQ(last.m, work.m);
+  const Roofline roofline{gpu_model("h200")};
+  EXPECT_GT(roofline.seconds(work), roofline.seconds(last) + 3 * 2.6e-6);
+  EXPECT_EQ(describe(convolution("conv_bwd_filter", "nhwc", 4, 48, 7, 3)).kernel,
+            ProductKernel::filter_gradient);
+}
+
+TEST(KernelWork, AnImageOfOnePixelHasEitherLayout) {
+  for (const char* name : {"conv_fwd", "conv_bwd_data", "conv_bwd_filter"}) {
+    const KernelWork first = describe(convolution(name, "nchw", 32, 256, 1, 1));
+    const KernelWork last = describe(convolution(name, "nhwc", 32, 256, 1, 1));
+    EXPECT_EQ(first.group, last.group);
+    EXPECT_EQ(first.m, last.m);
+    EXPECT_EQ(first.batch, last.batch);
+    EXPECT_EQ(first.conversions, 0.0);
+  }
+}
+
+TEST(KernelWork, GroupsShareTilesAreWidenedOrRunApart) {
+  // 16 channels each: four groups in a tile of 64.
+  const KernelWork together = describe(convolution("conv_fwd", "nhwc", 8, 512, 14, 3, 32));
+  EXPECT_EQ(together.batch, 8.0);
+  EXPECT_EQ(together.n, 64.0);
+  EXPECT_EQ(together.k, 64.0 * 9);
+  EXPECT_EQ(together.conversions, 0.0);
+  // 24 channels become 32, two groups of which share a tile; all three tensors are transformed.
+  const KernelWork padded = describe(convolution("conv_fwd", "nhwc", 8, 192, 14, 3, 8));
+  EXPECT_EQ(padded.batch, 4.0);
+  EXPECT_EQ(padded.n, 64.0);
+  EXPECT_EQ(padded.family, "nhwc/padded");
+  EXPECT_GT(padded.conversion_tiles, 2.0 * 8 * 192 * 14 * 14 * 5 / 1024);
+  // Two groups of as many run one after the other, each out of its tensor and into it.
+  const KernelWork apart = describe(convolution("conv_fwd", "nhwc", 8, 48, 14, 3, 2));
+  EXPECT_EQ(apart.repeats, 2.0);
+  EXPECT_EQ(apart.batch, 1.0);
+  EXPECT_EQ(apart.n, 24.0);
+  EXPECT_EQ(apart.conversions, 4.0);
+  EXPECT_EQ(apart.family, "nhwc/apart");
+}
+
+TEST(KernelWork, AVolumesFiltersForEachChannelAreAGroupOfTheirOwn) {
+  KernelQuery query = convolution("conv_fwd", "nhwc", 8, 96, 14, 3, 96);
+  const double flops = describe(query).flops;
+  query.features["r"] = 9;  // three by three by three, as it is told
+  EXPECT_EQ(describe(query).group, "conv_fwd/depthwise/volume");
+  EXPECT_GT(describe(query).flops, 100 * flops);
+}
+
 TEST(KernelWork, ARecurrentNetworkGoesStepByStep) {
   KernelQuery query{.name = "rnn_fwd",
                     .features = {{"steps", 256},

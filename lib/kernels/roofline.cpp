@@ -44,8 +44,19 @@ struct ProductKernels {
   double result_cycles;
   /// Launch, first loads and last stores, beyond the floor of any kernel.
   double start;
+  /// The extra kernel that adds the partial products when k is split, and its gap; and a second for
+  /// each byte of them.
+  double split = 2.9e-6, partial = 0.37e-12;
 };
 constexpr ProductKernels aligned_products{0.89, 128.0, 180.0, 1.9, 0.1, 1.24e-6};
+/// cuDNN's kernels for convolutions (sm90_xmma_fprop_implicit_gemm_..., cutlass_tensorop_...dgrad):
+/// fitted to the main kernel alone of 500 of the H200's calls each that are no judges, with the
+/// tile chosen; others are off by 17 % in bf16, 13 in TF32 (with the constants of products 34 %).
+constexpr ProductKernels half_convolutions{0.968, 128.0, 133.0, 2.6, 0.135, 4.2e-6};
+constexpr ProductKernels tf32_convolutions{0.968, 128.0, 350.0, 2.6, 0.32, 5.1e-6};
+/// Those for filters' gradients, which are long along k: the same way, 13 and 15 %.
+constexpr ProductKernels half_gradients{0.91, 128.0, 180.0, 1.9, 0.135, 3.3e-6, 12.0e-6, 1.0e-12};
+constexpr ProductKernels tf32_gradients{0.47, 128.0, 570.0, 1.4, 0.23, 5.5e-6, 6.5e-6, 0.5e-12};
 /// Below 16 bytes the tensor memory accelerator cannot be used, and cuBLAS turns to kernels of
 /// older GPUs, which load operands as they are aligned (cutlass_80_tensorop_bf16_s16816gemm_...
 /// _align2 and _align4), and those of 2 bytes one by one (cutlass_75_..._s1688gemm_..._align1).
@@ -56,10 +67,6 @@ constexpr ProductKernels oldest_products{0.1405, 64.0, 764.0, 1.11, 0.234, 2.88e
 /// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth
 /// then.
 constexpr double wave_loss = 0.85;
-/// The extra kernel that adds the partial products when k is split, and its gap; 0.37 us for each
-/// MB of them.
-constexpr double split_seconds = 2.9e-6;
-constexpr double partial_seconds = 0.37e-12;
 /// Beyond two waves the SMs take tiles from a counter, which a memset clears: all 923 such kernels
 /// follow one, and of 2,466 others one does.
 constexpr double counted_waves = 2.0;
@@ -85,8 +92,13 @@ constexpr double l2_none = 0.875;
 /// One thread block sustains 48 GB/s (a layer norm's gradient with 24 blocks), which is 1/100 of
 /// the memory's bandwidth.
 constexpr double block_share = 0.0125;
-/// cuDNN's layout conversions: nchwToNhwc moves 2.1 TB/s.
-constexpr double conversion_efficiency = 0.44;
+/// cuDNN's layout conversions (nchwToNhwcKernel, nhwcToNchwKernel) have a block for each tile of 32
+/// channels by 32 pixels, full or not. Of the H200's 17,279 in the sweeps those of 10,000 blocks
+/// and more take 1.6 ns for each in 2 bytes, and in 4, where memory holds them up, 2.1 ns: as
+/// cycles of an SM.
+constexpr double conversion_tile_cycles = 1.6e-9 * 132.0 * 1.98e9;
+/// The shortest of them take 1.2 us, and a gap follows.
+constexpr double conversion_seconds = 2.6e-6;
 /// Copies over PCIe: 55 GB/s pinned and 15 GB/s pageable of the 64 GB/s of 16 lanes.
 constexpr double pcie_efficiency = 0.86;
 constexpr double pageable_efficiency = 0.22;
@@ -109,6 +121,25 @@ constexpr std::array<Tile, 36> tiles{
      {256, 64},  {64, 256},  {192, 96},  {112, 128}, {128, 96},  {96, 128},  {160, 64},  {128, 64},
      {64, 128},  {64, 96},   {96, 64},   {64, 64},   {256, 32},  {128, 32},  {64, 32},   {32, 64},
      {64, 16},   {16, 64},   {128, 8},   {64, 8}}};
+
+const ProductKernels& kernels_of(const KernelWork& work) {
+  const bool half = work.arithmetic == Arithmetic::half;
+  if (half || work.arithmetic == Arithmetic::tf32) {
+    if (work.kernel == ProductKernel::convolution)
+      return half ? half_convolutions : tf32_convolutions;
+    if (work.kernel == ProductKernel::filter_gradient)
+      return half ? half_gradients : tf32_gradients;
+  }
+  // Plain units have kernels for any operands.
+  if (work.alignment >= 16.0 || work.arithmetic == Arithmetic::fp32) return aligned_products;
+  return work.alignment >= 4.0 ? older_products : oldest_products;
+}
+
+/// Whether cuDNN's kernels for convolutions have such tiles: their sides are powers of two.
+bool of_convolutions(const Tile& tile) {
+  const auto power = [](double side) { return std::exp2(std::round(std::log2(side))) == side; };
+  return tile.rows >= 32.0 && tile.cols >= 32.0 && power(tile.rows) && power(tile.cols);
+}
 
 /// Of an element of the operands of such arithmetic.
 double operand_bytes(Arithmetic arithmetic) {
@@ -206,21 +237,30 @@ double Roofline::on(const Roofline& other, const KernelWork& work, double second
   return seconds - body + std::hypot(rest, there);
 }
 
+double Roofline::conversion_time(const KernelWork& work) const {
+  const double tiles =
+      work.conversion_tiles * conversion_tile_cycles / (gpu_.sm_count * gpu_.clock_hz);
+  const double hits = l2_hits(work.converted_bytes);
+  const double bandwidth = gpu_.memory_bandwidth.bytes_per_second();
+  const double memory = work.converted_bytes * (hits / (bandwidth * l2_speedup) +
+                                                (1.0 - hits) / (bandwidth * memory_efficiency));
+  const auto square = [](double x) { return x * x; };
+  return work.conversions * conversion_seconds +
+         std::sqrt(std::hypot(square(tiles), square(memory)));
+}
+
 double Roofline::product_seconds(const KernelWork& work) const {
   const auto fourth_power = [](double x) { return x * x * x * x; };
   const auto fourth_root = [](double x) { return std::sqrt(std::sqrt(x)); };
   const double sms = gpu_.sm_count;
-  // Plain units have kernels for any operands.
-  const ProductKernels& kernels = work.alignment >= 16.0 || work.arithmetic == Arithmetic::fp32
-                                      ? aligned_products
-                                  : work.alignment >= 4.0 ? older_products
-                                                          : oldest_products;
+  const ProductKernels& kernels = kernels_of(work);
   const double rate = peak_rate(gpu_, work.arithmetic).per_second() / sms * kernels.efficiency;
   const double cycle = 1.0 / gpu_.clock_hz;
   const double step_length = kernels.step_bytes / operand_bytes(work.arithmetic);
   double best = std::numeric_limits<double>::infinity();
   // The library is taken to choose the tile and the split of k that suit the shape best.
   for (const Tile& tile : tiles) {
+    if (work.kernel != ProductKernel::plain && !of_convolutions(tile)) continue;
     const double count = std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.cols) * work.batch;
     const double area = tile.rows * tile.cols;
     // The parts of k, a convolution's taps, have steps of their own, whole or half: the sweeps'
@@ -242,7 +282,7 @@ double Roofline::product_seconds(const KernelWork& work) const {
         double seconds =
             waves * (std::ceil(all_steps / split) * step + area * kernels.result_cycles * cycle);
         if (split > 1.0)
-          seconds += split_seconds + split * work.m * work.n * work.batch * 4.0 * partial_seconds;
+          seconds += kernels.split + split * work.m * work.n * work.batch * 4.0 * kernels.partial;
         if (count > counted_waves * sms) seconds += counter_seconds;
         best = std::min(best, seconds);
       }
@@ -260,12 +300,7 @@ double Roofline::seconds(const KernelWork& work) const {
   PHANTORA_EXPECTS(peak_rate(gpu_, work.arithmetic) > FlopRate{},
                    "the GPU has units for the kernel's arithmetic");
   if (work.m > 0.0) {
-    const double conversion =
-        work.converted_bytes > 0.0
-            ? 2.0 * floor_seconds +
-                  work.converted_bytes /
-                      (gpu_.memory_bandwidth.bytes_per_second() * conversion_efficiency)
-            : 0.0;
+    const double conversion = conversion_time(work);
     const double step = product_seconds(work) + work.round_trips * round_trip_seconds;
     const double beside =
         work.flops / (peak_rate(gpu_, work.arithmetic).per_second() * attained(work.arithmetic));

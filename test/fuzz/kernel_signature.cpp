@@ -37,8 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const KernelWork work = describe(query);
   for (const double amount :
-       {work.m, work.n, work.k, work.batch, work.efficiency, work.flops, work.tiles, work.bytes,
-        work.converted_bytes, work.blocks, work.round_trips})
+       {work.m, work.n, work.k, work.batch, work.parts, work.repeats, work.flops, work.tiles,
+        work.bytes, work.converted_bytes, work.conversions, work.conversion_tiles, work.blocks,
+        work.round_trips})
     expect(std::isfinite(amount) && amount >= 0, "work is finite", query.name);
   for (const float coordinate : work.coordinates)
     expect(std::isfinite(coordinate), "kernels lie somewhere", query.name);

@@ -11,13 +11,20 @@ namespace phantora {
 /// What carries the bytes.
 enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink };
 
+/// Whose kernels do a product.
+enum class ProductKernel : std::uint8_t {
+  plain,           ///< cuBLAS's
+  convolution,     ///< cuDNN's for convolutions and gradients of their data
+  filter_gradient  ///< cuDNN's for gradients of filters
+};
+
 /// The work that a launch asks for, independent of the GPU that does it.
 ///
 /// A kernel is a matrix product (m, n, k, batch > 0), which may be done again and again and have
 /// other arithmetic beside it (repeats, flops), or arithmetic cut into tiles (flops and tiles > 0),
 /// or moves bytes only. All of them move bytes.
 struct KernelWork {
-  static constexpr std::size_t dimensions = 8;  ///< of `coordinates`
+  static constexpr std::size_t dimensions = 9;  ///< of `coordinates`
 
   /// Kernels whose efficiency may be compared, e.g. "gemm/half" or "reduce_kernel".
   std::string group{};
@@ -30,6 +37,7 @@ struct KernelWork {
   KernelLimit limit = KernelLimit::memory;   ///< what holds it up
   Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
+  ProductKernel kernel = ProductKernel::plain;
   double parts = 1;       ///< that k consists of, none of which shares a step with another
   double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
   double alignment = 16;  ///< of the rows of its operands, in bytes, at most 16
@@ -40,10 +48,12 @@ struct KernelWork {
   double step_flops = 0;  ///< a step takes as long as so many FLOP
   DataPath path = DataPath::device_memory;  ///< what the bytes go over
   double bytes = 0;                         ///< that must be moved at least
-  double converted_bytes = 0;  ///< moved on top, by kernels that change an operand's layout
-  double blocks = 0;           ///< thread blocks that move them; 0 = enough to fill the GPU
-  double starts = 0;           ///< thread blocks that are started one after the other; 0 = not told
-  double round_trips = 0;      ///< to memory, that have to wait for each other
+  double converted_bytes = 0;   ///< moved on top, by kernels that change an operand's layout
+  double conversions = 0;       ///< such kernels
+  double conversion_tiles = 0;  ///< of 32 x 32 elements, which they take one by one
+  double blocks = 0;            ///< thread blocks that move them; 0 = enough to fill the GPU
+  double starts = 0;       ///< thread blocks that are started one after the other; 0 = not told
+  double round_trips = 0;  ///< to memory, that have to wait for each other
   bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
 };
 

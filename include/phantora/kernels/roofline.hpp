@@ -38,6 +38,7 @@ class Roofline {
   [[nodiscard]] double l2_hits(double bytes) const;
   [[nodiscard]] double memory_seconds(const KernelWork& work) const;
   [[nodiscard]] double product_seconds(const KernelWork& work) const;
+  [[nodiscard]] double conversion_time(const KernelWork& work) const;
 
   GpuModel gpu_;
 };

@@ -5,7 +5,7 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
-driver 580), and what measure_rest.py measured in 100 s (2026-11-23).
+driver 580), what measure_rest.py measured in 100 s and measure_convolutions.py in 200 s (2026-11-23).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -467,24 +467,25 @@ def coverage(samples, spread):
           f"others' mean, {near / total:.3f} within two")
 
 
-# Of what measure_libraries.py and measure_rest.py measured, a half is held out for good.
-JUDGED = ("h200_sweep6", "h200_sweep7", "h100_sweep5")
+# Of what measure_libraries.py and measure_rest.py measured, a half is held out for good; of what
+# measure_convolutions.py did, a quarter, since neighbouring convolutions tell little of each other.
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4}
 
 
-def is_judge(row):
-    """Written before those sweeps were measured: whether the digest of what was asked for is odd."""
+def is_judge(row, share):
+    """Whether the digest of what was asked for leaves 1, as one of `share` does. Decided before any was measured."""
     case = json.dumps({key: value for key, value in row.items() if key != "kernels"}, sort_keys=True)
-    return int(hashlib.sha256(case.encode()).hexdigest(), 16) % 2 == 1
+    return int(hashlib.sha256(case.encode()).hexdigest(), 16) % share == 1
 
 
 def lines_of(gpu, judges):
     """What each key was measured to take."""
     lines = {}
     for sweep in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_sweep?.jsonl.gz")):
-        judged = sweep.name.split(".")[0] in JUDGED
+        share = JUDGED.get(sweep.name.split(".")[0])
         for line in gzip.open(sweep, "rt"):
             row = json.loads(line)
-            if (judged and is_judge(row)) != judges:
+            if (share is not None and is_judge(row, share)) != judges:
                 continue
             for made in rows_of(row) if row.get("kernels") else []:
                 if "::elementwise_kernel<" in made["name"] and not strides_told(row):

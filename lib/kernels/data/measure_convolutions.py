@@ -4,8 +4,8 @@
 Usage: measure_convolutions.py OUT.jsonl [SECONDS [WORKERS]]
 
 Earlier sweeps drew channels, images and filters apart from one another, so that few of their convolutions are any
-model's. Lines are like measure_architectures.py's. A half of the cases judges and is never fitted: those whose digest
-is odd (make_table.py's is_judge()).
+model's. Lines are like measure_architectures.py's. A quarter of the cases judges and is never fitted: those whose digest
+leaves 1 when it is divided by 4 (make_table.py's is_judge()).
 """
 import sys
 

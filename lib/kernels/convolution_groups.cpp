@@ -1,0 +1,75 @@
+#include "kernels/convolution_groups.hpp"
+
+#include <cmath>
+
+namespace phantora::detail {
+
+namespace {
+
+/// Those of 16 bits; others are of TF32.
+bool is_half(const Convolution& shape) { return shape.size <= 2.0; }
+
+bool is_strided(const Convolution& shape) { return shape.strides > 1.0; }
+
+bool is_power_of_two(double width) { return std::exp2(std::round(std::log2(width))) == width; }
+
+/// Of widths that are powers of two: all in one kernel, but where the groups are few and narrow, or
+/// the gradient skips pixels.
+bool run_apart(std::string_view name, const Convolution& shape, double width) {
+  const double groups = shape.groups;
+  if (shape.taps <= 1.0) {
+    if (!is_half(shape)) return true;
+    if (name == "conv_fwd") return width > 8.0;
+    return !is_strided(shape) || (name == "conv_bwd_data" && width < 32.0);
+  }
+  if (name == "conv_fwd") {
+    if (!is_half(shape)) return width == 16.0 && groups <= 2.0;
+    if (width == 64.0) return groups > 2.0 && shape.images < 16.0;
+    return (width == 16.0 && groups <= 4.0) || (width == 32.0 && groups == 4.0);
+  }
+  if (name == "conv_bwd_data") {
+    if (width >= 64.0 && is_strided(shape)) return true;
+    return is_half(shape) && width >= 16.0 && groups <= 2.0;
+  }
+  if (is_half(shape)) return width <= 16.0 && groups <= 4.0;
+  return (width <= 16.0 && groups <= 6.0) || (width == 32.0 && groups <= 4.0);
+}
+
+/// Of other widths, where the padding adds not too much work, or what would run apart is too
+/// little.
+bool are_padded(std::string_view name, const Convolution& shape, double width) {
+  if (shape.taps <= 1.0) return false;
+  const double groups = shape.groups;
+  const bool half = is_half(shape);
+  if (std::fmod(width * shape.size, 16.0) != 0.0) return half && name != "conv_fwd";
+  if (name == "conv_fwd") {
+    if (!half) return width < 128.0 && (width > 32.0 || groups >= 4.0);
+    if (shape.taps > 9.0) return false;
+    if (width < 32.0) return groups >= 5.0;
+    if (width < 56.0) return groups >= 8.0;
+    return width > 64.0 && width < 256.0;
+  }
+  if (name == "conv_bwd_data") {
+    if (width < 32.0) return !half || groups >= 3.0;
+    if (is_strided(shape)) return false;
+    if (!half) return width < 128.0;
+    if (width < 48.0) return groups >= 4.0;
+    if (width < 56.0) return groups > 8.0;
+    return width > 64.0 && width < 256.0;
+  }
+  if (!half) return width < 64.0 && groups >= 4.0;
+  const double reduced = shape.images * shape.positions;
+  if (width < 32.0)
+    return groups >= 3.0 && !(is_strided(shape) && groups <= 8.0 && reduced < 7000.0);
+  return width < 56.0 && reduced < 4000.0;
+}
+
+}  // namespace
+
+Groups run_of_groups(std::string_view name, const Convolution& shape, double width) {
+  if (is_power_of_two(width))
+    return run_apart(name, shape, width) ? Groups::apart : Groups::together;
+  return are_padded(name, shape, width) ? Groups::padded : Groups::apart;
+}
+
+}  // namespace phantora::detail
