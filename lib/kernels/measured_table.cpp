@@ -76,8 +76,11 @@ std::optional<CostEstimate> MeasuredTable::estimate(const KernelQuery& query) co
     const Measurement& row = body_->rows[entry->second];
     const bool same_bytes = row.query.bytes <= 0.0 || row.query.bytes == query.bytes;
     if (same_bytes && same_launch(row.query, query)) {
-      const CostEstimate estimate{row.duration, row.stddev, body_->source};
-      return body_->gpu ? with_limits(estimate, query, *body_->gpu) : estimate;
+      CostEstimate estimate{row.duration, row.stddev, body_->source};
+      if (body_->gpu) estimate = with_limits(estimate, query, *body_->gpu);
+      // Of a program of one's own it was measured at the clock that power had left.
+      if (body_->source == CostSource::database) estimate.power_share.reset();
+      return estimate;
     }
   }
   return std::nullopt;
