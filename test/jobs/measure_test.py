@@ -58,21 +58,25 @@ class Measure(JobTest):
         told = json.loads(subprocess.run(
             [PHANTORA, "kernels", "where", record, "--cluster", "h200:1x1", "--format", "json"], check=True,
             capture_output=True, text=True).stdout)
-        kernels = {json.dumps(kernel["query"], sort_keys=True): kernel for kernel in told["kernels"]}
+        # What a launch finds in the cache is no part of a database's keys, and of each launch's price.
+        kernels = {}
+        for kernel in told["kernels"]:
+            kernel["query"].pop("operands", None)
+            kernels.setdefault(json.dumps(kernel["query"], sort_keys=True), []).append(kernel)
         found = {json.dumps(json.loads(query), sort_keys=True): times for query, times in measured.items()}
         # The same queries, as often as they are asked for.
         self.assertEqual({query: sum(times.values()) for query, times in found.items()},
-                         {query: kernel["count"] for query, kernel in kernels.items()})
+                         {query: sum(kernel["count"] for kernel in alike) for query, alike in kernels.items()})
         self.assertGreater(len(found), 40)
         # And at their prices, to a float's precision: later by what an idle stream adds to the gap.
         exact = 0
         for query, times in found.items():
-            price = 1e12 * kernels[query]["total_s"] / kernels[query]["count"]
+            prices = [1e12 * kernel["total_s"] / kernel["count"] for kernel in kernels[query]]
             for time in times:
                 rounding = 1e-7 * (time + GAP_PS) + 1
-                self.assertGreaterEqual(time, price - rounding, query)
-                self.assertLessEqual(time, price + LATENCY_PS - GAP_PS + rounding, query)
-                exact += abs(time - price) <= rounding
+                self.assertGreaterEqual(time, min(prices) - rounding, query)
+                self.assertLessEqual(time, max(prices) + LATENCY_PS - GAP_PS + rounding, query)
+                exact += any(abs(time - price) <= rounding for price in prices)
         self.assertGreater(exact, len(found) // 2)
 
     def test_a_run_takes_its_times_from_the_database(self):
