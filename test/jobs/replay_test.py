@@ -204,8 +204,8 @@ class Replays(Replay):
         version = len(b"PHANTORA-WORKLOAD\n")
         newer = whole[:version] + b"\x63" + whole[version + 1:]
         (self.directory / "newer.rec").write_bytes(newer)
-        self.assertIn("phantora_workload: expected a whole number from 1 to 5, got 99",
-                      self.replay(record="newer.rec", status=2))
+        self.assertRegex(self.replay(record="newer.rec", status=2),
+                         r"phantora_workload: expected a whole number from 1 to \d+, got 99")
         self.assertIn("cannot be read", self.replay(record="none.rec", status=2))
         self.assertIn("2 ranks on 1 GPUs", self.replay(cluster="h200:1x1", status=2))
         self.assertIn("expected NAME=VALUE", self.replay("--nccl", "ALGO", status=2))
