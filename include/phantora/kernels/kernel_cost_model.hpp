@@ -59,7 +59,7 @@ struct KernelQuery {
     double cold = 0;     ///< of what it reads, what the cache does not hold
     auto operator<=>(const Operands&) const = default;
   };
-  Operands operands{};
+  Operands operands{};  ///< of this launch
 
   auto operator<=>(const KernelQuery&) const = default;
 };

@@ -37,7 +37,7 @@ struct KernelWork {
   KernelLimit limit = KernelLimit::memory;   ///< what holds it up
   Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
-  ProductKernel kernel = ProductKernel::plain;
+  ProductKernel kernel = ProductKernel::plain;  ///< that a product runs as
   double parts = 1;       ///< that k consists of, none of which shares a step with another
   double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
   double alignment = 16;  ///< of the rows of its operands, in bytes, at most 16
