@@ -166,6 +166,14 @@ def diffusion_unet():
 
 # --- Text ---
 
+def language_model(kind, batch, length, **config):
+    """A causal or masked model of Transformers by the name of its class."""
+    import transformers
+    kind = getattr(transformers, kind)
+    model, text = kind(kind.config_class(**config)).to(DEVICE), ids(batch, length)
+    return model, lambda: model(input_ids=text, labels=text).loss
+
+
 @architecture
 def t5():
     from transformers import T5Config, T5ForConditionalGeneration
@@ -178,31 +186,22 @@ def t5():
 
 @architecture
 def distilbert():
-    from transformers import DistilBertConfig, DistilBertForMaskedLM
-    model = DistilBertForMaskedLM(DistilBertConfig()).to(DEVICE)
-    text = ids(48, 160)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model("DistilBertForMaskedLM", 48, 160)
 
 
 @architecture
 def qwen2():
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-    model = Qwen2ForCausalLM(Qwen2Config(
-        hidden_size=896, intermediate_size=4864, num_hidden_layers=12, num_attention_heads=14,
-        num_key_value_heads=2, vocab_size=64000)).to(DEVICE)
-    text = ids(3, 1536)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "Qwen2ForCausalLM", 3, 1536, hidden_size=896, intermediate_size=4864, num_hidden_layers=12,
+        num_attention_heads=14, num_key_value_heads=2, vocab_size=64000)
 
 
 @architecture
 def gemma2():
     """Sliding windows, capped logits, large heads."""
-    from transformers import Gemma2Config, Gemma2ForCausalLM
-    model = Gemma2ForCausalLM(Gemma2Config(
-        hidden_size=1152, intermediate_size=4608, num_hidden_layers=8, num_attention_heads=8,
-        num_key_value_heads=4, head_dim=144, vocab_size=48000, sliding_window=512)).to(DEVICE)
-    text = ids(4, 1024)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "Gemma2ForCausalLM", 4, 1024, hidden_size=1152, intermediate_size=4608, num_hidden_layers=8,
+        num_attention_heads=8, num_key_value_heads=4, head_dim=144, vocab_size=48000, sliding_window=512)
 
 
 @architecture
@@ -434,38 +433,28 @@ def vit_l_32():
 
 @architecture
 def bert():
-    from transformers import BertConfig, BertForMaskedLM
-    model = BertForMaskedLM(BertConfig(num_hidden_layers=10)).to(DEVICE)
-    text = ids(20, 448)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model("BertForMaskedLM", 20, 448, num_hidden_layers=10)
 
 
 @architecture
 def gpt_neox():
-    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
-    model = GPTNeoXForCausalLM(GPTNeoXConfig(
-        hidden_size=1536, intermediate_size=6144, num_hidden_layers=8, num_attention_heads=12, vocab_size=50304)).to(DEVICE)
-    text = ids(6, 1024)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "GPTNeoXForCausalLM", 6, 1024, hidden_size=1536, intermediate_size=6144, num_hidden_layers=8,
+        num_attention_heads=12, vocab_size=50304)
 
 
 @architecture
 def opt():
-    from transformers import OPTConfig, OPTForCausalLM
-    model = OPTForCausalLM(OPTConfig(
-        hidden_size=1280, ffn_dim=5120, num_hidden_layers=10, num_attention_heads=20, word_embed_proj_dim=1280)).to(DEVICE)
-    text = ids(5, 1280)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "OPTForCausalLM", 5, 1280, hidden_size=1280, ffn_dim=5120, num_hidden_layers=10, num_attention_heads=20,
+        word_embed_proj_dim=1280)
 
 
 @architecture
 def mistral():
-    from transformers import MistralConfig, MistralForCausalLM
-    model = MistralForCausalLM(MistralConfig(
-        hidden_size=2048, intermediate_size=7168, num_hidden_layers=6, num_attention_heads=16, num_key_value_heads=4,
-        vocab_size=32000, sliding_window=None)).to(DEVICE)
-    text = ids(2, 3072)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "MistralForCausalLM", 2, 3072, hidden_size=2048, intermediate_size=7168, num_hidden_layers=6,
+        num_attention_heads=16, num_key_value_heads=4, vocab_size=32000, sliding_window=None)
 
 
 @architecture
@@ -587,11 +576,9 @@ def roberta():
 
 @architecture
 def albert():
-    from transformers import AlbertConfig, AlbertForMaskedLM
-    model = AlbertForMaskedLM(AlbertConfig(
-        hidden_size=1024, intermediate_size=4096, num_attention_heads=16, num_hidden_layers=10)).to(DEVICE)
-    text = ids(12, 512)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "AlbertForMaskedLM", 12, 512, hidden_size=1024, intermediate_size=4096, num_attention_heads=16,
+        num_hidden_layers=10)
 
 
 @architecture
@@ -606,38 +593,27 @@ def bart():
 
 @architecture
 def phi():
-    from transformers import PhiConfig, PhiForCausalLM
-    model = PhiForCausalLM(PhiConfig(
-        hidden_size=1792, intermediate_size=7168, num_hidden_layers=7, num_attention_heads=28, vocab_size=51200)).to(DEVICE)
-    text = ids(4, 1152)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "PhiForCausalLM", 4, 1152, hidden_size=1792, intermediate_size=7168, num_hidden_layers=7,
+        num_attention_heads=28, vocab_size=51200)
 
 
 @architecture
 def falcon():
-    from transformers import FalconConfig, FalconForCausalLM
-    model = FalconForCausalLM(FalconConfig(
-        hidden_size=1536, num_hidden_layers=8, num_attention_heads=24, vocab_size=65024)).to(DEVICE)
-    text = ids(4, 1024)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "FalconForCausalLM", 4, 1024, hidden_size=1536, num_hidden_layers=8, num_attention_heads=24, vocab_size=65024)
 
 
 @architecture
 def bloom():
-    from transformers import BloomConfig, BloomForCausalLM
-    model = BloomForCausalLM(BloomConfig(hidden_size=1280, n_layer=8, n_head=20, vocab_size=50272)).to(DEVICE)
-    text = ids(6, 640)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model("BloomForCausalLM", 6, 640, hidden_size=1280, n_layer=8, n_head=20, vocab_size=50272)
 
 
 @architecture
 def stablelm():
-    from transformers import StableLmConfig, StableLmForCausalLM
-    model = StableLmForCausalLM(StableLmConfig(
-        hidden_size=1664, intermediate_size=4608, num_hidden_layers=8, num_attention_heads=26, num_key_value_heads=26,
-        vocab_size=50304)).to(DEVICE)
-    text = ids(3, 1536)
-    return model, lambda: model(input_ids=text, labels=text).loss
+    return language_model(
+        "StableLmForCausalLM", 3, 1536, hidden_size=1664, intermediate_size=4608, num_hidden_layers=8,
+        num_attention_heads=26, num_key_value_heads=26, vocab_size=50304)
 
 
 @architecture
