@@ -26,18 +26,33 @@ namespace {
 using channel::Op;
 using channel::Record;
 
+const std::string socket_name = "phantora-engine-test-" + std::to_string(getpid());
+
+/// A job of H200s: its session and the engine.
+struct Job {
+  explicit Job(const char* gpus, EngineOptions options = {})
+      : cluster{parse_cluster(gpus)},
+        session{cluster, gpu_model("h200"), Roofline{gpu_model("h200")}},
+        engine{cluster, session, with_socket(std::move(options))} {}
+
+  static EngineOptions with_socket(EngineOptions options) {
+    options.socket_name = socket_name;
+    return options;
+  }
+
+  Cluster cluster;
+  Session session;
+  Engine engine;
+};
+
 /// What the engine says once rank 0 of two has done this.
 std::string refusal(const std::function<void(FakeRank&)>& does) {
-  static const Cluster cluster = parse_cluster("h200:1x2");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Session session{cluster, gpu, Roofline{gpu}};
-  Engine engine{cluster, session, {.socket_name = name}};
-  FakeRank first{engine, name, 0}, second{engine, name, 1};
+  Job job{"h200:1x2"};
+  FakeRank first{job.engine, socket_name, 0}, second{job.engine, socket_name, 1};
   try {
     does(first);
-    engine.step(std::chrono::milliseconds{0});
-    engine.finish();
+    job.engine.step(std::chrono::milliseconds{0});
+    job.engine.finish();
   } catch (const Error& error) {
     return error.what();
   }
@@ -65,13 +80,12 @@ std::size_t open_descriptors() {
 TEST(Engine, LeavesNoDescriptorsWhereItCannotBegin) {
   const Cluster cluster = parse_cluster("h200:1x2");
   const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
   Session session{cluster, gpu, Roofline{gpu}};
   const std::size_t before = open_descriptors();
   {
-    const Engine first{cluster, session, {.socket_name = name}};
+    const Engine first{cluster, session, {.socket_name = socket_name}};
     const std::size_t with_one = open_descriptors();
-    EXPECT_THROW((Engine{cluster, session, {.socket_name = name}}), Error);  // it is taken
+    EXPECT_THROW((Engine{cluster, session, {.socket_name = socket_name}}), Error);  // it is taken
     EXPECT_EQ(open_descriptors(), with_one);
   }
   EXPECT_EQ(open_descriptors(), before);
@@ -83,12 +97,8 @@ TEST(Engine, TakesWhatRanksSend) {
 }
 
 TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
-  const Cluster cluster = parse_cluster("h200:1x1");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Session session{cluster, gpu, Roofline{gpu}};
-  Engine engine{cluster, session, {.socket_name = name}};
-  FakeRank rank{engine, name, 0};
+  Job job{"h200:1x1"};
+  FakeRank rank{job.engine, socket_name, 0};
   channel::RankShared& shared = rank.shared();
   shared.threads[0].state = channel::ThreadState::running;
   shared.thread_count = 1;
@@ -103,10 +113,10 @@ TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
   rank.append({.op = Op::launch, .stream = 1, .a = 0});
   rank.append({.op = Op::launch, .clock_ps = 2 * second, .stream = 1, .a = 0, .b = 6});
   shared.threads[0].clock_ps = much_later;  // nothing earlier comes: all of it is simulated
-  engine.step(std::chrono::milliseconds{0});
+  job.engine.step(std::chrono::milliseconds{0});
   const auto take = [&](std::int64_t clock_ps) {
     rank.append({.op = Op::take_spans, .clock_ps = clock_ps});
-    engine.step(std::chrono::milliseconds{0});
+    job.engine.step(std::chrono::milliseconds{0});
     EXPECT_EQ(shared.threads[0].reply.clock_ps, clock_ps);
     return rank.delivery<channel::TaggedSpan>();
   };
@@ -123,12 +133,8 @@ TEST(Engine, TellsAProcessOfItsTaggedSpansThatHaveEndedByTheClockOfWhoAsks) {
 }
 
 TEST(Engine, StreamsHaveTheirPriority) {
-  const Cluster cluster = parse_cluster("h200:1x1");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Session session{cluster, gpu, Roofline{gpu}};
-  Engine engine{cluster, session, {.socket_name = name}};
-  FakeRank rank{engine, name, 0};
+  Job job{"h200:1x1"};
+  FakeRank rank{job.engine, socket_name, 0};
   channel::RankShared& shared = rank.shared();
   shared.threads[0].state = channel::ThreadState::running;
   shared.thread_count = 1;
@@ -140,9 +146,9 @@ TEST(Engine, StreamsHaveTheirPriority) {
   rank.append({.op = Op::launch, .stream = 2, .a = 0, .b = 6});
   constexpr std::int64_t much_later = 1'000'000'000'000;
   shared.threads[0].clock_ps = much_later;
-  engine.step(std::chrono::milliseconds{0});
+  job.engine.step(std::chrono::milliseconds{0});
   rank.append({.op = Op::take_spans, .clock_ps = much_later});
-  engine.step(std::chrono::milliseconds{0});
+  job.engine.step(std::chrono::milliseconds{0});
   auto spans = rank.delivery<channel::TaggedSpan>();
   ASSERT_EQ(spans.size(), 2U);
   if (spans[0].tag == 6) std::swap(spans[0], spans[1]);
@@ -235,13 +241,10 @@ void begin_thread(FakeRank& rank, pid_t tid, channel::ThreadState state, std::in
 // that nothing later is safe before rank 1 has gone on, wherever rank 0 has come to by then.
 TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   constexpr std::int64_t us = 1'000'000;
-  const Cluster cluster = parse_cluster("h200:1x2");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Session session{cluster, gpu, Roofline{gpu}};
-  Engine engine{cluster, session, {.socket_name = name}};
+  Job job{"h200:1x2"};
   Reader busy, waiter;
-  FakeRank first{engine, name, 0, busy.pid()}, second{engine, name, 1, waiter.pid()};
+  FakeRank first{job.engine, socket_name, 0, busy.pid()},
+      second{job.engine, socket_name, 1, waiter.pid()};
   busy.wake();
   begin_thread(first, 0, channel::ThreadState::running, 50 * us);
   begin_thread(first, busy.pid(), channel::ThreadState::running, 15 * us);
@@ -252,8 +255,8 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   first.append({.op = Op::record, .clock_ps = 50 * us, .stream = 1, .a = 1});
   first.append({.op = Op::synchronize, .clock_ps = 50 * us, .a = 1});
   // Looks at who sleeps are part of it.
-  for (int i = 0; i < 200; ++i) engine.step(std::chrono::milliseconds{1});
-  EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
+  for (int i = 0; i < 200; ++i) job.engine.step(std::chrono::milliseconds{1});
+  EXPECT_EQ(job.session.now(), Time{} + std::chrono::microseconds{15});
 
   waiter.wake();
   ++first.run().sends;
@@ -261,61 +264,51 @@ TEST(Engine, WhoMayHaveBeenSentSomethingHoldsOthersUp) {
   const std::array<std::byte, 128> id{};
   first.append(
       with_payload({.op = Op::join_communicator, .thread = 1, .clock_ps = 20 * us, .a = 2}, id));
-  engine.step(std::chrono::milliseconds{0});
-  EXPECT_EQ(session.now(), Time{} + std::chrono::microseconds{15});
+  job.engine.step(std::chrono::milliseconds{0});
+  EXPECT_EQ(job.session.now(), Time{} + std::chrono::microseconds{15});
 }
 
 // To look for each other instead of sleeping takes a core for each process and one for the engine.
 TEST(Engine, RanksLookForAnswersWhereThereAreCoresToSpare) {
-  const Cluster cluster = parse_cluster("h200:1x2");
-  const GpuModel gpu = gpu_model("h200");
-  Session session{cluster, gpu, Roofline{gpu}};
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Engine engine{cluster, session, {.socket_name = name, .runnable = 2, .cores = 2}};
-  FakeRank first{engine, name, 0};
+  Job job{"h200:1x2", {.runnable = 2, .cores = 2}};
+  FakeRank first{job.engine, socket_name, 0};
   EXPECT_TRUE(first.run().cores_to_spare);
   {
-    FakeRank second{engine, name, 1};
+    FakeRank second{job.engine, socket_name, 1};
     EXPECT_FALSE(first.run().cores_to_spare);
   }
-  engine.step(std::chrono::milliseconds{0});
+  job.engine.step(std::chrono::milliseconds{0});
   EXPECT_TRUE(first.run().cores_to_spare);
 }
 
 TEST(Engine, RanksAreToldWhetherTheRunIsRecorded) {
-  const Cluster cluster = parse_cluster("h200:1x1");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
   {
-    Session session{cluster, gpu, Roofline{gpu}};
-    Engine engine{cluster, session, {.socket_name = name}};
-    FakeRank rank{engine, name, 0};
+    Job job{"h200:1x1"};
+    FakeRank rank{job.engine, socket_name, 0};
     EXPECT_FALSE(rank.run().recorded);
   }
+  const Cluster cluster = parse_cluster("h200:1x1");
+  const GpuModel gpu = gpu_model("h200");
   Session session{cluster, gpu, Roofline{gpu}};
   Recorder recorder{session, 1};
-  Engine engine{cluster, session, {.socket_name = name, .recorder = &recorder}};
-  FakeRank rank{engine, name, 0};
+  Engine engine{cluster, session, {.socket_name = socket_name, .recorder = &recorder}};
+  FakeRank rank{engine, socket_name, 0};
   EXPECT_TRUE(rank.run().recorded);
 }
 
 TEST(Engine, RanksThatRingOnAndOnDoNotKeepOthersFromBeingHeard) {
-  const Cluster cluster = parse_cluster("h200:1x1");
-  const GpuModel gpu = gpu_model("h200");
-  Session session{cluster, gpu, Roofline{gpu}};
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
-  Engine engine{cluster, session, {.socket_name = name, .runnable = 1, .cores = 2}};
-  FakeRank rank{engine, name, 0};
+  Job job{"h200:1x1", {.runnable = 1, .cores = 2}};
+  FakeRank rank{job.engine, socket_name, 0};
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
-  engine.watch(ends[0]);
-  EXPECT_FALSE(engine.step(std::chrono::milliseconds{0}));
+  job.engine.watch(ends[0]);
+  EXPECT_FALSE(job.engine.step(std::chrono::milliseconds{0}));
   ASSERT_EQ(write(ends[1], "!", 1), 1);
   int steps = 0;
   do {
     ++rank.run().bells;
     ++steps;
-  } while (!engine.step(std::chrono::milliseconds{0}) && steps < 1000);
+  } while (!job.engine.step(std::chrono::milliseconds{0}) && steps < 1000);
   EXPECT_GT(steps, 1);  // a bell alone is heard without that
   EXPECT_LT(steps, 100);
   for (const int end : ends) close(end);
@@ -327,15 +320,12 @@ TEST(Engine, RanksThatRingOnAndOnDoNotKeepOthersFromBeingHeard) {
 // has something to handle may do anything.
 TEST(Engine, DoorbellsDoNotLookLikeActivity) {
   constexpr std::int64_t us = 1'000'000;
-  const Cluster cluster = parse_cluster("h200:1x3");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
   for (const bool handled_all : {true, false}) {
-    Session session{cluster, gpu, Roofline{gpu}};
-    Engine engine{cluster, session, {.socket_name = name, .runnable = 3}};
+    Job job{"h200:1x3", {.runnable = 3}};
     Reader busy, waiter, receiver;
-    FakeRank first{engine, name, 0, busy.pid()}, second{engine, name, 1, waiter.pid()},
-        third{engine, name, 2, receiver.pid()};
+    FakeRank first{job.engine, socket_name, 0, busy.pid()},
+        second{job.engine, socket_name, 1, waiter.pid()},
+        third{job.engine, socket_name, 2, receiver.pid()};
     busy.wake();
     receiver.wake();  // runs, and has no part in time
     third.shared().receiver = receiver.pid();
@@ -350,10 +340,10 @@ TEST(Engine, DoorbellsDoNotLookLikeActivity) {
     first.append({.op = Op::synchronize, .clock_ps = 50 * us, .a = 1});
     const Time expected = Time{} + std::chrono::microseconds{handled_all ? 20 : 10};
     // As many looks as a busy machine needs to come so far, and enough to go on beyond.
-    for (int i = 0; i < 20'000 && session.now() != expected; ++i)
-      engine.step(std::chrono::milliseconds{1});
-    for (int i = 0; i < 200; ++i) engine.step(std::chrono::milliseconds{1});
-    EXPECT_EQ(session.now(), expected);
+    for (int i = 0; i < 20'000 && job.session.now() != expected; ++i)
+      job.engine.step(std::chrono::milliseconds{1});
+    for (int i = 0; i < 200; ++i) job.engine.step(std::chrono::milliseconds{1});
+    EXPECT_EQ(job.session.now(), expected);
   }
 }
 
@@ -369,16 +359,12 @@ TEST(Engine, RanksOfOneGpuCannotShareACommunicator) {
 }
 
 TEST(Engine, RanksThatDisagreeOnACollectiveAreNamed) {
-  const Cluster cluster = parse_cluster("h200:1x2");
-  const GpuModel gpu = gpu_model("h200");
-  const std::string name = "phantora-engine-test-" + std::to_string(getpid());
   const auto said = [&](const channel::CollectiveRecord& one,
                         const channel::CollectiveRecord& other) -> std::string {
-    Session session{cluster, gpu, Roofline{gpu}};
-    Engine engine{cluster, session, {.socket_name = name, .runnable = 2}};
+    Job job{"h200:1x2", {.runnable = 2}};
     std::deque<FakeRank> ranks;
     // Those that join in the other order are other ranks of the communicator.
-    for (const int rank : {0, 1}) ranks.emplace_back(engine, name, rank);
+    for (const int rank : {0, 1}) ranks.emplace_back(job.engine, socket_name, rank);
     const std::array<std::byte, 128> id{};
     for (const std::uint64_t rank : {0U, 1U}) {
       ranks[rank].append(with_payload({.op = Op::join_communicator,
@@ -387,7 +373,7 @@ TEST(Engine, RanksThatDisagreeOnACollectiveAreNamed) {
                                        .b = 1 - rank},
                                       id));
     }
-    engine.step(std::chrono::milliseconds{0});
+    job.engine.step(std::chrono::milliseconds{0});
     for (const std::uint64_t rank : {0U, 1U}) {
       channel::CollectiveRecord call = rank == 0 ? one : other;
       call.communicator = (std::uint64_t{1} << 20U) | (1 - rank);
@@ -395,7 +381,7 @@ TEST(Engine, RanksThatDisagreeOnACollectiveAreNamed) {
       ranks[rank].append(with_payload({.op = Op::collective}, std::as_bytes(std::span{&call, 1})));
     }
     try {
-      engine.step(std::chrono::milliseconds{0});
+      job.engine.step(std::chrono::milliseconds{0});
     } catch (const Error& error) {
       return error.what();
     }
