@@ -84,8 +84,6 @@ Duration cold_time(const KernelQuery& query, Duration warm, const GpuModel& gpu)
   const double share = more / operands.read;
   const double latency_us =
       share * (reads.first_us + round_trip_us * (query.grid ? describe(query).round_trips : 0.0));
-  // What the kernel before has written is read from the cache, and has to be written back
-  // meanwhile.
   const double seconds = 1e-6 * latency_us + reads.of_bandwidth * std::max(0.0, more) /
                                                  gpu.memory_bandwidth.bytes_per_second();
   const double alone = to_seconds(warm);
