@@ -238,7 +238,7 @@ double Roofline::on(const Roofline& other, const KernelWork& work, double second
 }
 
 double Roofline::conversion_time(const KernelWork& work) const {
-  const double tiles =
+  const double tiling =
       work.conversion_tiles * conversion_tile_cycles / (gpu_.sm_count * gpu_.clock_hz);
   const double hits = l2_hits(work.converted_bytes);
   const double bandwidth = gpu_.memory_bandwidth.bytes_per_second();
@@ -246,7 +246,7 @@ double Roofline::conversion_time(const KernelWork& work) const {
                                                 (1.0 - hits) / (bandwidth * memory_efficiency));
   const auto square = [](double x) { return x * x; };
   return work.conversions * conversion_seconds +
-         std::sqrt(std::hypot(square(tiles), square(memory)));
+         std::sqrt(std::hypot(square(tiling), square(memory)));
 }
 
 double Roofline::product_seconds(const KernelWork& work) const {
