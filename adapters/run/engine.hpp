@@ -42,7 +42,7 @@
 namespace phantora::run {
 
 struct EngineOptions {
-  std::string socket_name;
+  std::string socket_name{};
   /// How many ranks may run at once; the others wait for their turn, least clock first.
   int runnable = 2;
   /// Of this machine, for the ranks and the engine.
