@@ -377,6 +377,36 @@ TEST(Roofline, StreamingKernelsAreBoundByMemory) {
   EXPECT_NEAR(seconds, 3e9 / (0.89 * 4.8e12) + 0.9e-6, 1e-12);
 }
 
+// 132 SMs run 4 blocks of 512 threads each at once.
+TEST(Roofline, BlocksThatFindNoRoomMakeTheirRoundTripsLater) {
+  const Roofline roofline{gpu_model("h200")};
+  KernelWork work;
+  work.round_trips = 100.0;
+  work.resident = 4.0;
+  const auto seconds = [&](double blocks) {
+    work.blocks = blocks;
+    return roofline.seconds(work);
+  };
+  EXPECT_EQ(seconds(528.0), seconds(1.0));
+  EXPECT_NEAR(seconds(529.0) - seconds(528.0), 100 * 0.21e-6, 1e-12);
+  EXPECT_NEAR(seconds(5280.0) - seconds(528.0), 9 * 100 * 0.21e-6, 1e-12);
+}
+
+TEST(Roofline, ListsOfTensorsTakeAsLongAsTheirLongestChunk) {
+  const Roofline roofline{gpu_model("h200")};
+  const auto seconds = [&](double longest) {
+    return roofline.seconds(describe(
+        {.name = "void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<1>, "
+                 "F<float, 1, 1, 0> >(int)",
+         .grid = {{8, 1, 1}},
+         .block = {512, 1, 1},
+         .features = {{"numel", 65'543}, {"cols", longest}}}));
+  };
+  // 32 times 4 elements of 512 threads, instead of 4 or 5 times.
+  EXPECT_NEAR(seconds(65'536) - seconds(8'193), 27 * 0.21e-6, 1e-12);
+  EXPECT_NEAR(seconds(8'193) - seconds(8'192), 0.21e-6, 1e-12);
+}
+
 TEST(Roofline, InputsOfSeveralDimensionsAreFoundOneByOne) {
   const std::string name =
       "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, f, unsigned int, float, "

@@ -587,6 +587,74 @@ TEST(KernelEffect, GradientOfBatchNormOfInnermostChannels) {
   deallocate(memory);
 }
 
+// Two images of 3 channels of 5 x 4, in bfloat16: the image and its result's gradient are read.
+TEST(KernelEffect, GradientOfBatchNormOfPlanes) {
+  const std::string name =
+      "void at::native::batch_norm_backward_kernel<c10::BFloat16, float, float, int>(int)";
+  auto* memory = static_cast<std::byte*>(allocate(0, 4096));
+  Launched launch;
+  struct Planes {
+    std::byte* data;
+    std::array<std::int32_t, 3> sizes{2, 3, 20}, strides{60, 20, 1};
+  };
+  struct Channels {
+    std::byte* data;
+    std::array<std::int32_t, 1> sizes{3}, strides{1};
+  };
+  for (int i = 0; i < 3; ++i) launch.add(Planes{memory + 512 * i});
+  for (int i = 3; i < 5; ++i) launch.add(Channels{memory + 512 * i});
+  const Signature parts = signature(name);
+  const auto effect = effect_of(read_batch_norm(parts, {}).get(), launch);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 3 * 120 * 2.0);
+  EXPECT_EQ(effect->features, (Features{{"numel", 120.0}}));
+  ASSERT_EQ(effect->operands.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(effect->operands[i].address, memory + 512 * i);
+    EXPECT_EQ(effect->operands[i].read, i < 2);
+    EXPECT_EQ(effect->operands[i].written, i >= 2);
+  }
+  deallocate(memory);
+}
+
+// Tensors of 70,000 and 10 elements, in three blocks.
+TEST(KernelEffect, ListsOfTensorsTellTheirLongestChunk) {
+  const std::string name =
+      "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+      "namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::BinaryOpScalarFunctor<"
+      "float, 1, 1, 0>, std::multiplies<float>, float>(at::native::(anonymous "
+      "namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::BinaryOpScalarFunctor<"
+      "float, 1, 1, 0>, std::multiplies<float>, float)";
+  auto* memory = static_cast<std::byte*>(allocate(0, 320'000));
+  struct Lists {
+    std::array<std::byte*, 110> addresses{};
+    std::array<std::int64_t, 110> numel{};
+    std::array<std::uint8_t, 320> tensor_of_block{};
+    std::array<std::int32_t, 320> chunk_of_block{};
+    std::int32_t start = 0;
+  } lists;
+  lists.addresses[0] = memory;
+  lists.addresses[1] = memory + 280'064;
+  lists.numel[0] = 70'000;
+  lists.numel[1] = 10;
+  lists.tensor_of_block[2] = 1;
+  lists.chunk_of_block[1] = 1;
+  Launched launch;
+  launch.add(lists);
+  launch.add(0);     // the functor
+  launch.add(0);     // the operation
+  launch.add(2.0F);  // the scalar
+  const Signature parts = signature(name);
+  const auto meaning = read_multi_tensor(parts, {});
+  ASSERT_NE(meaning, nullptr);
+  const auto effect =
+      meaning->effect({launch.pointers.data(), launch.sizes, {{3, 1, 1}, {512, 1, 1}, 0}});
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->features, (Features{{"numel", 70'010.0}, {"cols", 65'536.0}}));
+  EXPECT_EQ(effect->bytes, 2 * 4 * 70'010.0);
+  deallocate(memory);
+}
+
 // Two images of 3 channels, 8x8, filtered by 5x5 to 8x8, in bfloat16.
 TEST(KernelEffect, DepthwiseConvolutions) {
   auto* memory = static_cast<std::byte*>(allocate(0, 4096));

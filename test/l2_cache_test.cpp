@@ -164,6 +164,22 @@ TEST_F(ColdTimeTest, CountsRoundTripsOfReductions) {
   EXPECT_NEAR(to_seconds(cold_time(reduction, warm, gpu)), expected, 1e-9);
 }
 
+// 32 times 4 elements of 512 threads, one after the other, in 2 waves of 528 blocks.
+TEST_F(ColdTimeTest, CountsThemForEachWaveOfBlocks) {
+  KernelQuery optimizer{
+      .name =
+          "void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<1>, "
+          "F<float, 1, 1, 0> >(int)",
+      .grid = KernelQuery::Dim3{528, 1, 1},
+      .block = {512, 1, 1},
+      .features = {{"numel", 1e6}, {"cols", 65536.0}}};
+  optimizer.operands = {.read = 4e6, .written = 4e6, .cold = 2e6};
+  const auto warm = duration_from_seconds(1.0);
+  EXPECT_NEAR(to_seconds(cold_time(optimizer, warm, gpu)), 0.5 * 32 * 0.29e-6, 1e-9);
+  optimizer.grid->x = 529;
+  EXPECT_NEAR(to_seconds(cold_time(optimizer, warm, gpu)), 2 * 0.5 * 32 * 0.29e-6, 1e-9);
+}
+
 TEST_F(ColdTimeTest, StaysWithinWhatWasMeasured) {
   KernelQuery query = sum;
   query.operands = {.read = 40e6, .written = 0, .cold = 40e6};

@@ -789,6 +789,12 @@ double element_bytes(std::string_view functor, double arrays) {
 /// Thread blocks of a launch; 0 = not told.
 double blocks_of(const KernelQuery& query) { return query.grid ? query.grid->count() : 0.0; }
 
+/// Blocks of such a launch that an SM runs at once by their threads alone, of which the SMs of all
+/// GPUs here but the L40S have room for 2048.
+double resident_blocks(const KernelQuery& query) {
+  return std::max(1.0, std::floor(2048.0 / query.block.count()));
+}
+
 KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature) {
   const double threads = blocks_of(query) * query.block.count();
   KernelWork work;
@@ -831,11 +837,15 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   return work;
 }
 
-/// multi_tensor_apply cuts its tensors into chunks of 65536 elements, a block each.
+/// multi_tensor_apply cuts its tensors into chunks of up to 65536 elements, a block each, whose
+/// threads take 4 elements after the other.
 KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature) {
   constexpr double chunk = 65536.0;
   KernelWork work;
   const double numel = feature(query, "numel", blocks_of(query) * chunk);
+  // Where nobody tells, one block has all that the others' single elements leave.
+  const double longest =
+      feature(query, "cols", std::clamp(numel - blocks_of(query) + 1.0, 1.0, chunk));
   const double size =
       signature.arguments.size() > 1 ? last_type_bytes(signature.arguments[1]) : 0.0;
   const auto depth_at = signature.identity.find("Metadata<");
@@ -847,10 +857,14 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
   // Each list is read; one more pass writes the result.
   work.bytes = numel * std::max(2.0, size) * (std::max(1.0, lists) + 1.0);
   work.blocks = query.grid ? query.grid->count() : std::ceil(numel / chunk);
+  if (query.grid) {
+    work.round_trips = std::ceil(longest / (4.0 * query.block.count()));
+    work.resident = resident_blocks(query);
+  }
   work.group = signature.base;
   work.family = signature.identity;
   work.coordinates = {log_coordinate(numel, 0.8), log_coordinate(lists, 0.5),
-                      log_coordinate(size, 0.7)};
+                      log_coordinate(size, 0.7), log_coordinate(longest, 0.8)};
   return work;
 }
 
@@ -920,6 +934,24 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   const double adders =
       outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
   return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
+}
+
+/// PyTorch's batch norm where channels do not come last (ATen/native/cuda/Normalization.cuh) has a
+/// block for each channel, whose threads go through the images' planes one element after the other:
+/// so many times, or 0 for other kernels.
+double walks_of_planes(std::string_view base) {
+  if (base == "batch_norm_collect_statistics_kernel") return 1.0;
+  return base == "batch_norm_backward_kernel" ? 2.0 : 0.0;
+}
+
+double plane_round_trips(const KernelQuery& query, double walks, double elements_per_thread) {
+  // A block is as wide as the next power of two of a plane, which fills three quarters of that.
+  constexpr double widest = 512.0, filled = 0.75;
+  const double each = std::ceil(elements_per_thread / (query.block.x < widest ? filled : 1.0));
+  // Its threads' sums are added through shared memory: 1.8 to 2.3 us, fitted with the time of an
+  // element to the H200's and the H100's 141 launches of either kernel.
+  constexpr double sums = 8.0;
+  return walks * each + sums;
 }
 
 /// PyTorch's concatenation goes through a part by a number of threads that hangs on the GPU alone;
@@ -1006,8 +1038,20 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     const double elements = numel > 0.0 ? numel : work.bytes / size;
     work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
+  const double walks = walks_of_planes(signature.base);
+  if (walks > 0.0 && numel > 0.0 && threads > 0.0) {
+    work.round_trips = plane_round_trips(query, walks, numel / threads);
+    work.resident = resident_blocks(query);
+  }
   work.flops = query.flops;
   work.arithmetic = query.arithmetic;
+  if (signature.base == "batch_norm_collect_statistics_channels_last_kernel") {
+    // Mean and variance are brought up to date with each element, by a division: 3.0 ps of both
+    // GPUs, fitted to 105 launches.
+    constexpr double welford_ps = 3.0;
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = flops_per_ps * welford_ps * numel;
+  }
   // Its columns are the filter's taps.
   if (signature.base.starts_with("conv_depthwise2d_")) work.flops = 2.0 * numel * cols;
   const double address = address_flops(signature.base, numel, cols, threads, size);
@@ -1080,6 +1124,10 @@ KernelWork device_kernel(const KernelQuery& query) {
 }
 
 }  // namespace
+
+double waves_on(const KernelWork& work, int sms) noexcept {
+  return work.resident > 0.0 ? std::ceil(work.blocks / (work.resident * sms)) : 1.0;
+}
 
 KernelWork describe(const KernelQuery& query) {
   const std::string_view name = query.name;

@@ -294,7 +294,8 @@ KernelQuery adam(std::int64_t parameters, ElementType type) {
   return launch("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<" + metadata +
                     ", " + functor + ", " + rest + ">(" + metadata + ", " + functor + ", " + rest +
                     ")",
-                {blocks(parameters, chunk), 1, 1}, {512, 1, 1}, 0, {{"numel", real(parameters)}});
+                {blocks(parameters, chunk), 1, 1}, {512, 1, 1}, 0,
+                {{"numel", real(parameters)}, {"cols", real(std::min(parameters, chunk))}});
 }
 
 KernelQuery copy(Bytes size) {

@@ -38,6 +38,10 @@ constexpr std::array launches{
     Family{"reduce_kernel", {0.53, 0.75}},
     // Measured forward and backward: input, output, their gradients, and the output's once more.
     Family{"batch_norm_collect_statistics_channels_last", {4.85, 1.63, 5.0}},
+    // All that these wait for is round trips.
+    Family{"batch_norm_collect_statistics_kernel", {0.0, 0.0, 5.0}},
+    Family{"batch_norm_backward_kernel", {0.0, 0.0, 5.0 / 3.0}},
+    Family{"multi_tensor_apply_kernel", {0.0, 0.0}},
 };
 constexpr ColdReads product{0.40, 0.45}, convolution{0.28, 0.07}, other_launch{0.50, 0.81};
 
@@ -82,8 +86,12 @@ Duration cold_time(const KernelQuery& query, Duration warm, const GpuModel& gpu)
   // meanwhile: of large operands that saves nothing (-0.1 to +0.2 of the bytes' time, both GPUs).
   if (more == 0.0 || (more < 0.0 && reads.measured_footprint <= 1.0)) return Duration{};
   const double share = more / operands.read;
-  const double latency_us =
-      share * (reads.first_us + round_trip_us * (query.grid ? describe(query).round_trips : 0.0));
+  double trips = 0.0;
+  if (query.grid) {
+    const KernelWork work = describe(query);
+    trips = work.round_trips * waves_on(work, gpu.sm_count);
+  }
+  const double latency_us = share * (reads.first_us + round_trip_us * trips);
   const double seconds = 1e-6 * latency_us + reads.of_bandwidth * std::max(0.0, more) /
                                                  gpu.memory_bandwidth.bytes_per_second();
   const double alone = to_seconds(warm);

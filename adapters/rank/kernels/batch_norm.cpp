@@ -11,21 +11,21 @@ namespace phantora::rank {
 
 namespace {
 
-/// `passes`: how often each element is read or written. `tensor_out`: the parameter that is a
-/// result as large as the input, if any; `statistics_out`: those with one number per channel.
-std::unique_ptr<Meaning> normalisation(ElementType type, double passes,
+/// `read`: the parameters, from the first, that are tensors it reads. `tensor_out`: the one that is
+/// a result as large as the input, if any; `statistics_out`: those with one number per channel.
+std::unique_ptr<Meaning> normalisation(ElementType type, std::size_t read,
                                        std::optional<std::size_t> tensor_out,
                                        std::vector<std::size_t> statistics_out) {
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     const std::size_t count = accessor_elements(a, 0, 3);
     if (count == 0) return std::nullopt;
     Effect effect;
-    effect.bytes = passes * static_cast<double>(count * size_of(type));
+    const std::size_t size = count * size_of(type);
+    for (std::size_t parameter = 0; parameter < read; ++parameter)
+      effect.operands.push_back({a.pointer(parameter), size, true, false});
+    if (tensor_out) effect.operands.push_back({a.pointer(*tensor_out), size, false, true});
+    effect.bytes = static_cast<double>(effect.operands.size() * size);
     effect.features.emplace_back("numel", static_cast<double>(count));
-    effect.operands.push_back({a.pointer(0), count * size_of(type), true, false});
-    if (tensor_out) {
-      effect.operands.push_back({a.pointer(*tensor_out), count * size_of(type), false, true});
-    }
     for (const std::size_t parameter : statistics_out) {
       // Statistics are float at most; a null accessor has no channels.
       effect.operands.push_back(
@@ -99,8 +99,8 @@ std::unique_ptr<Meaning> read_batch_norm(const Signature& signature, const Kerne
   const auto type = element_type_named(kernel.arguments[collects ? 1 : 0]);
   if (!type) return nullptr;
   if (collects) return normalisation(*type, 1, std::nullopt, {3, 4});
-  if (name == "batch_norm_transform_input_kernel") return normalisation(*type, 2, 1, {});
-  if (name == "batch_norm_backward_kernel") return normalisation(*type, 3, 2, {3, 4});
+  if (name == "batch_norm_transform_input_kernel") return normalisation(*type, 1, 1, {});
+  if (name == "batch_norm_backward_kernel") return normalisation(*type, 2, 2, {3, 4});
   return nullptr;
 }
 

@@ -119,7 +119,10 @@ void add_operands(Effect& effect, const TensorLists& lists, const std::vector<st
                       ((d < reads ? 1.0 : 0.0) + (written[d] ? 1.0 : 0.0));
     }
   }
+  std::size_t longest = 0;
+  for (const Chunk& chunk : lists.chunks) longest = std::max(longest, chunk.count);
   effect.features.emplace_back("numel", lists.elements);
+  effect.features.emplace_back("cols", static_cast<double>(longest));
   effect.independent = true;
 }
 

@@ -34,9 +34,9 @@ struct KernelWork {
   /// alike. Unused ones are 0.
   std::array<float, dimensions> coordinates{};
 
-  KernelLimit limit = KernelLimit::memory;   ///< what holds it up
-  Arithmetic arithmetic = Arithmetic::none;  ///< which units do it
-  double m = 0, n = 0, k = 0, batch = 0;     ///< of a product; else 0
+  KernelLimit limit = KernelLimit::memory;      ///< what holds it up
+  Arithmetic arithmetic = Arithmetic::none;     ///< which units do it
+  double m = 0, n = 0, k = 0, batch = 0;        ///< of a product; else 0
   ProductKernel kernel = ProductKernel::plain;  ///< that a product runs as
   double parts = 1;       ///< that k consists of, none of which shares a step with another
   double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
@@ -54,11 +54,18 @@ struct KernelWork {
   double blocks = 0;            ///< thread blocks that move them; 0 = enough to fill the GPU
   double starts = 0;       ///< thread blocks that are started one after the other; 0 = not told
   double round_trips = 0;  ///< to memory, that have to wait for each other
+  /// Blocks that an SM runs at once, of a kernel whose threads each wait for one load after the
+  /// other, as round trips to the L2 cache; 0 = another kernel.
+  double resident = 0;
   bool exact = true;  ///< whether the bytes follow from the query, or are guessed from the grid
 };
 
 /// Reads a query's work off its name, grid, features and attributes (lib/kernels/README.md lists
 /// the keys). Total: a kernel of which nothing is known is taken to move what its threads can load.
 KernelWork describe(const KernelQuery& query);
+
+/// How often the round trips are made one after the other on a GPU of so many SMs: blocks that no
+/// SM has room for make theirs after others.
+double waves_on(const KernelWork& work, int sms) noexcept;
 
 }  // namespace phantora
