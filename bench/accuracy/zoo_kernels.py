@@ -8,8 +8,8 @@ h200_zoo_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on an H200
 runs with `--host-time off`, for two steps and for four: what the last two take is compared, since models
 are set up and compiled code is tuned before. Prices of library calls hold the gaps between their kernels,
 which are added to what was measured: one for each kernel, copy or fill beyond the number of calls.
---records prices what FOLDER holds instead, without PyTorch: kernels.jsonl.gz, measured, and what `same_host.py
---records` kept of each, of sixteen steps; copies from the host, which set models up, do not count.
+--records prices what FOLDER holds instead, without PyTorch: kernels.jsonl.gz, measured, and of each architecture
+MODEL.rec.gz, a record of sixteen steps, and MODEL.4.rec.gz, of the first four of them.
 --worst also lists the N kernels of each that are furthest off.
 """
 import argparse
@@ -38,7 +38,7 @@ def kind(kernel):
 
 # As in lib/kernels/data/make_table.py.
 LAUNCH_GAP_US = 1.4
-RECORDED_STEPS = 16
+RECORDED_STEPS = (4, 16)
 
 
 def measured(file):
@@ -65,31 +65,38 @@ def ran(phantora, python, model, steps):
         if done.returncode != 0:
             print(f"{model}: {done.stderr[-1000:]}", file=sys.stderr)
             return None
-        return {row["name"]: row for row in json.load(open(report.name))["kernels"]}
+        return json.load(open(report.name))["kernels"]
 
 
-def priced_record(phantora, record):
+def kernels_of(phantora, record):
     with tempfile.NamedTemporaryFile(suffix=".rec") as plain:
         plain.write(gzip.open(record).read())
         plain.flush()
         told = subprocess.run([phantora, "kernels", "where", plain.name, "--cluster", "h200:1x1", "--format", "json"],
                               capture_output=True, text=True, check=True).stdout
+    return json.loads(told)["kernels"]
+
+
+def between(before, after, steps):
+    """What `after` has more than `before`, per step."""
     kinds = {}
-    for row in json.loads(told)["kernels"]:
-        if "h2d" not in row["name"]:
-            add(kinds, row["name"], 1e6 * row["total_s"] / RECORDED_STEPS, row["count"] / RECORDED_STEPS)
+    for rows, sign in ((before, -1), (after, 1)):
+        for row in rows:
+            add(kinds, row["name"], sign * 1e6 * row["total_s"] / steps, sign * row["count"] / steps)
     return kinds
+
+
+def priced_records(phantora, folder, model):
+    few, many = RECORDED_STEPS
+    return between(kernels_of(phantora, folder / f"{model}.{few}.rec.gz"),
+                   kernels_of(phantora, folder / f"{model}.rec.gz"), many - few)
 
 
 def priced(phantora, python, model):
     before, after = (ran(phantora, python, model, steps) for steps in (2, 4))
     if before is None or after is None:
         return None
-    kinds, nothing = {}, dict(total_s=0, count=0)
-    for name, row in after.items():
-        less = before.get(name, nothing)
-        add(kinds, name, 1e6 * (row["total_s"] - less["total_s"]) / 2, (row["count"] - less["count"]) / 2)
-    return kinds
+    return between(before, after, 2)
 
 
 def main():
@@ -107,7 +114,7 @@ def main():
         if options.only not in model:
             continue
         if options.records:
-            kinds = priced_record(options.phantora, options.records / f"{model}.rec.gz")
+            kinds = priced_records(options.phantora, options.records, model)
         else:
             kinds = priced(options.phantora, options.python, model)
         if kinds is None:
