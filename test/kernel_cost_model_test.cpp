@@ -407,6 +407,22 @@ TEST(Roofline, ListsOfTensorsTakeAsLongAsTheirLongestChunk) {
   EXPECT_NEAR(seconds(8'193) - seconds(8'192), 0.21e-6, 1e-12);
 }
 
+// A block of two warps for each of 25 taps of 3 channels: each takes one of 4 images after the
+// other, whose planes of 8 x 8 are 2 steps, and their begin 3.
+TEST(KernelWork, GradientsOfTapsGoThroughTheImagesByWarps) {
+  KernelQuery query{.name =
+                        "void at::native::(anonymous namespace)::"
+                        "conv_depthwise2d_grad_weight_kernel<float, unsigned int>(int)",
+                    .grid = {{75, 1, 1}},
+                    .block = {64, 1, 1},
+                    .bytes = 4 * 2000.0,
+                    .features = {{"numel", 768}, {"rows", 12}, {"cols", 25}}};
+  EXPECT_NEAR(describe(query).round_trips, 2 * 5 * 0.2, 1e-12);
+  EXPECT_NEAR(describe(query).flops, 64 * 1.05 * 75 * 64 * 2 * 5, 1e-6);
+  query.features["numel"] = 12 * 65;
+  EXPECT_NEAR(describe(query).round_trips, 2 * 6 * 0.2, 1e-12);
+}
+
 TEST(Roofline, InputsOfSeveralDimensionsAreFoundOneByOne) {
   const std::string name =
       "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, f, unsigned int, float, "

@@ -672,7 +672,7 @@ TEST(KernelEffect, DepthwiseConvolutions) {
     const auto effect = effect_of(read_depthwise(parts, {}).get(), launch);
     ASSERT_TRUE(effect) << name;
     EXPECT_EQ(effect->bytes, bytes);
-    EXPECT_EQ(effect->features, (Features{{"numel", 384.0}, {"cols", 25.0}}));
+    EXPECT_EQ(effect->features, (Features{{"numel", 384.0}, {"rows", 6.0}, {"cols", 25.0}}));
     const bool of_weight = name.find("grad_weight") != std::string::npos;
     fill(memory, 1, 4096);
     apply(*effect);

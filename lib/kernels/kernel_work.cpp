@@ -936,22 +936,36 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
 }
 
-/// PyTorch's batch norm where channels do not come last (ATen/native/cuda/Normalization.cuh) has a
-/// block for each channel, whose threads go through the images' planes one element after the other:
-/// so many times, or 0 for other kernels.
-double walks_of_planes(std::string_view base) {
-  if (base == "batch_norm_collect_statistics_kernel") return 1.0;
-  return base == "batch_norm_backward_kernel" ? 2.0 : 0.0;
-}
+/// PyTorch's batch norm where channels do not come last (ATen/native/cuda/Normalization.cuh) has
+/// blocks for each channel, whose threads go through the images' planes one element after the
+/// other.
+struct PlaneWalk {
+  std::string_view base;
+  double times;
+  bool adds;  ///< then sums up what its threads found
+};
+constexpr std::array plane_walks{PlaneWalk{"batch_norm_collect_statistics_kernel", 1.0, true},
+                                 PlaneWalk{"batch_norm_transform_input_kernel", 1.0, false},
+                                 PlaneWalk{"batch_norm_backward_kernel", 2.0, true}};
 
-double plane_round_trips(const KernelQuery& query, double walks, double elements_per_thread) {
+double plane_round_trips(const KernelQuery& query, const PlaneWalk& walk,
+                         double elements_per_thread) {
   // A block is as wide as the next power of two of a plane, which fills three quarters of that.
   constexpr double widest = 512.0, filled = 0.75;
   const double each = std::ceil(elements_per_thread / (query.block.x < widest ? filled : 1.0));
-  // Its threads' sums are added through shared memory: 1.8 to 2.3 us, fitted with the time of an
-  // element to the H200's and the H100's 141 launches of either kernel.
+  // Through shared memory: 1.8 to 2.3 us, fitted with the time of an element to the H200's and the
+  // H100's 141 launches of either kernel.
   constexpr double sums = 8.0;
-  return walks * each + sums;
+  return walk.times * each + (walk.adds ? sums : 0.0);
+}
+
+/// The gradient of a depthwise filter has a block for each of its taps, whose warps take an image
+/// each and go through its plane by 32 elements: so many steps, of which an image's begin takes 3.
+double tap_gradient_steps(const KernelQuery& query, double numel, double planes, double taps) {
+  constexpr double warp = 32.0, begin = 3.0;
+  const double images = std::max(1.0, planes * taps / query.grid->count());
+  return std::ceil(images * warp / query.block.count()) *
+         (begin + std::ceil(numel / planes / warp));
 }
 
 /// PyTorch's concatenation goes through a part by a number of threads that hangs on the GPU alone;
@@ -1038,9 +1052,9 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     const double elements = numel > 0.0 ? numel : work.bytes / size;
     work.round_trips = reduction_round_trips(query, signature, elements / threads);
   }
-  const double walks = walks_of_planes(signature.base);
-  if (walks > 0.0 && numel > 0.0 && threads > 0.0) {
-    work.round_trips = plane_round_trips(query, walks, numel / threads);
+  const auto walk = std::ranges::find(plane_walks, signature.base, &PlaneWalk::base);
+  if (walk != plane_walks.end() && numel > 0.0 && threads > 0.0) {
+    work.round_trips = plane_round_trips(query, *walk, numel / threads);
     work.resident = resident_blocks(query);
   }
   work.flops = query.flops;
@@ -1054,6 +1068,15 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   }
   // Its columns are the filter's taps.
   if (signature.base.starts_with("conv_depthwise2d_")) work.flops = 2.0 * numel * cols;
+  if (signature.base == "conv_depthwise2d_grad_weight_kernel" && query.grid && rows > 0.0) {
+    // An SM full of threads takes 0.28 us for a step of each, and a warp alone 0.1 us: fitted to
+    // the H200's 262 launches, with the begin of an image; to the H100's 224 the same.
+    constexpr double lane_ps = 1.05, step_round_trips = 0.2;
+    const double steps = tap_gradient_steps(query, numel, rows, cols);
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = flops_per_ps * lane_ps * threads * steps;
+    work.round_trips = step_round_trips * steps;
+  }
   const double address = address_flops(signature.base, numel, cols, threads, size);
   if (numel > 0.0 && address > 0.0) {
     work.arithmetic = Arithmetic::fp32;

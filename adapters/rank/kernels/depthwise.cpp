@@ -32,9 +32,12 @@ std::unique_ptr<Meaning> read_depthwise(const Signature& signature, const Kernel
       effect.operands.push_back({a.pointer(i), size, i != written, i == written});
       effect.bytes += static_cast<double>(size);
     }
-    // Each output is a sum over a filter: the weight is [channels, 1, height, width].
+    // Outputs lie in planes: they are [images, channels, height, width]. Each is a sum over a
+    // filter: the weight is [channels, 1, height, width].
     effect.features = {
         {"numel", static_cast<double>(accessor_elements(a, output, 4))},
+        {"rows",
+         static_cast<double>(a.get<std::uint32_t>(output, 8) * a.get<std::uint32_t>(output, 12))},
         {"cols", static_cast<double>(a.get<std::uint32_t>(2, 16) * a.get<std::uint32_t>(2, 20))}};
     return effect;
   });

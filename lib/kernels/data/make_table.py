@@ -166,7 +166,7 @@ def depthwise(kernel, shape, row):
         for side, taps in (("h", "r"), ("w", "s")))
     taps = shape["r"] * shape["s"]
     elements = shape["n"] * shape["c"] * shape["h"] * shape["w"] + outputs + shape["k"] * taps
-    return launch(kernel, dict(numel=outputs, cols=taps), bytes=elements * SIZE[row["dtype"]])
+    return launch(kernel, dict(numel=outputs, rows=shape["n"] * shape["k"], cols=taps), bytes=elements * SIZE[row["dtype"]])
 
 
 def normalised_groups(kernel, row):
