@@ -53,11 +53,11 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 7299U);
+  ASSERT_EQ(judges.size(), 7304U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.150, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.077, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.145, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.074, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.111, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.197, 0.002);
@@ -78,8 +78,8 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
   EXPECT_NEAR(random.one, 0.7130, 0.0005);
-  EXPECT_NEAR(random.two, 0.9139, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1165, 0.0005);
+  EXPECT_NEAR(random.two, 0.9144, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1154, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
   EXPECT_NEAR(neighbourhood.one, 0.7160, 0.0005);
   EXPECT_NEAR(neighbourhood.two, 0.9111, 0.0005);
@@ -89,8 +89,8 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1351, 0.0005);
-  EXPECT_NEAR(error.median, 0.0640, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1328, 0.0005);
+  EXPECT_NEAR(error.median, 0.0630, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -110,12 +110,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0664, .median = 0.0369},
-                      {.one = 0.8128, .two = 0.9561, .median_bar = 0.1029});
+  expect_from_another("h200", "h100", {.mean = 0.0654, .median = 0.0369},
+                      {.one = 0.8139, .two = 0.9567, .median_bar = 0.1029});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0953, .median = 0.0467},
-                      {.one = 0.7968, .two = 0.9464, .median_bar = 0.1120});
+  expect_from_another("h100", "h200", {.mean = 0.0939, .median = 0.0462},
+                      {.one = 0.7980, .two = 0.9464, .median_bar = 0.1120});
 }
 
 // Another H100, on another day: how far apart two of them are.
