@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -63,33 +64,71 @@ TEST(L2Cache, NoneHoldsNothing) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(cache.touch(base, 5 * part), 5 * part);
 }
 
-// Against a list of parts of 32 KiB, each with what was taken in when it was touched. What lies in
-// a block is taken in together.
-TEST(L2Cache, IsAsItsParts) {
-  std::mt19937_64 random{7};
-  L2Cache cache{size};
-  std::map<std::uint64_t, double> stamps;
-  double taken_in = 0;
-  for (int i = 0; i < 4000; ++i) {
-    const std::uint64_t begin = base + random() % (150 * block) / part * part;
-    const std::uint64_t parts = 1 + random() % (i % 3 == 0 ? 30 * block / part : 4);
-    const std::uint64_t end = begin + parts * part;
-    double expected = 0;
+/// A list of parts of 32 KiB, each with what was taken in when it was touched. What lies in a block
+/// is taken in together.
+class Parts {
+ public:
+  double touch(std::uint64_t begin, std::uint64_t end) {
+    double missing = 0;
     for (std::uint64_t at = begin; at < end;) {
       const std::uint64_t end_of_block = std::min(end, (at / block + 1) * block);
       double of_block = 0;
       for (std::uint64_t p = at / part; p * part < end_of_block; ++p) {
-        const auto known = stamps.find(p);
-        const double since = known == stamps.end() ? std::numeric_limits<double>::infinity()
-                                                   : taken_in - known->second;
+        const auto known = stamps_.find(p);
+        const double since = known == stamps_.end() ? std::numeric_limits<double>::infinity()
+                                                    : taken_in_ - known->second;
         of_block += part * L2Cache::missing_share(since, size);
       }
-      taken_in += of_block;
-      expected += of_block;
-      for (std::uint64_t p = at / part; p * part < end_of_block; ++p) stamps[p] = taken_in;
+      taken_in_ += of_block;
+      missing += of_block;
+      for (std::uint64_t p = at / part; p * part < end_of_block; ++p) stamps_[p] = taken_in_;
       at = end_of_block;
     }
+    return missing;
+  }
+
+ private:
+  std::map<std::uint64_t, double> stamps_;
+  double taken_in_ = 0;
+};
+
+TEST(L2Cache, IsAsItsParts) {
+  std::mt19937_64 random{7};
+  L2Cache cache{size};
+  Parts reference;
+  for (int i = 0; i < 4000; ++i) {
+    const std::uint64_t begin = base + random() % (150 * block) / part * part;
+    const std::uint64_t parts = 1 + random() % (i % 3 == 0 ? 30 * block / part : 4);
+    const std::uint64_t end = begin + parts * part;
+    const double expected = reference.touch(begin, end);
     ASSERT_NEAR(cache.touch(begin, end - begin), expected, 1e-6 * expected + 1e-3) << i;
+  }
+}
+
+// As a program's are, which touches the same tensors again and parts of them, many of them small,
+// while others pass through.
+TEST(L2Cache, IsAsItsPartsWhereOperandsComeAgain) {
+  struct Tensor {
+    std::uint64_t begin, parts;
+  };
+  std::mt19937_64 random{8};
+  L2Cache cache{size};
+  Parts reference;
+  std::vector<Tensor> tensors;
+  for (std::uint64_t begin = base; tensors.size() < 500;) {
+    const bool large = tensors.size() % 25 == 0;
+    tensors.push_back({begin, 1 + random() % (large ? 20 * block / part : 3)});
+    begin += tensors.back().parts * part;
+  }
+  for (int i = 0; i < 20000; ++i) {
+    auto [begin, parts] = tensors[random() % tensors.size()];
+    if (i % 7 == 0) {
+      const std::uint64_t skipped = random() % parts;
+      begin += skipped * part;
+      parts = 1 + random() % (parts - skipped);
+    }
+    const double expected = reference.touch(begin, begin + parts * part);
+    ASSERT_NEAR(cache.touch(begin, parts * part), expected, 1e-6 * expected + 1e-3) << i;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace phantora::library {
@@ -10,6 +11,7 @@ namespace phantora::library {
 void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> outputs,
             std::span<const Input> inputs) {
   std::vector<rank::Touched> touched;
+  touched.reserve(inputs.size() + outputs.size());
   for (const Input& input : inputs) touched.push_back({input.address, input.bytes, true, false});
   for (const Output& output : outputs)
     touched.push_back({output.address, output.bytes, false, true});
@@ -17,9 +19,9 @@ void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> out
   rank::launch(stream, query);
 }
 
-void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs,
+void submit(rank::Stream& stream, KernelQuery query, std::initializer_list<Output> outputs,
             std::initializer_list<Input> inputs) {
-  launch(stream, query, outputs, inputs);
+  launch(stream, std::move(query), outputs, inputs);
   for (const Output& output : outputs) forget_later(stream, output);
 }
 

@@ -21,7 +21,7 @@ struct Output {
 using Input = Output;
 
 /// Appends an operation that is not executed: it takes its time, and its outputs become unknown.
-void submit(rank::Stream& stream, const KernelQuery& query, std::initializer_list<Output> outputs,
+void submit(rank::Stream& stream, KernelQuery query, std::initializer_list<Output> outputs,
             std::initializer_list<Input> inputs = {});
 /// The time alone.
 void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> outputs,

@@ -24,6 +24,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -397,13 +398,11 @@ const KernelReading& reading_of(const Kernel& kernel) {
 /// What a launch finds of its operands in the cache. Of what reaches through a whole table, it
 /// touches no more than the bytes that it moves.
 KernelQuery::Operands cached(const Effect& effect, int device) {
-  boost::container::small_vector<Touched, 8> touched;
-  for (const Operand& operand : effect.operands) {
-    std::size_t bytes = operand.extent;
-    if (effect.bytes > 0.0) bytes = std::min(bytes, static_cast<std::size_t>(effect.bytes));
-    touched.push_back({operand.address, bytes, operand.read, operand.written});
-  }
-  return touch_operands(device, {touched.data(), touched.size()});
+  const std::size_t most = effect.bytes > 0.0 ? static_cast<std::size_t>(effect.bytes)
+                                              : std::numeric_limits<std::size_t>::max();
+  return small_data().cached.touch(device, effect.operands, [most](const Operand& operand) {
+    return Touched{operand.address, std::min(operand.extent, most), operand.read, operand.written};
+  });
 }
 
 QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,

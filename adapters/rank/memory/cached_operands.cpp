@@ -1,35 +1,28 @@
 #include "rank/memory/cached_operands.hpp"
 
-#include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/small_data.hpp"
 
 #include <phantora/kernels/gpu_model.hpp>
 
 #include <cmath>
-#include <cstdint>
-#include <mutex>
 
 namespace phantora::rank {
 
-KernelQuery::Operands CachedOperands::touch(int device, std::span<const Touched> operands) {
-  KernelQuery::Operands found;
-  double missing = 0;
-  Device& touched = devices_.at(static_cast<std::size_t>(device));
-  const std::lock_guard lock{touched.lock};
-  if (!touched.cache) touched.cache = std::make_unique<L2Cache>(gpu().l2);
-  for (const Touched& operand : operands) {
-    if (operand.bytes == 0 || !is_device_address(operand.address)) continue;
-    const double absent =
-        touched.cache->touch(reinterpret_cast<std::uintptr_t>(operand.address), operand.bytes);
-    if (operand.read) {
-      found.read += static_cast<double>(operand.bytes);
-      missing += absent;
-    }
-    if (operand.written) found.written += static_cast<double>(operand.bytes);
-  }
+L2Cache& CachedOperands::Launch::made(Device& device) {
+  device.cache = std::make_unique<L2Cache>(gpu().l2);
+  return *device.cache;
+}
+
+KernelQuery::Operands CachedOperands::Launch::found() const {
+  KernelQuery::Operands found = found_;
+  // Mostly nothing is there, or all.
   constexpr double steps = 8;
-  if (found.read > 0.0) found.cold = found.read * std::round(steps * missing / found.read) / steps;
+  if (missing_ >= found.read) {
+    found.cold = found.read;
+  } else if (missing_ > 0.0) {
+    found.cold = found.read * std::round(steps * missing_ / found.read) / steps;
+  }
   return found;
 }
 

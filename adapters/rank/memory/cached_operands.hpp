@@ -1,6 +1,7 @@
 #pragma once
 
 #include "channel/wire.hpp"
+#include "rank/memory/device_memory.hpp"
 #include "rank/runtime/spin_lock.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
@@ -8,7 +9,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
 /// What launches find of their operands in the L2 caches of the simulated GPUs.
@@ -23,17 +27,50 @@ struct Touched {
 
 /// The caches of a process's GPUs, in the order in which it gives them work. Thread-safe.
 class CachedOperands {
- public:
-  /// A launch on `device` touches its operands.
-  /// @return what a query says of that. What is not in the cache is told in eighths of what is
-  ///         read, so that launches with about the same are one query.
-  KernelQuery::Operands touch(int device, std::span<const Touched> operands);
-
- private:
   struct Device {
     SpinLock lock{};
     std::unique_ptr<L2Cache> cache{};  ///< from the first launch on
   };
+
+ public:
+  /// A launch on `device` touches its operands.
+  /// @param as_touched  makes a Touched of each: launches are many, and make no list for it
+  /// @return what a query says of that. What is not in the cache is told in eighths of what is
+  ///         read, so that launches with about the same are one query.
+  template <class Operands, class AsTouched = std::identity>
+  KernelQuery::Operands touch(int device, const Operands& operands, AsTouched as_touched = {}) {
+    Launch launch{devices_.at(static_cast<std::size_t>(device))};
+    for (const auto& operand : operands) launch.touch(as_touched(operand));
+    return launch.found();
+  }
+
+ private:
+  /// Has a GPU's cache for itself.
+  class Launch {
+   public:
+    explicit Launch(Device& device)
+        : lock_{device.lock}, cache_{device.cache ? *device.cache : made(device)} {}
+    void touch(const Touched& operand) {
+      if (operand.bytes == 0 || !DeviceMemory::covers(operand.address)) return;
+      const double absent =
+          cache_.touch(reinterpret_cast<std::uintptr_t>(operand.address), operand.bytes);
+      if (operand.read) {
+        found_.read += static_cast<double>(operand.bytes);
+        missing_ += absent;
+      }
+      if (operand.written) found_.written += static_cast<double>(operand.bytes);
+    }
+    [[nodiscard]] KernelQuery::Operands found() const;
+
+   private:
+    static L2Cache& made(Device& device);
+
+    std::lock_guard<SpinLock> lock_;
+    L2Cache& cache_;
+    KernelQuery::Operands found_{};
+    double missing_ = 0;
+  };
+
   std::array<Device, channel::max_gpus_per_host> devices_{};
 };
 

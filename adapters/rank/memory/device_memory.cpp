@@ -27,11 +27,8 @@ namespace phantora::rank {
 
 namespace {
 
-// Windows lie where neither the program, the heap nor shared libraries are placed by Linux on
-// x86-64 with 47 address bits, nor AddressSanitizer its heap. 1 TiB each holds every GPU's memory
-// with room for address ranges that are reserved without memory (the upper half).
-constexpr std::uint64_t first_window = 0x6800'0000'0000;
-constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t first_window = DeviceMemory::first_window;
+constexpr std::uint64_t window_bytes = DeviceMemory::window_bytes;
 
 // What the driver hands out (measured on H200 by cudaMemGetInfo around cudaMalloc; PyTorch's
 // allocator is built on the same figures): blocks of 2 MiB, and smaller requests share one.
@@ -62,10 +59,6 @@ std::size_t within_window(const void* address, std::size_t bytes) {
 }
 
 }  // namespace
-
-bool DeviceMemory::covers(const void* address) noexcept {
-  return address_of(address) - first_window < window_bytes * DeviceMemory::max_devices;
-}
 
 /// One GPU's addresses and bytes.
 struct DeviceMemory::Window {
