@@ -2,6 +2,7 @@
 
 #include "rank/kernels/code_execution.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/host_reach.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -592,6 +593,32 @@ TEST(CodeExecution, StoresThroughATableReachWhatItLeadsTo) {
   EXPECT_EQ(second.values(), Numbers(64));
   EXPECT_EQ(none.values(), Numbers(64, 1));
   EXPECT_EQ(tables.values()[2], std::optional{none.address()});
+}
+
+TEST(CodeExecution, StoresSomewhereBehindHostMemoryAreSeen) {
+  // As to managed memory: which of its bytes, the index would tell, and that is not known.
+  std::vector<int> row(64, 1);
+  device_reaches(row.data(), row.size() * sizeof(int));
+  OnDevice<int> index{std::vector<int>(32, 3)}, flags{std::vector<int>(32, 1)}, counts{{0, 0}};
+  OnDevice<const void*> tables{{row.data(), row.data()}};
+  for (std::size_t i = 0; i < 32; ++i) index.forget(i);
+  const auto launch = Launch{{2, 1, 1}, {32, 1, 1}}
+                          .at(tables.address())
+                          .at(index.address())
+                          .at(flags.address())
+                          .at(counts.address());
+  const auto host = reinterpret_cast<std::uint64_t>(row.data());
+  const std::vector<std::optional<Reach>> all{launch.execute("through_table"),
+                                              launch.reach("through_table"),
+                                              launch.reach_of_all_ways("through_table")};
+  device_leaves(row.data());
+  for (const std::optional<Reach>& reached : all) {
+    ASSERT_TRUE(reached);
+    const auto found = std::ranges::find(reached->written, host, &AddressRange::first);
+    ASSERT_NE(found, reached->written.end());
+    EXPECT_EQ(found->last, host);
+  }
+  EXPECT_EQ(row, std::vector<int>(64, 1));
 }
 
 TEST(CodeExecution, FunctionsDoNotMixWhatTheirCallersHave) {

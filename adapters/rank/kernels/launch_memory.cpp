@@ -74,10 +74,12 @@ void LaunchMemory::lose(Piece& piece, std::uint64_t number, const AddressRange& 
 }
 
 void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
-  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(address));
-  if (!allocation) return;
-  const AddressRange range{address,
-                           reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size};
+  auto* const at = reinterpret_cast<std::byte*>(address);
+  const auto allocation = allocation_of(at);
+  if (!allocation && !reached_by_device(at)) return;
+  const AddressRange range{
+      address,
+      allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : address};
   if (std::ranges::find(lost_, range) != lost_.end()) return;
   lost_.push_back(range);
   for (auto& [number, block] : blocks_) {

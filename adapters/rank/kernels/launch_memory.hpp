@@ -36,7 +36,8 @@ class LaunchMemory {
   bool store(std::uint64_t address, std::size_t bytes, const std::byte* from, Known known);
   /// Something is stored nobody knows where behind `address`: from there to the end of its
   /// allocation nothing is known any more, whatever else the launch stores there. Of the host's
-  /// memory what is not known to be written stays as it is.
+  /// memory what is not known to be written stays as it is, and lost() has no byte of it, but its
+  /// address: the user is to be told.
   void store_somewhere_behind(std::uint64_t address);
   /// The same behind each address of device memory that is known to lie there.
   void store_somewhere_behind_those_in(AddressRange table);
