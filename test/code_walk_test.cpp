@@ -529,6 +529,22 @@ TEST(CodeExecution, LongLaunchesAreExecutedOnSmallResultsOnly) {
   EXPECT_FALSE(sums.execute("saxpy", most_executed_long));
 }
 
+TEST(CodeExecution, LongProductsAreNotExecuted) {
+  // Nothing hangs on the elements of a product but other numbers: small ones are computed alone.
+  const auto product = [](std::uint32_t n) {
+    const OnDevice<float> a{counted(n * n)}, b{counted(n * n)}, c{n * n};
+    return Launch{{n / 32, n / 32, 1}, {32, 32, 1}}
+        .at(a.address())
+        .at(b.address())
+        .at(c.address())
+        .with(static_cast<int>(n))
+        .execute("matmul_tiled", most_executed_long)
+        .has_value();
+  };
+  EXPECT_TRUE(product(64));    // some 20,000 instructions of warps
+  EXPECT_FALSE(product(128));  // some 160,000
+}
+
 TEST(CodeExecution, LongLaunchesThatGiveNothingAreFew) {
   constexpr std::int64_t launch = 200'000;
   LongLaunches all;

@@ -44,7 +44,8 @@ inline constexpr std::int64_t most_executed = 40'000, most_executed_long = 2'000
 /// Executes all warps of the launch on what is known of memory, to its end, and writes what comes
 /// out, known or not. Nothing, and nothing is written, where the code's way hangs on what is not
 /// known, has instructions whose meaning is not written down, or is long: more than `most`
-/// instructions, or more than `most_executed` for more bytes than operands are executed of.
+/// instructions, or more than `most_executed` for more bytes than operands are executed of or
+/// with a fifth of them computing in floating point.
 /// @param shared  bytes of shared memory of each block.
 Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer,
                 std::int64_t most = most_executed);

@@ -127,7 +127,8 @@ struct Walk {
   const Program& program;
   std::vector<Extent> extents{std::vector<Extent>(static_cast<std::size_t>(program.accesses))};
   std::int64_t steps = 0;
-  std::int64_t stores = 0;  ///< of threads to known addresses
+  std::int64_t products = 0;  ///< of them, that add or multiply floating-point numbers
+  std::int64_t stores = 0;    ///< of threads to known addresses
   std::int64_t limit = most_steps;
   /// What is known of device memory; nullptr: nothing is.
   LaunchMemory* memory = nullptr;

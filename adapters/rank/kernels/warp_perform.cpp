@@ -174,6 +174,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_fmul:
       count(Counts::fma);
+      ++walk_.products;
       set(to,
           rounded(i, each(float_operand(i, a(i), i.bit(72), i.bit(73)),
                           float_operand(i, b(i), i.bit(63) && i.form() != 4,
@@ -186,6 +187,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_fadd: {
       count(Counts::fma);
+      ++walk_.products;
       const bool immediate = i.form() == 2 || i.form() == 4;
       set(to,
           rounded(
@@ -199,6 +201,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     }
     case op_ffma:
       count(Counts::fma);
+      ++walk_.products;
       set(to,
           rounded(i, each(float_operand(i, a(i), i.bit(72), false),
                           float_operand(i, b(i), i.bit(63) && i.form() == 1, false),
