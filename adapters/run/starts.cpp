@@ -132,6 +132,11 @@ std::map<std::string, std::string> common_environment(const channel::Settings& s
   };
   // As torchrun does: ranks must not each start a thread per core.
   if (std::getenv("OMP_NUM_THREADS") == nullptr) common["OMP_NUM_THREADS"] = "1";
+  // Open MPI's ranks give their core up while they wait where they are more than the machine's
+  // cores: here they share these with what they wait for in any case, and who only spins cannot be
+  // told from who works.
+  constexpr const char* yield = "OMPI_MCA_mpi_yield_when_idle";
+  if (std::getenv(yield) == nullptr) common[yield] = "1";
   return common;
 }
 
