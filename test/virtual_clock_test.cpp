@@ -23,16 +23,6 @@ TEST(VirtualClock, HostTimeIsChargedOnlyWhileResumed) {
   EXPECT_EQ(clock.now(), Time{60ns});
 }
 
-TEST(VirtualClock, WhatIsBookedLacksWhatHasPassedSince) {
-  cpu = 0ns;
-  VirtualClock clock{read_cpu, 2.0};
-  clock.resume_host();
-  cpu += 30ns;
-  EXPECT_EQ(clock.booked(), Time{});
-  EXPECT_EQ(clock.now(), Time{60ns});
-  EXPECT_EQ(clock.booked(), Time{60ns});
-}
-
 TEST(VirtualClock, WaitingNeverGoesBack) {
   VirtualClock clock;
   clock.advance(5us);

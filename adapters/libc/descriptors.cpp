@@ -67,28 +67,18 @@ class Yields {
     syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &cpu);
     const std::int64_t now_ns = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec;
     if (now_ns - std::exchange(cpu_ns_, now_ns) > computed_ns) in_a_row_ = 0;
-    if (std::exchange(calls_, calls) != calls) {
-      in_a_row_ = 0;
-      ++after_calls_;
-    } else {
-      after_calls_ = 0;
-    }
+    if (std::exchange(calls_, calls) != calls) in_a_row_ = 0;
     ++in_a_row_;
   }
   [[nodiscard]] bool wait_for_memory() const noexcept { return in_a_row_ > 16; }
   /// For how long to sleep; 0: not yet. What the thread waits for takes a rank milliseconds.
   [[nodiscard]] long rest_ns() const noexcept {
-    if (in_a_row_ < 64) return 0;
-    return in_a_row_ < 128 ? 50'000 : 500'000;
+    if (in_a_row_ < 1'000) return 0;
+    return in_a_row_ < 2'000 ? 50'000 : 500'000;
   }
-  /// Whether a loop gave the core up by its calls already: who asks about the GPU sleeps until it
-  /// is answered. To give it up again takes 8 ms on a machine with 40 threads for 2 cores, and a
-  /// wait for the GPU has hundreds of turns. Not all calls sleep, so that now and then it does.
-  [[nodiscard]] bool were_calls() const noexcept { return after_calls_ % 16 > 1; }
 
  private:
   int in_a_row_ = 0;
-  unsigned after_calls_ = 0;
   std::int64_t cpu_ns_ = 0;
   std::uint32_t calls_ = 0;
 };
@@ -278,7 +268,6 @@ int sched_yield() {
   } else if (in_time && yields.wait_for_memory()) {
     rank::polls_memory();
   }
-  if (yields.were_calls()) return 0;
   const timespec rest{.tv_sec = 0, .tv_nsec = yields.rest_ns()};
   if (rest.tv_nsec == 0) return real_sched_yield();
   syscall(SYS_nanosleep, &rest, nullptr);

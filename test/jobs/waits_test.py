@@ -1,7 +1,5 @@
 """Every way in which a thread can wait: runs go on, and say what is wrong where they cannot."""
 import os
-import shutil
-import unittest
 
 from job import PYTHON, JobTest, main
 
@@ -292,60 +290,6 @@ class SpinningRanks(JobTest):
             print("all came", flush=True)
             """, cluster="h200:1x4", options=["--runnable", "1"], timeout=60)
         self.assertEqual(job.out.count("all came"), 4)
-
-    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
-    def test_barrier_of_mpi(self):
-        # Two ranks, which Open MPI would let spin where there are two cores. Rank 1 comes late.
-        program = self.write("program.py", """
-            import ctypes, os, time
-            os.environ["RANK"] = os.environ["LOCAL_RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]
-            os.environ["WORLD_SIZE"] = "2"
-            import gpu
-            mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
-            mpi.MPI_Init(None, None)
-            everyone = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world"))
-            gpu.set_device()
-            size = 1 << 36
-            buffer = gpu.allocate(size)
-            mpi.MPI_Barrier(everyone)
-            start = time.monotonic()
-            if gpu.rank == 1:
-                # 64 TiB are written in more than 10 s: rank 0, which may come to the first barrier
-                # a second later by its own clock, is late no more.
-                for _ in range(1024):
-                    gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
-                gpu.synchronize()
-            mpi.MPI_Barrier(everyone)
-            print("together", time.monotonic() - start > 10, flush=True)
-            mpi.MPI_Finalize()
-            """)
-        job = self.run_job(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", PYTHON,
-                            program], cluster="h200:1x2", timeout=120,
-                           options=["--report", "report.json"])
-        self.assertEqual(job.out.count("together True"), 2, job.text())
-        self.assertEqual(self.report()["forced_answers"], 0)
-
-    def test_looks_take_no_time(self):
-        # Nor does what lies between two of them: here the clock is read.
-        job = self.run_python("""
-            import gpu, os, time
-            gpu.set_device()
-            gpu.synchronize()
-            readings = []
-            for _ in range(120):
-                os.sched_yield()
-                readings.append(time.monotonic())
-            # A look that takes long is work, as far as anybody can tell.
-            print("stood", len(set(readings[40:])) < 10)
-            # What follows the last one is work.
-            start = time.monotonic()
-            cpu = time.thread_time()
-            while time.thread_time() < cpu + 0.05:
-                pass
-            print("worked", time.monotonic() - start > 0.01)
-            """, cluster="h200:1x1", timeout=60)
-        self.assertIn("stood True", job.out)
-        self.assertIn("worked True", job.out)
 
     def test_for_ranks_that_are_far_ahead(self):
         # 1,000 all-reduces of 64 GiB take more than 100 s. Those who look at memory meanwhile do

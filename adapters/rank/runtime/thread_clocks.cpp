@@ -20,33 +20,9 @@ namespace {
 std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 Time time_of_ps(std::int64_t ps) { return Time{Duration{ps}}; }
 
-// Who gives its core up so often, beside the first times (libc's Yields), waits for another thread
-// or rank, as MPI's progress does: it needs no turn until it goes on, and what it burns of the
-// processor is no work. Looks between which others get the core are as many on a busy machine, and
-// each burns more.
-constexpr int spinning = 16;
-
-// Who has computed for longer since it last gave its core up works (as in libc's Yields).
-constexpr Duration work = std::chrono::microseconds{100};
-
-/// What the thread's clock shows. One that waits by giving its core up again and again reads the
-/// clock, or takes a lock, between two looks: that is no work either.
-Time present(HostThread& thread) {
-  if (thread.readings < spinning || thread.slot == nullptr) return thread.clock.now();
-  const Time last_look = thread.clock.booked();
-  VirtualClock now = thread.clock;
-  return now.now() - last_look > work ? thread.clock.now() : last_look;
-}
-
 /// The instant from which on the effects of what the thread does count.
 std::int64_t time_of(HostThread& thread) {
-  return thread.keeps_time() ? ps_of(present(thread)) : thread.carried_ps;
-}
-
-/// The engine sees that the thread's CPU time is charged.
-void shows_charging(HostThread& thread) {
-  thread.slot->charged_scale.store(static_cast<float>(thread.clock.host_scale()),
-                                   std::memory_order_relaxed);
+  return thread.keeps_time() ? ps_of(thread.clock.now()) : thread.carried_ps;
 }
 
 /// The entry of `key`, or the one to use for it.
@@ -132,7 +108,9 @@ void ThreadClocks::attach(HostThread& thread) noexcept {
 
 void ThreadClocks::charge_host(HostThread& thread) noexcept {
   thread.clock.resume_host();
-  if (thread.slot != nullptr) shows_charging(thread);
+  if (thread.slot == nullptr) return;
+  thread.slot->charged_scale.store(static_cast<float>(thread.clock.host_scale()),
+                                   std::memory_order_relaxed);
 }
 
 void ThreadClocks::stop_charging(HostThread& thread) noexcept {
@@ -141,7 +119,7 @@ void ThreadClocks::stop_charging(HostThread& thread) noexcept {
 }
 
 void ThreadClocks::publish(HostThread& thread) noexcept {
-  const std::int64_t now = ps_of(present(thread));
+  const std::int64_t now = ps_of(thread.clock.now());
   std::int64_t seen = latest_ps_.load(std::memory_order_relaxed);
   while (seen < now && !latest_ps_.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
   }
@@ -154,7 +132,7 @@ void ThreadClocks::publish(HostThread& thread) noexcept {
 Time ThreadClocks::now(HostThread& thread) noexcept {
   Time now{};
   if (thread.issues) {
-    now = present(thread);
+    now = thread.clock.now();
     if (thread.api_depth == 0 && !thread.answered_before_ps) publish(thread);
   } else if (thread.runs_host_function) {
     now = thread.clock.now();
@@ -210,9 +188,13 @@ void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
   }
 }
 
-// Who sleeps so long between two looks has looked 128 times, for some milliseconds. Until then it
-// may be about to go on by its own clock; from here on what it waits for hangs on other ranks, or
-// on a process that waits for them, and these may have to come further than its clock stands first.
+// Who gives its core up so often waits for another thread or rank, as MPI's progress does: it needs
+// no turn until it goes on, and what it burns of the processor is no work.
+constexpr int spinning = 64;
+
+// Who sleeps so long between two looks has looked for some 0.1 s. Until then it may be about to go
+// on by its own clock; from here on what it waits for hangs on other ranks, or on a process that
+// waits for them, and these may have to come further than its clock stands first.
 constexpr std::chrono::microseconds long_rest{500};
 
 void ThreadClocks::spins(HostThread& thread, std::chrono::nanoseconds rest) noexcept {
@@ -272,8 +254,7 @@ void ThreadClocks::goes_on(HostThread& thread) noexcept {
   if (std::exchange(thread.readings, 0) < spinning || thread.slot == nullptr) return;
   ThreadState sleeping = ThreadState::sleeping;
   thread.slot->state.compare_exchange_strong(sleeping, ThreadState::running);
-  // Its work began with its last look.
-  shows_charging(thread);
+  charge_host(thread);
 }
 
 void ThreadClocks::looked_in_vain(HostThread& thread) noexcept {

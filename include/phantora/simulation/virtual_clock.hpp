@@ -28,9 +28,6 @@ class VirtualClock {
     return time_;
   }
 
-  /// The present without host time since it was last looked at or resumed.
-  [[nodiscard]] Time booked() const noexcept { return time_; }
-
   /// From here on; what has passed since resume_host() is charged at the old scale.
   void set_host_scale(double host_scale) noexcept {
     if (running_) book();
