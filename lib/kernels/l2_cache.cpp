@@ -87,7 +87,7 @@ struct L2Cache::Impl {
     std::uint32_t& seen = seen_[address * 0x9e37'79b9'7f4a'7c15 >> (64 - seen_bits)];
     if (seen < stretches_.size() && stretches_[seen].begin == address)
       return stretches_.begin() + seen;
-    const Place place = first_behind(address);
+    const auto place = first_behind(address);
     seen = static_cast<std::uint32_t>(place - stretches_.begin());
     return place;
   }
@@ -103,7 +103,7 @@ struct L2Cache::Impl {
   }
 
   double touch_range(std::uint64_t begin, std::uint64_t end) {
-    const Place first = place_of(begin);
+    const auto first = place_of(begin);
     // Mostly an operand of a launch before.
     if (first != stretches_.end() && first->begin == begin && first->end == end) {
       if (taken_in_ - first->first <= there_) {
@@ -131,7 +131,7 @@ struct L2Cache::Impl {
     Stamp oldest = taken_in_;
     bool nothing = true;
     std::uint64_t known_to = begin;  // without a gap
-    Place last = first;
+    auto last = first;
     for (; last != stretches_.end() && last->begin < end; ++last) {
       const std::uint64_t from = std::max(begin, last->begin);
       if (from == known_to) known_to = last->end;
@@ -161,7 +161,7 @@ struct L2Cache::Impl {
     enum class Found { all, nothing, part } before = Found::part;
     pieces_.clear();
     double all_missing = 0;
-    Place stretch = first;
+    auto stretch = first;
     for (std::uint64_t at = begin; at < end;) {
       const std::uint64_t piece = at, piece_end = std::min(end, block_of(at) + block_bytes);
       double missing = 0;
@@ -213,7 +213,7 @@ struct L2Cache::Impl {
     }
     const auto there = last - first, wanted = static_cast<std::ptrdiff_t>(pieces_.size());
     const auto common = pieces_.begin() + std::min(there, wanted);
-    const Place next = std::copy(pieces_.begin(), common, first);
+    const auto next = std::copy(pieces_.begin(), common, first);
     if (there > wanted) {
       stretches_.erase(next, last);
     } else {
