@@ -569,17 +569,26 @@ TEST(CodeExecution, LongLaunchesThatGiveNothingAreFew) {
   EXPECT_EQ(all.most(gives), most_executed);
 }
 
+/// Two blocks that store behind a table's pointers, at indices that are not known.
+struct ThroughTable {
+  explicit ThroughTable(const std::vector<const void*>& pointers) : tables{pointers} {
+    for (std::size_t i = 0; i < 32; ++i) index.forget(i);
+  }
+  OnDevice<const void*> tables;
+  OnDevice<int> index{std::vector<int>(32, 3)}, flags{std::vector<int>(32, 1)}, counts{{0, 0}};
+  Launch launch = Launch{{2, 1, 1}, {32, 1, 1}}
+                      .at(tables.address())
+                      .at(index.address())
+                      .at(flags.address())
+                      .at(counts.address());
+};
+
 TEST(CodeExecution, StoresThroughATableReachWhatItLeadsTo) {
   OnDevice<int> first{std::vector<int>(64, 1)}, second{std::vector<int>(64, 1)},
-      none{std::vector<int>(64, 1)}, index{std::vector<int>(32, 3)}, flags{std::vector<int>(32, 1)},
-      counts{{0, 0}};
-  OnDevice<const void*> tables{{first.address(), second.address(), none.address()}};
-  for (std::size_t i = 0; i < 32; ++i) index.forget(i);
-  const auto launch = Launch{{2, 1, 1}, {32, 1, 1}}
-                          .at(tables.address())
-                          .at(index.address())
-                          .at(flags.address())
-                          .at(counts.address());
+      none{std::vector<int>(64, 1)};
+  ThroughTable stores{{first.address(), second.address(), none.address()}};
+  const Launch& launch = stores.launch;
+  OnDevice<int>& counts = stores.counts;
   using Numbers = std::vector<std::optional<int>>;
   // To the ends of what two blocks' pointers lead to, and to two counts.
   const auto ends = [](const std::optional<Reach>& reached) {
@@ -608,21 +617,15 @@ TEST(CodeExecution, StoresThroughATableReachWhatItLeadsTo) {
   EXPECT_EQ(first.values(), Numbers(64));
   EXPECT_EQ(second.values(), Numbers(64));
   EXPECT_EQ(none.values(), Numbers(64, 1));
-  EXPECT_EQ(tables.values()[2], std::optional{none.address()});
+  EXPECT_EQ(stores.tables.values()[2], std::optional{none.address()});
 }
 
 TEST(CodeExecution, StoresSomewhereBehindHostMemoryAreSeen) {
   // As to managed memory: which of its bytes, the index would tell, and that is not known.
   std::vector<int> row(64, 1);
   device_reaches(row.data(), row.size() * sizeof(int));
-  OnDevice<int> index{std::vector<int>(32, 3)}, flags{std::vector<int>(32, 1)}, counts{{0, 0}};
-  OnDevice<const void*> tables{{row.data(), row.data()}};
-  for (std::size_t i = 0; i < 32; ++i) index.forget(i);
-  const auto launch = Launch{{2, 1, 1}, {32, 1, 1}}
-                          .at(tables.address())
-                          .at(index.address())
-                          .at(flags.address())
-                          .at(counts.address());
+  const ThroughTable stores{{row.data(), row.data()}};
+  const Launch& launch = stores.launch;
   const auto host = reinterpret_cast<std::uint64_t>(row.data());
   const std::vector<std::optional<Reach>> all{launch.execute("through_table"),
                                               launch.reach("through_table"),
