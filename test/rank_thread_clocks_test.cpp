@@ -1,6 +1,8 @@
 #include "engine_fake.hpp"
 #include "rank/runtime/thread_clocks.hpp"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 namespace phantora::rank {
@@ -145,6 +147,21 @@ TEST_F(RankThreadClocks, WhoLooksAtMemoryForLongGoesOnAsLateAsOthersThen) {
   EXPECT_EQ(sleeper.slot->state, ThreadState::running);
   EXPECT_EQ(sleeper.slot->clock_ps, Duration{11us}.count());
   EXPECT_EQ(sleeper.clock.now(), at(11us));
+}
+
+TEST_F(RankThreadClocks, WhoLooksAtMemoryGoesOnWhenTheEngineHasLetOthersPass) {
+  comes_to(sleeper, 5us);
+  clocks.spins(sleeper, 500us);
+  engine.run().passes = 1;  // the engine has read that it waits
+  std::thread rest_of_the_pass{[this] {
+    while (sleeper.slot->state.load() != ThreadState::running) std::this_thread::yield();
+    engine.run().answered_ps = Duration{9us}.count();
+    engine.run().passes = 2;
+  }};
+  clocks.goes_on(sleeper);
+  rest_of_the_pass.join();
+  EXPECT_EQ(sleeper.clock.now(), at(9us));
+  EXPECT_EQ(sleeper.slot->clock_ps, Duration{9us}.count());
 }
 
 TEST_F(RankThreadClocks, WhoLooksAtMemoryWhileNothingIsSimulatedSeesTimeGoOn) {

@@ -21,7 +21,7 @@
 /// functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 10;
+inline constexpr std::uint32_t version = 11;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -200,6 +200,9 @@ struct RunShared {
   std::atomic<std::uint64_t> sends{0};
   /// The latest instant at which a call of any process has returned.
   std::atomic<std::int64_t> answered_ps{0};
+  /// Odd while the engine reads clocks and gives the answers that these allow. A thread that waits
+  /// no longer may have been read as one that waits until this has moved on, and be passed.
+  std::atomic<std::uint64_t> passes{0};
   /// For the clocks of processes that use no GPU (rank/runtime/followed_clock.hpp), in ns of real
   /// time: how long the run went on until it last stood, and since when it goes on now (as
   /// CLOCK_MONOTONIC shows it; 0: it stands).

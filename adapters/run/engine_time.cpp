@@ -16,6 +16,18 @@ using channel::Reply;
 using channel::ThreadState;
 using Clock = std::chrono::steady_clock;
 
+/// While it lives, RunShared::passes is odd.
+class Pass {
+ public:
+  explicit Pass(std::atomic<std::uint64_t>& passes) : passes_{passes} { passes_.fetch_add(1); }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+  ~Pass() { passes_.fetch_add(1); }
+
+ private:
+  std::atomic<std::uint64_t>& passes_;
+};
+
 }  // namespace
 
 /// Whether the process has only asked what GPUs there are, and another of its rank does the work:
@@ -98,6 +110,7 @@ bool Engine::stands_in(const Process& process) const {
 
 void Engine::progress() {
   while (true) {
+    const Pass pass{run_.memory->passes};
     std::vector<Time> bounds;
     // A clock is read before the ring: whatever its thread issued earlier is then in the ring.
     for (Process& process : processes_) {

@@ -236,16 +236,21 @@ void ThreadClocks::waits_for_memory(HostThread& thread, std::chrono::nanoseconds
 
 /// Nobody saw who changed it: some process, after its last call.
 void ThreadClocks::memory_has_changed(HostThread& thread) noexcept {
-  const std::int64_t answered = connection()->run().answered_ps.load(std::memory_order_relaxed);
-  if (answered > *thread.answered_before_ps) thread.clock.wait_until(time_of_ps(answered));
+  const channel::RunShared& run = connection()->run();
   {
     const std::lock_guard lock{mutex_};
-    thread.answered_before_ps.reset();
     thread.waits_for = nullptr;
-    thread.slot->clock_ps.store(ps_of(thread.clock.now()), std::memory_order_release);
     thread.slot->wait.store(channel::Wait::none, std::memory_order_relaxed);
-    thread.slot->state.store(ThreadState::running, std::memory_order_release);
+    thread.slot->state.store(ThreadState::running);
   }
+  // The engine may have read before that the thread waits, and let others pass its clock: what it
+  // answers them is known when it has ended this pass, and from then on it waits for this clock.
+  const std::uint64_t pass = run.passes.load();
+  while (pass % 2 == 1 && run.passes.load() == pass) syscall(SYS_sched_yield);
+  const std::int64_t answered = run.answered_ps.load();
+  if (answered > *thread.answered_before_ps) thread.clock.wait_until(time_of_ps(answered));
+  thread.answered_before_ps.reset();
+  thread.slot->clock_ps.store(ps_of(thread.clock.now()), std::memory_order_release);
   charge_host(thread);
 }
 
