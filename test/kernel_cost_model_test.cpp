@@ -73,9 +73,9 @@ KernelQuery random_query(std::mt19937& random) {
       "64>::Params)",
       "triton_poi_fused_add_0"};
   static const std::vector<std::string> features{
-      "m",       "n",        "k",      "batch", "c",     "h",       "w",      "r",
-      "s",       "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",   "numel",
-      "sectors", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits", "dims"};
+      "m",     "n",        "k",      "batch", "c",     "h",       "w",      "r",
+      "s",     "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",   "numel",
+      "lines", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits", "dims"};
   static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
   const auto size = [&](double bits) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));
@@ -678,10 +678,10 @@ std::string refusal(const KernelQuery& query, const char* gpu = "h200") {
   }
 }
 
-// Elements in sectors of their own, of 2 bytes or 4, take as long as their sectors.
-TEST(CostModel, TransposedCopiesTakeTheirSectors) {
+// Elements take as long as the lines that they lie in, and the dimensions that they have.
+TEST(CostModel, StridedCopiesTakeTheirLinesAndDimensions) {
   const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
-  const auto us = [&](const std::string& type, double sectors) {
+  const auto us = [&](const std::string& type, double dims, double lines) {
     const std::string lambda =
         "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
         "{lambda()#3}::operator()() const::{lambda()#7}::operator()() "
@@ -693,13 +693,14 @@ TEST(CostModel, TransposedCopiesTakeTheirSectors) {
         .name = "void at::native::elementwise_kernel<128, 2, " + loop + ">(int, " + loop + ")",
         .grid = {{131072, 1, 1}},
         .block = {128, 1, 1},
-        .features = {{"numel", 33554432}}};
-    if (sectors > 0) query.features["sectors"] = sectors;
+        .features = {{"numel", 33554432}, {"dims", dims}}};
+    if (lines > 0) query.features["lines"] = lines;
     return 1e6 * to_seconds(model.estimate(query)->duration);
   };
   // The sweeps: 7 ps for an element that is transposed, 3 for one that is not.
-  EXPECT_NEAR(us("float", 36) / 33.554432, 7.0, 0.5);
-  EXPECT_NEAR(us("float", 0) / 33.554432, 3.1, 0.5);
+  EXPECT_NEAR(us("float", 2, 528) / 33.554432, 7.0, 0.5);
+  EXPECT_NEAR(us("float", 2, 0) / 33.554432, 2.9, 0.3);
+  EXPECT_NEAR(us("float", 4, 0) / 33.554432, 3.3, 0.3);
 }
 
 // cuDNN has other kernels for scores to which a mask is added, or of which some are dropped.
@@ -774,7 +775,7 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "
             "the features Numel");
   EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
-            "kernel 'k': feature 'Numel': expected one of numel, sectors, rows, cols, dims, "
+            "kernel 'k': feature 'Numel': expected one of numel, lines, rows, cols, dims, "
             "arrays, b, h, h_kv, "
             "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
             "l1_passes, "

@@ -880,7 +880,7 @@ TEST(KernelEffect, StridedKernelsOfUnknownMeaningAreDescribed) {
 }
 
 // A copy of 64 x 48 floats: its price depends on how far apart what neighbouring threads read is.
-TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
+TEST(KernelEffect, TransposedOperandsAreToldByTheirLines) {
   const std::string lambda =
       "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}";
   const std::string loop = "at::native::gpu_kernel_impl_nocast<" + lambda +
@@ -892,7 +892,7 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
   ASSERT_NE(meaning, nullptr);
   auto* memory = static_cast<std::byte*>(allocate(0, 1 << 16));
   /// Strides in bytes of the input's two dimensions, fastest first, of 48 and 64 elements.
-  const auto sectors = [&](std::uint32_t inner, std::uint32_t outer, std::uint32_t columns = 48) {
+  const auto lines = [&](std::uint32_t inner, std::uint32_t outer, std::uint32_t columns = 48) {
     struct {
       std::array<std::uint32_t, 1 + 75 + 50> offsets{2};
       std::array<std::byte*, 2> data{};
@@ -909,14 +909,17 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheSectorsOfAWarp) {
         meaning->effect({launch.pointers.data(), launch.sizes, {{12, 1, 1}, {128, 1, 1}, 0}});
     return effect ? effect->features : Features{};
   };
-  const auto told = [](double value) { return Features{{"numel", 64.0 * 48}, {"sectors", value}}; };
-  EXPECT_EQ(sectors(4 * 64, 4), told(4 + 32));  // transposed
-  EXPECT_EQ(sectors(4, 8 * 48), told(0));       // rows of a wider matrix
-  EXPECT_EQ(sectors(0, 4), told(0));            // broadcast
-  EXPECT_EQ(sectors(8, 8 * 48), told(0));       // every other element: twice as many
-  EXPECT_EQ(sectors(16, 16 * 48), told(4 + 16));
+  const auto told = [](double value) {
+    return Features{{"numel", 64.0 * 48}, {"lines", value}, {"dims", 2.0}};
+  };
+  // 512 elements are 11 rows of the result, 2112 bytes or 17 lines: rounded up to whole rows.
+  EXPECT_EQ(lines(4 * 64, 4), told(17 + 48));  // transposed
+  EXPECT_EQ(lines(4, 8 * 48), told(0));        // rows of a wider matrix
+  EXPECT_EQ(lines(0, 4), told(0));             // broadcast
+  EXPECT_EQ(lines(8, 8 * 48), told(0));        // every other element: twice as many
+  EXPECT_EQ(lines(16, 16 * 48), told(17 + 66));
   // Channels first, three of them: neighbouring threads read from three rows, side by side.
-  EXPECT_EQ(sectors(4 * 1024, 4, 3), told(0));
+  EXPECT_EQ(lines(4 * 1024, 4, 3), told(0));
   deallocate(memory);
 }
 

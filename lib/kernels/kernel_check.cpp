@@ -24,7 +24,7 @@ using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
 constexpr std::array<FeatureKey, 32> kernel_features{{{"numel"},
-                                                      {"sectors"},
+                                                      {"lines"},
                                                       {"rows"},
                                                       {"cols"},
                                                       {"dims"},

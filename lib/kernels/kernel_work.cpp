@@ -786,6 +786,45 @@ double element_bytes(std::string_view functor, double arrays) {
   return std::max(1.0, size) * arrays;
 }
 
+/// What runs in an elementwise_kernel, whose operands are strided: it is named within the name of
+/// PyTorch's gpu_kernel_impl, or gpu_kernel_impl_nocast where nothing is converted.
+struct StridedFunctor {
+  std::string_view name;
+  double operands;  ///< with the result
+  bool converts;
+};
+
+StridedFunctor strided_functor(std::string_view text) {
+  const KernelSignature outer = parse_signature(text);
+  const std::string_view name = outer.arguments.empty() ? text : outer.arguments.front();
+  const bool converts = outer.base == "gpu_kernel_impl";
+  // A lambda's operands are its own; of other functors, unary ones have one, most have two.
+  const auto lambda = name.rfind("{lambda(");
+  if (lambda == std::string_view::npos) {
+    return {name, name.find("UnaryFunctor") != std::string_view::npos ? 2.0 : 3.0, converts};
+  }
+  const std::string_view list = operand_list(name.substr(lambda));
+  const auto operands = std::ranges::count(list, ',') + (list.empty() ? 0 : 1);
+  return {name, 1.0 + static_cast<double>(operands), converts};
+}
+
+/// What elementwise_kernel takes for an element, whose place in each operand is found by a division
+/// for each of `dims` dimensions, which takes longer than the traffic. 512 elements touch `lines`
+/// of 128 bytes, where an operand is transposed.
+double place_ps(const StridedFunctor& functor, double elements_per_thread, double dims,
+                double lines) {
+  // Of 342 launches of 2 million elements and more on an H200 (data/h200_sweep9.jsonl.gz): those of
+  // 2 bytes, of which a thread has 4 elements, and those of 4, of which it has 2. Mean errors
+  // of 6.6 and 6.4 %. Converting takes 1.9 ps more: of 4 launches of earlier sweeps, and 26 in
+  // models.
+  const bool four = elements_per_thread > 2.0;
+  const double once = four ? 1.65 : 2.5, each = four ? 0.12 : 0.07;
+  // Of 119 launches more: 0.8 ps for 96 to 128 lines, 4.2 for 512.
+  constexpr double line_ps = 0.009, near_lines = 48.0;
+  return once + each * dims * functor.operands + (functor.converts ? 1.9 : 0.0) +
+         line_ps * std::max(0.0, lines - near_lines);
+}
+
 /// Thread blocks of a launch; 0 = not told.
 double blocks_of(const KernelQuery& query) { return query.grid ? query.grid->count() : 0.0; }
 
@@ -804,36 +843,37 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   // The functor comes after the vector width, which is a number.
   const auto functor = std::ranges::find_if(
       signature.arguments, [](std::string_view a) { return leading_integer(a) == 0.0; });
-  const double counted_arrays = feature(query, "arrays", array_count(signature.identity));
-  // elementwise_kernel hides its arrays: mostly one input and one output.
+  const bool named = functor != signature.arguments.end();
+  std::optional<StridedFunctor> strided;
+  if (named && signature.base == "elementwise_kernel") strided = strided_functor(*functor);
+  const double counted_arrays =
+      strided ? strided->operands : feature(query, "arrays", array_count(signature.identity));
   const double arrays = counted_arrays > 0.0 ? counted_arrays : 2.0;
   // A kernel that was compiled at run time has a plain name, and its bytes are told.
   const bool plain = signature.arguments.empty() && numel > 0.0 && query.bytes > 0.0;
-  const double used = plain                                  ? query.bytes / numel
-                      : functor == signature.arguments.end() ? 4.0 * arrays
-                                                             : element_bytes(*functor, arrays);
-  // Sectors of 32 bytes that a warp's 32 elements touch are bytes of an element. A transposed
-  // copy takes 7 ps for each, whether they have 2 bytes or 4: as long as 32 of the operand's take.
-  const double size = feature(query, "sectors", used);
-  work.bytes = numel * size;
+  const double used = plain    ? query.bytes / numel
+                      : !named ? 4.0 * arrays
+                               : element_bytes(strided ? strided->name : *functor, arrays);
+  work.bytes = numel * used;
   if (signature.identity.find("WithCast") != std::string_view::npos) {
     // With casts the types are only known at run time, and converting them takes longer than the
     // traffic: 0.95 ps per array and one more for the functor, which is 64 times fp32's peak.
     work.arithmetic = Arithmetic::fp32;
     work.flops = numel * (arrays + 1.0) * 64.0;
-  } else if (signature.base == "elementwise_kernel") {
-    // The place of each element is found by divisions, which take longer than the traffic: 2.4 to
-    // 3.1 ps where there is one input, 2.8 to 4.1 where there are two, of the H200's and the H100's
-    // launches of 1.2 million elements and more, whether they lie in the L2 cache or not.
-    constexpr double place_ps = 2.8;
+  } else if (strided) {
     work.arithmetic = Arithmetic::fp32;
-    work.flops = numel * place_ps * 64.0;
+    work.flops = 64.0 * numel *
+                 place_ps(*strided, elements_per_thread(signature), feature(query, "dims", 3.0),
+                          feature(query, "lines", 0.0));
   }
   work.exact = counted;
   work.group = plain ? "vectorized_elementwise_kernel" : signature.base;
   work.family = signature.identity;
-  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(size / arrays, 0.7),
-                      static_cast<float>(arrays * 0.5)};
+  // Launches of which it is not told how their operands lie say nothing of the others.
+  const float told = feature(query, "dims", 0.0) > 0.0 ? 1.0F : 0.0F;
+  work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(used / arrays, 0.7),
+                      static_cast<float>(arrays * 0.5), told,
+                      log_coordinate(feature(query, "lines", 1.0), 2.0)};
   return work;
 }
 
@@ -968,11 +1008,10 @@ double tap_gradient_steps(const KernelQuery& query, double numel, double planes,
          (begin + std::ceil(numel / planes / warp));
 }
 
-/// PyTorch's concatenation goes through a part by a number of threads that hangs on the GPU alone;
-/// each takes one element after the other, whose place it finds by a division for every dimension
-/// but one. In two dimensions an element takes 0.54 to 0.64 us, whatever the number of bytes: the
-/// 28 launches of the H200's sweeps (0.6 MB to 277 MB). So much of a round trip for each dimension.
-constexpr double concatenated_round_trips = 0.56;
+/// PyTorch's concatenation finds the place of an element by a division for every dimension but
+/// one: 2.1 ps in two dimensions, 4.1 in four, whatever the number of bytes, of the H200's launches
+/// of 2 million elements and more (28 of data/h200_sweep3.jsonl.gz, 55 of h200_sweep9.jsonl.gz).
+double concatenated_ps(double dims) { return 0.1 + dims; }
 
 /// Gradients of 16 bits are added by comparing and swapping: of the H200's 7 launches of
 /// atomic_adaptive_average_gradinput in bf16, a thread takes 0.5 to 1.7 us for each element of its
@@ -1099,9 +1138,9 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   // Vectors that the destination has room for are moved whole.
   const bool concatenation =
       signature.base.starts_with("CatArrayBatchedCopy") && !signature.base.ends_with("_vectorized");
-  if (concatenation && query.grid && cols > 0.0 && signature.arguments.size() > 2) {
-    const double each = std::ceil(cols * query.grid->y / threads);
-    work.round_trips = each * leading_integer(signature.arguments[2]) * concatenated_round_trips;
+  if (concatenation && numel > 0.0 && signature.arguments.size() > 2) {
+    work.arithmetic = Arithmetic::fp32;
+    work.flops = flops_per_ps * numel * concatenated_ps(leading_integer(signature.arguments[2]));
   }
   // Its few threads load one row after the other: 636 rows by 32 of them take 11 us.
   if (lookup && threads > 0.0) work.round_trips = std::ceil(rows / threads);

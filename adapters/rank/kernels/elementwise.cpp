@@ -15,6 +15,7 @@ namespace phantora::rank {
 namespace {
 
 constexpr std::size_t max_operands = 8;
+constexpr std::size_t line_bytes = 128;  ///< of all caches
 
 /// One launch: operand 0 is the output.
 struct Loop {
@@ -35,14 +36,21 @@ struct Loop {
     const double size = static_cast<double>(size_of(types[operand]));
     return size * (offsets.valid ? offsets.distinct(operand) : numel);
   }
-  /// Sectors of memory that the first warp touches: neighbouring elements, one for each thread.
-  [[nodiscard]] std::size_t sectors_of_a_warp(std::size_t operand) const {
-    std::array<std::size_t, code::lanes> sectors{};
-    for (std::uint32_t i = 0; i < sectors.size(); ++i) {
-      sectors.at(i) = offset(i, operand) / code::sector_bytes;
+  /// Lines of memory that the first `elements` touch of an operand, where none of its dimensions
+  /// overlaps another.
+  [[nodiscard]] std::size_t lines(std::size_t elements, std::size_t operand) const {
+    std::size_t near = size_of(types[operand]), apart = 1;
+    for (std::size_t d = 0; d < offsets.sizes.size(); ++d) {
+      const std::size_t size = offsets.sizes[d], taken = std::min(size, elements);
+      const std::size_t stride = offsets.strides[d * offsets.operands + operand];
+      elements = (elements + size - 1) / size;
+      if (stride >= line_bytes && stride > near) {
+        apart *= taken;
+      } else {
+        near += (taken - 1) * stride;
+      }
     }
-    std::ranges::sort(sectors);
-    return sectors.size() - std::ranges::unique(sectors).size();
+    return apart * ((near + line_bytes - 1) / line_bytes);
   }
 };
 
@@ -122,15 +130,15 @@ Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state)
              : Effect::Needs::every_input;
 }
 
-/// Sectors that a warp touches where operands are transposed, so that nearly every element is in a
-/// sector of its own; 0 where they are not. Operands that begin within a sector, or whose rows end
-/// there, do not count.
-double scattered_sectors(const Loop& loop) {
-  if (loop.numel < std::uint32_t{code::lanes}) return 0;
+/// Lines that 512 elements touch where operands are transposed; 0 where there are at most twice as
+/// many as they fill: of operands that begin within a line, or whose rows end there. A block has
+/// 256 elements or 512, and those of a line that it touches twice it finds in its L1 cache.
+double scattered_lines(const Loop& loop) {
+  constexpr std::size_t elements = 512;
   std::size_t touched = 0, filled = 0;
   for (std::size_t o = 0; o < loop.operands; ++o) {
-    touched += loop.sectors_of_a_warp(o);
-    filled += size_of(loop.types[o]) * code::lanes / code::sector_bytes;
+    touched += loop.lines(elements, o);
+    filled += size_of(loop.types[o]) * elements / line_bytes;
   }
   return touched > 2 * filled ? static_cast<double>(touched) : 0.0;
 }
@@ -148,7 +156,10 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     small = small && extent <= effect.limit;
   }
   effect.features.emplace_back("numel", loop.numel);
-  if (loop.offsets.valid) effect.features.emplace_back("sectors", scattered_sectors(loop));
+  if (loop.offsets.valid) {
+    effect.features.emplace_back("lines", scattered_lines(loop));
+    effect.features.emplace_back("dims", std::max<std::size_t>(1, loop.offsets.sizes.size()));
+  }
   if (function == nullptr) return made;
   if (loop.operands == 1 && !loop.offsets.valid) {
     const ElementType type = loop.types[0];
