@@ -203,6 +203,27 @@ TEST_F(ColdTimeTest, CountsRoundTripsOfReductions) {
   EXPECT_NEAR(to_seconds(cold_time(reduction, warm, gpu)), expected, 1e-9);
 }
 
+// 4 columns of 32 threads each, 64 rows of them in a block, whose partial sums 4 rows of threads
+// add: 25 loads one after the other, which nobody wrote where a block has room for more columns.
+TEST_F(ColdTimeTest, CountsPartialSumsOfColumns) {
+  const std::string op =
+      "at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
+      "at::native::sum_functor<float, float, "
+      "float>::operator()(at::TensorIterator&)::{lambda(float, "
+      "float)#1}>, unsigned int, float, 4, 4>";
+  KernelQuery columns{.name = "void at::native::reduce_kernel<128, 4, " + op + " >(" + op + ")",
+                      .grid = KernelQuery::Dim3{2, 100, 1},
+                      .block = {32, 4, 1},
+                      .features = {{"numel", 6400 * 256.0}, {"rows", 256.0}, {"cols", 6400.0}}};
+  columns.operands = {.read = 6e6, .written = 1024, .cold = 0};
+  const auto warm = duration_from_seconds(1.0);
+  EXPECT_NEAR(to_seconds(cold_time(columns, warm, gpu)), 1.75e-6, 1e-9);
+  columns.features["rows"] = 192.0;
+  EXPECT_NEAR(to_seconds(cold_time(columns, warm, gpu)), 1.75e-6 + 25 * 0.18e-6, 1e-9);
+  columns.operands.cold = 6e6;
+  EXPECT_NEAR(to_seconds(cold_time(columns, warm, gpu)), 2.6e-6 + 25 * 0.18e-6, 1e-9);
+}
+
 // 32 times 4 elements of 512 threads, one after the other, in 2 waves of 528 blocks.
 TEST_F(ColdTimeTest, CountsThemForEachWaveOfBlocks) {
   KernelQuery optimizer{

@@ -957,9 +957,9 @@ double passes(std::string_view base) {
 /// those of a channel in images do.
 bool scattered_inputs(const KernelQuery& query) { return feature(query, "dims", 1.0) > 1.0; }
 
-/// Round trips to memory that a reduction makes one after the other.
-double reduction_round_trips(const KernelQuery& query, const KernelSignature& signature,
-                             double elements_per_thread) {
+/// Sets the round trips to memory that a reduction of so many elements makes one after the other.
+void set_reduction_trips(KernelWork& work, const KernelQuery& query,
+                         const KernelSignature& signature, double elements_per_thread) {
   // reduce_kernel<threads, outputs per thread, ...> keeps 4 loads in flight, of one vector each:
   // 4 elements of a row, as many as outputs where several columns are added at once, and one where
   // the inputs of a result lie in several dimensions. The threads of a block share a row, or with
@@ -967,13 +967,18 @@ double reduction_round_trips(const KernelQuery& query, const KernelSignature& si
   const double outputs =
       signature.arguments.size() > 1 ? std::max(1.0, leading_integer(signature.arguments[1])) : 1.0;
   const double vector = outputs > 1.0 ? outputs : scattered_inputs(query) ? 1.0 : 4.0;
-  const double trips = std::ceil(elements_per_thread / (4.0 * vector));
-  if (query.grid->y == 1) return trips;
+  work.round_trips = std::ceil(elements_per_thread / (4.0 * vector));
+  if (query.grid->y == 1) return;
   // Then the last of the grid.y blocks that share a result adds their partial sums, which are in
   // the L2 cache: a column sum with 128 / 4 of them takes 17 us, where its loads take 3.
   const double adders =
       outputs > 1.0 ? query.block.y : static_cast<double>(query.block.x) * query.block.y;
-  return trips + 0.7 * (3.0 + std::ceil(query.grid->y / adders));
+  const double loads = std::ceil(query.grid->y / adders);
+  work.partial_trips = 0.7 * (3.0 + loads);
+  work.round_trips += work.partial_trips;
+  // A block has room for more columns than are left: its other threads add what was never written.
+  const double results = feature(query, "rows", 0.0), room = query.block.x * outputs;
+  if (outputs > 1.0 && std::fmod(results, room) > 0.0) work.unwritten_loads = loads;
 }
 
 /// PyTorch's batch norm where channels do not come last (ATen/native/cuda/Normalization.cuh) has
@@ -1089,7 +1094,7 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   const bool reduction = signature.base == "reduce_kernel";
   if (reduction && query.grid) {
     const double elements = numel > 0.0 ? numel : work.bytes / size;
-    work.round_trips = reduction_round_trips(query, signature, elements / threads);
+    set_reduction_trips(work, query, signature, elements / threads);
   }
   const auto walk = std::ranges::find(plane_walks, signature.base, &PlaneWalk::base);
   if (walk != plane_walks.end() && numel > 0.0 && threads > 0.0) {

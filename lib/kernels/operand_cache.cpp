@@ -53,6 +53,14 @@ constexpr ColdReads product{0.40, 0.45}, convolution{0.28, 0.07}, other_launch{0
 /// reductions, whose round trips follow from their launch.
 constexpr double round_trip_us = 0.29;
 
+/// A column sum of several blocks for each result finds the memory for their partial sums cold,
+/// which it is given anew for every launch, and of what nobody wrote there each load is a round
+/// trip to memory: of 127 sums of up to 22 MB that had just been written on an H200 (column_sum of
+/// data/h200_sweep9.jsonl.gz), 6 % of whose time is left unexplained, and 27 without. Inputs that
+/// are cold too add a round trip's time. An H100's 32 take 2.9 us (data/h100_cache.jsonl.gz).
+constexpr double partial_sums_us = 1.75, unwritten_us = 0.18;
+constexpr ColdReads column_sum{0.85, 0.0};
+
 /// No kernel that was measured took more than so many times as long, or less than so much of it.
 constexpr double longest = 2.5, shortest = 0.6;
 
@@ -81,21 +89,23 @@ struct WithColdOperands {
 Duration cold_time(const KernelQuery& query, Duration warm, const GpuModel& gpu) {
   const KernelQuery::Operands& operands = query.operands;
   if (operands.read <= 0.0) return Duration{};
+  const bool several_blocks = query.grid && query.grid->y > 1;  // for each result, as may be
+  const KernelWork work =
+      several_blocks || (query.grid && operands.cold > 0.0) ? describe(query) : KernelWork{};
+  const bool adds_partial_sums = work.partial_trips > 0.0;
+  const ColdReads reads = adds_partial_sums ? column_sum : reads_of(query);
   // What runs again and again finds what it left, unless it goes through more than the cache holds.
-  const ColdReads reads = reads_of(query);
   const double footprint = reads.measured_footprint * (operands.read + operands.written);
   const double missing_when_warm = operands.read * L2Cache::missing_share(footprint, gpu.l2);
-  const double more = std::min(operands.cold, operands.read) - missing_when_warm;
+  double more = std::min(operands.cold, operands.read) - missing_when_warm;
   // What the kernel before has written is read from the cache, and has to be written back
   // meanwhile: of large operands that saves nothing (-0.1 to +0.2 of the bytes' time, both GPUs).
-  if (more == 0.0 || (more < 0.0 && !reads.saves)) return Duration{};
+  if (more < 0.0 && !reads.saves) more = 0.0;
   const double share = more / operands.read;
-  double trips = 0.0;
-  if (query.grid) {
-    const KernelWork work = describe(query);
-    trips = work.round_trips * waves_on(work, gpu.sm_count);
-  }
-  const double latency_us = share * (reads.first_us + round_trip_us * trips);
+  const double trips = adds_partial_sums ? 0.0 : work.round_trips * waves_on(work, gpu.sm_count);
+  double latency_us = share * (reads.first_us + round_trip_us * trips);
+  if (adds_partial_sums) latency_us += partial_sums_us + unwritten_us * work.unwritten_loads;
+  if (latency_us == 0.0 && more == 0.0) return Duration{};
   const double seconds = 1e-6 * latency_us + reads.of_bandwidth * std::max(0.0, more) /
                                                  gpu.memory_bandwidth.bytes_per_second();
   const double alone = to_seconds(warm);

@@ -54,6 +54,10 @@ struct KernelWork {
   double blocks = 0;            ///< thread blocks that move them; 0 = enough to fill the GPU
   double starts = 0;       ///< thread blocks that are started one after the other; 0 = not told
   double round_trips = 0;  ///< to memory, that have to wait for each other
+  double partial_trips = 0;  ///< of round_trips, to partial results that the launch itself wrote
+  /// Loads one after the other that also take in what lies beside those partial results, and nobody
+  /// wrote.
+  double unwritten_loads = 0;
   /// Blocks that an SM runs at once, of a kernel whose threads each wait for one load after the
   /// other, as round trips to the L2 cache; 0 = another kernel.
   double resident = 0;
