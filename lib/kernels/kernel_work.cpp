@@ -819,10 +819,12 @@ double place_ps(const StridedFunctor& functor, double elements_per_thread, doubl
   // models.
   const bool four = elements_per_thread > 2.0;
   const double once = four ? 1.65 : 2.5, each = four ? 0.12 : 0.07;
-  // Of 119 launches more: 0.8 ps for 96 to 128 lines, 4.2 for 512.
-  constexpr double line_ps = 0.009, near_lines = 48.0;
+  // 125 launches more touch lines that lie apart: 0.4 ps for 80 to 96 of them, 3.8 for 256, 4.2 for
+  // 512, where no element finds its line in the L1 cache.
+  constexpr double all_apart_ps = 4.2, near = 64.0, length = 100.0;
+  const double apart = 1.0 - std::exp(-std::max(0.0, lines - near) / length);
   return once + each * dims * functor.operands + (functor.converts ? 1.9 : 0.0) +
-         line_ps * std::max(0.0, lines - near_lines);
+         all_apart_ps * apart;
 }
 
 /// Thread blocks of a launch; 0 = not told.
@@ -1016,7 +1018,11 @@ double tap_gradient_steps(const KernelQuery& query, double numel, double planes,
 /// PyTorch's concatenation finds the place of an element by a division for every dimension but
 /// one: 2.1 ps in two dimensions, 4.1 in four, whatever the number of bytes, of the H200's launches
 /// of 2 million elements and more (28 of data/h200_sweep3.jsonl.gz, 55 of h200_sweep9.jsonl.gz).
-double concatenated_ps(double dims) { return 0.1 + dims; }
+/// Where 4 of them are loaded at once, 1.4 to 2.1 ps in four dimensions (5 launches of
+/// inception_v3).
+double concatenated_ps(std::string_view kernel, double dims) {
+  return (0.1 + dims) * (kernel.ends_with("_alignedK_contig") ? 0.42 : 1.0);
+}
 
 /// Gradients of 16 bits are added by comparing and swapping: of the H200's 7 launches of
 /// atomic_adaptive_average_gradinput in bf16, a thread takes 0.5 to 1.7 us for each element of its
@@ -1143,9 +1149,14 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
   // Vectors that the destination has room for are moved whole.
   const bool concatenation =
       signature.base.starts_with("CatArrayBatchedCopy") && !signature.base.ends_with("_vectorized");
-  if (concatenation && numel > 0.0 && signature.arguments.size() > 2) {
+  if (concatenation && query.grid && cols > 0.0 && signature.arguments.size() > 2) {
+    // Every part has as many threads as the longest, 0.9 us for each of its steps in four
+    // dimensions, as long as 1.6 such parts take where more are as long.
+    constexpr double least_parts = 1.6;
+    const double dims = leading_integer(signature.arguments[2]);
     work.arithmetic = Arithmetic::fp32;
-    work.flops = flops_per_ps * numel * concatenated_ps(leading_integer(signature.arguments[2]));
+    work.flops =
+        flops_per_ps * std::max(numel, least_parts * cols) * concatenated_ps(signature.base, dims);
   }
   // Its few threads load one row after the other: 636 rows by 32 of them take 11 us.
   if (lookup && threads > 0.0) work.round_trips = std::ceil(rows / threads);

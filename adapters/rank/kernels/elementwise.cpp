@@ -36,8 +36,8 @@ struct Loop {
     const double size = static_cast<double>(size_of(types[operand]));
     return size * (offsets.valid ? offsets.distinct(operand) : numel);
   }
-  /// Lines of memory that the first `elements` touch of an operand, where none of its dimensions
-  /// overlaps another.
+  /// Lines of memory that lie apart and that the first `elements` touch of an operand, none of
+  /// whose dimensions overlaps another.
   [[nodiscard]] std::size_t lines(std::size_t elements, std::size_t operand) const {
     std::size_t near = size_of(types[operand]), apart = 1;
     for (std::size_t d = 0; d < offsets.sizes.size(); ++d) {
@@ -50,7 +50,7 @@ struct Loop {
         near += (taken - 1) * stride;
       }
     }
-    return apart * ((near + line_bytes - 1) / line_bytes);
+    return apart > 1 ? apart * ((near + line_bytes - 1) / line_bytes) : 0;
   }
 };
 
@@ -131,7 +131,7 @@ Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state)
 }
 
 /// Lines that 512 elements touch where operands are transposed; 0 where there are at most twice as
-/// many as they fill: of operands that begin within a line, or whose rows end there. A block has
+/// many as they fill. A block has
 /// 256 elements or 512, and those of a line that it touches twice it finds in its L1 cache.
 double scattered_lines(const Loop& loop) {
   constexpr std::size_t elements = 512;

@@ -267,7 +267,8 @@ def strides_of(row):
 
 
 def lines(kept, operand, size):
-    """Of 128 bytes that 512 elements touch of an operand: adapters/rank/kernels/elementwise.cpp counts them so."""
+    """Of 128 bytes that lie apart and that 512 elements touch of an operand, as adapters/rank/kernels/elementwise.cpp
+    counts them."""
     left, near, apart = 512, size, 1
     for length, steps in kept:
         taken, step = min(length, left), steps[operand] * size
@@ -276,7 +277,7 @@ def lines(kept, operand, size):
             apart *= taken
         else:
             near += (taken - 1) * step
-    return apart * -(-near // 128)
+    return apart * -(-near // 128) if apart > 1 else 0
 
 
 def told_places(row, sizes):
