@@ -912,12 +912,13 @@ TEST(KernelEffect, TransposedOperandsAreToldByTheirLines) {
   const auto told = [](double value) {
     return Features{{"numel", 64.0 * 48}, {"lines", value}, {"dims", 2.0}};
   };
-  // 512 elements are 11 rows: less than 33 lines are told as none.
-  EXPECT_EQ(lines(4 * 64, 4), told(48));  // transposed: those of its columns
-  EXPECT_EQ(lines(4, 8 * 48), told(0));   // rows of a wider matrix, 2 lines each
-  EXPECT_EQ(lines(0, 4), told(0));        // broadcast
-  EXPECT_EQ(lines(8, 8 * 48), told(33));  // every other element: 3 lines for each row
-  EXPECT_EQ(lines(16, 16 * 48), told(66));
+  // 512 elements fill 32 lines of two operands; up to twice as many are told as none.
+  EXPECT_EQ(lines(128, 4, 192), told(192));  // transposed: a line for each column
+  EXPECT_EQ(lines(4 * 64, 4), told(0));      // 48 columns, whose lines 11 rows share
+  EXPECT_EQ(lines(4, 8 * 48), told(0));      // rows of a wider matrix
+  EXPECT_EQ(lines(0, 4), told(0));           // broadcast
+  EXPECT_EQ(lines(8, 8 * 48), told(0));      // every other element
+  EXPECT_EQ(lines(16, 16 * 48), told(66));   // 11 rows of 6 lines
   // Channels first, three of them: neighbouring threads read from three rows, side by side.
   EXPECT_EQ(lines(4 * 1024, 4, 3), told(0));
   deallocate(memory);
