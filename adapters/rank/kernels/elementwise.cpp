@@ -37,20 +37,22 @@ struct Loop {
     return size * (offsets.valid ? offsets.distinct(operand) : numel);
   }
   /// Lines of memory that lie apart and that the first `elements` touch of an operand, none of
-  /// whose dimensions overlaps another.
+  /// whose dimensions overlaps another; of lines side by side, those that hold a single element.
   [[nodiscard]] std::size_t lines(std::size_t elements, std::size_t operand) const {
-    std::size_t near = size_of(types[operand]), apart = 1;
+    std::size_t left = elements, near = size_of(types[operand]), apart = 1;
     for (std::size_t d = 0; d < offsets.sizes.size(); ++d) {
-      const std::size_t size = offsets.sizes[d], taken = std::min(size, elements);
+      const std::size_t size = offsets.sizes[d], taken = std::min(size, left);
       const std::size_t stride = offsets.strides[d * offsets.operands + operand];
-      elements = (elements + size - 1) / size;
+      left = (left + size - 1) / size;
       if (stride >= line_bytes && stride > near) {
         apart *= taken;
       } else {
         near += (taken - 1) * stride;
       }
     }
-    return apart > 1 ? apart * ((near + line_bytes - 1) / line_bytes) : 0;
+    const std::size_t together = (near + line_bytes - 1) / line_bytes;
+    if (apart > 1) return apart * together;
+    return 2 * together > elements ? 2 * together - elements : 0;
   }
 };
 

@@ -267,8 +267,8 @@ def strides_of(row):
 
 
 def lines(kept, operand, size):
-    """Of 128 bytes that lie apart and that 512 elements touch of an operand, as adapters/rank/kernels/elementwise.cpp
-    counts them."""
+    """Of 128 bytes that lie apart and that 512 elements touch of an operand, or hold one of them alone, as
+    adapters/rank/kernels/elementwise.cpp counts them."""
     left, near, apart = 512, size, 1
     for length, steps in kept:
         taken, step = min(length, left), steps[operand] * size
@@ -277,7 +277,8 @@ def lines(kept, operand, size):
             apart *= taken
         else:
             near += (taken - 1) * step
-    return apart * -(-near // 128) if apart > 1 else 0
+    filled = -(-near // 128)
+    return apart * filled if apart > 1 else max(0, 2 * filled - 512)
 
 
 def told_places(row, sizes):
