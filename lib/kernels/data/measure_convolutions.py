@@ -91,4 +91,5 @@ def main():
     measure_h200.main(sys.argv[1], float(arguments[0]), families, int(arguments[1]))
 
 
-main()
+if __name__ == "__main__":
+    main()
