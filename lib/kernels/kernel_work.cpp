@@ -1029,13 +1029,40 @@ double concatenated_ps(std::string_view kernel, double dims) {
 /// window, of the 4 in fp32 up to 0.04 us.
 constexpr double swapped_tap_round_trips = 1.3;
 
-/// PyTorch's pooling forward and bilinear resizing of channels that come last compute addresses,
+/// As FLOP in fp32, what takes the whole GPU a picosecond.
+constexpr double flops_per_ps = 64.0;
+
+/// Picoseconds of the whole GPU that pooling in two dimensions takes where channels come last: for
+/// an element of the result, or of the image whose gradient it makes. An image has `larger`
+/// elements for each that is pooled. Of the H200's 174 launches of a million elements and more of
+/// data/h200_sweep7.jsonl.gz and h200_sweep9.jsonl.gz, by filter and stride: gradients of averages
+/// take 18, 21, 34 and 72 ps (2/2, 3/2, 3/1, 5/1), of maxima 5.7, 9, 24 and 46, averages 24, 27, 22
+/// and 31, maxima 19, 27, 14 and 30. 0 = another kernel.
+double pooling_ps(std::string_view base, double taps, double larger) {
+  const double windows = taps / larger;  // that an element of the image lies in
+  if (base == "avg_pool2d_backward_out_cuda_frame_nhwc") return 16.0 + 2.2 * windows;
+  if (base == "max_pool_backward_nhwc") return 3.5 + 2.2 * windows;
+  if (base == "avg_pool2d_out_cuda_frame_nhwc") return 17.0 + 0.5 * taps + 2.0 * (larger - 1.0);
+  if (base == "max_pool_forward_nhwc") return 9.0 + 0.75 * taps + 3.5 * (larger - 1.0);
+  return 0.0;
+}
+
+/// Elements of the image for each that is pooled, by the bytes that pooling moves: an image and
+/// what is pooled of it, whose maxima have an index of 8 bytes each.
+double image_for_each_pooled(const KernelQuery& query, std::string_view base, double size) {
+  const double numel = feature(query, "numel", 0.0);
+  const double pooled_size = size + (base.starts_with("max_") ? 8.0 : 0.0);
+  const double ratio = base.find("backward") != std::string_view::npos
+                           ? numel * pooled_size / (query.bytes - numel * size)
+                           : (query.bytes / numel - pooled_size) / size;
+  return std::isfinite(ratio) ? std::max(1.0, ratio) : 1.0;
+}
+
+/// PyTorch's pooling forward, and bilinear resizing of channels that come last, compute addresses,
 /// with divisions, for longer than they move data: a thread of the H200's table takes 9 ps of the
 /// whole GPU, and 0.75 for each tap of its window. With 4, 9 and 25 taps max_pool_forward_nchw
 /// takes 12.5, 16.5 and 28 ps for each output, max_pool3d's with 8, 27 and 125 takes 15, 31 and 93
-/// ps for each thread, resizing 9 to 22 ps for each element of the larger image. As FLOP in fp32:
-/// 64 for each ps.
-constexpr double flops_per_ps = 64.0;
+/// ps for each thread, resizing 9 to 22 ps for each element of the larger image.
 double address_flops(std::string_view base, double elements, double taps, double threads,
                      double size) {
   constexpr double thread_ps = 9.0, tap_ps = 0.75;
@@ -1127,7 +1154,10 @@ KernelWork other(const KernelQuery& query, const KernelSignature& signature) {
     work.flops = flops_per_ps * lane_ps * threads * steps;
     work.round_trips = step_round_trips * steps;
   }
-  const double address = address_flops(signature.base, numel, cols, threads, size);
+  const double pooling =
+      pooling_ps(signature.base, cols, image_for_each_pooled(query, signature.base, size));
+  const double address = pooling > 0.0 ? flops_per_ps * numel * pooling
+                                       : address_flops(signature.base, numel, cols, threads, size);
   if (numel > 0.0 && address > 0.0) {
     work.arithmetic = Arithmetic::fp32;
     work.flops = address;
