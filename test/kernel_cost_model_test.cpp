@@ -444,26 +444,51 @@ TEST(Roofline, InputsOfSeveralDimensionsAreFoundOneByOne) {
   EXPECT_EQ(builtin_cost_model(gpu_model("h200")).estimate(query)->source, CostSource::roofline);
 }
 
-TEST(Roofline, ConcatenationGoesThroughThePartsThatHoldAnything) {
-  const Roofline roofline{gpu_model("h200")};
-  const auto seconds = [&](const char* dimensions, double longest) {
-    const std::string name =
-        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
-        "namespace)::OpaqueType<2u>, unsigned int, " +
-        std::string{dimensions} + ", 64, 64>(f)";
-    const double numel = 135168 * 60.0;
-    return to_seconds(roofline
-                          .estimate({.name = name,
-                                     .grid = {{264, 2, 1}},
-                                     .block = {512, 1, 1},
-                                     .bytes = 4 * numel,
-                                     .features = {{"numel", numel}, {"cols", longest}}})
-                          ->duration);
+TEST(KernelWork, ConcatenationGoesThroughItsLongestPart) {
+  static constexpr double numel = 135168 * 60.0;  // 264 x 512 threads have a part
+  const auto picoseconds = [](const char* kernel, const char* dimensions, double longest) {
+    const std::string name = std::string{"void at::native::(anonymous namespace)::"} + kernel +
+                             "<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, " +
+                             dimensions + ", 64, 64>(f)";
+    // 64 FLOP take a picosecond of the whole GPU.
+    return describe({.name = name,
+                     .grid = {{264, 2, 1}},
+                     .block = {512, 1, 1},
+                     .bytes = 4 * numel,
+                     .features = {{"numel", numel}, {"cols", longest}}})
+               .flops /
+           64.0;
   };
-  // 264 x 512 threads have a part; an element takes 0.28 us for each dimension.
-  const double one_part = seconds("2", 135168 * 60), halves = seconds("2", 135168 * 30);
-  EXPECT_NEAR(one_part - halves, 30 * 2 * 0.28e-6, 1e-9);
-  EXPECT_NEAR(seconds("4", 135168 * 60) - one_part, 60 * 2 * 0.28e-6, 1e-9);
+  EXPECT_NEAR(picoseconds("CatArrayBatchedCopy", "2", numel / 2), 2.1 * numel, 1.0);
+  EXPECT_NEAR(picoseconds("CatArrayBatchedCopy", "4", numel / 2), 4.1 * numel, 1.0);
+  EXPECT_NEAR(picoseconds("CatArrayBatchedCopy", "4", numel), 1.6 * 4.1 * numel, 1.0);
+  EXPECT_NEAR(picoseconds("CatArrayBatchedCopy_alignedK_contig", "4", numel / 2),
+              0.42 * 4.1 * numel, 1.0);
+}
+
+// An image of 8 x 8 pixels, of which every other in each direction is the middle of 3 x 3: 9 taps
+// of 16 places, so that a pixel lies in 2.25 windows.
+TEST(KernelWork, PoolingGoesThroughTheWindowsThatAPixelLiesIn) {
+  constexpr double image = 64 * 256.0, pooled = image / 4;
+  const auto picoseconds = [](const char* kernel, double numel, double bytes) {
+    return describe({.name = std::string{"void at::native::(anonymous namespace)::"} + kernel +
+                             "<c10::BFloat16, int>(f)",
+                     .grid = {{64, 1, 1}},
+                     .block = {256, 1, 1},
+                     .bytes = bytes,
+                     .features = {{"numel", numel}, {"cols", 9.0}}})
+               .flops /
+           64.0 / numel;
+  };
+  const double values = 2 * (image + pooled), indices = 8 * pooled;
+  EXPECT_NEAR(picoseconds("avg_pool2d_backward_out_cuda_frame_nhwc", image, values),
+              16.0 + 2.2 * 2.25, 1e-9);
+  EXPECT_NEAR(picoseconds("max_pool_backward_nhwc", image, values + indices), 3.5 + 2.2 * 2.25,
+              1e-9);
+  EXPECT_NEAR(picoseconds("avg_pool2d_out_cuda_frame_nhwc", pooled, values), 17.0 + 4.5 + 6.0,
+              1e-9);
+  EXPECT_NEAR(picoseconds("max_pool_forward_nhwc", pooled, values + indices), 9.0 + 6.75 + 10.5,
+              1e-9);
 }
 
 TEST(Roofline, PeersWithoutNvlinkCopyOverPcie) {
