@@ -185,15 +185,20 @@ TEST_F(ColdTimeTest, IsSavedWhereTheMeasurementWasCold) {
   EXPECT_EQ(cold_time(statistics, duration_from_seconds(1.0), gpu), Duration{});
 }
 
-TEST_F(ColdTimeTest, CountsRoundTripsOfReductions) {
-  // 1024 threads of 4 loads in flight, of 4 elements each, over 65536 elements of each row: 4 round
-  // trips, beside the first.
+/// A sum of floats, with so many threads at most and outputs for each.
+std::string sum_kernel(const std::string& threads_and_outputs) {
   const std::string op =
       "at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
       "at::native::sum_functor<float, float, "
       "float>::operator()(at::TensorIterator&)::{lambda(float, "
       "float)#1}>, unsigned int, float, 4, 4>";
-  KernelQuery reduction{.name = "void at::native::reduce_kernel<512, 1, " + op + " >(" + op + ")",
+  return "void at::native::reduce_kernel<" + threads_and_outputs + ", " + op + " >(" + op + ")";
+}
+
+TEST_F(ColdTimeTest, CountsRoundTripsOfReductions) {
+  // 1024 threads of 4 loads in flight, of 4 elements each, over 65536 elements of each row: 4 round
+  // trips, beside the first.
+  KernelQuery reduction{.name = sum_kernel("512, 1"),
                         .grid = KernelQuery::Dim3{16, 1, 1},
                         .block = {512, 2, 1},
                         .features = {{"rows", 16.0}, {"cols", 65536.0}}};
@@ -206,12 +211,7 @@ TEST_F(ColdTimeTest, CountsRoundTripsOfReductions) {
 // 4 columns of 32 threads each, 64 rows of them in a block, whose partial sums 4 rows of threads
 // add: 25 loads one after the other, which nobody wrote where a block has room for more columns.
 TEST_F(ColdTimeTest, CountsPartialSumsOfColumns) {
-  const std::string op =
-      "at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
-      "at::native::sum_functor<float, float, "
-      "float>::operator()(at::TensorIterator&)::{lambda(float, "
-      "float)#1}>, unsigned int, float, 4, 4>";
-  KernelQuery columns{.name = "void at::native::reduce_kernel<128, 4, " + op + " >(" + op + ")",
+  KernelQuery columns{.name = sum_kernel("128, 4"),
                       .grid = KernelQuery::Dim3{2, 100, 1},
                       .block = {32, 4, 1},
                       .features = {{"numel", 6400 * 256.0}, {"rows", 256.0}, {"cols", 6400.0}}};

@@ -90,9 +90,7 @@ struct WithColdOperands {
 Duration cold_time(const KernelQuery& query, Duration warm, const GpuModel& gpu) {
   const KernelQuery::Operands& operands = query.operands;
   if (operands.read <= 0.0) return Duration{};
-  const bool several_blocks = query.grid && query.grid->y > 1;  // for each result, as may be
-  const KernelWork work =
-      several_blocks || (query.grid && operands.cold > 0.0) ? describe(query) : KernelWork{};
+  const KernelWork work = query.grid ? describe(query) : KernelWork{};
   const bool adds_partial_sums = work.partial_trips > 0.0;
   const ColdReads reads = adds_partial_sums ? column_sum : reads_of(query);
   // What runs again and again finds what it left, unless it goes through more than the cache holds.
@@ -106,7 +104,6 @@ Duration cold_time(const KernelQuery& query, Duration warm, const GpuModel& gpu)
   const double trips = adds_partial_sums ? 0.0 : work.round_trips * waves_on(work, gpu.sm_count);
   double latency_us = share * (reads.first_us + round_trip_us * trips);
   if (adds_partial_sums) latency_us += partial_sums_us + unwritten_us * work.unwritten_loads;
-  if (latency_us == 0.0 && more == 0.0) return Duration{};
   const double seconds = 1e-6 * latency_us + reads.of_bandwidth * std::max(0.0, more) /
                                                  gpu.memory_bandwidth.bytes_per_second();
   const double alone = to_seconds(warm);

@@ -1,7 +1,6 @@
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/kernel_effect.hpp"
-#include "rank/kernels/machine_code.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/memory/device_memory.hpp"
 
@@ -133,8 +132,8 @@ Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state)
 }
 
 /// Lines that 512 elements touch where operands are transposed; 0 where there are at most twice as
-/// many as they fill. A block has
-/// 256 elements or 512, and those of a line that it touches twice it finds in its L1 cache.
+/// many as they fill. A block has 256 elements or 512, and those of a line that it touches twice it
+/// finds in its L1 cache.
 double scattered_lines(const Loop& loop) {
   constexpr std::size_t elements = 512;
   std::size_t touched = 0, filled = 0;
