@@ -55,10 +55,10 @@ constexpr double round_trip_us = 0.29;
 
 /// A column sum of several blocks for each result finds the memory for their partial sums cold,
 /// which it is given anew for every launch, and of what nobody wrote there each load is a round
-/// trip to memory: of 127 sums of up to 22 MB that had just been written on an H200 (column_sum of
-/// data/h200_sweep9.jsonl.gz), 6 % of whose time is left unexplained, and 27 without. Inputs that
-/// are cold take more, as 145 of them there and in data/h200_cache.jsonl.gz do: 0.8 us of up to 5
-/// MB, 3.2 of 20 to 30 MB, and 4.5 where as much has to be written back.
+/// trip to memory: as data/fit_cache.py prints, of 127 sums of up to 22 MB that had just been
+/// written on an H200, 6 % of whose time is left unexplained, and 27 without. Inputs that are cold
+/// take more, as 145 of them there and in data/h200_cache.jsonl.gz do: 0.8 us of up to 5 MB, 3.2 of
+/// 20 to 30 MB, and 4.5 where as much has to be written back.
 constexpr double partial_sums_us = 1.75, unwritten_us = 0.18;
 constexpr ColdReads column_sum{0.6, 0.5};
 

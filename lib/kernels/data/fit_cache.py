@@ -122,6 +122,29 @@ def terms(rows):
     return numpy.stack([share, share * trips, memory], 1)
 
 
+def column_sums():
+    """Fits what sums of up to 22 MB take more where their partial sums' memory is cold, whose operands were just written
+    (`column_sum` of h200_sweep9.jsonl.gz): once, and for each load of what nobody wrote."""
+    states = collections.defaultdict(dict)
+    for line in gzip.open(HERE / "h200_sweep9.jsonl.gz", "rt"):
+        row = json.loads(line)
+        if row["op"] == "column_sum" and row["rows"] * row["cols"] * SIZE[row["dtype"]] <= 22 * MB:
+            kernel = [kernel for kernel in row["kernels"] if "::reduce_kernel<" in kernel["name"]][-1]
+            states[row["dtype"], row["rows"], row["cols"]][row["state"]] = kernel
+    rows = []
+    for (_, _, cols), kernels in states.items():
+        (_, blocks, _), (wide, high, _) = kernels["warm"]["grid"], kernels["warm"]["block"]
+        if blocks > 1:
+            unwritten = math.ceil(blocks / high) if cols % (4 * wide) else 0
+            rows.append((1, unwritten, kernels["warm"]["us"], kernels["produced"]["us"]))
+    rows = numpy.array(rows)
+    took, more = rows[:, 3], rows[:, 3] - rows[:, 2]
+    found, _ = scipy.optimize.nnls(rows[:, :2] / took[:, None], more / took)
+    left = numpy.abs(more - rows[:, :2] @ found) / took
+    print(f"{len(rows)} column sums: {found[0]:.2f} us, {found[1]:.2f} us for each unwritten load; of their time "
+          f"{100 * (more / took).mean():.0f} % are left unexplained without, {100 * left.mean():.0f} % with")
+
+
 def main():
     print("family | first, us | round trip, us | of bandwidth | H200: as if warm | fitted | H100: as if warm | judged")
     for family in FAMILIES:
@@ -139,3 +162,4 @@ def main():
 
 
 main()
+column_sums()
