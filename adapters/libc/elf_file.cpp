@@ -38,7 +38,6 @@ ElfFile::ElfFile(ElfFile&& other) noexcept
       segments_{std::move(other.segments_)},
       dynamic_{std::move(other.dynamic_)},
       strings_{other.strings_},
-      strings_size_{other.strings_size_},
       symbols_{other.symbols_} {}
 
 ElfFile::~ElfFile() {
@@ -63,10 +62,17 @@ std::optional<std::uint64_t> ElfFile::offset_of(std::uint64_t address) const {
   return std::nullopt;
 }
 
-std::string_view ElfFile::text(std::uint64_t offset) const {
-  if (offset >= strings_size_) return {};
-  const auto* first = reinterpret_cast<const char*>(bytes_.data() + strings_ + offset);
-  return {first, strnlen(first, strings_size_ - offset)};
+std::string_view ElfFile::text(std::uint64_t offset, const Strings& strings) const {
+  if (offset >= strings.size) return {};
+  const auto* first = reinterpret_cast<const char*>(bytes_.data() + strings.offset + offset);
+  return {first, strnlen(first, strings.size - offset)};
+}
+
+std::string_view ElfFile::text(std::uint64_t offset) const { return text(offset, strings_); }
+
+ElfFile::Strings ElfFile::strings_at(std::uint64_t offset, std::uint64_t size) const {
+  if (offset > bytes_.size()) return {};
+  return {offset, std::min<std::uint64_t>(size, bytes_.size() - offset)};
 }
 
 std::optional<std::uint64_t> ElfFile::entry(std::int64_t tag) const {
@@ -98,8 +104,7 @@ bool ElfFile::read_dynamic() {
   const auto strings = offset_of(entry(DT_STRTAB).value_or(0));
   const auto symbols = offset_of(entry(DT_SYMTAB).value_or(0));
   if (!strings || !symbols || *strings > bytes_.size()) return false;
-  strings_ = *strings;
-  strings_size_ = std::min<std::uint64_t>(entry(DT_STRSZ).value_or(0), bytes_.size() - strings_);
+  strings_ = strings_at(*strings, entry(DT_STRSZ).value_or(0));
   symbols_ = *symbols;
   return true;
 }
@@ -180,33 +185,71 @@ std::vector<Import> ElfFile::imports() const {
   return found;
 }
 
-bool ElfFile::defines(std::string_view name) const {
-  const auto named = [&](std::uint64_t i) {
+std::optional<std::uint64_t> ElfFile::address_of(std::string_view name) const {
+  const auto named = [&](std::uint64_t i) -> std::optional<std::uint64_t> {
     const auto symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
-    return symbol && symbol->st_shndx != SHN_UNDEF && text(symbol->st_name) == name;
+    if (!symbol || symbol->st_shndx == SHN_UNDEF || text(symbol->st_name) != name) {
+      return std::nullopt;
+    }
+    return symbol->st_value;
   };
   const auto table = entry(DT_GNU_HASH) ? offset_of(*entry(DT_GNU_HASH)) : std::nullopt;
   if (!table) {
     for (std::uint64_t i = 1; i < first_defined(); ++i) {
-      if (named(i)) return true;
+      if (const auto address = named(i)) return address;
     }
-    return false;
+    return std::nullopt;
   }
   std::uint32_t hash = 5381;
   for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
   const auto buckets = at<std::uint32_t>(*table), first = at<std::uint32_t>(*table + 4),
              bloom = at<std::uint32_t>(*table + 8);
-  if (!buckets || *buckets == 0 || !first || !bloom) return false;
+  if (!buckets || *buckets == 0 || !first || !bloom) return std::nullopt;
   const std::uint64_t buckets_at = *table + 16 + 8ULL * *bloom;
   const std::uint64_t chains_at = buckets_at + 4ULL * *buckets;
   std::uint64_t i = at<std::uint32_t>(buckets_at + 4ULL * (hash % *buckets)).value_or(0);
-  if (i < *first) return false;
+  if (i < *first) return std::nullopt;
   for (;; ++i) {
     const auto link = at<std::uint32_t>(chains_at + 4 * (i - *first));
-    if (!link) return false;
-    if ((*link | 1U) == (hash | 1U) && named(i)) return true;
-    if ((*link & 1U) != 0) return false;
+    if (!link) return std::nullopt;
+    if ((*link | 1U) == (hash | 1U)) {
+      if (const auto address = named(i)) return address;
+    }
+    if ((*link & 1U) != 0) return std::nullopt;
   }
+}
+
+bool ElfFile::defines(std::string_view name) const { return address_of(name).has_value(); }
+
+std::vector<Function> ElfFile::hidden_functions(
+    std::initializer_list<std::string_view> prefixes) const {
+  const auto header = at<Elf64_Ehdr>(0);
+  const auto section = [&](std::uint64_t i) {
+    return i < header->e_shnum ? at<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr))
+                               : std::nullopt;
+  };
+  std::vector<Function> found;
+  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
+    const auto table = section(i);
+    if (!table || table->sh_type != SHT_SYMTAB) continue;
+    const auto names = section(table->sh_link);
+    if (!names) continue;
+    const Strings strings = strings_at(names->sh_offset, names->sh_size);
+    for (std::uint64_t k = 1; k < table->sh_size / sizeof(Elf64_Sym); ++k) {
+      const auto symbol = at<Elf64_Sym>(table->sh_offset + k * sizeof(Elf64_Sym));
+      if (!symbol) break;
+      if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) continue;
+      const bool visible = ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
+                           ELF64_ST_VISIBILITY(symbol->st_other) == STV_DEFAULT;
+      if (visible) continue;
+      const std::string_view name = text(symbol->st_name, strings);
+      if (std::any_of(prefixes.begin(), prefixes.end(),
+                      [&](std::string_view prefix) { return name.starts_with(prefix); })) {
+        found.push_back({name, symbol->st_value, symbol->st_size});
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace phantora::libc

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,11 @@ struct Import {
   std::string_view library, version;  ///< empty where the reference has no version
 };
 
+struct Function {
+  std::string_view name;
+  std::uint64_t address = 0, size = 0;  ///< where it is loaded, less where the file is
+};
+
 class ElfFile {
  public:
   /// nullopt for what is not a 64-bit ELF file with a dynamic section.
@@ -32,7 +38,13 @@ class ElfFile {
   [[nodiscard]] std::vector<std::string> search_path() const;
   /// Symbols that it wants and that must be found.
   [[nodiscard]] std::vector<Import> imports() const;
+  /// Of a symbol that it exports: where it is loaded, less where the file is.
+  [[nodiscard]] std::optional<std::uint64_t> address_of(std::string_view name) const;
   [[nodiscard]] bool defines(std::string_view name) const;
+  /// Functions that no other file can call and whose names begin with one of these. Empty for a
+  /// file without a symbol table, which a stripped one is.
+  [[nodiscard]] std::vector<Function> hidden_functions(
+      std::initializer_list<std::string_view> prefixes) const;
 
  private:
   ElfFile(std::string path, std::span<const std::byte> bytes);
@@ -40,7 +52,14 @@ class ElfFile {
   template <class T>
   [[nodiscard]] std::optional<T> at(std::uint64_t offset) const;
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t address) const;
-  [[nodiscard]] std::string_view text(std::uint64_t offset_in_strings) const;
+  struct Strings {
+    std::uint64_t offset = 0, size = 0;  ///< in the file
+  };
+  /// As much of it as the file has.
+  [[nodiscard]] Strings strings_at(std::uint64_t offset, std::uint64_t size) const;
+  [[nodiscard]] std::string_view text(std::uint64_t offset, const Strings& strings) const;
+  /// Of the dynamic section's strings.
+  [[nodiscard]] std::string_view text(std::uint64_t offset) const;
   [[nodiscard]] std::optional<std::uint64_t> entry(std::int64_t tag) const;
   /// The number of symbols before the first of those that are all defined.
   [[nodiscard]] std::uint64_t first_defined() const;
@@ -49,7 +68,8 @@ class ElfFile {
   std::span<const std::byte> bytes_;
   std::vector<Elf64_Phdr> segments_;
   std::vector<Elf64_Dyn> dynamic_;
-  std::uint64_t strings_ = 0, strings_size_ = 0, symbols_ = 0;
+  Strings strings_;
+  std::uint64_t symbols_ = 0;
 };
 
 }  // namespace phantora::libc

@@ -54,7 +54,8 @@ std::string preload_list(const fs::path& hooks) {
     libraries.push_back(entry.path());
   }
   std::sort(libraries.begin(), libraries.end());
-  std::string list = hooks / "libphantora_libc.so";
+  std::string list = (hooks / "libphantora_static_runtime.so").string() + ":" +
+                     (hooks / "libphantora_libc.so").string();
   for (const std::string& library : libraries) list += ":" + library;
   if (const char* already = std::getenv("LD_PRELOAD")) list += std::string{":"} + already;
   return list;

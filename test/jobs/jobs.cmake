@@ -35,6 +35,7 @@ set(job_environment
   PHANTORA_ORIGIN_LIBRARY=$<TARGET_FILE:phantora_test_library>)
 
 include(jobs/invented.cmake)
+include(jobs/static_runtime.cmake)
 
 # phantora_jobs(FILE CLASSES... [TORCH] [HEAVY] [TIMEOUT s]) registers each unittest class of
 # test/jobs/FILE_test.py as a test. Jobs run one at a time: each uses every core.
@@ -70,6 +71,7 @@ phantora_jobs(nccl Communicators)
 phantora_jobs(mixed Mixed)
 phantora_jobs(mixed MixedTorch TORCH)
 phantora_jobs(unknown_names UnknownNames DriverLog)
+phantora_jobs(static_runtime StaticRuntime)
 phantora_jobs(wheels Wheels)
 phantora_jobs(program Torchrun DataLoading Compiled Nvrtc SymmetricMemory TORCH)
 phantora_jobs(time Clocks NativeWaits FrontEnd Allocator BusyThread)

@@ -1,6 +1,7 @@
 #include "cuda/libcuda/entry.hpp"
 
 #include <cstring>
+#include <string>
 
 #include <dlfcn.h>
 
@@ -109,14 +110,18 @@ PHANTORA_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int
 }
 
 PHANTORA_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  // Only a runtime that is linked into who calls asks for NVIDIA's private tables. NVIDIA's
-  // compiler libraries (libnvrtc) bring one along, and do without.
+  // Only a runtime that is linked into who calls asks for NVIDIA's private tables: one whose
+  // functions could not be redirected (cuda/static_runtime). NVIDIA's compiler libraries (libnvrtc)
+  // bring one along, and do without.
   if (table) *table = nullptr;
   Dl_info caller{};
   const bool known = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname;
-  if (known && std::strstr(caller.dli_fname, "/libnv")) return CUDA_ERROR_NOT_FOUND;
+  const std::string file = known ? caller.dli_fname : "this program";
+  if (file.find("/libnv") != file.npos) return CUDA_ERROR_NOT_FOUND;
   rank::warn_once("static cudart",
-                  "statically linked CUDA runtime detected: link the program with the shared "
-                  "libcudart (nvcc -cudart shared), which Phantora stands in for");
+                  "the CUDA runtime linked into " + file +
+                      " is not simulated: its names were stripped, or its release is before CUDA "
+                      "12. Keep the file's symbol table, or link it with the shared libcudart "
+                      "(nvcc -cudart shared)");
   return CUDA_ERROR_NOT_FOUND;
 }
