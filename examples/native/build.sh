@@ -37,9 +37,8 @@ if [ -d "$dir/cuda-samples" ]; then
   [ -e "$cuda/lib64/libcufft_static.a" ] || leave_out "the static cuFFT" simpleCUFFT_callback
   nm -D "$cuda/lib64/stubs/libcuda.so" 2>/dev/null | grep -q cuEGLStreamProducerConnect ||
     leave_out "EGL streams in the driver's library" EGLStream_CUDA_CrossGPU EGLStream_CUDA_Interop
-  # The CUDA runtime has to be the shared one: a static one is not intercepted.
   cmake -S "$samples" -B "$out/cuda-samples" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" >>"$out/cuda-samples.log"
+    -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" >>"$out/cuda-samples.log"
   cmake --build "$out/cuda-samples" -j"$jobs" -- -k 0 >>"$out/cuda-samples.log" || echo "some samples did not build: $out/cuda-samples.log"
 fi
 
@@ -60,7 +59,7 @@ if [ -d "$dir/llm.c" ]; then
   # NVML comes with the driver; without one and without the toolkit's stub, with the stand-in.
   nvml=(-L"$cuda/lib64/stubs" -lnvidia-ml)
   [ -e "$cuda/lib64/stubs/libnvidia-ml.so" ] || nvml=(-L"$hooks" -l:libnvidia-ml.so.1 -Xlinker --unresolved-symbols=ignore-in-shared-libs)
-  options=(-std=c++17 -O3 -t=0 --use_fast_math -arch=sm_90 -cudart shared -I"$dir/llm.c" -lcublas -lcublasLt)
+  options=(-std=c++17 -O3 -t=0 --use_fast_math -arch=sm_90 -I"$dir/llm.c" -lcublas -lcublasLt)
   {
     nvcc "${options[@]}" -DENABLE_BF16 -DMULTI_GPU "$dir/llm.c/train_gpt2.cu" -o "$out/llm.c/train_gpt2cu" -lnccl "${nvml[@]}"
     nvcc "${options[@]}" "$dir/llm.c/train_gpt2_fp32.cu" -o "$out/llm.c/train_gpt2fp32cu"

@@ -189,7 +189,7 @@ def run(program):
 
 # Rows of the summary that count what was used though it was not computed.
 UNCOMPUTED = re.compile(r"^\s+(unknown reads|uncomputed_host_writes)\s", re.MULTILINE)
-SAID = re.compile(r"phantora: [^\n]*(not simulated|not computed|not executed|statically linked|no GPU code was found"
+SAID = re.compile(r"phantora: [^\n]*(not simulated|not computed|not executed|runtime linked into|no GPU code was found"
                   r"|does not (compile|have))[^\n]*")
 
 

@@ -3,9 +3,7 @@
 // each other. `flops` and `bytes` are what the algorithm needs at least: no time may be shorter
 // than the GPU's peaks allow for them.
 //
-//   nvcc -std=c++17 -O3 -arch=sm_90 -cudart static -o user_kernels user_kernels.cu    (for a GPU)
-//   nvcc -std=c++17 -O3 -arch=sm_90 -cudart shared -o user_kernels user_kernels.cu    (for
-//   Phantora)
+//   nvcc -std=c++17 -O3 -arch=sm_90 -o user_kernels user_kernels.cu
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
