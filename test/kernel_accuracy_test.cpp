@@ -53,14 +53,14 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 8027U);
+  ASSERT_EQ(judges.size(), 12405U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.139, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.070, 0.002);
-  EXPECT_NEAR(errors.at("attention").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("convolution").median, 0.111, 0.002);
-  EXPECT_NEAR(errors.at("convolution grouped").median, 0.197, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.149, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.069, 0.002);
+  EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
+  EXPECT_NEAR(errors.at("convolution").median, 0.1015, 0.002);
+  EXPECT_NEAR(errors.at("convolution grouped").median, 0.160, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.056, 0.002);
 }
 
@@ -77,20 +77,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7112, 0.0005);
-  EXPECT_NEAR(random.two, 0.9144, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1113, 0.0005);
+  EXPECT_NEAR(random.one, 0.7061, 0.0005);
+  EXPECT_NEAR(random.two, 0.9138, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1138, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7145, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9103, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7081, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9077, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1317, 0.0005);
-  EXPECT_NEAR(error.median, 0.0621, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1441, 0.0005);
+  EXPECT_NEAR(error.median, 0.0653, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -110,12 +110,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0647, .median = 0.0362},
-                      {.one = 0.8131, .two = 0.9567, .median_bar = 0.1029});
+  expect_from_another("h200", "h100", {.mean = 0.0626, .median = 0.0341},
+                      {.one = 0.8242, .two = 0.9582, .median_bar = 0.1018});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0941, .median = 0.0467},
-                      {.one = 0.7990, .two = 0.9480, .median_bar = 0.1125});
+  expect_from_another("h100", "h200", {.mean = 0.0833, .median = 0.0406},
+                      {.one = 0.8198, .two = 0.9580, .median_bar = 0.1100});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -123,7 +123,7 @@ TEST(KernelAccuracy, AnotherH100sKernels) {
   const auto rows = read_measurements(PHANTORA_TEST_DATA "/h100_kernels.tsv");
   ASSERT_EQ(rows.size(), 2140U);
   const Error error = error_of(predict(rows, builtin_cost_model(gpu_model("h100"))));
-  EXPECT_NEAR(error.mean, 0.0224, 0.0005);
+  EXPECT_NEAR(error.mean, 0.0230, 0.0005);
   EXPECT_NEAR(error.median, 0.009, 0.0005);
 }
 
@@ -160,9 +160,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.1685, 1.179}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.166, 1.199}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.089, 1.084}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.155, 1.179}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.173, 1.197}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.0875, 1.084}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

@@ -5,7 +5,7 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
-driver 580), what measure_rest.py measured in 100 s and measure_convolutions.py in 200 s (2026-11-23).
+driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s and measure_again.py in 353 s (2026-11-23).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -586,9 +586,9 @@ def coverage(samples, spread):
 
 
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
-# measure_convolutions.py did, a quarter, since neighbouring convolutions tell little of each other.
-JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4}
+# measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4,
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4}
 
 
 def is_judge(row, share):
@@ -600,7 +600,7 @@ def is_judge(row, share):
 def lines_of(gpu, judges):
     """What each key was measured to take."""
     lines = {}
-    for sweep in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_sweep?.jsonl.gz")):
+    for sweep in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_sweep*.jsonl.gz"), key=lambda path: (len(path.name), path.name)):
         share = JUDGED.get(sweep.name.split(".")[0])
         for line in gzip.open(sweep, "rt"):
             row = json.loads(line)
