@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,12 +87,8 @@ void Connection::ring() noexcept {
   }
 }
 
-void Connection::ring_if_awaited(std::int64_t clock_ps) noexcept {
-  auto& at = shared().doorbell_at;
-  std::int64_t threshold = at.load(std::memory_order_acquire);
-  if (threshold == channel::no_time || clock_ps < threshold) return;
-  // One bell is enough until the engine has looked.
-  if (at.compare_exchange_strong(threshold, channel::no_time)) ring();
+void Connection::ring_once(std::int64_t threshold) noexcept {
+  if (shared().doorbell_at.compare_exchange_strong(threshold, channel::no_time)) ring();
 }
 
 void Connection::claim_slot(HostThread& thread) noexcept {
@@ -114,39 +111,45 @@ void Connection::claim_slot(HostThread& thread) noexcept {
   thread.index = index;
 }
 
-void Connection::append(channel::Record record, std::span<const std::byte> payload) {
+std::uint64_t Connection::wait_for_room(std::uint64_t needed) {
+  channel::RankShared& shared = this->shared();
+  while (true) {
+    const std::uint64_t at = shared.written.load(std::memory_order_relaxed);
+    const std::uint32_t seen = shared.space.value();
+    consumed_ = shared.consumed.load(std::memory_order_acquire);
+    if (at + needed - consumed_ <= channel::ring_bytes) return at;
+    appending_.unlock();
+    ring();
+    shared.space.sleep(seen);
+    appending_.lock();
+  }
+}
+
+void Connection::append(const channel::Record& record, std::span<const std::byte> payload) {
   constexpr std::uint64_t unit = sizeof(channel::Record);
   const std::uint64_t padded = (payload.size() + unit - 1) / unit * unit;
   const std::uint64_t needed = unit + padded;
-  record.payload_bytes = static_cast<std::uint32_t>(payload.size());
   if (needed > channel::ring_bytes / 2) give_up("a message to the engine is too large");
 
   channel::RankShared& shared = this->shared();
-  std::unique_lock lock{appending_};
-  std::uint64_t at = 0;
-  const auto fits = [&] { return at + needed - consumed_ <= channel::ring_bytes; };
-  while (true) {
-    at = shared.written.load(std::memory_order_relaxed);
-    if (fits()) break;
-    const std::uint32_t seen = shared.space.value();
-    consumed_ = shared.consumed.load(std::memory_order_acquire);
-    if (fits()) break;
-    lock.unlock();
-    ring();
-    shared.space.sleep(seen);
-    lock.lock();
-  }
+  appending_.lock();
+  std::uint64_t at = shared.written.load(std::memory_order_relaxed);
+  if (at + needed - consumed_ > channel::ring_bytes) [[unlikely]]
+    at = wait_for_room(needed);
   // A record lies in one piece: all that is in the ring begins at a multiple of its size.
   static_assert(channel::ring_bytes % unit == 0);
-  std::memcpy(shared.ring.data() + at % channel::ring_bytes, &record, unit);
+  std::byte* const place = shared.ring.data() + at % channel::ring_bytes;
+  std::memcpy(place, &record, unit);
   if (!payload.empty()) {
+    const auto bytes = static_cast<std::uint32_t>(payload.size());
+    std::memcpy(place + offsetof(channel::Record, payload_bytes), &bytes, sizeof bytes);
     const std::uint64_t offset = (at + unit) % channel::ring_bytes;
     const std::size_t first = std::min<std::size_t>(payload.size(), channel::ring_bytes - offset);
     std::memcpy(shared.ring.data() + offset, payload.data(), first);
     std::memcpy(shared.ring.data(), payload.data() + first, payload.size() - first);
   }
   shared.written.store(at + needed, std::memory_order_release);
-  lock.unlock();
+  appending_.unlock();
   // A bell at each half of the ring keeps it from filling while nobody blocks.
   constexpr std::uint64_t half = channel::ring_bytes / 2;
   if (at / half != (at + needed) / half) ring();

@@ -39,7 +39,7 @@ class Connection {
   [[nodiscard]] channel::RunShared& run() noexcept { return *shared_.run; }
 
   /// Appends to the ring, in order of the calls. Never a system call unless the ring is full.
-  void append(channel::Record record, std::span<const std::byte> payload = {});
+  void append(const channel::Record& record, std::span<const std::byte> payload = {});
   /// Appends a blocking record and waits for the answer. When it returns, every delivery that the
   /// engine sent before the answer has been handled.
   channel::Reply request(HostThread& thread, channel::Record record,
@@ -48,7 +48,10 @@ class Connection {
   /// Makes the engine look at the ring. A system call only if it sleeps.
   void ring() noexcept;
   /// The same if it waits for a clock of at most `clock_ps`.
-  void ring_if_awaited(std::int64_t clock_ps) noexcept;
+  void ring_if_awaited(std::int64_t clock_ps) noexcept {
+    const std::int64_t threshold = shared().doorbell_at.load(std::memory_order_acquire);
+    if (threshold != channel::no_time && clock_ps >= threshold) ring_once(threshold);
+  }
 
   /// Gives the calling thread, whose record this is, a slot in the shared memory.
   void claim_slot(HostThread& thread) noexcept;
@@ -59,6 +62,11 @@ class Connection {
   [[noreturn]] void serve_deliveries(const HandleDelivery& handle);
 
  private:
+  /// For a clock that has passed `threshold`: one bell is enough until the engine has looked.
+  [[gnu::cold, gnu::noinline]] void ring_once(std::int64_t threshold) noexcept;
+  /// With appending_ held, but while it sleeps. @return where in the ring there is that much room
+  [[gnu::cold, gnu::noinline]] std::uint64_t wait_for_room(std::uint64_t needed);
+
   int socket_;
   channel::Welcome welcome_;
   Shared shared_;

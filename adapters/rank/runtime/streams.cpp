@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <pthread.h>
@@ -15,17 +16,17 @@ namespace phantora::rank {
 using channel::Op;
 using channel::Record;
 
-void Streams::append(HostThread& thread, Record record, std::span<const std::byte> payload) {
+void Streams::append(HostThread& thread, Record&& record, std::span<const std::byte> payload) {
   clocks_.become_issuer(thread);
   record.thread = thread.index;
   record.clock_ps = thread.clock.now().time_since_epoch().count();
   clocks_.connection()->append(record, payload);
 }
 
-void Streams::append(HostThread& thread, Stream& stream, Record record,
+void Streams::append(HostThread& thread, Stream& stream, Record&& record,
                      std::span<const std::byte> payload) {
   record.stream = touched(thread, stream).id;
-  append(thread, record, payload);
+  append(thread, std::move(record), payload);
 }
 
 channel::Reply Streams::ask(HostThread& thread, Record record, std::span<const std::byte> payload) {

@@ -53,11 +53,14 @@ class Streams {
   bool done(HostThread& thread, Stream& stream);
   std::optional<Duration> elapsed(HostThread& thread, Marker start, Marker end);
 
+  // A record is completed where it is, not in a copy: launches are many, and reading 16 bytes that
+  // were written as two words waits for both to have left the core.
   /// Appends an operation of another kind; `record` lacks the stream.
-  void append(HostThread& thread, Stream& stream, channel::Record record,
+  void append(HostThread& thread, Stream& stream, channel::Record&& record,
               std::span<const std::byte> payload = {});
   /// Appends what belongs to no stream.
-  void append(HostThread& thread, channel::Record record, std::span<const std::byte> payload = {});
+  void append(HostThread& thread, channel::Record&& record,
+              std::span<const std::byte> payload = {});
   /// Asks the engine, and waits for the answer, in virtual time too.
   channel::Reply ask(HostThread& thread, channel::Record record,
                      std::span<const std::byte> payload = {});
