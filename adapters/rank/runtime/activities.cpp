@@ -93,8 +93,7 @@ void Activities::note(Activity activity) {
   finished_.push_back(std::move(activity));
 }
 
-std::uint64_t Activities::launched(HostThread& thread, const Stream& stream, QueryId query) {
-  if (!wants(launches)) return 0;
+std::uint64_t Activities::note_launch(HostThread& thread, const Stream& stream, QueryId query) {
   LaunchActivity launch{.stream = &stream, .call = call_of(thread)};
   {
     const std::lock_guard lock{mutex_};

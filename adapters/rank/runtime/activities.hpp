@@ -109,7 +109,9 @@ class Activities {
   /// What an interned kernel is besides its query.
   void describe(QueryId id, const KernelQuery* query, const KernelCode& code);
   /// The tag for the engine; 0: nobody wants to know of it.
-  std::uint64_t launched(HostThread& thread, const Stream& stream, QueryId query);
+  std::uint64_t launched(HostThread& thread, const Stream& stream, QueryId query) {
+    return wants(launches) ? note_launch(thread, stream, query) : 0;
+  }
   std::uint64_t launched(HostThread& thread, const CollectiveCall& call);
   void waited(HostThread& thread, WaitActivity wait);
   void recorded(HostThread& thread, const Stream& stream, Marker marker);
@@ -123,6 +125,7 @@ class Activities {
 
  private:
   std::uint32_t call_of(HostThread& thread);
+  std::uint64_t note_launch(HostThread& thread, const Stream& stream, QueryId query);
   std::uint64_t await(Activity activity);
   void note(Activity activity);
 

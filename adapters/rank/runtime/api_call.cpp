@@ -36,12 +36,13 @@ thread_local constinit std::array<std::optional<Time>, static_cast<std::size_t>(
 }  // namespace
 
 ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
-  if (!in_virtual_time()) return;
+  Rank* const in_time = rank_in_time();
+  if (in_time == nullptr) return;
+  Rank& rank = *in_time;
   HostThread& thread = this_thread();
   thread_ = &thread;
   if (thread.api_depth++ > 0) return;
   ++thread.calls;
-  Rank& rank = this_rank();
   rank.clocks.goes_on(thread);
   const HostTimePolicy& policy = rank.clocks.policy();
   const bool measured = policy.kind == HostTime::measured;
@@ -61,12 +62,14 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
 }
 
 ApiCall::~ApiCall() {
-  if (thread_ == nullptr || !in_virtual_time()) return;
+  if (thread_ == nullptr) return;
+  Rank* const rank = rank_in_time();
+  if (rank == nullptr) return;
   HostThread& thread = *thread_;
   if (--thread.api_depth > 0) return;
   if (noted_) note_end(thread);
   if (!stops_clock_ || !thread.keeps_time()) return;
-  if (thread.issues) this_rank().clocks.publish(thread);
+  if (thread.issues) rank->clocks.publish(thread);
   ThreadClocks::charge_host(thread);
 }
 

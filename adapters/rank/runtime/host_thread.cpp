@@ -100,12 +100,7 @@ void show_state(channel::ThreadState state) {
 
 }  // namespace
 
-bool in_virtual_time() noexcept {
-  // Before there is a Rank, time is real: the C++ library allocates when it is loaded, which is
-  // before this library is.
-  const Rank* const rank = detail::the_rank.load(std::memory_order_acquire);
-  return rank != nullptr && rank->standing.load(std::memory_order_relaxed) == Standing::in_time;
-}
+bool in_virtual_time() noexcept { return rank_in_time() != nullptr; }
 
 HostThread& this_thread() noexcept { return self != nullptr ? *self : make_self(); }
 
@@ -146,7 +141,9 @@ void host_function_begins(Time instant) noexcept {
   clocks().host_function_begins(this_thread(), instant);
 }
 Time host_function_ends() noexcept { return ThreadClocks::host_function_ends(this_thread()); }
-bool in_host_function() noexcept { return in_virtual_time() && this_thread().runs_host_function; }
+bool in_host_function() noexcept {
+  return rank_in_time() != nullptr && this_thread().runs_host_function;
+}
 
 void begins_at(Time instant) noexcept { ThreadClocks::begins_at(this_thread(), instant); }
 void begins_as_woken(const void* object) noexcept {

@@ -31,7 +31,7 @@ bool is_recorded(Connection& connection) {
 
 bool simulated() noexcept {
   try {
-    if (in_virtual_time()) return this_rank().connect() != nullptr;
+    if (Rank* const rank = rank_in_time()) return rank->connect() != nullptr;
     return standing() == Standing::may_join;
   } catch (...) {
     return false;

@@ -89,4 +89,13 @@ inline Rank& this_rank() noexcept {
   return made != nullptr ? *made : detail::make_rank();
 }
 
+/// The same where the process lives in virtual time, else nullptr. Before there is a Rank, time is
+/// real: the C++ library allocates when it is loaded, which is before this library is.
+inline Rank* rank_in_time() noexcept {
+  Rank* const made = detail::the_rank.load(std::memory_order_acquire);
+  const bool in_time =
+      made != nullptr && made->standing.load(std::memory_order_relaxed) == Standing::in_time;
+  return in_time ? made : nullptr;
+}
+
 }  // namespace phantora::rank

@@ -106,18 +106,6 @@ void ThreadClocks::attach(HostThread& thread) noexcept {
   connection()->claim_slot(thread);
 }
 
-void ThreadClocks::charge_host(HostThread& thread) noexcept {
-  thread.clock.resume_host();
-  if (thread.slot == nullptr) return;
-  thread.slot->charged_scale.store(static_cast<float>(thread.clock.host_scale()),
-                                   std::memory_order_relaxed);
-}
-
-void ThreadClocks::stop_charging(HostThread& thread) noexcept {
-  thread.clock.pause_host();
-  if (thread.slot != nullptr) thread.slot->charged_scale.store(0, std::memory_order_relaxed);
-}
-
 void ThreadClocks::publish(HostThread& thread) noexcept {
   const std::int64_t now = ps_of(thread.clock.now());
   std::int64_t seen = latest_ps_.load(std::memory_order_relaxed);
@@ -125,7 +113,9 @@ void ThreadClocks::publish(HostThread& thread) noexcept {
   }
   attach(thread);
   if (thread.slot == nullptr) return;
-  thread.slot->clock_ps.store(now, std::memory_order_release);
+  // The engine looks at the slot, and without host time few calls move the clock.
+  std::atomic<std::int64_t>& shown = thread.slot->clock_ps;
+  if (shown.load(std::memory_order_relaxed) != now) shown.store(now, std::memory_order_release);
   connection()->ring_if_awaited(now);
 }
 
@@ -254,7 +244,7 @@ void ThreadClocks::memory_has_changed(HostThread& thread) noexcept {
   charge_host(thread);
 }
 
-void ThreadClocks::goes_on(HostThread& thread) noexcept {
+void ThreadClocks::looks_no_more(HostThread& thread) noexcept {
   if (thread.answered_before_ps) memory_has_changed(thread);
   if (std::exchange(thread.readings, 0) < spinning || thread.slot == nullptr) return;
   ThreadState sleeping = ThreadState::sleeping;

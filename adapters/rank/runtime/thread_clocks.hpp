@@ -49,9 +49,15 @@ class ThreadClocks {
   /// Shows the thread's clock to the engine and to the other threads.
   void publish(HostThread& thread) noexcept;
   /// From here on the thread's CPU time is charged.
-  static void charge_host(HostThread& thread) noexcept;
+  static void charge_host(HostThread& thread) noexcept {
+    thread.clock.resume_host();
+    show_scale(thread, static_cast<float>(thread.clock.host_scale()));
+  }
   /// Charges the CPU time up to here, and no more.
-  static void stop_charging(HostThread& thread) noexcept;
+  static void stop_charging(HostThread& thread) noexcept {
+    thread.clock.pause_host();
+    show_scale(thread, 0);
+  }
 
   Time now(HostThread& thread) noexcept;
   Time read(HostThread& thread, ProgramClock clock) noexcept;
@@ -66,7 +72,9 @@ class ThreadClocks {
   void looked_in_vain(HostThread& thread) noexcept;
   void spins(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
   /// It does something else than to read the clock and to give its core up.
-  void goes_on(HostThread& thread) noexcept;
+  void goes_on(HostThread& thread) noexcept {
+    if (thread.readings != 0 || thread.answered_before_ps) looks_no_more(thread);
+  }
   void sleeps_until(HostThread& thread, Time deadline) noexcept;
 
   void host_function_begins(HostThread& thread, Time instant) noexcept;
@@ -101,7 +109,15 @@ class ThreadClocks {
   [[nodiscard]] static bool takes_part(const HostThread& thread) noexcept {
     return thread.issues && thread.slot != nullptr && thread.api_depth == 0;
   }
+  /// The engine looks at a thread's slot, so that this is written where it changes only.
+  static void show_scale(HostThread& thread, float scale) noexcept {
+    if (thread.slot == nullptr) return;
+    std::atomic<float>& shown = thread.slot->charged_scale;
+    if (shown.load(std::memory_order_relaxed) != scale)
+      shown.store(scale, std::memory_order_relaxed);
+  }
   void enter(HostThread& thread) noexcept;
+  void looks_no_more(HostThread& thread) noexcept;
   void attach(HostThread& thread) noexcept;
   void looks_once_more(HostThread& thread) noexcept;
   void waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
