@@ -1,7 +1,10 @@
 #include "rank/kernels/kept_by_hash.hpp"
+#include "rank/kernels/word_hash.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -61,6 +64,27 @@ TEST(KeptByHash, WhatWasAddedIsFoundByOtherThreads) {
     added.store(i + 1, std::memory_order_release);
   }
   reader.join();
+}
+
+/// Sizes of launches and products: powers of two and small multiples of them, in each place.
+TEST(WordHash, TellsWordsAndTheirPlacesApart) {
+  std::set<std::uint64_t> whole, low;
+  std::size_t hashed = 0;
+  for (std::uint64_t m = 0; m < 16; ++m) {
+    for (std::uint64_t n = 0; n < 16; ++n) {
+      for (std::uint64_t k = 0; k < 16; ++k) {
+        WordHash hash;
+        hash.mix(m << 10U, n << 10U);
+        hash.mix(std::bit_cast<std::uint64_t>(static_cast<double>(k) * 1024));
+        whole.insert(hash.value());
+        low.insert(hash.value() % 8192);
+        ++hashed;
+      }
+    }
+  }
+  EXPECT_EQ(whole.size(), hashed);
+  // 4,096 into 8,192 places at random: 3,223 places on average, 25 more or less.
+  EXPECT_GT(low.size(), 3100U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "cuda/version.hpp"
 
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -20,12 +21,11 @@ namespace {
 constexpr library::Failures<cublasStatus_t> failures{
     CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED, CUBLAS_STATUS_INTERNAL_ERROR};
 
-/// A copy of what an opaque descriptor holds.
+/// What an opaque descriptor holds.
 template <class T, class Opaque>
-T contents(const Opaque* descriptor) {
-  T value;
-  std::memcpy(static_cast<void*>(&value), descriptor, sizeof value);
-  return value;
+const T& contents(const Opaque* descriptor) {
+  static_assert(alignof(T) <= alignof(Opaque));
+  return *std::launder(reinterpret_cast<const T*>(descriptor));
 }
 
 /// As kernel queries name it.
@@ -96,8 +96,8 @@ struct Problem {
         b{contents<MatrixLayout>(b_)},
         c{contents<MatrixLayout>(c_)},
         d{contents<MatrixLayout>(d_)} {}
-  MatmulDescription matmul;
-  MatrixLayout a, b, c, d;
+  const MatmulDescription& matmul;
+  const MatrixLayout &a, &b, &c, &d;
   std::uint64_t m = 0, n = 0, k = 0;
 };
 
@@ -107,7 +107,7 @@ std::optional<Problem> problem(const cublasLtMatmulDescOpaque_t* matmul,
                                const cublasLtMatrixLayoutOpaque_t* b,
                                const cublasLtMatrixLayoutOpaque_t* c,
                                const cublasLtMatrixLayoutOpaque_t* d) {
-  std::optional<Problem> result;  // made in place: it is some hundred bytes, at each call
+  std::optional<Problem> result;
   if (!matmul || !a || !b || !d) return result;
   Problem& p = result.emplace(matmul, a, b, c ? c : d, d);
   const bool ta = p.matmul.transpose_a != CUBLAS_OP_N, tb = p.matmul.transpose_b != CUBLAS_OP_N;
@@ -266,7 +266,7 @@ PHANTORA_EXPORT cublasStatus_t cublasLtMatrixTransform(
   return library::guarded(failures, Api::lt_matmul, [&] {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!a_layout || !c || !c_layout) return CUBLAS_STATUS_INVALID_VALUE;
-    const auto layout = contents<MatrixLayout>(c_layout);
+    const auto& layout = contents<MatrixLayout>(c_layout);
     const auto type = static_cast<cudaDataType>(layout.type);
     const auto lines = row_major(layout) ? layout.rows : layout.columns;
     const auto batch = static_cast<std::size_t>(layout.batch > 0 ? layout.batch : 1);

@@ -63,9 +63,9 @@ inline std::optional<rank::ElementType> real_type(cudaDataType type) noexcept {
 }
 
 /// The largest power of two, at most 16, that divides both the address and `stride_bytes`.
-inline double alignment_of(const void* address, std::uint64_t stride_bytes) noexcept {
+inline std::uint64_t alignment_of(const void* address, std::uint64_t stride_bytes) noexcept {
   const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address) | stride_bytes | 16u;
-  return static_cast<double>(bits & (~bits + 1));  // the lowest set bit
+  return bits & (~bits + 1);  // the lowest set bit
 }
 
 }  // namespace phantora::library

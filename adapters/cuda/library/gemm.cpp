@@ -141,19 +141,24 @@ bool execute(const Gemm& g, const Scalars& scalars, const void* a_address, const
   return true;
 }
 
-double alignment(const Matrix& matrix) {
+std::uint64_t alignment(const Matrix& matrix) {
   return alignment_of(matrix.data, static_cast<std::uint64_t>(matrix.ld) * size_of(matrix.type));
 }
 
 KernelQuery describe(const Gemm& g, bool reads_c) {
-  const auto count = [](std::int64_t value) { return static_cast<double>(value); };
+  const auto count = [](auto value) { return static_cast<double>(value); };
   KernelQuery query;
   query.name = "gemm";
-  query.features = {{"m", count(g.m)},           {"n", count(g.n)},
-                    {"k", count(g.k)},           {"batch", count(g.batch)},
-                    {"lda", count(g.a.ld)},      {"ldb", count(g.b.ld)},
-                    {"ldc", count(g.d.ld)},      {"a_align", alignment(g.a)},
-                    {"b_align", alignment(g.b)}, {"c_align", alignment(g.d)}};
+  query.features = {{"m", count(g.m)},
+                    {"n", count(g.n)},
+                    {"k", count(g.k)},
+                    {"batch", count(g.batch)},
+                    {"lda", count(g.a.ld)},
+                    {"ldb", count(g.b.ld)},
+                    {"ldc", count(g.d.ld)},
+                    {"a_align", count(alignment(g.a))},
+                    {"b_align", count(alignment(g.b))},
+                    {"c_align", count(alignment(g.d))}};
   query.attributes = {{"a_type", name_of(g.a.type)},
                       {"b_type", name_of(g.b.type)},
                       {"c_type", name_of(g.d.type)},
@@ -189,11 +194,13 @@ std::vector<const void*> pointers(const void* const* array, std::int64_t count) 
   return values;
 }
 
-/// What runs in stream order: the products, or else making the output unknown.
-void run(const Gemm& g, Scalars scalars) {
-  if (g.scalars_on_device) {
-    scalars = {scalar(g.alpha, g.scale_type, true), scalar(g.beta, g.scale_type, true)};
-  }
+/// What runs in stream order: the products, where they are small and can be computed, or else
+/// making the output unknown.
+void run(const Gemm& g, const Scalars& of_host, bool executable) {
+  const Scalars of_device = g.scalars_on_device ? Scalars{scalar(g.alpha, g.scale_type, true),
+                                                          scalar(g.beta, g.scale_type, true)}
+                                                : Scalars{};
+  const Scalars& scalars = g.scalars_on_device ? of_device : of_host;
   std::vector<const void*> a_list, b_list, d_list;
   if (g.d_array) {
     a_list = pointers(g.a_array, g.batch);
@@ -201,8 +208,7 @@ void run(const Gemm& g, Scalars scalars) {
     d_list = pointers(const_cast<const void* const*>(g.d_array), g.batch);
     if (d_list.empty()) return;  // nobody can know what was written
   }
-  const bool executable =
-      g.plain && small(g) && (!g.d_array || !(a_list.empty() || b_list.empty()));
+  executable = executable && (!g.d_array || !(a_list.empty() || b_list.empty()));
   for (std::int64_t i = 0; i < g.batch; ++i) {
     const auto at = static_cast<std::size_t>(i);
     void* const d = const_cast<void*>(g.d_array ? d_list[at] : offset(g.d, i));
@@ -229,12 +235,17 @@ void charge_first_use(const Gemm& g) {
     rank::costs_more(kernel);
 }
 
-/// What describe() looks at, so that a product is described once.
-using Shape = std::array<std::uint64_t, 16>;
-Shape shape_of(const Gemm& g, bool reads_c) {
+/// What describe() looks at, and what the product finds in the cache, so that a product is
+/// described once.
+using Key = std::array<std::uint64_t, 14>;
+Key key_of(const Gemm& g, bool reads_c, const KernelQuery::Operands& operands) {
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   const auto text = [](const char* literal) { return reinterpret_cast<std::uintptr_t>(literal); };
-  const auto type = [&](const Matrix& matrix) { return word(matrix.type); };
+  const auto type = [&](const Matrix& matrix) { return word(matrix.type) & 0xffff'ffffU; };
+  const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  // Alignments are 16 at most.
+  const std::uint64_t alignments = alignment(g.a) | alignment(g.b) << 8U | alignment(g.d) << 16U;
+  const std::uint64_t flags = word(g.transpose_a) | word(g.transpose_b) << 1U | word(reads_c) << 2U;
   return {word(g.m),
           word(g.n),
           word(g.k),
@@ -242,19 +253,17 @@ Shape shape_of(const Gemm& g, bool reads_c) {
           word(g.a.ld),
           word(g.b.ld),
           word(g.d.ld),
-          word(alignment(g.a)),
-          word(alignment(g.b)),
-          word(alignment(g.d)),
-          type(g.a),
-          type(g.b),
-          type(g.d),
+          type(g.a) | type(g.b) << 32U,
+          type(g.d) | alignments << 32U | flags << 56U,
           text(g.compute),
           text(g.epilogue),
-          word(g.transpose_a) | word(g.transpose_b) << 1U | word(reads_c) << 2U};
+          bits(operands.read),
+          bits(operands.written),
+          bits(operands.cold)};
 }
-std::uint64_t hash_of(const Shape& shape) {
+std::uint64_t hash_of(const Key& key) {
   rank::WordHash hash;
-  for (const std::uint64_t word : shape) hash.mix(word);
+  for (std::size_t i = 0; i < key.size(); i += 2) hash.mix(key[i], key[i + 1]);
   return hash.value();
 }
 
@@ -282,16 +291,13 @@ KernelQuery::Operands cached(const rank::Stream& stream, const Gemm& g, bool rea
 
 rank::QueryId query_of(const Gemm& g, bool reads_c, const KernelQuery::Operands& operands) {
   struct KnownQuery {
-    Shape shape;
-    KernelQuery::Operands operands;
+    Key key;
     rank::QueryId id;
   };
   static auto& known = *new rank::KeptByHash<KnownQuery>;
-  const Shape shape = shape_of(g, reads_c);
-  const std::uint64_t hash = hash_of(shape) ^ std::bit_cast<std::uint64_t>(operands.cold);
-  const auto is_it = [&](const KnownQuery& query) {
-    return query.shape == shape && query.operands == operands;
-  };
+  const Key key = key_of(g, reads_c, operands);
+  const std::uint64_t hash = hash_of(key);
+  const auto is_it = [&](const KnownQuery& query) { return query.key == key; };
   if (const KnownQuery* const found = known.find(hash, is_it)) return found->id;
   static rank::Mutex describing;
   const std::lock_guard first{describing};
@@ -299,7 +305,7 @@ rank::QueryId query_of(const Gemm& g, bool reads_c, const KernelQuery::Operands&
   KernelQuery described = describe(g, reads_c);
   described.operands = operands;
   const rank::QueryId query = rank::intern(described);
-  known.add(hash, {shape, operands, query});
+  known.add(hash, {key, query});
   return query;
 }
 
@@ -307,16 +313,18 @@ rank::QueryId query_of(const Gemm& g, bool reads_c, const KernelQuery::Operands&
 
 void gemm(rank::Stream& stream, const Gemm& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
+  const bool executable = g.plain && small(g);
   Scalars scalars;
   if (!g.scalars_on_device) {
-    scalars = {scalar(g.alpha, g.scale_type, false), scalar(g.beta, g.scale_type, false)};
+    if (executable) scalars.alpha = scalar(g.alpha, g.scale_type, false);
+    scalars.beta = scalar(g.beta, g.scale_type, false);
   }
   const bool reads_c = scalars.beta != 0.0;
   rank::launch(stream, query_of(g, reads_c, cached(stream, g, reads_c)));
   if (rank::data::run_at_once()) {
-    run(g, scalars);
+    run(g, scalars, executable);
   } else {
-    rank::data::enqueue(stream, [g, scalars] { run(g, scalars); });
+    rank::data::enqueue(stream, [g, scalars, executable] { run(g, scalars, executable); });
   }
 }
 

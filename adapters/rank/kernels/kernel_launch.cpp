@@ -51,17 +51,23 @@ struct KnownQuery {
            std::ranges::equal(features, effect.features, same_value);
   }
 };
-std::uint64_t hash_of(const LaunchShape& shape, const Effect& effect) {
+std::uint64_t word(double value) { return std::bit_cast<std::uint64_t>(value); }
+std::uint64_t word(std::uint32_t low, std::uint32_t high) {
+  return std::uint64_t{high} << 32U | low;
+}
+WordHash hash_of(const LaunchShape& shape) {
+  const auto& [grid, block, shared_bytes] = shape;
   WordHash hash;
-  for (const KernelQuery::Dim3& size : {shape.grid, shape.block}) {
-    hash.mix(size.x);
-    hash.mix(std::uint64_t{size.y} << 32U | size.z);
-  }
-  hash.mix(shape.shared_bytes);
-  hash.mix(std::bit_cast<std::uint64_t>(effect.bytes));
-  hash.mix(std::bit_cast<std::uint64_t>(effect.flops));
-  for (const Feature& feature : effect.features)
-    hash.mix(std::bit_cast<std::uint64_t>(feature.second));
+  hash.mix(word(grid.x, grid.y), word(grid.z, block.x));
+  hash.mix(word(block.y, block.z), shared_bytes);
+  return hash;
+}
+std::uint64_t hash_of(const LaunchShape& shape, const Effect& effect,
+                      const KernelQuery::Operands& operands) {
+  WordHash hash = hash_of(shape);
+  hash.mix(word(effect.bytes), word(effect.flops));
+  hash.mix(word(operands.cold));
+  for (const Feature& feature : effect.features) hash.mix(word(feature.second));
   return hash.value();
 }
 
@@ -210,7 +216,7 @@ constexpr std::size_t kept_launches = 4096;
 std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
                                const Arguments& arguments) {
   const std::uint64_t key =
-      hash_of(arguments.shape, Effect{}) ^ std::rotl(hash_of_values(arguments), 1);
+      hash_of(arguments.shape).value() ^ std::rotl(hash_of_values(arguments), 1);
   const std::scoped_lock lock{small_data().code.walks};
   if (const auto known = reading.walks.find(key); known != reading.walks.end())
     return known->second;
@@ -292,7 +298,7 @@ struct CodeRun {
   template <class F>
   [[nodiscard]] Attempt attempt(Way way, F f) const {
     const auto key = [&](bool with_numbers) {
-      return std::rotl(with_numbers ? hash_of_numbers() : hash_of(shape, Effect{}),
+      return std::rotl(with_numbers ? hash_of_numbers() : hash_of(shape).value(),
                        static_cast<int>(way) + (with_numbers ? 8 : 0));
     };
     {
@@ -325,7 +331,7 @@ struct CodeRun {
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   }
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
-    WordHash hash{hash_of(shape, Effect{})};
+    WordHash hash = hash_of(shape);
     for (const std::byte byte : of) hash.mix(static_cast<std::uint64_t>(byte));
     return hash.value();
   }
@@ -407,9 +413,7 @@ KernelQuery::Operands cached(const Effect& effect, int device) {
 
 QueryId query_of(const char* mangled, const KernelReading& reading, const LaunchShape& shape,
                  const Effect& effect, const KernelQuery::Operands& operands) {
-  WordHash both{hash_of(shape, effect)};
-  both.mix(std::bit_cast<std::uint64_t>(operands.cold));
-  const std::uint64_t hash = both.value();
+  const std::uint64_t hash = hash_of(shape, effect, operands);
   const auto describes = [&](const KnownQuery& known) {
     return known.describes(shape, effect, operands);
   };
