@@ -120,35 +120,6 @@ ElementType part_of(ElementType type) noexcept {
 
 }  // namespace
 
-std::size_t size_of(ElementType type) noexcept {
-  switch (type) {
-    case ElementType::boolean:
-    case ElementType::uint8:
-    case ElementType::int8:
-    case ElementType::float8_e4m3:
-    case ElementType::float8_e5m2:
-      return 1;
-    case ElementType::int16:
-    case ElementType::uint16:
-    case ElementType::float16:
-    case ElementType::bfloat16:
-      return 2;
-    case ElementType::int32:
-    case ElementType::uint32:
-    case ElementType::float32:
-    case ElementType::complex32:
-      return 4;
-    case ElementType::int64:
-    case ElementType::uint64:
-    case ElementType::float64:
-    case ElementType::complex64:
-      break;
-    case ElementType::complex128:
-      return 16;
-  }
-  return 8;
-}
-
 bool is_floating(ElementType type) noexcept {
   return type >= ElementType::float8_e4m3 && type <= ElementType::float64;
 }
@@ -321,7 +292,7 @@ Value load(ElementType type, const std::byte* source) noexcept {
   return {};
 }
 
-void store(ElementType type, Value value, std::byte* destination) noexcept {
+void store(ElementType type, const Value& value, std::byte* destination) noexcept {
   switch (type) {
     case ElementType::boolean:
       return put(static_cast<std::uint8_t>(value.to_bool()), destination);
@@ -359,7 +330,7 @@ void store(ElementType type, Value value, std::byte* destination) noexcept {
   }
 }
 
-Value converted(ElementType type, Value value) noexcept {
+Value converted(ElementType type, const Value& value) noexcept {
   std::byte bytes[16];
   store(type, value, bytes);
   return load(type, bytes);

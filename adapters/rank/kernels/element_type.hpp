@@ -30,7 +30,34 @@ enum class ElementType : std::uint8_t {
   complex128
 };
 
-std::size_t size_of(ElementType type) noexcept;
+constexpr std::size_t size_of(ElementType type) noexcept {
+  switch (type) {
+    case ElementType::boolean:
+    case ElementType::uint8:
+    case ElementType::int8:
+    case ElementType::float8_e4m3:
+    case ElementType::float8_e5m2:
+      return 1;
+    case ElementType::int16:
+    case ElementType::uint16:
+    case ElementType::float16:
+    case ElementType::bfloat16:
+      return 2;
+    case ElementType::int32:
+    case ElementType::uint32:
+    case ElementType::float32:
+    case ElementType::complex32:
+      return 4;
+    case ElementType::int64:
+    case ElementType::uint64:
+    case ElementType::float64:
+    case ElementType::complex64:
+      break;
+    case ElementType::complex128:
+      return 16;
+  }
+  return 8;
+}
 /// Whether it is of real numbers, and not of integers.
 bool is_floating(ElementType type) noexcept;
 bool is_complex(ElementType type) noexcept;
@@ -100,9 +127,9 @@ inline std::complex<double> Value::as<std::complex<double>>() const noexcept {
 
 Value load(ElementType type, const std::byte* source) noexcept;
 /// Converts to `type` as static_cast does on the device.
-void store(ElementType type, Value value, std::byte* destination) noexcept;
+void store(ElementType type, const Value& value, std::byte* destination) noexcept;
 /// `value` after a conversion to `type`.
-Value converted(ElementType type, Value value) noexcept;
+Value converted(ElementType type, const Value& value) noexcept;
 
 /// Calls `f` with a zero of the C++ type that `type`, which is not complex, is computed in.
 template <class F>

@@ -116,6 +116,9 @@ struct ElementBytes {
 
 /// The effect of one launch.
 struct Effect {
+  /// One that is made in its place would else be zeroed first, with the room of its short lists.
+  Effect() noexcept {}  // NOLINT(modernize-use-equals-default)
+
   Operands operands;
   double bytes = 0;   ///< device memory read + written
   double flops = 0;   ///< 0 = not counted

@@ -14,16 +14,9 @@ L2Cache& CachedOperands::Launch::made(Device& device) {
   return *device.cache;
 }
 
-KernelQuery::Operands CachedOperands::Launch::found() const {
-  KernelQuery::Operands found = found_;
-  // Mostly nothing is there, or all.
+double CachedOperands::Launch::in_eighths() const {
   constexpr double steps = 8;
-  if (missing_ >= found.read) {
-    found.cold = found.read;
-  } else if (missing_ > 0.0) {
-    found.cold = found.read * std::round(steps * missing_ / found.read) / steps;
-  }
-  return found;
+  return found_.read * std::round(steps * missing_ / found_.read) / steps;
 }
 
 KernelQuery::Operands touch_operands(int device, std::span<const Touched> operands) {

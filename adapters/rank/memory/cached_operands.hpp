@@ -39,17 +39,19 @@ class CachedOperands {
   ///         read, so that launches with about the same are one query.
   template <class Operands, class AsTouched = std::identity>
   KernelQuery::Operands touch(int device, const Operands& operands, AsTouched as_touched = {}) {
-    Launch launch{devices_.at(static_cast<std::size_t>(device))};
+    KernelQuery::Operands found;
+    Launch launch{devices_.at(static_cast<std::size_t>(device)), found};
     for (const auto& operand : operands) launch.touch(as_touched(operand));
-    return launch.found();
+    launch.ends();
+    return found;
   }
 
  private:
   /// Has a GPU's cache for itself.
   class Launch {
    public:
-    explicit Launch(Device& device)
-        : lock_{device.lock}, cache_{device.cache ? *device.cache : made(device)} {}
+    Launch(Device& device, KernelQuery::Operands& found)
+        : lock_{device.lock}, cache_{device.cache ? *device.cache : made(device)}, found_{found} {}
     void touch(const Touched& operand) {
       if (operand.bytes == 0 || !DeviceMemory::covers(operand.address)) return;
       const double absent =
@@ -60,14 +62,23 @@ class CachedOperands {
       }
       if (operand.written) found_.written += static_cast<double>(operand.bytes);
     }
-    [[nodiscard]] KernelQuery::Operands found() const;
+    /// What is missing is told.
+    void ends() const {
+      // Mostly nothing is there, or all.
+      if (missing_ >= found_.read) {
+        found_.cold = found_.read;
+      } else if (missing_ > 0.0) {
+        found_.cold = in_eighths();
+      }
+    }
 
    private:
+    [[nodiscard]] double in_eighths() const;
     static L2Cache& made(Device& device);
 
     std::lock_guard<SpinLock> lock_;
     L2Cache& cache_;
-    KernelQuery::Operands found_{};
+    KernelQuery::Operands& found_;
     double missing_ = 0;
   };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,17 +21,32 @@ class RepeatedBytes {
   /// address a is word[a % 16], so that a part of a range has the range's word.
   using Word = std::array<std::byte, 16>;
 
-  /// The word of a range at `address` that starts with `element` (its size divides 16).
+  /// The word of a range at `address` that starts with `element`, of 1, 2, 4, 8 or 16 bytes.
   static Word word_of(std::uint64_t address, std::span<const std::byte> element) {
     Word first{};
-    std::size_t done = std::min(element.size(), first.size());
-    std::memcpy(first.data(), element.data(), done);
-    while (done < first.size()) {  // doubles what is there
-      const std::size_t more = std::min(done, first.size() - done);
-      std::memcpy(first.data() + done, first.data(), more);
-      done += more;
+    // By arithmetic: copying from what was just written would wait for that to leave the core.
+    const auto repeat = [&](auto part, std::uint64_t times) {
+      std::memcpy(&part, element.data(), sizeof part);
+      const std::uint64_t half = part * times;
+      first = std::bit_cast<Word>(std::array{half, half});
+    };
+    switch (element.size()) {
+      case 1:
+        repeat(std::uint8_t{}, 0x0101'0101'0101'0101U);
+        break;
+      case 2:
+        repeat(std::uint16_t{}, 0x0001'0001'0001'0001U);
+        break;
+      case 4:
+        repeat(std::uint32_t{}, 0x0000'0001'0000'0001U);
+        break;
+      case 8:
+        repeat(std::uint64_t{}, 1U);
+        break;
+      default:
+        std::memcpy(first.data(), element.data(), std::min(element.size(), first.size()));
     }
-    return moved(first, address);
+    return (address & (element.size() - 1)) == 0 ? first : moved(first, address);
   }
   /// The word after everything has moved by `distance` (which may be negative, modulo 2^64).
   static Word moved(const Word& word, std::uint64_t distance) {
