@@ -47,7 +47,7 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank)
 
 /// Operations and initialisations between ncclGroupStart and the outermost ncclGroupEnd wait here.
 /// Outside of a group they are carried out at once.
-ncclResult_t submit(rank::CollectiveCall call);
+ncclResult_t submit(const rank::CollectiveCall& call);
 ncclResult_t submit(std::function<ncclResult_t()> initialisation);
 
 /// A dynamic ncclRedOp_t's scalar, or what a built-in one means.

@@ -32,7 +32,7 @@ ncclResult_t run_together(const std::vector<std::function<ncclResult_t()>>& work
 
 }  // namespace
 
-ncclResult_t submit(rank::CollectiveCall call) {
+ncclResult_t submit(const rank::CollectiveCall& call) {
   if (group_depth > 0) {
     pending_calls.push_back(call);
   } else {

@@ -91,38 +91,39 @@ CommunicatorInfo Communicators::info(std::uint64_t communicator) {
 }
 
 void Communicators::enqueue(HostThread& thread, std::span<const CollectiveCall> group) {
-  // Most groups are one call: they need no memory of the heap's.
-  constexpr std::size_t few = 4;
-  boost::container::small_vector<bool, few> sent(group.size(), false);
   // One record per communicator and stream, in the order of the calls.
-  for (std::size_t first = 0; first < group.size(); ++first) {
-    if (sent[first]) continue;
-    const CollectiveCall& head = group[first];
-    const CommunicatorInfo place = info(head.communicator);
+  for (auto head = group.begin(); head != group.end(); ++head) {
+    const auto beside_head = [&](const CollectiveCall& call) {
+      return call.communicator == head->communicator && call.stream == head->stream;
+    };
+    if (std::any_of(group.begin(), head, beside_head)) continue;
+    const CommunicatorInfo place = info(head->communicator);
+    // Most groups are one call: they need no memory of the heap's.
+    constexpr std::size_t few = 4;
     boost::container::small_vector<channel::CollectiveRecord, few> records;
     boost::container::small_vector<const CollectiveCall*, few> calls;
-    for (std::size_t i = first; i < group.size(); ++i) {
-      const CollectiveCall& call = group[i];
-      if (sent[i] || call.communicator != head.communicator || call.stream != head.stream) continue;
-      sent[i] = true;
-      calls.push_back(&call);
-      records.push_back({.communicator = call.communicator,
-                         .ticket = carries_data(call, place) ? ++last_ticket_ : 0,
-                         .count = call.count,
-                         .op = static_cast<std::uint8_t>(call.op),
-                         .type = static_cast<std::uint8_t>(call.type),
-                         .reduction = static_cast<std::uint8_t>(call.reduction),
-                         .peer = call.peer,
-                         .premul = call.premul});
+    for (auto call = head; call != group.end(); ++call) {
+      if (!beside_head(*call)) continue;
+      calls.push_back(&*call);
+      channel::CollectiveRecord& record = records.emplace_back();
+      record.communicator = call->communicator;
+      record.ticket = carries_data(*call, place) ? ++last_ticket_ : 0;
+      record.count = call->count;
+      record.op = static_cast<std::uint8_t>(call->op);
+      record.type = static_cast<std::uint8_t>(call->type);
+      record.reduction = static_cast<std::uint8_t>(call->reduction);
+      record.peer = call->peer;
+      record.premul = call->premul;
     }
     // All collectives of the group run as one kernel, and all messages.
     const auto tag = [&](bool messages) -> std::uint64_t {
+      if (!activities_.wants(Activities::launches)) return 0;
       const auto found = std::find_if(calls.begin(), calls.end(), [&](const CollectiveCall* call) {
         return channel::collective_op(call->op).has_value() != messages;
       });
       return found == calls.end() ? 0 : activities_.launched(thread, **found);
     };
-    streams_.append(thread, *head.stream, {.op = Op::collective, .a = tag(false), .b = tag(true)},
+    streams_.append(thread, *head->stream, {.op = Op::collective, .a = tag(false), .b = tag(true)},
                     std::as_bytes(std::span{records.data(), records.size()}));
     // Sends first: a receive of the same group may depend on them.
     for (const bool receiving : {false, true}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/runtime/mutex.hpp"
+#include "rank/runtime/spin_lock.hpp"
 #include "rank/runtime/streams.hpp"
 #include "rank/runtime/timeline.hpp"
 
@@ -38,7 +38,7 @@ class Communicators {
   ThreadClocks& clocks_;
   Streams& streams_;
   Activities& activities_;
-  Mutex mutex_{};
+  SpinLock mutex_{};
   std::unordered_map<std::uint64_t, CommunicatorInfo> all_{};
   std::atomic<std::uint64_t> last_ticket_{0};
   std::atomic<std::uint64_t> unique_ids_{0};

@@ -206,10 +206,10 @@ CommunicatorInfo communicator_info(std::uint64_t communicator) {
   return this_rank().communicators.info(communicator);
 }
 void enqueue_collectives(std::span<const CollectiveCall> group) {
-  std::vector<CollectiveCall> rest;
-  if (any_capture()) group = rest = without_captured(group);
   if (group.empty()) return;
-  connected_rank().communicators.enqueue(this_thread(), group);
+  Rank& rank = connected_rank();
+  if (!any_capture()) return rank.communicators.enqueue(this_thread(), group);
+  rank.communicators.enqueue(this_thread(), without_captured(group));
 }
 
 // --- Data ---
