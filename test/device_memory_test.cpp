@@ -101,6 +101,13 @@ TEST(DeviceMemory, KnowsWhoseMemoryShowsAtAnAddress) {
   EXPECT_EQ(owner_of(bytes_at(range) + 3 * MiB), 3);
   const int on_host = 0;
   EXPECT_EQ(owner_of(&on_host), std::nullopt);
+
+  char* const others = static_cast<char*>(allocate(3, 100));
+  EXPECT_TRUE(DeviceMemory::both_allocated_by_one(own, own + 99));
+  EXPECT_FALSE(DeviceMemory::both_allocated_by_one(own, others));
+  EXPECT_FALSE(DeviceMemory::both_allocated_by_one(range, range));
+  EXPECT_FALSE(DeviceMemory::both_allocated_by_one(&on_host, &on_host));
+  EXPECT_TRUE(deallocate(others));
   EXPECT_TRUE(release_addresses(range));
   EXPECT_TRUE(deallocate(own));
 }

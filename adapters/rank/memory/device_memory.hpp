@@ -96,6 +96,15 @@ class DeviceMemory {
   static bool covers(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) - first_window < window_bytes * max_devices;
   }
+  /// Whether both lie where the allocations of one device are. Not so for reserved ranges, which
+  /// may show another device's memory: owner_of() tells. Cheap, no lock.
+  static bool both_allocated_by_one(const void* one, const void* other) noexcept {
+    const auto half_of = [](const void* address) {
+      return (reinterpret_cast<std::uintptr_t>(address) - first_window) / (window_bytes / 2);
+    };
+    const std::uint64_t half = half_of(one);
+    return half == half_of(other) && half % 2 == 0 && covers(one);
+  }
 
   // The functions below take host memory that a device can reach (page-locked, managed) for device
   // memory too: it is always known, and work that was not executed leaves it as it is.

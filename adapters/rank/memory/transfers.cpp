@@ -38,6 +38,7 @@ Transfer transfer_of(CopyKind kind, bool host_is_pinned, const void* destination
     return host_is_pinned ? Transfer::h2d_pinned : Transfer::h2d_pageable;
   if (kind == CopyKind::device_to_host)
     return host_is_pinned ? Transfer::d2h_pinned : Transfer::d2h_pageable;
+  if (DeviceMemory::both_allocated_by_one(destination, source)) return Transfer::d2d;
   const auto to = owner_of(destination), from = owner_of(source);
   return to && from && *to != *from ? Transfer::p2p : Transfer::d2d;
 }
