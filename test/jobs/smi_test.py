@@ -97,6 +97,10 @@ class Nvml(JobTest):
         assert nvml.nvmlSystemGetProcessName(pid, name, 64) == 0 and name.value
         confidential = (ctypes.c_uint * 3)(7, 7, 7)
         assert nvml.nvmlSystemGetConfComputeState(confidential) == 0 and list(confidential) == [0, 0, 0]
+        settings = (ctypes.c_uint * 5)(0x1000014, 9, 9, 9, 9)
+        assert nvml.nvmlSystemGetConfComputeSettings(settings) == 0 and list(settings) == [0x1000014, 0, 0, 0, 0]
+        settings[0] = 0x2000014
+        assert nvml.nvmlSystemGetConfComputeSettings(settings) == 25  # NVML_ERROR_ARGUMENT_VERSION_MISMATCH
         utilization()
         for _ in range(20):
             assert cudart.cudaMemset(address, 0, ctypes.c_size_t(1 << 30)) == 0

@@ -161,6 +161,19 @@ PHANTORA_EXPORT Status nvmlSystemGetConfComputeState(ConfidentialState* state) {
   });
 }
 
+struct ConfidentialSettings {  // nvmlSystemConfComputeSettings_v1_t
+  unsigned version, environment, feature, tools, several_gpus;
+};
+PHANTORA_EXPORT Status nvmlSystemGetConfComputeSettings(ConfidentialSettings* settings) {
+  return entry([&] {
+    constexpr unsigned first_version = sizeof(ConfidentialSettings) | 1U << 24U;
+    if (settings == nullptr) return invalid_argument;
+    if (settings->version != first_version) return argument_version_mismatch;
+    *settings = {first_version, 0, 0, 0, 0};
+    return success;
+  });
+}
+
 PHANTORA_EXPORT Status nvmlDeviceGetCount_v2(unsigned* count) {
   return entry([&] {
     *count = static_cast<unsigned>(rank::physical_device_count());
