@@ -242,12 +242,15 @@ VLLM = [
 ]
 
 # Norms are PyTorch's: the launcher of FlashInfer's in CuTe has a CUDA runtime linked into it.
-SGLANG = [
-    Program("sglang/eager", "env SGLANG_FORCE_FUSED_OP_BACKEND=torch HF_HUB_OFFLINE=1 "
-            "{python} {here}/sglang/generate.py", "h200:1x1", "--per run",
-            step=r"gen throughput \(token/s\): ([\d.]+)", tokens=8,
-            expect=(r"KV Cache is allocated", r"generation completed"), seconds=900, heavy=True,
-            environment="venv-sglang"),
-]
+def sglang(name, options="", gpus=1):
+    return Program(f"sglang/{name}", "env SGLANG_FORCE_FUSED_OP_BACKEND=torch HF_HUB_OFFLINE=1 "
+                   f"{{python}} {{here}}/sglang/generate.py {options}", f"h200:1x{gpus}", "--per run",
+                   step=r"gen throughput \(token/s\): ([\d.]+)", tokens=8,
+                   expect=(r"KV Cache is allocated", r"generation completed"), seconds=900, heavy=True,
+                   environment="venv-sglang")
+
+
+SGLANG = [sglang("eager"), sglang("graphs", "--graphs"), sglang("tensor-parallel", "--tp 2", gpus=2),
+          sglang("tensor-parallel-graphs", "--tp 2 --graphs", gpus=2)]
 
 PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG]

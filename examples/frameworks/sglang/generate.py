@@ -1,4 +1,4 @@
-"""Offline generation by SGLang with random weights: generate.py [--tp N] [--requests N]"""
+"""Offline generation by SGLang with random weights: generate.py [--graphs] [--tp N] [--requests N]"""
 import argparse
 import pathlib
 
@@ -9,15 +9,19 @@ NEW, ATTEMPTS = 32, 3
 
 def main():
     arguments = argparse.ArgumentParser()
+    arguments.add_argument("--graphs", action="store_true", help="decode by CUDA graphs")
     arguments.add_argument("--tp", type=int, default=1, help="GPUs that share each layer")
     arguments.add_argument("--requests", type=int, default=8, help="in each turn, at once")
     options = arguments.parse_args()
     model = pathlib.Path(__file__).resolve().parent.parent / "vllm" / "model"
+    # Prompts run eagerly: their graphs are captured by way of cuda-python's runtime, which no stand-in replaces.
+    graphs = ({"cuda_graph_config": {"prefill": {"backend": "disabled"}, "decode": {"backend": "full", "max_bs": options.requests}}}
+              if options.graphs else {"disable_cuda_graph": True})
     # The scheduler's log has the times: it is the process that uses the GPU, and the clock of this one does
     # not hear of it, since what the two say goes through Unix sockets.
     engine = sglang.Engine(model_path=str(model), load_format="dummy", skip_tokenizer_init=True,
-                           attention_backend="triton", disable_cuda_graph=True,
-                           tp_size=options.tp, log_level="info", decode_log_interval=8)
+                           attention_backend="triton", tp_size=options.tp, log_level="info",
+                           decode_log_interval=8, **graphs)
     how = {"temperature": 0.8, "max_new_tokens": NEW, "ignore_eos": True}
     for attempt in range(ATTEMPTS):
         # Other prompts each time, so that none is found in the cache of prefixes.
