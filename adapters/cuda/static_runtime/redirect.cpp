@@ -108,12 +108,12 @@ const link_map* loaded(std::string_view end_of_path) {
 /// Whether a runtime may be linked into the file: it looks for the driver by name, its user needs
 /// no other, and the file is not a shared runtime itself.
 bool may_have_runtime(const ElfFile& file) {
-  const auto needed = file.needed();
+  if (file.defines(registration)) return false;
+  for (const std::string_view name : file.needed()) {
+    if (name.starts_with("libcudart.so")) return false;
+  }
   const auto imports = file.imports();
-  return !file.defines(registration) &&
-         std::none_of(needed.begin(), needed.end(),
-                      [](std::string_view name) { return name.starts_with("libcudart.so"); }) &&
-         std::any_of(imports.begin(), imports.end(),
+  return std::any_of(imports.begin(), imports.end(),
                      [](const libc::Import& i) { return i.name == "dlsym"; });
 }
 
