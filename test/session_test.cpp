@@ -322,6 +322,67 @@ TEST_F(SessionTest, MessagesTakeAsLongAsTheirGroupPlannedAsAWhole) {
   }
 }
 
+TEST_F(SessionTest, WhatHasRunBeforeTakesAsLongAgain) {
+  // Each in turn on one communicator, which plans what it knows only once, and on one of its own:
+  // more sizes than it remembers, roots, and messages alone and beside others.
+  struct Step {
+    std::vector<GroupedCollective> collectives{};
+    std::vector<SendRecv> messages{};
+  };
+  std::vector<Step> steps;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 1; i <= 40; ++i)
+      steps.push_back({.collectives = {{CollectiveOp::all_gather, Bytes{i * 1'000'000}}}});
+    for (const int root : {0, 1, 3})
+      steps.push_back({.collectives = {{CollectiveOp::broadcast, 32_MiB, root}}});
+    steps.push_back({.collectives = {{CollectiveOp::all_reduce, 8_MiB}}});
+    steps.push_back(
+        {.collectives = {{CollectiveOp::all_reduce, 8_MiB}, {CollectiveOp::all_reduce, 8_MiB}}});
+    steps.push_back({.messages = {{0, 1, 16_MiB}}});
+    steps.push_back({.messages = {{0, 1, 16_MiB}, {1, 0, 16_MiB}}});
+    steps.push_back({.messages = {{0, 1, 16_MiB}, {0, 1, 16_MiB}}});
+    steps.push_back({.messages = {{1, 0, 16_MiB}}});
+    steps.push_back({.messages = {{0, 1, 4_MiB}}});
+  }
+  const auto duration = [&](const Step& step, CommunicatorId world, Time start) {
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const int r = static_cast<int>(rank);
+      if (!step.collectives.empty()) {
+        session->collective(StreamId{rank}, start, world, r, step.collectives);
+      } else {
+        std::vector<SendRecv> mine;
+        for (const SendRecv& message : step.messages)
+          if (message.src_rank == r || message.dst_rank == r) mine.push_back(message);
+        if (!mine.empty()) session->send_recv(StreamId{rank}, start, world, r, mine);
+      }
+      session->record(StreamId{rank}, start, MarkerId{rank});
+      session->synchronize(rank, 0, start, MarkerId{rank});
+    }
+    Time last{};
+    for (int blocked = 4; blocked > 0;) {
+      for (const Answer& answer : advance(std::vector<Time>(4, never))) {
+        last = std::max(last, answer.clock);
+        --blocked;
+      }
+    }
+    for (std::uint32_t rank = 0; rank < 4; ++rank) session->drop(MarkerId{rank});
+    return last - start;
+  };
+  const auto begin = [&] {
+    open("h200:1x4");
+    for (std::uint32_t rank = 0; rank < 4; ++rank) session->add_stream(StreamId{rank}, rank, rank);
+    return session->add_communicator({0, 1, 2, 3});
+  };
+  std::vector<Duration> alone;
+  for (const Step& step : steps) {
+    const CommunicatorId world = begin();
+    alone.push_back(duration(step, world, at(1s)));
+  }
+  const CommunicatorId world = begin();
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    EXPECT_EQ(duration(steps[i], world, at((i + 1) * 1s)), alone[i]) << "step " << i;
+}
+
 TEST_F(SessionTest, RanksGroupCollectivesAlike) {
   open("h200:1x2");
   const CommunicatorId world = session->add_communicator({0, 1});

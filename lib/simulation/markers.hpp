@@ -2,6 +2,7 @@
 
 #include "simulation/device.hpp"
 
+#include <memory_resource>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -87,7 +88,9 @@ class Markers {
   [[nodiscard]] auto end() const { return markers_.end(); }
 
  private:
-  std::unordered_map<MarkerId, MarkerState> markers_{};
+  // Steps record as many markers as operations: their nodes come and go without the heap.
+  std::pmr::unsynchronized_pool_resource nodes_{};
+  std::pmr::unordered_map<MarkerId, MarkerState> markers_{&nodes_};
 };
 
 }  // namespace phantora::detail

@@ -52,7 +52,7 @@ CommunicatorId Traffic::add_communicator(std::vector<GpuIndex> gpus) {
     PHANTORA_EXPECTS(gpu < cluster_.gpus.size(), "no GPU " + std::to_string(gpu));
     nodes.push_back(cluster_.gpus[gpu]);
   }
-  Communicator plans{cluster_, std::move(nodes), nccl_};
+  KnownPlans plans{Communicator{cluster_, std::move(nodes), nccl_}, view_};
   std::uint64_t key = generations_[gpus]++;
   for (const GpuIndex gpu : gpus) key = mixed(key, gpu);
   const CommunicatorId id{next_communicator_++};
@@ -79,28 +79,26 @@ std::uint64_t Traffic::collective(StreamQueue& stream, Time issued, Communicator
   CommunicatorState& state = communicator_of(communicator);
   stream.expect_in_order(issued);
   expect_rank(state.gpus, rank, stream);
-  std::optional<CollectivePlan> plan;
-  if (rendezvous_.is_first(communicator, rank)) plan = state.communicator.plan(group);
+  std::shared_ptr<const KnownPlan> known;
+  if (rendezvous_.is_first(communicator, rank)) known = state.plans.of(group);
   const Rendezvous::Called called = rendezvous_.collective(communicator, rank, group, issued);
-  Operation& operation = operations_[called.place.meeting];
-  if (plan) {
-    operation.id = called.place.meeting;
-    operation.ranks = state.gpus.size();
+  Operation& operation = operation_of(called, state.gpus.size());
+  if (called.first) {
     operation.name = name_of(group);
     operation.key = mixed(state.key, called.number);
     operation.identity = state.key;
     for (const GroupedCollective& it : group)
       operation.identity = ~mixed(mixed(operation.identity, static_cast<std::uint64_t>(it.op)),
                                   static_cast<std::uint64_t>(it.total.count()));
-    operation.plan = *std::move(plan);
+    operation.known = std::move(known);
     operation.parts.reserve(operation.ranks);
   }
   Part& part = add_part(stream, tag);
-  part.sms = operation.plan.channels;
-  part.places = {called.place};
+  part.sms = operation.known->plan.channels;
+  part.places.assign(1, called.place);
   part.unfinished = 1;
   operation.parts.push_back(&part);
-  return part.id;
+  return part.slot;
 }
 
 std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorId communicator,
@@ -125,10 +123,8 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
     for (const bool sends : {true, false}) {
       if ((sends ? message.src_rank : message.dst_rank) != rank) continue;
       const Rendezvous::Called called = rendezvous_.message(communicator, message, sends, issued);
-      Operation& operation = operations_[called.place.meeting];
+      Operation& operation = operation_of(called, state.gpus.size());
       if (called.first) {
-        operation.id = called.place.meeting;
-        operation.ranks = state.gpus.size();
         operation.name = "send_recv";
         operation.identity = message_identity;
         operation.message = true;
@@ -141,24 +137,57 @@ std::uint64_t Traffic::send_recv(StreamQueue& stream, Time issued, CommunicatorI
         if (message.size.count() > 0 && message.src_rank != message.dst_rank) {
           const RankMessages &sender = sends ? *all : *operation.first,
                              &receiver = sends ? *operation.first : *all;
-          operation.plan = state.communicator.plan(message, sender, receiver);
+          operation.known = state.plans.of(message, sender, receiver);
         }
         operation.first.reset();
       }
       operation.parts.push_back(&part);
       part.places.push_back(called.place);
-      (sends ? send_channels : receive_channels) += state.communicator.channels(message);
+      (sends ? send_channels : receive_channels) += state.plans.channels(message);
     }
   }
   // One kernel runs all messages; a channel serves one in each direction.
   part.sms = std::min(most_message_channels, std::max(send_channels, receive_channels));
   part.unfinished = part.places.size();
-  return part.id;
+  return part.slot;
+}
+
+Traffic::Operation& Traffic::operation_of(const Rendezvous::Called& called, std::size_t ranks) {
+  const std::uint32_t meeting = called.place.slot;
+  if (called.first) {
+    if (meeting >= meets_at_.size()) meets_at_.resize(meeting + 1);
+    const std::uint32_t slot = operations_.take();
+    meets_at_[meeting] = &operations_[slot];
+    meets_at_[meeting]->slot = slot;
+    meets_at_[meeting]->id = called.place.meeting;
+    meets_at_[meeting]->ranks = ranks;
+  }
+  return *meets_at_[meeting];
+}
+
+void Traffic::Part::renew() {
+  Part anew;
+  anew.places = std::move(places);
+  anew.places.clear();
+  *this = std::move(anew);
+}
+
+void Traffic::Operation::renew() {
+  Operation anew;
+  anew.parts = std::move(parts);
+  anew.parts.clear();
+  anew.gpus = std::move(gpus);
+  anew.gpus.clear();
+  anew.flows = std::move(flows);
+  anew.flows.clear();
+  *this = std::move(anew);
 }
 
 Traffic::Part& Traffic::add_part(StreamQueue& stream, std::uint64_t tag) {
-  Part& part = parts_[++last_part_];
-  part.id = last_part_;
+  const std::uint32_t slot = parts_.take();
+  Part& part = parts_[slot];
+  part.id = ++last_part_;
+  part.slot = slot;
   part.stream = &stream;
   part.tag = tag;
   return part;
@@ -171,12 +200,12 @@ Time Traffic::next_event() const {
 void Traffic::process(Time now, Time simulated_to) {
   while (reached_.next() <= now) {
     const auto [at, part] = reached_.take();
-    part_reached(parts_.at(part), at, simulated_to);
+    part_reached(*part, at, simulated_to);
   }
   if (network_.next_event() <= now) advance_network(now);
   while (finishing_.next() <= now) {
     const auto [at, operation] = finishing_.take();
-    finish(operations_.at(operation), at);
+    finish(*operation, at);
   }
   update_slowdowns(now);
 }
@@ -200,35 +229,33 @@ void Traffic::part_reached(Part& part, Time at, Time simulated_to) {
   for (const Rendezvous::Place place : part.places) {
     if (const auto last = rendezvous_.reached(place, at))
       // Earlier only if its last part was issued late.
-      start(operations_.at(place.meeting), std::max(*last, simulated_to));
+      start(*meets_at_[place.slot], std::max(*last, simulated_to));
   }
 }
 
 void Traffic::start(Operation& operation, Time at) {
   operation.started = ++started_;
   operation.gpus.reserve(operation.parts.size());
-  operation.flows.reserve(operation.plan.flows.size());
   for (const Part* const part : operation.parts) {
     operation.gpus.push_back(part->stream->device->index());
     moving_on_[operation.gpus.back()].push_back(&operation);
   }
   slowdown_due(operation);
-  operation.finish = at + operation.plan.latency;
-  for (FlowSpec& spec : operation.plan.flows) {
-    spec.start = at + operation.plan.latency;
-    spec.key = operation.key;
-    double alone = spec.rate_cap.bytes_per_second();
-    for (const LinkUse& use : spec.links) {
-      alone = std::min(alone,
-                       view_.capacities()[use.link.value].bytes_per_second() / use.bytes_per_byte);
+  operation.finish = at;
+  if (operation.known) {
+    const auto& [plan, alone] = *operation.known;
+    operation.finish += plan.latency;
+    operation.flows.reserve(plan.flows.size());
+    for (std::size_t i = 0; i < plan.flows.size(); ++i) {
+      FlowSpec flow = plan.flows[i];
+      flow.start = operation.finish;
+      flow.key = operation.key;
+      operation.flows.push_back({network_.start(std::move(flow)), alone[i]});
+      flow_owner_[operation.flows.back().id] = &operation;
     }
-    const FlowId flow = network_.start(std::move(spec));
-    flow_owner_[flow] = &operation;
-    operation.flows.push_back({flow, Bandwidth{alone}});
   }
   operation.unfinished_flows = operation.flows.size();
-  operation.plan.flows.clear();
-  if (operation.flows.empty()) finishing_.add(operation.finish, operation.id);
+  if (operation.flows.empty()) finishing_.add(operation.finish, operation.id, operation);
 }
 
 void Traffic::advance_network(Time now) {
@@ -241,7 +268,8 @@ void Traffic::advance_network(Time now) {
     flow_owner_.erase(owner);
     ended_flows_.emplace_back(flow, now);
     operation.finish = std::max(operation.finish, completion);
-    if (--operation.unfinished_flows == 0) finishing_.add(operation.finish, operation.id);
+    if (--operation.unfinished_flows == 0)
+      finishing_.add(operation.finish, operation.id, operation);
   }
   finished_flows_.clear();
   network_.commit(now);
@@ -256,12 +284,12 @@ void Traffic::finish(Operation& operation, Time at) {
   for (Part* const part : operation.parts) {
     if (--part->unfinished > 0) continue;
     Span done{.name = operation.name, .identity = operation.identity, .end = at};
-    if (!operation.message) done.algorithm = operation.plan.algorithm;
+    if (!operation.message) done.algorithm = operation.known->plan.algorithm;
     finish_part(*part, done);
   }
   for (const GpuIndex gpu : operation.gpus) std::erase(moving_on_[gpu], &operation);
   if (operation.slowdown_is_due) std::erase(slowdowns_due_, &operation);
-  operations_.erase(operation.id);
+  operations_.give_back(operation.slot);
 }
 
 /// @param done  what has ended, but for what the part knows
@@ -270,7 +298,7 @@ void Traffic::finish_part(Part& part, Span done) {
   done.start = part.reached;
   part.stream->device->collective_finished(*part.stream, done);
   if (part.tag != 0) finished_tags_.push_back(part.tag);
-  parts_.erase(part.id);
+  parts_.give_back(part.slot);
 }
 
 void Traffic::slowdown_due(Operation& operation) {
@@ -317,13 +345,14 @@ void Traffic::update_slowdowns(Time now) {
 std::vector<std::string> Traffic::stalled() const {
   std::vector<std::string> lines;
   std::map<std::uint64_t, const Operation*> moving;
-  for (const auto& [_, operation] : operations_)
-    if (operation.started > 0) moving.emplace(operation.started, &operation);
+  for (std::uint32_t slot = 0; slot < operations_.size(); ++slot)
+    if (const Operation& operation = operations_[slot]; operation.started > 0)
+      moving.emplace(operation.started, &operation);
   for (const auto& [_, operation] : moving) {
     for (const Operation::MovingFlow& flow : operation->flows) {
       const auto link = network_.bottleneck(flow.id);
       if (!link || network_.rate(flow.id) > Bandwidth{0.0}) continue;
-      lines.push_back(operation->name + " on a communicator of " +
+      lines.push_back(std::string{operation->name} + " on a communicator of " +
                       std::to_string(operation->ranks) + " ranks: stalled, " +
                       cluster_.topology.name(*link) + " is down and no route avoids it");
       break;
