@@ -1,22 +1,19 @@
 // Reading, writing and waiting for processes: a thread that has to wait is known to wait, and
 // virtual time travels with the data between the processes of a run (design section 4, rule 6).
 
+#include "libc/connections.hpp"
 #include "libc/real.hpp"
 #include "rank/runtime/host_thread.hpp"
 
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -83,63 +80,6 @@ class Yields {
   std::uint32_t calls_ = 0;
 };
 
-/// The two directions of a connection or pipe, as keys of channel::MessageTimes; 0: its data
-/// carries no time.
-struct Directions {
-  std::uint64_t out = 0, in = 0;
-};
-
-/// All simulated hosts are this machine, so that ports alone tell its TCP connections apart.
-std::uint64_t port_of(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET) {
-    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-  }
-  if (address.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-  }
-  return 0;
-}
-
-Directions directions_of(int descriptor, const struct stat& file) {
-  constexpr std::uint64_t pipes = std::uint64_t{2} << 56U, connections = std::uint64_t{1} << 56U;
-  if (S_ISFIFO(file.st_mode)) return {pipes | file.st_ino, pipes | file.st_ino};
-  sockaddr_storage here{}, there{};
-  socklen_t here_length = sizeof here, there_length = sizeof there;
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &here_length) != 0 ||
-      getpeername(descriptor, reinterpret_cast<sockaddr*>(&there), &there_length) != 0) {
-    return {};
-  }
-  const std::uint64_t mine = port_of(here), theirs = port_of(there);
-  if (mine == 0 || theirs == 0) return {};
-  return {connections | mine << 16U | theirs, connections | theirs << 16U | mine};
-}
-
-/// What was last found out of some descriptors, told apart by their inodes.
-struct Known {
-  std::atomic<std::uint64_t> inode{0}, out{0}, in{0};
-};
-std::array<Known, 1024> known;
-
-/// Nothing for files, whose data is always at hand.
-std::optional<Directions> connection(int descriptor) {
-  struct stat file {};
-  if (fstat(descriptor, &file) != 0) return std::nullopt;
-  if (!S_ISFIFO(file.st_mode) && !S_ISSOCK(file.st_mode)) return std::nullopt;
-  Known& entry = known[static_cast<std::size_t>(descriptor) % known.size()];
-  if (entry.inode.load(std::memory_order_acquire) == file.st_ino) {
-    const Directions found{entry.out.load(std::memory_order_relaxed),
-                           entry.in.load(std::memory_order_relaxed)};
-    if (entry.inode.load(std::memory_order_acquire) == file.st_ino) return found;
-  }
-  const Directions found = directions_of(descriptor, file);
-  if (S_ISSOCK(file.st_mode) && found.out == 0) return found;  // it may still be connected
-  entry.inode.store(0, std::memory_order_release);
-  entry.out.store(found.out, std::memory_order_relaxed);
-  entry.in.store(found.in, std::memory_order_relaxed);
-  entry.inode.store(file.st_ino, std::memory_order_release);
-  return found;
-}
-
 bool ready(int descriptor) {
   pollfd one{.fd = descriptor, .events = POLLIN, .revents = 0};
   return real_poll(&one, nfds_t{1}, 0) != 0;
@@ -159,13 +99,15 @@ auto waiting(phantora::channel::Wait kind, Wait wait) {
 template <class Receive>
 auto receives(int descriptor, Receive receive) {
   if (!rank::in_virtual_time()) return receive();
-  const auto from = connection(descriptor);
+  auto from = connection(descriptor);
   if (!from) return receive();
   const bool waits = rank::this_thread().issues && !ready(descriptor);
   const auto result = waits ? waiting(phantora::channel::Wait::descriptor, receive) : receive();
-  if (result > 0 && from->in != 0) {
+  if (result > 0) {
     const int saved = errno;
-    rank::receives_time(from->in);
+    // The other end of a Unix socket may have come to be while this one waited.
+    if (from->in == 0 && from->out != 0) from = connection(descriptor);
+    if (from && from->in != 0) rank::receives_time(from->in);
     errno = saved;
   }
   return result;
@@ -230,6 +172,14 @@ ssize_t sendto(int descriptor, const void* from, std::size_t size, int flags, co
 }
 ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   return sends(descriptor, [&] { return real_sendmsg(descriptor, message, flags); });
+}
+
+// The C library's own read and write are system calls of theirs.
+int eventfd_read(int descriptor, eventfd_t* value) {
+  return read(descriptor, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+int eventfd_write(int descriptor, eventfd_t value) {
+  return write(descriptor, &value, sizeof value) == sizeof value ? 0 : -1;
 }
 
 int accept(int descriptor, sockaddr* from, socklen_t* length) {

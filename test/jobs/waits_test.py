@@ -1,5 +1,6 @@
 """Every way in which a thread can wait: runs go on, and say what is wrong where they cannot."""
 import os
+import re
 
 from job import PYTHON, JobTest, main
 
@@ -31,7 +32,7 @@ class Waits(JobTest):
         self.all_end("condition", "deadline_never", "future", "atomic", "semaphore", "std_semaphore")
 
     def test_descriptors(self):
-        self.all_end("pipe", "socket", "unix_socket", "poll", "epoll")
+        self.all_end("pipe", "socket", "unix_socket", "accepted_unix_socket", "event", "poll", "epoll")
 
     def test_processes(self):
         self.all_end("process")
@@ -136,6 +137,44 @@ class RanksThatWaitForRanks(JobTest):
                     gpu.synchronize()
                 """, options=["--host-time", mode, "--report", "report.json"], timeout=60)
             self.assertIn("received True", job.out)
+            self.assertEqual(self.report()["forced_answers"], 0)
+
+    def test_unix_sockets(self):
+        """As multiprocessing's listeners and pipes are, and ZeroMQ's `ipc`."""
+        for mode in MODES:
+            job = self.run_python("""
+                import ctypes, gpu, time
+                from multiprocessing.connection import Client, Listener
+                gpu.set_device()
+                size = 1 << 30
+                buffer = gpu.allocate(size)
+                if gpu.rank == 0:
+                    with Listener("listener", "AF_UNIX") as listener:
+                        peer = listener.accept()
+                    for _ in range(100):
+                        gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                    gpu.synchronize()
+                    peer.send(time.monotonic())
+                    start = time.monotonic()
+                    print("answered after", peer.recv() - start, flush=True)
+                else:
+                    while True:
+                        try:
+                            peer = Client("listener", "AF_UNIX")
+                            break
+                        except (ConnectionRefusedError, FileNotFoundError):
+                            time.sleep(0.01)
+                    gpu.cuda("cudaMemsetAsync", buffer, 0, ctypes.c_size_t(size), None)
+                    sent = peer.recv()
+                    print("received", time.monotonic() >= sent, flush=True)
+                    time.sleep(3)
+                    peer.send(time.monotonic())
+                    gpu.synchronize()
+                """, options=["--host-time", mode, "--report", "report.json"], timeout=60)
+            self.assertIn("received True", job.out)
+            after = float(re.search(r"answered after (\S+)", job.out)[1])
+            self.assertGreaterEqual(after, 3)
+            self.assertLess(after, 4)
             self.assertEqual(self.report()["forced_answers"], 0)
 
     def test_beside_watchdogs(self):

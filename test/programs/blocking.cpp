@@ -20,7 +20,9 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,7 +171,41 @@ Way way_of(const std::string& name) {
                       char byte = 0;
                       expect(::read(ends[0], &byte, 1) == 1, "read");
                     },
-                    [] { expect(::write(ends[1], "x", 1) == 1, "write"); }, false};
+                    [] { expect(::write(ends[1], "x", 1) == 1, "write"); }};
+       }},
+      {"accepted_unix_socket",
+       [] {
+         // Whoever waits is the client, which reads before the server accepts it.
+         static const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+         static const int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+         static sockaddr_un at{};  // of no file: the kernel chooses one
+         at.sun_family = AF_UNIX;
+         auto* const address = reinterpret_cast<sockaddr*>(&at);
+         socklen_t length = sizeof(sa_family_t);
+         expect(bind(server, address, length) == 0 && listen(server, 1) == 0, "listen");
+         length = sizeof at;
+         expect(getsockname(server, address, &length) == 0, "getsockname");
+         expect(connect(client, address, length) == 0, "connect");
+         return Way{[] {
+                      char byte = 0;
+                      expect(::recv(client, &byte, 1, 0) == 1, "recv");
+                    },
+                    [] {
+                      const int accepted = accept(server, nullptr, nullptr);
+                      expect(::send(accepted, "x", 1, 0) == 1, "send");
+                    }};
+       }},
+      {"event",
+       [] {
+         static const int counter = eventfd(0, EFD_CLOEXEC);
+         return Way{[] {
+                      eventfd_t value = 0;
+                      expect(eventfd_read(counter, &value) == 0, "eventfd_read");
+                    },
+                    [] {
+                      const eventfd_t one = 1;
+                      expect(::write(counter, &one, sizeof one) == sizeof one, "write");
+                    }};
        }},
       {"poll",
        [] {
