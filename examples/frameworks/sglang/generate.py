@@ -1,6 +1,7 @@
 """Offline generation by SGLang with random weights: generate.py [--graphs] [--tp N] [--requests N]"""
 import argparse
 import pathlib
+import time
 
 import sglang
 
@@ -17,8 +18,6 @@ def main():
     # Prompts run eagerly: their graphs are captured by way of cuda-python's runtime, which no stand-in replaces.
     graphs = ({"cuda_graph_config": {"prefill": {"backend": "disabled"}, "decode": {"backend": "full", "max_bs": options.requests}}}
               if options.graphs else {"disable_cuda_graph": True})
-    # The scheduler's log has the times: it is the process that uses the GPU, and the clock of this one does
-    # not hear of it, since what the two say goes through Unix sockets.
     engine = sglang.Engine(model_path=str(model), load_format="dummy", skip_tokenizer_init=True,
                            attention_backend="triton", tp_size=options.tp, log_level="info",
                            decode_log_interval=8, **graphs)
@@ -28,8 +27,11 @@ def main():
         prompts = [[5 + (997 * attempt + 31 * request + place) % 30000
                     for place in range(64 + request % 64)]
                    for request in range(options.requests)]
+        start = time.perf_counter()
         answers = engine.generate(input_ids=prompts, sampling_params=how)
+        seconds = time.perf_counter() - start
         assert all(len(answer["output_ids"]) == NEW for answer in answers)
+        print(f"turn {attempt}: {len(answers) * NEW / seconds:.0f} tokens per second", flush=True)
     engine.shutdown()
     print("generation completed", flush=True)
 
