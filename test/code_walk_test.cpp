@@ -1,19 +1,24 @@
 #include "rank/kernels/code_walk.hpp"
 
 #include "rank/kernels/code_execution.hpp"
+#include "rank/kernels/kernel_launch.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
+#include "rank/runtime/timeline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include <elf.h>
 #include <gtest/gtest.h>
 
 namespace phantora::rank {
@@ -54,6 +59,7 @@ namespace {
 ///       if (flags[threadIdx.x] != 0) row[index[threadIdx.x]] = 1;
 ///       if (threadIdx.x == 0) counts[blockIdx.x] = 2;
 ///     }
+///     __global__ void number(int* x, int first) { x[threadIdx.x] = first + threadIdx.x; }
 ///     __global__ void rows_of(const float* x, float* by_row, float* last, const long long* width,
 ///                             long long n) {
 ///       const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -345,6 +351,115 @@ std::vector<float> counted(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 1.0F);
   return values;
+}
+
+/// An ELF file for sm_90 with one kernel, whose parameters lie as in a launch; the section table is
+/// last, as in what ptxas writes.
+std::vector<std::byte> cubin(const std::string& kernel, const std::string& mangled,
+                             const std::vector<std::uint32_t>& parameters) {
+  std::vector<std::byte> info;
+  const auto attribute = [&](std::uint8_t number, std::array<std::uint16_t, 6> words,
+                             std::uint16_t bytes) {
+    const std::array<std::uint8_t, 2> head{4, number};
+    const auto add = [&](const void* part, std::size_t size) {
+      const auto* const first = static_cast<const std::byte*>(part);
+      info.insert(info.end(), first, first + size);
+    };
+    add(head.data(), head.size());
+    add(&bytes, sizeof bytes);
+    add(words.data(), bytes);
+  };
+  std::uint32_t offset = 0;
+  for (std::uint16_t i = 0; i < parameters.size(); ++i) {
+    offset = (offset + parameters[i] - 1) / parameters[i] * parameters[i];
+    const std::uint32_t packed = parameters[i] << 18;
+    attribute(0x17,
+              {0, 0, i, static_cast<std::uint16_t>(offset), static_cast<std::uint16_t>(packed),
+               static_cast<std::uint16_t>(packed >> 16)},
+              12);
+    offset += parameters[i];
+  }
+  attribute(0x0a, {0, 0, 0x210, static_cast<std::uint16_t>(offset)}, 8);
+  const std::string names =
+      std::string(1, '\0') + ".nv.info." + mangled + '\0' + ".text." + mangled + '\0';
+  const auto& code = codes().at(kernel);
+  const std::span<const std::byte> parts[] = {info, std::as_bytes(std::span{code}),
+                                              std::as_bytes(std::span{names})};
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_flags = 90;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 3;
+  header.e_shstrndx = 2;
+  std::array<Elf64_Shdr, 3> sections{};
+  std::vector<std::byte> file(sizeof header);
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    sections[i].sh_type = SHT_PROGBITS;
+    sections[i].sh_offset = file.size();
+    sections[i].sh_size = parts[i].size();
+    file.insert(file.end(), parts[i].begin(), parts[i].end());
+  }
+  sections[0].sh_name = 1;
+  sections[1].sh_name = static_cast<std::uint32_t>(names.find(".text."));
+  header.e_shoff = file.size();
+  const auto table = std::as_bytes(std::span{sections});
+  file.insert(file.end(), table.begin(), table.end());
+  std::memcpy(file.data(), &header, sizeof header);
+  return file;
+}
+
+/// A kernel of a program, by the code of `codes()`. It lives as long as the process.
+Kernel& kernel_of_program(const std::string& name, const char* mangled,
+                          const std::vector<std::uint32_t>& parameters) {
+  auto* const file = new std::vector{cubin(name, mangled, parameters)};
+  auto* const module = new Module;
+  module->image = file->data();
+  auto* const kernel = new Kernel;
+  kernel->module = module;
+  kernel->mangled = mangled;
+  return *kernel;
+}
+
+// Memory that nothing is known of: pages of its own.
+TEST(CodeExecution, ResultsMayLieInMemoryOfWhichNothingIsKnown) {
+  Kernel& gather = kernel_of_program("gather", "_Z6gatherPKfPKiPfi", {8, 8, 8, 4});
+  const OnDevice<float> in{counted(100)};
+  const OnDevice<int> index{std::vector<int>{99, 0, 7}};
+  const OnDevice<float> out{std::size_t{1} << 16};
+  const void* addresses[] = {in.address(), index.address(),
+                             static_cast<const float*>(out.address()) + 4096};
+  int count = 3;
+  void* arguments[] = {&addresses[0], &addresses[1], &addresses[2], &count};
+  launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+  const auto values = out.values();
+  EXPECT_EQ(values[4096], 100);
+  EXPECT_EQ(values[4097], 1);
+  EXPECT_EQ(values[4098], 8);
+  EXPECT_EQ(values[4099], std::nullopt);
+}
+
+TEST(CodeExecution, MemoryIsFilledFirstFromNothingButNumbers) {
+  Kernel& number = kernel_of_program("number", "_Z6numberPii", {8, 4});
+  const OnDevice<int> out{std::size_t{1} << 16};
+  const void* address = static_cast<const int*>(out.address()) + 4096;
+  int first = 5;
+  void* arguments[] = {&address, &first};
+  launch_kernel(number, {{1, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+  const auto values = out.values();
+  EXPECT_EQ(values[4096], 5);
+  EXPECT_EQ(values[4096 + 31], 36);
+  EXPECT_EQ(values[4096 + 32], std::nullopt);
+  // From what is not known nothing comes, the first time and later.
+  Kernel& gather = kernel_of_program("gather", "_Z6gatherPKfPKiPfi", {8, 8, 8, 4});
+  const OnDevice<float> fresh{std::size_t{1} << 16};
+  const auto* const middle = static_cast<const float*>(fresh.address()) + 4096;
+  const void* addresses[] = {middle, middle + 64, middle + 128};
+  int count = 3;
+  void* all[] = {&addresses[0], &addresses[1], &addresses[2], &count};
+  for (int i = 0; i < 2; ++i) {
+    launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, all, legacy_stream(0));
+    EXPECT_EQ(fresh.values()[4096 + 128], std::nullopt);
+  }
 }
 
 TEST(CodeExecution, ComputesWhatIsKnown) {

@@ -121,6 +121,9 @@ struct KernelReading {
   /// Of such launches that gave nothing known: what became of them, by shape and parameters.
   /// Behind ModuleCode's walks.
   mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
+  /// Of launches to whose memory nothing was known: those that gave nothing known either, by shape
+  /// and numbers. Behind ModuleCode's walks.
+  mutable std::unordered_set<std::uint64_t> barren;
   /// What is tried in vain with launches, by what decides that. Behind ModuleCode's walks.
   mutable std::unordered_set<std::uint64_t> in_vain;
   /// Of instructions of its launches, for LongLaunches. Behind ModuleCode's walks.
@@ -244,11 +247,8 @@ struct CodeRun {
 
   void operator()() const {
     const Writer writer{reading.name.c_str(), true};
-    const auto may_be_known = [](const Operand& operand) {
-      return may_know(operand.address, operand.extent);
-    };
-    // Where nothing is known there is nothing to compute from, and nothing to lose.
-    if (constants.empty() || std::ranges::none_of(unknown.operands, may_be_known)) return apply();
+    if (constants.empty()) return apply();
+    if (!anything_known()) return run_on_nothing(writer);
     const std::uint64_t key = hash(constants);
     {
       const std::scoped_lock lock{small_data().code.walks};
@@ -258,14 +258,9 @@ struct CodeRun {
            known_content(past->second.read) == past->second.content))
         return come_to(past->second, writer);
     }
-    const CodeLaunch launch{.code = code,
-                            .grid = shape.grid,
-                            .block = shape.block,
-                            .constants = constants,
-                            .architecture = reading.kernel_resources.architecture};
+    const CodeLaunch launch = code_launch();
     Attempt made = attempt(Way::execution, [&] {
-      return execute(launch, reading.kernel_resources.static_shared + shape.shared_bytes, writer,
-                     most_instructions());
+      return execute(launch, shared_bytes(), writer, most_instructions());
     });
     note_cost(made);
     if (made.reach && made.reach->gave) return;
@@ -294,6 +289,48 @@ struct CodeRun {
   /// Where a launch goes that went the same way for so many data does not hang on them.
   static constexpr int enough_alike = 3;
   enum class Way : std::uint8_t { execution = 1, reach, all };
+
+  [[nodiscard]] CodeLaunch code_launch() const {
+    return {.code = code,
+            .grid = shape.grid,
+            .block = shape.block,
+            .constants = constants,
+            .architecture = reading.kernel_resources.architecture};
+  }
+  [[nodiscard]] std::size_t shared_bytes() const {
+    return reading.kernel_resources.static_shared + shape.shared_bytes;
+  }
+  /// Whether anything is known of the memory that the parameters lead to: of what it may write, and
+  /// of what it only reads.
+  [[nodiscard]] bool anything_known() const {
+    const auto may_be_known = [](const Operand& operand) {
+      return may_know(operand.address, operand.extent);
+    };
+    if (std::ranges::any_of(unknown.operands, may_be_known)) return true;
+    return std::ranges::any_of(pointers(constants), [this](std::size_t at) {
+      auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
+      const auto allocation = allocation_of(address);
+      if (!allocation) return true;  // the host's memory is always known
+      const auto before = static_cast<std::size_t>(address - allocation->base);
+      return may_know(address, allocation->size - before);
+    });
+  }
+  /// Where nothing is known there is nothing to lose, and nothing to compute from but the
+  /// parameters' numbers and the threads' own: a first filling of memory. That is tried with short
+  /// launches, and not again with those that have shown to be something else.
+  void run_on_nothing(const Writer& writer) const {
+    const std::uint64_t key = hash_of_numbers();
+    {
+      const std::scoped_lock lock{small_data().code.walks};
+      if (reading.barren.contains(key)) return apply();
+    }
+    const Attempt made = execute(code_launch(), shared_bytes(), writer);
+    if (made.reach && made.reach->gave) return;
+    apply();
+    const std::scoped_lock lock{small_data().code.walks};
+    if (reading.barren.size() >= kept_launches) reading.barren.clear();
+    reading.barren.insert(key);
+  }
   /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
   template <class F>
   [[nodiscard]] Attempt attempt(Way way, F f) const {
