@@ -97,10 +97,131 @@ TEST(Ptx, ReadsWhatCompilersWrite) {
   EXPECT_FALSE(image.find("l", 90));
 }
 
+// nvopencc's text of 2011, which programs still carry, begins with a tab.
+TEST(Ptx, TextMayBeginWithBlanks) {
+  for (const char* text : {"\t.version 1.4\n\t.target sm_10\n.entry k(.param .u64 n) { exit; }",
+                           "\r\n .version 8.5\n.target sm_90\n.entry k(.param .u64 n) { ret; }"}) {
+    rank::FatBinary image{text};
+    ASSERT_TRUE(image.find("k", 90)) << text;
+    EXPECT_EQ(image.find("k", 90)->parameter_sizes, Sizes{8});
+  }
+}
+
+// As nvcc 13.0 writes them (-ptx -arch=compute_90): a __shared__ array of one kernel stands in its
+// body, one that several use, or that nvopencc wrote, outside.
+TEST(Ptx, ReadsVariablesAndCalls) {
+  const rank::Ptx ptx{R"(
+    .version 9.0
+    .target sm_90
+    .extern .func  (.param .b32 func_retval0) vprintf
+    (
+      .param .b64 vprintf_param_0,
+      .param .b64 vprintf_param_1
+    )
+    ;
+    .extern .func __assertfail(.param .b64 p0, .param .b32 p1);
+    .global .align 4 .u32 counter = 7;
+    .visible .global .align 4 .b8 table[12] = {1, 0, 0, 0, 2, 0, 0, 0, 3};
+    .const .align 4 .f32 scale = 0f40200000;
+    .global .align 8 .u64 where = table;
+    .extern .global .align 4 .b8 elsewhere[];
+    .extern .shared .align 16 .b8 dynamic[];
+    .shared .align 4 .b8 common[100];
+    .visible .func check(
+      .param .b32 check_param_0
+    )
+    {
+      { // callseq 0, 0
+      .param .b64 param0;
+      call.uni
+      __assertfail,
+      (
+      param0
+      );
+      }
+      ret;
+    }
+    .visible .entry loud(
+      .param .u64 .ptr .global .align 4 loud_param_0
+    )
+    {
+      .shared .align 8 .b8 own[256];
+      call.uni check, (param0);
+      { // callseq 1, 0
+      call.uni (retval0),
+      vprintf,
+      (
+      param0,
+      param1
+      );
+      }
+      mov.u32 %r1, common;
+      ld.shared.u32 %r2, [common+4];
+      ret;
+    }
+    .visible .entry quiet() { ret; }
+  )"};
+  ASSERT_NE(ptx.find("loud"), nullptr);
+  EXPECT_EQ(ptx.find("loud")->externals, (std::vector<std::string>{"vprintf", "__assertfail"}));
+  EXPECT_EQ(ptx.find("loud")->static_shared, 356u);
+  EXPECT_EQ(ptx.find("loud")->parameter_sizes, Sizes{8});
+  EXPECT_TRUE(ptx.find("quiet")->externals.empty());
+  EXPECT_EQ(ptx.find("quiet")->static_shared, 0u);
+  const auto bytes = [](std::initializer_list<int> values) {
+    std::vector<std::byte> made;
+    for (const int value : values) made.push_back(static_cast<std::byte>(value));
+    return made;
+  };
+  ASSERT_NE(ptx.variable("counter"), nullptr);
+  EXPECT_EQ(ptx.variable("counter")->value, bytes({7, 0, 0, 0}));
+  EXPECT_FALSE(ptx.variable("counter")->constant);
+  ASSERT_NE(ptx.variable("table"), nullptr);
+  EXPECT_EQ(ptx.variable("table")->value, bytes({1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}));
+  ASSERT_NE(ptx.variable("scale"), nullptr);
+  EXPECT_EQ(ptx.variable("scale")->value, bytes({0, 0, 0x20, 0x40}));
+  EXPECT_TRUE(ptx.variable("scale")->constant);
+  ASSERT_NE(ptx.variable("where"), nullptr);
+  EXPECT_EQ(ptx.variable("where")->size, 8u);
+  EXPECT_TRUE(ptx.variable("where")->value.empty());
+  EXPECT_EQ(ptx.variable("elsewhere"), nullptr);
+}
+
+/// A container with one entry, whose fields are as in FatBinary's.
+struct Container {
+  std::uint32_t magic = 0xba55ed50;
+  std::uint16_t version = 1, header_size = 16;
+  std::uint64_t size = 0;
+  struct {
+    std::uint16_t kind = 1, version = 0x101;
+    std::uint32_t header_size = 64;
+    std::uint64_t payload_size = 0;
+    std::uint32_t compressed_size = 0, unknown = 0, version_of_isa = 0, architecture = 80;
+    std::uint32_t name_offset = 0, name_size = 0;
+    std::uint64_t flags = 0, zero = 0, decompressed_size = 0;
+  } entry;
+  char text[128] = ".version 8.5\n.target sm_80\n.entry k(.param .u32 n) { ret; }";
+};
+
+// nvcc -gencode arch=compute_80,code=compute_80 makes programs with PTX alone.
+TEST(Ptx, IsReadInContainers) {
+  Container container;
+  container.entry.payload_size = sizeof container.text;
+  container.size = sizeof container.entry + sizeof container.text;
+  rank::FatBinary image{&container};
+  const auto kernel = image.find("k", 90);
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(kernel->parameter_sizes, Sizes{4});
+  EXPECT_EQ(kernel->architecture, 0);
+  EXPECT_TRUE(image.code(*kernel, "k").empty());
+}
+
 TEST(Ptx, BrokenTextIsReadAsFarAsItGoes) {
   for (const std::string text :
        {".entry", ".entry f(", ".entry f(.param", ".entry f(.param .b8 x[", "/* .entry f()",
-        ".entry f(.param .align", "//: ", "//: f", ".entry f(.param .b8 x[99999999999])"}) {
+        ".entry f(.param .align", "//: ", "//: f", "//= ", ".entry f(.param .b8 x[99999999999])",
+        ".global .b8 x[99999999999] = {1", ".global", ".shared .b8 x[4294967295]; .entry f() { x",
+        ".entry f() { call", ".entry f() { call (", ".func (", ".func",
+        ".const .u32 x = {{1}, {2}};"}) {
     EXPECT_LE(rank::Ptx{text}.kernels().size(), 1u) << text;
   }
   const rank::Ptx large{".entry f(.param .b8 x[4000000000]) .maxntid 1000, 1000, 1000, 1000 {"};

@@ -11,7 +11,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace phantora;
   const std::string text{fuzz::text_of(data, size)};
   const auto kernels = nvrtc::read_kernels(text, {text.substr(0, text.find('\n'))});
-  const rank::Ptx made{nvrtc::to_ptx(kernels, "sm_90")};
+  const auto variables = nvrtc::read_variables(text);
+  const rank::Ptx made{nvrtc::to_ptx(kernels, "sm_90", variables)};
+  for (const auto& variable : variables) {
+    const auto* const found = made.variable(variable.name);
+    fuzz::expect(found != nullptr && found->size == variable.size, "variables have their sizes");
+  }
   for (const auto& kernel : kernels) {
     const rank::Signature parts = rank::signature(kernel.signature);
     (void)rank::read_jiterated(parts, {});

@@ -18,7 +18,7 @@ namespace {
 // found in the PyTorch 2.11 wheel; those of compressed entries agree with RWTH-ACS/cricket.
 constexpr std::uint32_t wrapper_magic = 0x466243b1;
 constexpr std::uint32_t container_magic = 0xba55ed50;
-constexpr std::uint16_t kind_elf = 2;
+constexpr std::uint16_t kind_text = 1, kind_elf = 2;
 constexpr std::uint64_t flag_specific = 0x100000;
 
 struct Wrapper {
@@ -154,9 +154,6 @@ int architecture_of(const Elf64_Ehdr& header) {
 // cudaFuncGetAttributes leaves it out.
 constexpr std::size_t driver_shared = 1024;
 constexpr int driver_shared_from = 90;
-
-// What is longer than the data that are executed on needs no value.
-constexpr std::size_t largest_value = 256 * 1024;
 
 std::size_t hash(std::string_view name) { return std::hash<std::string_view>{}(name); }
 
@@ -305,9 +302,9 @@ FatBinary::FatBinary(const void* image) {
     return;
   }
   if (magic != container_magic) {
-    // Text begins with a directive or a comment, and a zero ends it.
+    // Text begins with a blank, a directive or a comment, and a zero ends it.
     const char* const text = reinterpret_cast<const char*>(first);
-    if (*text != '.' && *text != '/' && *text != '\n') return;
+    if (std::strchr(" \t\r\n./", *text) == nullptr || *text == '\0') return;
     Entry entry;
     entry.is_text = true;
     entry.payload = {first, std::strlen(text)};
@@ -324,8 +321,9 @@ FatBinary::FatBinary(const void* image) {
         entry->payload_size > rest - entry->header_size) {
       break;
     }
-    if (entry->kind == kind_elf) {
+    if (entry->kind == kind_elf || entry->kind == kind_text) {
       Entry e;
+      e.is_text = entry->kind == kind_text;
       e.architecture = static_cast<int>(entry->architecture);
       e.specific = (entry->flags & flag_specific) != 0;
       e.payload = part(all, offset + entry->header_size, entry->payload_size);
@@ -352,13 +350,24 @@ std::vector<std::byte> decompress(const FatBinary::Entry& entry) {
   return lz4(in, entry.decompressed);
 }
 
+const Ptx& FatBinary::text_of(Entry& entry) {
+  if (!entry.ptx) {
+    // In a container zeros fill it up.
+    const std::vector<std::byte> text = decompress(entry);
+    entry.ptx.emplace(string_at(text, 0));
+  }
+  return *entry.ptx;
+}
+
 std::vector<FatBinary::Entry*> FatBinary::by_preference(int architecture) {
   std::vector<Entry*> order;
   for (Entry& entry : entries_) order.push_back(&entry);
   const auto distance = [&](const Entry* e) {
-    // Older code before newer; what is specific to one architecture runs on that one alone.
+    // Older code before newer; what is specific to one architecture runs on that one alone. Text
+    // says less than machine code.
     const auto d = std::int64_t{architecture} - e->architecture;
-    return d >= 0 ? 2 * d + (e->specific && d > 0 ? 1000 : 0) : 10000 - 2 * d;
+    return (e->is_text ? 100'000 : 0) +
+           (d >= 0 ? 2 * d + (e->specific && d > 0 ? 1000 : 0) : 10000 - 2 * d);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](const Entry* a, const Entry* b) { return distance(a) < distance(b); });
@@ -367,7 +376,10 @@ std::vector<FatBinary::Entry*> FatBinary::by_preference(int architecture) {
 
 std::optional<ModuleVariable> FatBinary::variable(std::string_view name, int architecture) {
   for (Entry* entry : by_preference(architecture)) {
-    if (entry->is_text) continue;
+    if (entry->is_text) {
+      if (const auto* found = text_of(*entry).variable(name)) return *found;
+      continue;
+    }
     if (!entry->cubin) entry->cubin.emplace(decompress(*entry));
     if (const auto* found = entry->cubin->variable(name)) return *found;
   }
@@ -377,9 +389,7 @@ std::optional<ModuleVariable> FatBinary::variable(std::string_view name, int arc
 std::optional<KernelResources> FatBinary::find(std::string_view mangled, int architecture) {
   for (Entry* entry : by_preference(architecture)) {
     if (entry->is_text) {
-      const auto* const text = reinterpret_cast<const char*>(entry->payload.data());
-      if (!entry->ptx) entry->ptx.emplace(std::string_view{text, entry->payload.size()});
-      if (const auto* found = entry->ptx->find(mangled)) return *found;
+      if (const auto* found = text_of(*entry).find(mangled)) return *found;
       continue;
     }
     if (!entry->cubin) entry->cubin.emplace(decompress(*entry));

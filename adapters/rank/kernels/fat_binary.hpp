@@ -36,11 +36,11 @@ class FatBinary {
   ///               container, an ELF file, PTX text) was given.
   explicit FatBinary(const void* image);
 
-  /// The kernel's resources in the code for `architecture` (90 = sm_90), else for the nearest older
-  /// one, else for the nearest newer one. nullopt when no code for it has that kernel. Of PTX the
-  /// resources' architecture stays 0.
+  /// The kernel's resources in the machine code for `architecture` (90 = sm_90), else for the
+  /// nearest older one, else for the nearest newer one, else in PTX, of which their architecture
+  /// stays 0. nullopt when no code has that kernel.
   std::optional<KernelResources> find(std::string_view mangled, int architecture);
-  /// A variable in the same code; nullopt when it says nothing of it (PTX).
+  /// A variable in the same code; nullopt when it says nothing of it.
   std::optional<ModuleVariable> variable(std::string_view name, int architecture);
 
   /// The machine code of a kernel that find() gave; empty where there is none. Read anew from the
@@ -54,7 +54,7 @@ class FatBinary {
     std::size_t compressed = 0;    ///< bytes of the payload; 0 = not compressed
     std::size_t decompressed = 0;  ///< bytes
     std::optional<Cubin> cubin{};  ///< once read
-    bool is_text = false;          ///< PTX that is not in a container
+    bool is_text = false;          ///< PTX
     std::optional<Ptx> ptx{};      ///< of text, once read
   };
   /// Size of the code that find() has decompressed so far.
@@ -64,6 +64,7 @@ class FatBinary {
  private:
   /// As find() looks at them: the best for `architecture` first.
   std::vector<Entry*> by_preference(int architecture);
+  static const Ptx& text_of(Entry& entry);
 
   std::vector<Entry> entries_;
 };

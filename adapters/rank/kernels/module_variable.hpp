@@ -10,11 +10,14 @@ namespace phantora::rank {
 
 /// A __device__, __constant__ or __managed__ variable, as the code of its module tells of it.
 struct ModuleVariable {
-  std::size_t size = 0;
+  std::size_t size = 0;  ///< 0: only a compiler knows (the stand-in NVRTC)
   bool constant = false;
-  std::vector<std::byte> value{};  ///< at first; empty of what is too long to be of interest
+  /// At first; empty of what is too long to be of interest, and where the code does not tell.
+  std::vector<std::byte> value{};
 };
-/// By its name in the GPU's code; nothing where that does not tell (PTX).
+/// What is longer than the data that are executed on needs no value.
+inline constexpr std::size_t largest_value = 256 * 1024;
+/// By its name in the GPU's code; nothing where that has none.
 std::optional<ModuleVariable> variable(const Module& module, const char* name);
 
 }  // namespace phantora::rank

@@ -1,17 +1,21 @@
 #pragma once
 
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/module_variable.hpp"
 
 #include <map>
 #include <string>
 #include <string_view>
 
-/// Kernels in PTX text (PTX ISA, "Kernel and Function Directives").
+/// Kernels and variables in PTX text (PTX ISA, "Kernel and Function Directives" and "State
+/// Spaces").
 namespace phantora::rank {
 
 /// How the stand-in NVRTC writes what the text of a kernel says beyond its parameters' sizes: a
 /// comment "//: ENTRY SIGNATURE" of its own line. Other compilers' text has none.
 inline constexpr std::string_view ptx_signature_mark = "//: ";
+/// Likewise "//= NAME": a variable whose size the text does not say.
+inline constexpr std::string_view ptx_variable_mark = "//= ";
 
 class Ptx {
  public:
@@ -20,6 +24,7 @@ class Ptx {
   /// The kernel of this entry; also by the mangled name of a C++ function, if the entry has only
   /// its plain name, as entries of the stand-in NVRTC have.
   [[nodiscard]] const KernelResources* find(std::string_view name) const;
+  [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
   [[nodiscard]] const std::map<std::string, KernelResources, std::less<>>& kernels()
       const noexcept {
     return kernels_;
@@ -27,6 +32,7 @@ class Ptx {
 
  private:
   std::map<std::string, KernelResources, std::less<>> kernels_;
+  std::map<std::string, ModuleVariable, std::less<>> variables_;
 };
 
 }  // namespace phantora::rank

@@ -287,11 +287,13 @@ void tell_skipped_calls(const char* kernel, std::span<const std::string> functio
     const char* function;
     const char* what;
   };
-  // As the externals of machine code are named (nvcc 13.0, sm_90).
+  // As the externals of machine code are named, and calls in PTX (nvcc 13.0, sm_90).
   constexpr Skipped all[] = {
       {"__assertfail", " checks assertions; it is not executed, so that none of them fails"},
       {"vprintf", " prints; it is not executed, so that nothing is printed"},
       {"__cuda_syscall_cnpv2LaunchDeviceV2",
+       " launches kernels; it is not executed, so that they take no time"},
+      {"__cudaCDP2LaunchDeviceV2",
        " launches kernels; it is not executed, so that they take no time"},
   };
   if (!tells()) return;
