@@ -71,6 +71,47 @@ TEST(NvrtcSource, SourcesThatDoNotCompileAreReadAsFarAsTheyGo) {
   }
 }
 
+// A body tells what its kernel asks of the driver, and so do the functions that it names.
+TEST(NvrtcSource, AssertionsAndPrintsOfAKernelAreTold) {
+  const auto kernels = nvrtc::read_kernels(R"(
+    __device__ void check(int n) { if (n > 3) { assert(n < 5); } }
+    __device__ int twice(int n) { return 2 * n; }
+    __global__ void checks(int n) { check(n); }
+    __global__ void prints(int n) { for (int i = 0; i < n; ++i) { printf("%d", i); } }
+    __global__ void quiet(int assert) { twice(assert); }
+  )",
+                                           {});
+  ASSERT_EQ(kernels.size(), 3u);
+  const rank::Ptx ptx{nvrtc::to_ptx(kernels, "sm_90")};
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(ptx.find("checks")->externals, Names{"__assertfail"});
+  EXPECT_EQ(ptx.find("prints")->externals, Names{"vprintf"});
+  EXPECT_EQ(ptx.find("quiet")->externals, Names{});
+}
+
+TEST(NvrtcSource, VariablesOfKnownTypesHaveSizes) {
+  const auto variables = nvrtc::read_variables(R"(
+    __device__ float sums[16][2];
+    static __constant__ int limit = 5;
+    __device__ const Option options[MOST];
+    __device__ int f(int n) { return n; }
+    struct S { __device__ S() = default; };
+    namespace n { __device__ int inner; }
+  )");
+  ASSERT_EQ(variables.size(), 3u);
+  const rank::Ptx ptx{nvrtc::to_ptx({}, "sm_90", variables)};
+  ASSERT_NE(ptx.variable("sums"), nullptr);
+  EXPECT_EQ(ptx.variable("sums")->size, 128u);
+  EXPECT_EQ(ptx.variable("sums")->value, std::vector<std::byte>(128));
+  ASSERT_NE(ptx.variable("limit"), nullptr);
+  EXPECT_EQ(ptx.variable("limit")->size, 4u);
+  EXPECT_TRUE(ptx.variable("limit")->constant);
+  EXPECT_TRUE(ptx.variable("limit")->value.empty());
+  ASSERT_NE(ptx.variable("options"), nullptr);
+  EXPECT_EQ(ptx.variable("options")->size, 0u);
+  EXPECT_EQ(ptx.variable("inner"), nullptr);
+}
+
 TEST(Ptx, ReadsWhatCompilersWrite) {
   const rank::Ptx ptx{R"(
     .version 8.5

@@ -82,6 +82,13 @@ CUresult find_variable(CUdeviceptr* place, std::size_t* size, void* handle, cons
   if (!memory) {
     const auto known = rank::variable(loaded.module, name);
     if (!known) return CUDA_ERROR_NOT_FOUND;
+    if (known->size == 0) {
+      const std::string told = "variable " + std::string{name} +
+                               " is not simulated: its size is known to compilers alone; with "
+                               "NVIDIA's NVRTC installed it is";
+      rank::warn_once(told.c_str(), told);
+      return CUDA_ERROR_NOT_FOUND;
+    }
     bytes = known->size;
     memory = rank::allocate(rank::current_device(), std::max<std::size_t>(bytes, 1));
     if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -90,7 +90,7 @@ void compile(Program& program, std::string_view target) {
             "parameters behind it keeps its old values; with NVIDIA's NVRTC installed it does not");
     program.log += kernel.name + ": the size of " + kernel.unknown_type + " is not known\n";
   }
-  program.ptx = nvrtc::to_ptx(kernels, target);
+  program.ptx = nvrtc::to_ptx(kernels, target, nvrtc::read_variables(program.source));
   program.compiled = true;
 }
 

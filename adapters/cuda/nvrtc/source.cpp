@@ -5,6 +5,7 @@
 #include "rank/kernels/ptx.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <map>
@@ -51,6 +52,16 @@ std::size_t behind(std::string_view text, std::size_t open) {
     if (depth == 0) return i + 1;
   }
   return text.size();
+}
+
+/// From the brace at `open` to the one that closes it: other brackets may be comparisons there.
+std::string_view body_at(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return text.substr(open, i + 1 - open);
+  }
+  return text.substr(open);
 }
 
 std::vector<std::string_view> list(std::string_view text) {
@@ -326,7 +337,7 @@ std::vector<Definition> definitions(std::string_view code) {
       definition.parameters = code.substr(open + 1, close - open - 2);
       const std::size_t brace = code.find_first_not_of(" \t\r\n", close);
       if (brace != code.npos && code[brace] == '{') {
-        definition.body = code.substr(brace, behind(code, brace) - brace);
+        definition.body = body_at(code, brace);
       }
       break;
     }
@@ -335,9 +346,63 @@ std::vector<Definition> definitions(std::string_view code) {
   return found;
 }
 
-SourceKernel kernel_of(std::string_view code, const Definition& definition, std::string name,
-                       const Names& names) {
-  SourceKernel kernel{std::move(name), {}, {}, {}};
+/// Bodies of the source's functions, by name. What else has a bracket before a brace is among them
+/// (macros), and is looked at only if a body names it.
+using Bodies = std::multimap<std::string_view, std::string_view>;
+
+Bodies bodies_of(std::string_view code) {
+  constexpr std::array<std::string_view, 5> statements{"if", "for", "while", "switch", "catch"};
+  Bodies found;
+  std::vector<std::size_t> open;
+  std::size_t closed = 0;  // where the last "(...)" began
+  char last = '\0';        // that was no blank
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (is_blank(code[i])) continue;
+    if (code[i] == '(') open.push_back(i);
+    if (code[i] == ')' && !open.empty()) {
+      closed = open.back();
+      open.pop_back();
+    }
+    if (code[i] == '{' && last == ')') {
+      std::size_t end = closed;
+      while (end > 0 && is_blank(code[end - 1])) --end;
+      std::size_t begin = end;
+      while (begin > 0 && is_name_char(code[begin - 1])) --begin;
+      const std::string_view name = code.substr(begin, end - begin);
+      if (!name.empty() && std::ranges::find(statements, name) == statements.end()) {
+        found.emplace(name, body_at(code, i));
+      }
+    }
+    last = code[i];
+  }
+  return found;
+}
+
+/// What a body asks of the driver, itself or through the functions that it names.
+std::vector<std::string> externals(std::string_view body, const Bodies& bodies) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> known{
+      {{"assert", "__assertfail"}, {"printf", "vprintf"}}};
+  std::vector<std::string> found;
+  std::vector<std::string_view> seen, pending{body};
+  while (!pending.empty()) {
+    const std::string_view text = pending.back();
+    pending.pop_back();
+    for_each_name(text, [&](std::string_view name, std::size_t, std::size_t end) {
+      if (std::ranges::find(seen, name) != seen.end()) return;
+      seen.push_back(name);
+      const auto [first, last] = bodies.equal_range(name);
+      for (auto function = first; function != last; ++function) pending.push_back(function->second);
+      if (!trimmed(text.substr(end)).starts_with('(')) return;
+      for (const auto& [called, external] : known)
+        if (name == called) found.emplace_back(external);
+    });
+  }
+  return found;
+}
+
+SourceKernel kernel_of(std::string_view code, const Bodies& bodies, const Definition& definition,
+                       std::string name, const Names& names) {
+  SourceKernel kernel{std::move(name), {}, {}, {}, externals(definition.body, bodies)};
   std::vector<std::string> types;
   for (const std::string_view parameter : list(definition.parameters)) {
     if (parameter == "void") continue;
@@ -365,10 +430,11 @@ std::vector<SourceKernel> read_kernels(std::string_view source,
                                        const std::vector<std::string>& expressions) {
   const std::string code = without_comments(source);
   const std::vector<Definition> all = definitions(code);
+  const Bodies bodies = bodies_of(code);
   std::vector<SourceKernel> kernels;
   for (const Definition& definition : all) {
     if (definition.is_template) continue;
-    kernels.push_back(kernel_of(code, definition, std::string{definition.name}, {}));
+    kernels.push_back(kernel_of(code, bodies, definition, std::string{definition.name}, {}));
   }
   for (const std::string& expression : expressions) {
     std::string_view text = trimmed(expression);
@@ -390,9 +456,44 @@ std::vector<SourceKernel> read_kernels(std::string_view source,
       while (begin > 0 && is_name_char(parameter[begin - 1])) --begin;
       names.emplace(parameter.substr(begin), value);
     }
-    kernels.push_back(kernel_of(code, *found, std::string{text}, names));
+    kernels.push_back(kernel_of(code, bodies, *found, std::string{text}, names));
   }
   return kernels;
+}
+
+std::vector<SourceVariable> read_variables(std::string_view source) {
+  const std::string code = without_comments(source);
+  std::vector<SourceVariable> variables;
+  for_each_name(code, [&](std::string_view word, std::size_t begin, std::size_t end) {
+    if (word != "__device__" && word != "__constant__") return;
+    // The whole declaration: other words may stand before this one.
+    const std::size_t stop = code.find_first_of("=;({", end);
+    if (stop == code.npos || code[stop] == '(') return;  // a function
+    const std::string_view before{code.data(), begin};
+    if (std::ranges::count(before, '{') != std::ranges::count(before, '}')) return;
+    const std::size_t head = before.find_last_of(";}#\n") + 1;  // npos + 1 is the begin
+    std::string_view declared = trimmed(std::string_view{code}.substr(head, stop - head));
+    std::uint32_t elements = 1;
+    while (declared.ends_with(']')) {
+      const std::size_t open = declared.rfind('[');
+      if (open == declared.npos) return;
+      elements *= integer(declared.substr(open + 1, declared.size() - open - 2)).value_or(0);
+      declared = trimmed(declared.substr(0, open));
+    }
+    std::size_t from = declared.size();
+    while (from > 0 && is_name_char(declared[from - 1])) --from;
+    SourceVariable variable{.name = std::string{declared.substr(from)}};
+    const auto named = [&](const SourceVariable& other) { return other.name == variable.name; };
+    if (variable.name.empty() || std::ranges::any_of(variables, named)) return;
+    const Names attributes{{"__device__", ""}, {"__constant__", ""}, {"static", ""},
+                           {"const", ""},      {"volatile", ""},     {"extern", ""}};
+    const std::string type = replaced(declared.substr(0, from), attributes);
+    variable.size = size_of(trimmed(type), code).value_or(0) * elements;
+    variable.constant = declared.find("__constant__") != declared.npos;
+    variable.initialized = code[stop] != ';';
+    variables.push_back(std::move(variable));
+  });
+  return variables;
 }
 
 std::string entry_name(std::string_view kernel) {
@@ -403,11 +504,22 @@ std::string entry_name(std::string_view kernel) {
   return name;
 }
 
-std::string to_ptx(const std::vector<SourceKernel>& kernels, std::string_view target) {
+std::string to_ptx(const std::vector<SourceKernel>& kernels, std::string_view target,
+                   const std::vector<SourceVariable>& variables) {
   std::string text =
       "// Written by Phantora's stand-in for NVRTC: kernels' parameters, without their code.\n"
       ".version 8.8\n.target " +
       std::string{target} + "\n.address_size 64\n";
+  for (const SourceVariable& variable : variables) {
+    if (variable.size == 0) {
+      text.append(rank::ptx_variable_mark).append(variable.name).append("\n");
+      continue;
+    }
+    text.append(variable.constant ? ".visible .const" : ".visible .global")
+        .append(" .align 8 .b8 ");
+    text.append(variable.name).append("[").append(std::to_string(variable.size)).append("]");
+    text.append(variable.initialized ? " = unknown;\n" : ";\n");
+  }
   for (const SourceKernel& kernel : kernels) {
     const std::string name = entry_name(kernel.name);
     text.append(rank::ptx_signature_mark).append(name).append(" ").append(kernel.signature);
@@ -416,7 +528,11 @@ std::string to_ptx(const std::vector<SourceKernel>& kernels, std::string_view ta
       text.append(i == 0 ? "" : ", ").append(".param .align 1 .b8 p").append(std::to_string(i));
       text.append("[").append(std::to_string(kernel.parameter_sizes[i])).append("]");
     }
-    text.append(")\n{\n  ret;\n}\n");
+    text.append(")\n{\n");
+    for (const std::string& external : kernel.externals) {
+      text.append("  call.uni ").append(external).append(", ();\n");
+    }
+    text.append("  ret;\n}\n");
   }
   return text;
 }
