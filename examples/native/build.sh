@@ -43,11 +43,12 @@ if [ -d "$dir/cuda-samples" ]; then
 fi
 
 if [ -d "$dir/nccl-tests" ]; then
-  gencode="-gencode=arch=compute_90,code=sm_90"
-  make -C "$dir/nccl-tests" -j"$jobs" CUDA_HOME="$cuda" NCCL_HOME="$cuda" NVCC_GENCODE="$gencode" \
-    BUILDDIR="$out/nccl-tests" >"$out/nccl-tests.log"
+  # With the CUDA runtime that nvcc links by default; their own default is the shared one.
+  options=(CUDA_HOME="$cuda" NCCL_HOME="$cuda" CUDARTLIB=cudart_static
+    NVCC_GENCODE="-gencode=arch=compute_90,code=sm_90")
+  make -C "$dir/nccl-tests" -j"$jobs" "${options[@]}" BUILDDIR="$out/nccl-tests" >"$out/nccl-tests.log"
   # Of the MPI variants one: they differ in nothing but how ranks are started.
-  make -C "$dir/nccl-tests/src" -j"$jobs" CUDA_HOME="$cuda" NCCL_HOME="$cuda" NVCC_GENCODE="$gencode" MPI=1 \
+  make -C "$dir/nccl-tests/src" -j"$jobs" "${options[@]}" MPI=1 \
     MPI_HOME="${MPI_HOME:-/usr/lib/x86_64-linux-gnu/openmpi}" NAME_SUFFIX=_mpi BUILDDIR="$out/nccl-tests" \
     "$out/nccl-tests/all_reduce_perf_mpi" >>"$out/nccl-tests.log"
 fi

@@ -193,6 +193,17 @@ SAID = re.compile(r"phantora: [^\n]*(not simulated|not computed|not executed|run
                   r"|does not (compile|have))[^\n]*")
 
 
+# What the dynamic linker says of a library that the machine lacks.
+LACKS = re.compile(r"error while loading shared libraries: (\S+): cannot open shared object file")
+OURS = {path.name.removesuffix(".txt") for path in (HERE.parent.parent / "adapters/exports").glob("lib*.txt")}
+
+
+def lacked(output):
+    """A library that no process of a machine without it finds, with a GPU or without; never one that we stand in for."""
+    found = LACKS.search(output)
+    return found[1] if found and found[1] not in OURS else ""
+
+
 # For the table: what our sentences say, in fewer words.
 SHORTER = ((r"^phantora: ", ""), (r" \(said once.*", ""), (r"__nv_static_\d+__\w+?__Z", "_Z"),
            (r"a copy to the host reads what kernel (.*) wrote; .*", r"host reads what \1 wrote, which is not executed"),
@@ -225,6 +236,8 @@ def judge(program, status, output):
         return found, found if found.startswith("MISS") else f"{found}: as on a GPU" + (", but " + sentence if said else "")
     if said:
         return last, "says why not: " + sentence
+    if lacked(output):
+        return last, f"says why not: {lacked(output)} is not installed"
     if status == 0 or REFUSED_THERE.search(output):
         return last, "as on a GPU"
     return last, "MISS: fails and is not told why"
