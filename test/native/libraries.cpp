@@ -22,6 +22,8 @@ int curandGenerateUniform(void*, float*, std::size_t);
 int curandGenerateNormal(void*, float*, std::size_t, float, float);
 int curandSetQuasiRandomGeneratorDimensions(void*, unsigned);
 int curandDestroyGenerator(void*);
+int curandGetDirectionVectors32(unsigned**, int);
+int curandGetScrambleConstants64(unsigned long long**);
 int cusparseCreate(void**);
 int cusparseDestroy(void*);
 int cusparseCreateCsr(void**, std::int64_t, std::int64_t, std::int64_t, void*, void*, void*, int,
@@ -103,6 +105,14 @@ void random_numbers() {
   EXPECT_STATUS(103, curandSetQuasiRandomGeneratorDimensions(generator, 3));
   WORKS(curandDestroyGenerator(generator));
   WORKS(cudaFree(numbers));
+
+  unsigned* directions = nullptr;
+  EXPECT_STATUS(104, curandGetDirectionVectors32(&directions, 103));  // of 64 bits: out of range
+  WORKS(curandGetDirectionVectors32(&directions, 101));
+  EXPECT(directions[31] == 1 && directions[32] == 0x80000000U && directions[33] == 0xc0000000U);
+  unsigned long long* constants = nullptr;
+  WORKS(curandGetScrambleConstants64(&constants));
+  EXPECT(constants[0] != constants[19999]);
 
   WORKS(curandCreateGeneratorHost(&generator, 100));
   std::vector<float> values(10000);

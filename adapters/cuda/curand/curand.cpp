@@ -1,7 +1,9 @@
 // cuRAND's host API. Numbers for the device are not generated: they take their time and are
 // unknown. Numbers for the host are needed there, and come from a generator of ours: of the
-// distribution that was asked for, not cuRAND's sequence, which is said once. The few types of its
+// distribution that was asked for, not cuRAND's sequence, which is said once. Likewise Sobol's
+// direction vectors for generators on the device (directions.hpp). The few types of its
 // documented ABI are declared here: the header would be one more wheel to fetch.
+#include "cuda/curand/directions.hpp"
 #include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -9,7 +11,9 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <vector>
 
 #include <driver_types.h>
 #include <library_types.h>
@@ -104,6 +108,39 @@ Status generate(void* handle, Number* output, std::size_t count, bool pairs, Mak
     library::submit(driver::stream_of(generator.stream), query, {{output, count * sizeof(Number)}});
     return success;
   });
+}
+
+constexpr int directions_32 = 101, scrambled_directions_32 = 102;  // curandDirectionVectorSet_t
+constexpr int directions_64 = 103, scrambled_directions_64 = 104;
+
+/// Tables that live as long as the process, made at the first question. That takes 0.1 s, which a
+/// program does not pay: cuRAND has them in its file. (Kinds of calls that are shorter than this
+/// one would charge their own CPU time.)
+template <class Word>
+Status tell_directions(Word** vectors, int set, int plain_set, int scrambled_set) {
+  const rank::ApiCall call{Api::function_attributes};
+  if (!vectors || (set != plain_set && set != scrambled_set)) return out_of_range;
+  rank::warn_once(
+      "curandGetDirectionVectors",
+      "cuRAND's direction vectors are its own up to dimension 37, unless scrambled; the "
+      "others are of the same kind, but give other numbers");
+  static std::vector<Word> plain, scrambled;
+  static std::once_flag plain_made, scrambled_made;
+  const bool wants_scrambled = set == scrambled_set;
+  std::vector<Word>& table = wants_scrambled ? scrambled : plain;
+  std::call_once(wants_scrambled ? scrambled_made : plain_made,
+                 [&] { table = curand::direction_vectors<Word>(wants_scrambled); });
+  *vectors = table.data();
+  return success;
+}
+
+template <class Word>
+Status tell_scramble_constants(Word** constants) {
+  const rank::ApiCall call{Api::function_attributes};
+  if (!constants) return out_of_range;
+  static std::vector<Word> table = curand::scramble_constants<Word>();
+  *constants = table.data();
+  return success;
 }
 
 /// cuRAND's uniform numbers lie in (0, 1].
@@ -242,4 +279,21 @@ PHANTORA_EXPORT Status curandGeneratePoisson(void* generator, std::uint32_t* out
   return generate(generator, output, count, false, [&](auto& random) {
     return static_cast<std::uint32_t>(std::poisson_distribution<int>{lambda}(random));
   });
+}
+
+// As in curand.h, a table of arrays of 32 or 64 numbers; here of the numbers.
+PHANTORA_EXPORT Status curandGetDirectionVectors32(std::uint32_t** vectors, int set) {
+  return tell_directions(vectors, set, directions_32, scrambled_directions_32);
+}
+
+PHANTORA_EXPORT Status curandGetDirectionVectors64(unsigned long long** vectors, int set) {
+  return tell_directions(vectors, set, directions_64, scrambled_directions_64);
+}
+
+PHANTORA_EXPORT Status curandGetScrambleConstants32(std::uint32_t** constants) {
+  return tell_scramble_constants(constants);
+}
+
+PHANTORA_EXPORT Status curandGetScrambleConstants64(unsigned long long** constants) {
+  return tell_scramble_constants(constants);
 }
