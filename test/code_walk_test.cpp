@@ -59,6 +59,10 @@ namespace {
 ///       if (flags[threadIdx.x] != 0) row[index[threadIdx.x]] = 1;
 ///       if (threadIdx.x == 0) counts[blockIdx.x] = 2;
 ///     }
+///     __global__ void bins(const int* x, int* bins, int* odd) {
+///       atomicAdd(&bins[x[threadIdx.x]], 1);
+///       if (x[threadIdx.x] % 2 != 0) atomicAdd(odd, 1);
+///     }
 ///     __global__ void number(int* x, int first) { x[threadIdx.x] = first + threadIdx.x; }
 ///     __global__ void rows_of(const float* x, float* by_row, float* last, const long long* width,
 ///                             long long n) {
@@ -584,6 +588,19 @@ TEST(CodeExecution, WarpsAddUpInSharedMemory) {
                    .execute("block_total")));
   using Totals = std::vector<std::optional<int>>;
   EXPECT_EQ(total.values(), (Totals{64 * 65, std::nullopt, 2 * (128 * 64 + 32 * 65)}));
+}
+
+// Histograms and counters: nobody asks what was there before.
+TEST(CodeExecution, ThreadsAddUpInDeviceMemory) {
+  const OnDevice<int> x{std::vector<int>{3, 1, 3, 0, 3, 2, 1, 3}};
+  const OnDevice<int> bins{std::vector<int>(4)}, odd{std::vector<int>{5}};
+  ASSERT_TRUE((Launch{{1, 1, 1}, {8, 1, 1}}
+                   .at(x.address())
+                   .at(bins.address())
+                   .at(odd.address())
+                   .execute("bins")));
+  EXPECT_EQ(bins.values(), (std::vector<std::optional<int>>{1, 2, 1, 4}));
+  EXPECT_EQ(odd.values()[0], 11);
 }
 
 TEST(CodeExecution, WhatItCannotDoIsNotDone) {

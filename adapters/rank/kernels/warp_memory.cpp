@@ -303,7 +303,8 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
 
 std::optional<std::uint32_t> Warp::changed(const Instruction& i, std::uint32_t before,
                                            std::uint32_t operand) {
-  const unsigned type = i.field(73, 3), function = i.field(87, 4);
+  // Of a reduction without a result the bit behind says that its address has a descriptor.
+  const unsigned type = i.field(73, 3), function = i.field(87, i.operation() == op_red ? 3 : 4);
   if (type > 1) return std::nullopt;
   const bool less = type == 1
                         ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
