@@ -254,6 +254,10 @@ TEST(Ptx, IsReadInContainers) {
   EXPECT_EQ(kernel->parameter_sizes, Sizes{4});
   EXPECT_EQ(kernel->architecture, 0);
   EXPECT_TRUE(image.code(*kernel, "k").empty());
+  EXPECT_EQ(image.has("k", 90), true);
+  EXPECT_EQ(image.has("l", 90), false);
+  container.entry.kind = 9;  // nobody knows what
+  EXPECT_EQ(rank::FatBinary{&container}.has("k", 90), std::nullopt);
 }
 
 TEST(Ptx, BrokenTextIsReadAsFarAsItGoes) {

@@ -136,6 +136,29 @@ void compiler_logs() {
   WORKS(cuModuleUnload(module));
 }
 
+// A program's PTX, which begins with a blank as nvopencc's does.
+void modules() {
+  CUmodule module = nullptr;
+  WORKS(cuModuleLoadData(&module,
+                         "\t.version 8.0\n\t.target sm_90\n\t.address_size 64\n"
+                         ".visible .global .align 4 .u32 counter = 7;\n"
+                         ".visible .entry f(.param .u32 n)\n{\n  ret;\n}\n"));
+  CUdeviceptr counter = 0;
+  std::size_t size = 0;
+  EXPECT_STATUS(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&counter, &size, module, "count"));
+  WORKS(cuModuleGetGlobal(&counter, &size, module, "counter"));
+  unsigned value = 0;
+  WORKS(cuMemcpyDtoH(&value, counter, sizeof value));
+  EXPECT(size == 4 && value == 7);
+  CUfunction function = nullptr;
+  EXPECT_STATUS(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&function, module, "g"));
+  WORKS(cuModuleGetFunction(&function, module, "f"));
+  unsigned number = 0;
+  std::array<void*, 1> arguments{&number};
+  WORKS(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments.data(), nullptr));
+  WORKS(cuModuleUnload(module));
+}
+
 void ranges_of_addresses() {
   CUdeviceptr range = 0;
   WORKS(cuMemAddressReserve(&range, 128 * mib, 64 * mib, 0, 0));
@@ -243,6 +266,7 @@ int main() {
   pools();
   one_memory_at_two_addresses();
   compiler_logs();
+  modules();
   ranges_of_addresses();
   managed();
   stream_attributes();

@@ -63,6 +63,8 @@ CUresult find(void** function, void* module, const char* name) {
   if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
   LoadedModule& loaded = *module_of(module);
   const std::scoped_lock lock{loaded.mutex};
+  if (!loaded.functions.contains(name) && !rank::has_kernel(loaded.module, name))
+    return CUDA_ERROR_NOT_FOUND;
   const auto [entry, added] = loaded.functions.try_emplace(name);
   if (added) {
     entry->second.module = &loaded.module;

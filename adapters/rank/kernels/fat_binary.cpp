@@ -402,6 +402,15 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
   return std::nullopt;
 }
 
+std::optional<bool> FatBinary::has(std::string_view mangled, int architecture) {
+  if (find(mangled, architecture)) return true;
+  const bool any = std::ranges::any_of(entries_, [](const Entry& entry) {
+    return entry.is_text ? entry.ptx && !entry.ptx->kernels().empty()
+                         : entry.cubin && !entry.cubin->empty();
+  });
+  return any ? std::optional{false} : std::nullopt;
+}
+
 std::vector<std::byte> FatBinary::code(const KernelResources& kernel, std::string_view mangled) {
   for (const Entry& entry : entries_) {
     if (!entry.cubin || entry.architecture != kernel.architecture) continue;

@@ -22,6 +22,7 @@ class Cubin {
   explicit Cubin(std::span<const std::byte> elf);
   [[nodiscard]] const KernelResources* find(std::string_view mangled) const;
   [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
+  [[nodiscard]] bool empty() const noexcept { return kernels_.empty(); }
 
  private:
   // By hash: the names are in the file, which is not kept.
@@ -40,6 +41,9 @@ class FatBinary {
   /// nearest older one, else for the nearest newer one, else in PTX, of which their architecture
   /// stays 0. nullopt when no code has that kernel.
   std::optional<KernelResources> find(std::string_view mangled, int architecture);
+  /// Whether any code has that kernel; nullopt where no code tells of any kernel: where nobody
+  /// knows how it is written, for one.
+  std::optional<bool> has(std::string_view mangled, int architecture);
   /// A variable in the same code; nullopt when it says nothing of it.
   std::optional<ModuleVariable> variable(std::string_view name, int architecture);
 
@@ -60,6 +64,7 @@ class FatBinary {
   /// Size of the code that find() has decompressed so far.
   [[nodiscard]] std::size_t bytes_read() const noexcept;
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
+  bool loading_charged = false;  ///< somebody's: that the program has paid for the loading
 
  private:
   /// As find() looks at them: the best for `architecture` first.

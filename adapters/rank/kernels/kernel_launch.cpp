@@ -29,6 +29,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace phantora::rank {
@@ -403,8 +404,9 @@ void count_unread(const KernelReading& reading) {
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   if (kernel.module != nullptr) {
     FatBinary& code = fat_binary(*kernel.module);
-    const bool loaded = code.bytes_read() > 0;
     if (auto found = code.find(kernel.mangled, architecture)) {
+      // Its variables and the names of its kernels may have been asked for before.
+      const bool loaded = std::exchange(code.loading_charged, true);
       costs_more(loaded ? LoadingCost::kernel : loading_time(code));
       reading->kernel_resources = std::move(*found);
     } else {
@@ -489,6 +491,12 @@ std::optional<ModuleVariable> variable(const Module& module, const char* name) {
   const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
   const std::scoped_lock lock{small_data().code.reading};
   return fat_binary(module).variable(name, architecture);
+}
+
+bool has_kernel(const Module& module, const char* name) {
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
+  const std::scoped_lock lock{small_data().code.reading};
+  return fat_binary(module).has(name, architecture).value_or(true);
 }
 
 const KernelResources& resources(const Kernel& kernel) {

@@ -63,6 +63,8 @@ struct KernelResources {
   std::vector<std::string> externals{};  ///< functions of the driver's own that its code calls
 };
 const KernelResources& resources(const Kernel& kernel);
+/// Whether the code of `module` has a kernel of this name; true where it tells of none.
+bool has_kernel(const Module& module, const char* name);
 
 struct LaunchShape {
   KernelQuery::Dim3 grid{}, block{};
