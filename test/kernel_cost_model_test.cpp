@@ -312,9 +312,10 @@ TEST(KernelWork, ARecurrentNetworkGoesStepByStep) {
   EXPECT_DOUBLE_EQ(work.m, 4096.0);
   EXPECT_DOUBLE_EQ(work.n, 32.0);
   EXPECT_DOUBLE_EQ(work.k, 1024.0);
-  // The weights' gradients need no state of a step before: a product over all steps for each layer.
+  // The weights' gradients need no state of a step before: two products over all steps for each
+  // layer.
   query.name = "rnn_bwd_weights";
-  EXPECT_DOUBLE_EQ(describe(query).repeats, 4.0);
+  EXPECT_DOUBLE_EQ(describe(query).repeats, 8.0);
   EXPECT_DOUBLE_EQ(describe(query).k, 256.0 * 32);
   // cuDNN keeps few weights in the SMs, in any type but bf16.
   query.name = "rnn_fwd";
@@ -322,6 +323,48 @@ TEST(KernelWork, ARecurrentNetworkGoesStepByStep) {
   EXPECT_EQ(describe(query).group, "rnn_fwd/half");
   query.attributes["type"] = "fp16";
   EXPECT_EQ(describe(query).group, "rnn_fwd/persistent");
+}
+
+TEST(KernelWork, ARecurrentNetworksWeightsStayInTheSmsWhereTheyFit) {
+  KernelQuery query{.name = "rnn_fwd", .attributes = {{"type", "fp32"}}};
+  const auto persists = [&](const char* name, double gates, double hidden) {
+    query.name = name;
+    query.features = {
+        {"steps", 100}, {"batch", 200}, {"input", 64}, {"hidden", hidden}, {"gates", gates}};
+    return describe(query).group.ends_with("/persistent");
+  };
+  for (const double gates : {3.0, 4.0}) {
+    EXPECT_TRUE(persists("rnn_fwd", gates, 192));
+    EXPECT_FALSE(persists("rnn_fwd", gates, 200));
+    EXPECT_TRUE(persists("rnn_bwd_data", gates, 128));
+    EXPECT_FALSE(persists("rnn_bwd_data", gates, 136));
+  }
+  EXPECT_TRUE(persists("rnn_fwd", 1.0, 384));
+  EXPECT_FALSE(persists("rnn_fwd", 1.0, 392));
+  EXPECT_TRUE(persists("rnn_bwd_data", 1.0, 256));
+  EXPECT_FALSE(persists("rnn_bwd_data", 1.0, 264));
+  // A block has a sequence. Weights of 128 units fill an SM's registers, those of 64 a quarter.
+  ASSERT_TRUE(persists("rnn_fwd", 4.0, 128));
+  EXPECT_DOUBLE_EQ(describe(query).blocks, 200.0);
+  EXPECT_DOUBLE_EQ(describe(query).resident, 1.0);
+  ASSERT_TRUE(persists("rnn_fwd", 4.0, 64));
+  EXPECT_DOUBLE_EQ(describe(query).resident, 4.0);
+}
+
+TEST(Roofline, TakesTf32OperandsAlongK) {
+  // The tensor cores take them so; what lies across is turned first.
+  KernelQuery query = gemm(4096, 4096, 4096);
+  for (const char* key : {"a_type", "b_type", "c_type"}) query.attributes[key] = "fp32";
+  query.attributes["compute"] = "tf32";
+  const Roofline roofline{gpu_model("h200")};
+  const auto time = [&](const char* a, const char* b) {
+    query.attributes["transa"] = a;
+    query.attributes["transb"] = b;
+    return roofline.estimate(query)->duration;
+  };
+  EXPECT_LT(time("T", "N"), time("N", "N"));
+  EXPECT_LT(time("N", "N"), time("N", "T"));
+  EXPECT_EQ(time("N", "N"), time("T", "T"));
 }
 
 TEST(MeasuredTable, AnswersWhatWasMeasuredAndNothingElse) {
@@ -541,7 +584,8 @@ TEST(FittedModel, AnotherGpuTakesTheMemorysPartWithItsBandwidthAndTheRestWithIts
   };
   // A product goes with the tensor cores' rate, 989.4 against 312 TFLOP/s, and for the lesser part,
   // of loads and stores, with SMs and clock: 132 at 1.98 against 108 at 1.41 GHz.
-  EXPECT_NEAR(moved(gemm(4096, 4096, 4096), 200us, gpu_model("a100")), 2.97, 0.01);
+  // On the GPU itself what a product took once counts as noisy, and is not taken for all of it.
+  EXPECT_NEAR(moved(gemm(4096, 4096, 4096), 200us, gpu_model("a100")), 2.97, 0.02);
   // 12 GB as fast as the memory reads: with the bandwidth, 4800 against 3350 GB/s.
   const KernelQuery stream{.name = "stream", .bytes = 12e9};
   EXPECT_NEAR(moved(stream, 2800us, gpu_model("h100")), 4800.0 / 3350.0, 0.001);

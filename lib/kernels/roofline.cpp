@@ -1,4 +1,5 @@
 #include "kernels/code_roofline.hpp"
+#include "kernels/round_trips.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/kernels/kernel_check.hpp>
@@ -14,19 +15,14 @@ namespace phantora {
 
 namespace {
 
+using detail::l2_trip_seconds;
+using detail::round_trip_seconds;
+
 // What follows was measured on an H200 with the sweeps behind lib/kernels/data/h200.tsv, and is
 // taken to hold for the other GPUs, relative to their own peaks.
 
 /// The shortest kernels: an elementwise addition of 1024 elements takes 0.86-0.90 us, a fill 0.6.
 constexpr double floor_seconds = 0.9e-6;
-/// A dependent access to memory, as full reductions by one block show: 65536 floats take 7.3 us,
-/// 16384 take 3.2 us and 1024 take 1.8 us.
-constexpr double round_trip_seconds = 0.5e-6;
-/// What the L2 cache answers saves 0.29 us of that (operand_cache.cpp). With all operands there, a
-/// thread of multi_tensor_apply_kernel takes 0.19 to 0.25 us for 4 elements of up to 3 lists, one
-/// of batch_norm_collect_statistics_kernel 0.24 us for each element.
-constexpr double l2_trip_seconds = 0.21e-6;
-
 /// The GPU starts no more than a block in so many cycles: beyond the floor, none of the 4,175
 /// launches of 3,000 blocks and more in the H200's table takes less than 0.58 ns for each, and of
 /// larger ones none less than 0.601; of the H100's 3,557 none less than 0.599 and 0.602.
@@ -51,16 +47,24 @@ struct ProductKernels {
   /// The extra kernel that adds the partial products when k is split, and its gap; and a second for
   /// each byte of them.
   double split = 2.9e-6, partial = 0.37e-12;
+  /// Tiles whose sides are powers of two, of at least so much; 0 = any.
+  double least_side = 0.0;
+  /// Beyond two waves the SMs take tiles from a counter, which a memset clears first.
+  double counter = 2.3e-6;
 };
 constexpr ProductKernels aligned_products{0.89, 128.0, 180.0, 1.9, 0.1, 1.24e-6};
 /// cuDNN's kernels for convolutions (sm90_xmma_fprop_implicit_gemm_..., cutlass_tensorop_...dgrad):
 /// fitted to the main kernel alone of 500 of the H200's calls each that are no judges, with the
 /// tile chosen; others are off by 17 % in bf16, 13 in TF32 (with the constants of products 34 %).
-constexpr ProductKernels half_convolutions{0.968, 128.0, 133.0, 2.6, 0.135, 4.2e-6};
-constexpr ProductKernels tf32_convolutions{0.968, 128.0, 350.0, 2.6, 0.32, 5.1e-6};
+constexpr ProductKernels half_convolutions{0.968,  128.0,  133.0,    2.6, 0.135,
+                                           4.2e-6, 2.9e-6, 0.37e-12, 32.0};
+constexpr ProductKernels tf32_convolutions{0.968,  128.0,  350.0,    2.6, 0.32,
+                                           5.1e-6, 2.9e-6, 0.37e-12, 32.0};
 /// Those for filters' gradients, which are long along k: the same way, 13 and 15 %.
-constexpr ProductKernels half_gradients{0.91, 128.0, 180.0, 1.9, 0.135, 3.3e-6, 12.0e-6, 1.0e-12};
-constexpr ProductKernels tf32_gradients{0.47, 128.0, 570.0, 1.4, 0.23, 5.5e-6, 6.5e-6, 0.5e-12};
+constexpr ProductKernels half_gradients{0.91,   128.0,   180.0,   1.9, 0.135,
+                                        3.3e-6, 12.0e-6, 1.0e-12, 32.0};
+constexpr ProductKernels tf32_gradients{0.47,   128.0,  570.0,   1.4, 0.23,
+                                        5.5e-6, 6.5e-6, 0.5e-12, 32.0};
 /// Below 16 bytes the tensor memory accelerator cannot be used, and cuBLAS turns to kernels of
 /// older GPUs, which load operands as they are aligned (cutlass_80_tensorop_bf16_s16816gemm_...
 /// _align2 and _align4), and those of 2 bytes one by one (cutlass_75_..._s1688gemm_..._align1).
@@ -68,13 +72,28 @@ constexpr ProductKernels tf32_gradients{0.47, 128.0, 570.0, 1.4, 0.23, 5.5e-6, 6
 /// is 8 and 12 % off in the median.
 constexpr ProductKernels older_products{0.336, 64.0, 540.0, 4.3, 0.256, 0.93e-6};
 constexpr ProductKernels oldest_products{0.1405, 64.0, 764.0, 1.11, 0.234, 2.88e-6};
+/// The plain units' kernels (sm80_xmma_gemm_f32f32_..._tilesize64x64x8, cutlass_80_simt_sgemm_...)
+/// take 8 elements of k at once. Fitted to four of five of the 641 aligned fp32 products, with the
+/// tile chosen; of the fifth the median is 8 %, of the 132 unaligned ones 7 % (with the constants
+/// above 28 and 30 %).
+constexpr ProductKernels plain_products{0.798,   32.0,    62.7,     2.53, 0.405,
+                                        1.26e-6, 4.83e-6, 0.27e-12, 32.0, 0.0};
+/// The tensor cores take TF32 along k alone: what lies across is turned by the kernel, or has one
+/// of older GPUs (83 of 137 products with both across). Fitted to four of five of the 398 products:
+/// those with both operands along k, with B alone, and the rest (of which the 26 with A alone
+/// turned out to be like those with B alone). The fifth is 4, 8 and 8 % off in the median, where
+/// the constants of 16 bits leave 26 % over all.
+constexpr ProductKernels tf32_products{0.917,  128.0,  44.0,    1.73, 0.199,
+                                       2.5e-6, 0.9e-6, 4.0e-12, 64.0};
+constexpr ProductKernels tf32_one_across{0.875,   128.0,  514.0,   2.03, 0.237,
+                                         1.46e-6, 2.5e-6, 1.4e-12, 64.0};
+constexpr ProductKernels tf32_both_across{0.59,   128.0,  1.0,     3.97, 0.174,
+                                          1.8e-6, 2.3e-6, 0.7e-12, 64.0};
 /// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth
 /// then.
 constexpr double wave_loss = 0.85;
-/// Beyond two waves the SMs take tiles from a counter, which a memset clears: all 923 such kernels
-/// follow one, and of 2,466 others one does.
+/// Beyond so many waves: all 923 such kernels follow a memset, and of 2,466 others one does.
 constexpr double counted_waves = 2.0;
-constexpr double counter_seconds = 2.3e-6;
 /// Products stream their operands at 4.1 of the data sheet's 4.8 TB/s.
 constexpr double product_memory_efficiency = 0.86;
 
@@ -127,22 +146,25 @@ constexpr std::array<Tile, 36> tiles{
      {64, 16},   {16, 64},   {128, 8},   {64, 8}}};
 
 const ProductKernels& kernels_of(const KernelWork& work) {
+  if (work.arithmetic == Arithmetic::fp32) return plain_products;
   const bool half = work.arithmetic == Arithmetic::half;
-  if (half || work.arithmetic == Arithmetic::tf32) {
+  const bool tf32 = work.arithmetic == Arithmetic::tf32;
+  if (half || tf32) {
     if (work.kernel == ProductKernel::convolution)
       return half ? half_convolutions : tf32_convolutions;
     if (work.kernel == ProductKernel::filter_gradient)
       return half ? half_gradients : tf32_gradients;
   }
-  // Plain units have kernels for any operands.
-  if (work.alignment >= 16.0 || work.arithmetic == Arithmetic::fp32) return aligned_products;
-  return work.alignment >= 4.0 ? older_products : oldest_products;
+  if (work.alignment < 16.0) return work.alignment >= 4.0 ? older_products : oldest_products;
+  if (!tf32) return aligned_products;
+  if (work.a_along_k && work.b_along_k) return tf32_products;
+  return work.a_along_k || work.b_along_k ? tf32_one_across : tf32_both_across;
 }
 
-/// Whether cuDNN's kernels for convolutions have such tiles: their sides are powers of two.
-bool of_convolutions(const Tile& tile) {
+/// Whether the tile's sides are powers of two, of at least so much.
+bool has_powers(const Tile& tile, double least_side) {
   const auto power = [](double side) { return std::exp2(std::round(std::log2(side))) == side; };
-  return tile.rows >= 32.0 && tile.cols >= 32.0 && power(tile.rows) && power(tile.cols);
+  return tile.rows >= least_side && tile.cols >= least_side && power(tile.rows) && power(tile.cols);
 }
 
 /// Of an element of the operands of such arithmetic.
@@ -264,7 +286,7 @@ double Roofline::product_seconds(const KernelWork& work) const {
   double best = std::numeric_limits<double>::infinity();
   // The library is taken to choose the tile and the split of k that suit the shape best.
   for (const Tile& tile : tiles) {
-    if (work.kernel != ProductKernel::plain && !of_convolutions(tile)) continue;
+    if (kernels.least_side > 0.0 && !has_powers(tile, kernels.least_side)) continue;
     const double count = std::ceil(work.m / tile.rows) * std::ceil(work.n / tile.cols) * work.batch;
     const double area = tile.rows * tile.cols;
     // The parts of k, a convolution's taps, have steps of their own, whole or half: the sweeps'
@@ -287,7 +309,7 @@ double Roofline::product_seconds(const KernelWork& work) const {
             waves * (std::ceil(all_steps / split) * step + area * kernels.result_cycles * cycle);
         if (split > 1.0)
           seconds += kernels.split + split * work.m * work.n * work.batch * 4.0 * kernels.partial;
-        if (count > counted_waves * sms) seconds += counter_seconds;
+        if (count > counted_waves * sms) seconds += kernels.counter;
         best = std::min(best, seconds);
       }
     }

@@ -38,6 +38,7 @@ struct KernelWork {
   Arithmetic arithmetic = Arithmetic::none;     ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;        ///< of a product; else 0
   ProductKernel kernel = ProductKernel::plain;  ///< that a product runs as
+  bool a_along_k = true, b_along_k = true;      ///< whether a product's operands lie along k
   double parts = 1;       ///< that k consists of, none of which shares a step with another
   double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
   double alignment = 16;  ///< of the rows of its operands, in bytes, at most 16
@@ -52,8 +53,8 @@ struct KernelWork {
   double conversions = 0;       ///< such kernels
   double conversion_tiles = 0;  ///< of 32 x 32 elements, which they take one by one
   double blocks = 0;            ///< thread blocks that move them; 0 = enough to fill the GPU
-  double starts = 0;       ///< thread blocks that are started one after the other; 0 = not told
-  double round_trips = 0;  ///< to memory, that have to wait for each other
+  double starts = 0;         ///< thread blocks that are started one after the other; 0 = not told
+  double round_trips = 0;    ///< to memory, that have to wait for each other
   double partial_trips = 0;  ///< of round_trips, to partial results that the launch itself wrote
   /// Loads one after the other that also take in what lies beside those partial results, and nobody
   /// wrote.
