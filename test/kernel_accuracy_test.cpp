@@ -31,18 +31,18 @@ void expect_within(Holdout holdout, const std::map<std::string, Bound>& bounds) 
 
 TEST(KernelAccuracy, HeldOutKernels) {
   expect_within(Holdout::random,
-                {{"gemm bf16", {.mean = 0.083, .median = 0.057}},
+                {{"gemm bf16", {.mean = 0.082, .median = 0.057}},
                  {"gemm fp16", {.mean = 0.08, .median = 0.06}},
-                 {"gemm bf16 unaligned", {.mean = 0.145, .median = 0.11}},
-                 {"gemm fp32", {.mean = 0.121, .median = 0.092}},
-                 {"gemm tf32", {.mean = 0.124, .median = 0.105}},
+                 {"gemm bf16 unaligned", {.mean = 0.137, .median = 0.11}},
+                 {"gemm fp32", {.mean = 0.111, .median = 0.074}},
+                 {"gemm tf32", {.mean = 0.103, .median = 0.076}},
                  {"attention", {.mean = 0.07, .median = 0.036}},
                  {"convolution", {.mean = 0.226, .median = 0.128}},
                  {"convolution dilated", {.mean = 0.22, .median = 0.165}},
-                 {"convolution depthwise", {.mean = 0.30, .median = 0.148}},
-                 {"convolution grouped", {.mean = 0.64, .median = 0.22}},
-                 {"recurrent network", {.mean = 0.37, .median = 0.22}},
-                 {"batch norm", {.mean = 0.165, .median = 0.093}},
+                 {"convolution depthwise", {.mean = 0.24, .median = 0.1}},
+                 {"convolution grouped", {.mean = 0.6, .median = 0.192}},
+                 {"recurrent network", {.mean = 0.146, .median = 0.09}},
+                 {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
                  {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
@@ -56,12 +56,15 @@ TEST(KernelAccuracy, Judges) {
   ASSERT_EQ(judges.size(), 12405U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.149, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.069, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.142, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.065, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.1015, 0.002);
-  EXPECT_NEAR(errors.at("convolution grouped").median, 0.160, 0.002);
-  EXPECT_NEAR(errors.at("gemm bf16").median, 0.056, 0.002);
+  EXPECT_NEAR(errors.at("convolution grouped").median, 0.152, 0.002);
+  EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
+  EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
+  EXPECT_NEAR(errors.at("gemm tf32").median, 0.061, 0.002);
+  EXPECT_NEAR(errors.at("recurrent network").median, 0.067, 0.002);
 }
 
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
@@ -77,20 +80,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7061, 0.0005);
-  EXPECT_NEAR(random.two, 0.9138, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1138, 0.0005);
+  EXPECT_NEAR(random.one, 0.7148, 0.0005);
+  EXPECT_NEAR(random.two, 0.9186, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1129, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
   EXPECT_NEAR(neighbourhood.one, 0.7081, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9077, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9103, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1441, 0.0005);
-  EXPECT_NEAR(error.median, 0.0653, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1397, 0.0005);
+  EXPECT_NEAR(error.median, 0.0642, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -111,11 +114,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.0626, .median = 0.0341},
-                      {.one = 0.8242, .two = 0.9582, .median_bar = 0.1018});
+                      {.one = 0.8234, .two = 0.9575, .median_bar = 0.1003});
 }
+// The H200's eleventh sweep was not run on an H100; of the others these are 8.2 and 4.0 %.
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0833, .median = 0.0406},
-                      {.one = 0.8198, .two = 0.9580, .median_bar = 0.1100});
+  expect_from_another("h100", "h200", {.mean = 0.1042, .median = 0.0467},
+                      {.one = 0.8086, .two = 0.9546, .median_bar = 0.1150});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -160,9 +164,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.155, 1.179}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.173, 1.197}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.0875, 1.084}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.166, 1.181}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.1743, 1.197}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.079, 1.083}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

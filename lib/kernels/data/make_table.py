@@ -5,7 +5,8 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
-driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s and measure_again.py in 353 s (2026-11-23).
+driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s, measure_again.py in 353 s
+and measure_thin.py (2026-11-23).
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -558,7 +559,8 @@ class Spread:
 
     @staticmethod
     def squares(us):
-        return sum((u / mean(us) - 1) ** 2 for u in us)
+        middle = mean(us)
+        return sum((u / middle - 1) ** 2 for u in us)
 
     # The profiler counts in 32 ns.
     tick = 0.032
@@ -597,11 +599,17 @@ def is_judge(row, share):
     return int(hashlib.sha256(case.encode()).hexdigest(), 16) % share == 1
 
 
-def lines_of(gpu, judges):
+# What measure_thin.py measured judges nothing: it is of families that have judges, none of which is taken from here.
+# Copies, fills and sums beside its calls are not taken, either: of those there are thousands.
+NEVER_JUDGES = ("h200_sweep11",)
+
+
+def lines_of(gpu, judges, never_fitted=()):
     """What each key was measured to take."""
     lines = {}
     for sweep in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_sweep*.jsonl.gz"), key=lambda path: (len(path.name), path.name)):
-        share = JUDGED.get(sweep.name.split(".")[0])
+        name = sweep.name.split(".")[0]
+        share = JUDGED.get(name)
         for line in gzip.open(sweep, "rt"):
             row = json.loads(line)
             if (share is not None and is_judge(row, share)) != judges:
@@ -613,7 +621,11 @@ def lines_of(gpu, judges):
                     continue  # of an optimiser's step whose tensors are not told
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
                 fields = text(made).split("\t")
-                lines.setdefault(tuple(fields[:5] + fields[6:]), []).append(made["us"])
+                key = tuple(fields[:5] + fields[6:])
+                beside = "elementwise_kernel<" in made["name"]
+                if name in NEVER_JUDGES and (beside or key in never_fitted and key not in lines):
+                    continue
+                lines.setdefault(key, []).append(made["us"])
     return lines
 
 
@@ -625,7 +637,8 @@ def write(file, gpu, lines, spread):
 
 
 def main(gpu, out, judges=None):
-    lines = lines_of(gpu, judges=False)
+    held_out = lines_of(gpu, judges=True)
+    lines = lines_of(gpu, judges=False, never_fitted=held_out)
     # A launch of which only the grid is known may have had any size: those are not measured again.
     samples = [(key[0], us) for key, us in lines.items() if key[4] != "0" or key[5] != "-"]
     spread = Spread(samples)
@@ -634,9 +647,8 @@ def main(gpu, out, judges=None):
         write(file, gpu, lines, spread)
     if judges:
         # A key that is in the fit judges nothing.
-        held_out = {key: us for key, us in lines_of(gpu, judges=True).items() if key not in lines}
         with open(judges, "w") as file:
-            write(file, gpu, held_out, spread)
+            write(file, gpu, {key: us for key, us in held_out.items() if key not in lines}, spread)
 
 
 if __name__ == "__main__":
