@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -415,13 +416,18 @@ std::vector<std::byte> cubin(const std::string& kernel, const std::string& mangl
 /// A kernel of a program, by the code of `codes()`. It lives as long as the process.
 Kernel& kernel_of_program(const std::string& name, const char* mangled,
                           const std::vector<std::uint32_t>& parameters) {
-  auto* const file = new std::vector{cubin(name, mangled, parameters)};
-  auto* const module = new Module;
-  module->image = file->data();
-  auto* const kernel = new Kernel;
-  kernel->module = module;
-  kernel->mangled = mangled;
-  return *kernel;
+  struct Program {
+    std::vector<std::byte> file;
+    Module module{};
+    Kernel kernel{};
+  };
+  static std::deque<Program> programs;
+  Program& program = programs.emplace_back();
+  program.file = cubin(name, mangled, parameters);
+  program.module.image = program.file.data();
+  program.kernel.module = &program.module;
+  program.kernel.mangled = mangled;
+  return program.kernel;
 }
 
 // Memory that nothing is known of: pages of its own.
