@@ -92,7 +92,7 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1397, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1423, 0.0005);
   EXPECT_NEAR(error.median, 0.0642, 0.0005);
 }
 
@@ -113,13 +113,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 
 // The rule's exponent was chosen on a half of these; the way back was not looked at.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0626, .median = 0.0341},
-                      {.one = 0.8234, .two = 0.9575, .median_bar = 0.1003});
+  expect_from_another("h200", "h100", {.mean = 0.0600, .median = 0.0331},
+                      {.one = 0.8378, .two = 0.9616, .median_bar = 0.1003});
 }
-// The H200's eleventh sweep was not run on an H100; of the others these are 8.2 and 4.0 %.
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1042, .median = 0.0467},
-                      {.one = 0.8086, .two = 0.9546, .median_bar = 0.1150});
+  expect_from_another("h100", "h200", {.mean = 0.0759, .median = 0.0384},
+                      {.one = 0.8342, .two = 0.9628, .median_bar = 0.1061});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -164,9 +163,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.166, 1.181}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.162, 1.181}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.1743, 1.197}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.079, 1.083}}};
+                                          {"resnet50_b64", {31.89 / 29.6, 1.088, 1.083}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

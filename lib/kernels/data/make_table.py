@@ -601,7 +601,7 @@ def is_judge(row, share):
 
 # What measure_thin.py measured judges nothing: it is of families that have judges, none of which is taken from here.
 # Copies, fills and sums beside its calls are not taken, either: of those there are thousands.
-NEVER_JUDGES = ("h200_sweep11",)
+NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 
 def lines_of(gpu, judges, never_fitted=()):
