@@ -14,7 +14,8 @@ if [ "${1-}" = --since ]; then
   set -- "${files[@]}"
 fi
 if [ $# -eq 0 ]; then
-  set -- lib/*.cpp lib/*/*.cpp
+  mapfile -t files < <(git ls-files "lib/*.cpp")
+  set -- "${files[@]}"
   for header in include/phantora/*.hpp include/phantora/*/*.hpp; do
     grep -qFr --include='*.[ch]pp' "<${header#include/}>" lib || set -- "$@" "$header"
   done

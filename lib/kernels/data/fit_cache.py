@@ -66,7 +66,7 @@ def operands(kind, dtype, rows, cols, inner):
 
 
 def round_trips(kernel, read, size):
-    """KernelWork::round_trips of a reduction that one block row does, as kernel_work.cpp counts them."""
+    """KernelWork::round_trips of a reduction that one block row does, as work/reductions.cpp counts them."""
     blocks, threads = math.prod(kernel["grid"]), math.prod(kernel["block"])
     outputs = int(re.search(r"reduce_kernel<\d+, (\d+)", kernel["name"])[1])
     return math.ceil(read * MB / size / blocks / threads / (4 * (outputs if outputs > 1 else 4)))

@@ -1,0 +1,324 @@
+#include "kernels/convolution_groups.hpp"
+#include "kernels/work/families.hpp"
+#include "kernels/work/products.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace phantora::detail {
+
+namespace {
+
+/// A convolution of 1 x 1 without a stride is a product as it stands, and cuDNN runs it by the
+/// kernels of cuBLAS: one for each image where the channels come first, and of all pixels at once
+/// where they come last. Of 401 such forward and backward-data calls in bf16, with rows of 16
+/// bytes, 347 were these kernels.
+KernelWork pointwise_convolution(const KernelQuery& query, double pixels) {
+  const auto type = attribute(query, "type", "bf16");
+  const double size = type_bytes(type);
+  const double images = feature(query, "n", 1.0);
+  const double in = feature(query, "c", 1.0);
+  const double out = feature(query, "k", 1.0);
+  // An image of one pixel has either layout.
+  const bool nchw = pixels > 1.0 && attribute(query, "layout", "nchw") == "nchw";
+  const bool forward = query.name == "conv_fwd";
+  KernelWork work;
+  work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
+  work.bytes = (images * pixels * (in + out) + in * out) * size;
+  if (query.name == "conv_bwd_filter") {
+    work.limit = KernelLimit::arithmetic;
+    work.m = in;
+    work.n = out;
+    work.k = nchw ? pixels : images * pixels;
+    work.batch = nchw ? images : 1.0;
+    // Each image's product is a result of its own, in fp32, and another kernel adds them.
+    if (nchw) work.converted_bytes = images * in * out * 4.0;
+    if (nchw) work.conversions = 1.0;
+    work.group = query.name;
+    work.group += label(work.arithmetic) + "/pointwise";
+    work.family = nchw ? "nchw" : "nhwc";
+    work.coordinates = {log_coordinate(in, 2.0), log_coordinate(out, 2.0),
+                        log_coordinate(pixels, 2.0), log_coordinate(images, 2.0),
+                        log_coordinate(alignment_of(pixels * size), 0.7)};
+    return work;
+  }
+  work.m = nchw ? pixels : forward ? out : in;
+  work.n = !nchw ? images * pixels : forward ? out : in;
+  work.k = forward ? in : out;
+  work.batch = nchw ? images : 1.0;
+  const double row = nchw ? pixels : work.m;
+  place_product(work, {std::min(alignment_of(row * size), alignment_of(in * size)),
+                       !nchw && forward, nchw && !forward, false});
+  // Where rows are multiples of 8 bytes alone, cuDNN may yet change the layout rather than use the
+  // older kernels.
+  if (work.group.ends_with("/unaligned"))
+    work.group = query.name + label(work.arithmetic) + "/pointwise";
+  return work;
+}
+
+/// A filter of three dimensions, which is told as one of two, whose height is that of two of them.
+bool is_volume(const KernelQuery& query) {
+  const double s = feature(query, "s", 1.0);
+  return s > 1.0 && feature(query, "r", 1.0) == s * s;
+}
+
+/// A filter for each channel: no product of matrices, but sums on the plain units over what streams
+/// past them. cuDNN has kernels for the usual filters and strides alone, others take 20 times as
+/// long, so that little can be learnt across them.
+KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
+  const auto type = attribute(query, "type", "bf16");
+  const double channels = feature(query, "c", 1.0);
+  const double taps = feature(query, "r", 1.0) * feature(query, "s", 1.0);
+  const double stride = feature(query, "stride_h", 1.0) * feature(query, "stride_w", 1.0);
+  KernelWork work;
+  work.arithmetic = type == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
+  work.flops = 2.0 * outputs * taps;
+  work.bytes = (inputs + outputs + feature(query, "k", 1.0) * taps) * type_bytes(type);
+  work.group = query.name;
+  work.group += "/depthwise";
+  work.family = attribute(query, "layout", "nchw");
+  // Beyond 7 x 7 there is none for each size: 0.5 to 1.5 TFLOP/s, where the others reach 5 to 14.
+  if (taps > 49.0) work.flops *= 10.0;
+  if (is_volume(query)) {
+    // None at all: 0.2 to 0.7 TFLOP/s, by kernels that each type has others of.
+    work.flops *= 100.0;
+    work.group += "/volume";
+    work.family += type;
+    work.family += attribute(query, "compute", "fp32");
+  }
+  work.coordinates = {log_coordinate(outputs, 2.0),
+                      log_coordinate(channels, 2.0),
+                      log_coordinate(taps, 0.5),
+                      log_coordinate(stride, 0.7),
+                      log_coordinate(type_bytes(type), 0.5),
+                      type == "fp16" ? 0.7F : 0.0F,
+                      log_coordinate(feature(query, "n", 1.0), 2.0),
+                      log_coordinate(feature(query, "dilation_w", 1.0), 1.0)};
+  return work;
+}
+
+/// The product over the implicit im2col matrix of so many channels in and out, which is done
+/// `batch` times.
+void place_factors(KernelWork& work, std::string_view name, const Convolution& shape, double in,
+                   double out, double batch) {
+  work.batch = batch;
+  work.kernel = ProductKernel::convolution;
+  if (name == "conv_bwd_filter") {
+    work.kernel = ProductKernel::filter_gradient;
+    work.m = in * shape.taps;
+    work.n = out;
+    work.k = shape.images * shape.positions;
+  } else if (name == "conv_bwd_data") {
+    work.m = shape.images * shape.pixels;
+    work.n = in;
+    work.k = out * shape.taps / shape.strides;
+    work.parts = std::max(1.0, shape.taps / shape.strides);
+  } else {
+    work.m = shape.images * shape.positions;
+    work.n = out;
+    work.k = in * shape.taps;
+    work.parts = shape.taps;
+  }
+  for (double* side : {&work.m, &work.n, &work.k}) *side = std::max(1.0, *side);
+}
+
+/// A tensor's layout is changed by a kernel of its own, tile by tile.
+void convert(KernelWork& work, double images, double channels, double pixels, double size) {
+  work.conversions += 1.0;
+  work.conversion_tiles += images * std::ceil(channels / 32.0) * std::ceil(pixels / 32.0);
+  work.converted_bytes += 2.0 * images * channels * pixels * size;
+}
+
+/// Completes the work of a convolution in groups.
+void grouped_convolution(KernelWork& work, std::string_view name, const Convolution& shape) {
+  const double in = shape.in / shape.groups, out = shape.out / shape.groups;
+  const double width = std::max(in, out);
+  const bool tensor_cores =
+      work.arithmetic == Arithmetic::half || work.arithmetic == Arithmetic::tf32;
+  work.group += "/grouped";
+  if (!tensor_cores) {
+    // One group after the other, each by some three kernels: almost all of fp32 (37 of the sweeps'
+    // 41 calls that do not make filters' gradients).
+    if (shape.taps <= 1.0 || name != "conv_bwd_filter") {
+      work.batch = 1.0;
+      work.repeats = shape.groups;
+      work.bytes /= shape.groups;
+      work.round_trips = 3.0 * launch_round_trips;
+    }
+    return;
+  }
+  const Groups run = run_of_groups(name, shape, width);
+  // Tiles of transforms that know no layout take 5 times as long as of those that change one, and
+  // their start 7 us: tensorTransformGeneric takes 8 ps for each element.
+  constexpr double transform_tiles = 5.0 / 1024.0, transform_starts = 3.0;
+  // Copies of a group's channels out of, or into, its tensor (nhwcSliceCKernel): 3 to 5 ps.
+  constexpr double slice_tiles = 2.4 / 1024.0;
+  if (run == Groups::apart) {
+    work.family += "/apart";
+    place_factors(work, name, shape, in, out, 1.0);
+    work.repeats = shape.groups;
+    work.bytes /= shape.groups;
+    work.round_trips = launch_round_trips;
+    KernelWork each;
+    if (shape.nchw) {
+      convert(each, shape.images, in, shape.pixels, shape.size);
+      if (shape.taps > 1.0) convert(each, out, in, shape.taps, shape.size);
+      convert(each, shape.images, out, shape.positions, shape.size);
+    } else {
+      const double elements = shape.images * (in * shape.pixels + out * shape.positions);
+      each.conversions = 2.0;
+      each.conversion_tiles = elements * slice_tiles;
+      each.converted_bytes = 2.0 * elements * shape.size;
+    }
+    work.conversions = shape.groups * each.conversions;
+    work.conversion_tiles = shape.groups * each.conversion_tiles;
+    work.converted_bytes = shape.groups * each.converted_bytes;
+    return;
+  }
+  const auto widened = [&](double channels) {
+    return run == Groups::padded ? std::exp2(std::ceil(std::log2(channels))) : channels;
+  };
+  const double wide_in = widened(in), wide_out = widened(out);
+  const double shared =
+      std::clamp(std::floor(64.0 / std::max(wide_in, wide_out)), 1.0, shape.groups);
+  place_factors(work, name, shape, wide_in * shared, wide_out * shared,
+                std::ceil(shape.groups / shared));
+  if (run == Groups::padded) {
+    work.family += "/padded";
+    const double input = shape.images * wide_in * shape.groups * shape.pixels;
+    const double output = shape.images * wide_out * shape.groups * shape.positions;
+    const double filter = wide_in * wide_out * shape.groups * shape.taps;
+    work.conversions += transform_starts;
+    work.conversion_tiles += shape.out * in * shape.taps * transform_tiles;
+    if (!shape.nchw) {
+      work.conversions += 2.0 * transform_starts;
+      work.conversion_tiles +=
+          shape.images * transform_tiles * (shape.in * shape.pixels + shape.out * shape.positions);
+    }
+    work.converted_bytes += 3.0 * (input + output + filter) * shape.size;
+    work.bytes = (input + output + filter) * shape.size;
+  }
+  if (shape.nchw) {
+    convert(work, shape.images, wide_in * shape.groups, shape.pixels, shape.size);
+    convert(work, shape.images, wide_out * shape.groups, shape.positions, shape.size);
+    if (run == Groups::together) convert(work, shape.out, wide_in, shape.taps, shape.size);
+  }
+}
+
+}  // namespace
+
+/// Convolutions are products over the implicit im2col matrix.
+KernelWork convolution(const KernelQuery& query) {
+  const auto type = attribute(query, "type", "bf16");
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = arithmetic_of(type, attribute(query, "compute", "fp32"));
+  const double images = feature(query, "n", 1.0);
+  const double size = type_bytes(type);
+  // Channels are padded to what the tensor cores load at once, 16 bytes.
+  const double channels = feature(query, "c", 1.0);
+  const double in = std::ceil(channels * size / 16.0) * 16.0 / size;
+  const double out = feature(query, "k", 1.0);
+  const double h = feature(query, "h", 1.0);
+  const double w = feature(query, "w", 1.0);
+  const double r = feature(query, "r", 1.0);
+  const double s = feature(query, "s", 1.0);
+  const double groups = feature(query, "groups", 1.0);
+  const double stride_h = feature(query, "stride_h", 1.0);
+  const double stride_w = feature(query, "stride_w", 1.0);
+  const auto extent = [&](double length, std::string_view pad, std::string_view dilation,
+                          double filter, double stride) {
+    const double reach = feature(query, dilation, 1.0) * (filter - 1.0) + 1.0;
+    return std::max(1.0,
+                    std::floor((length + 2.0 * feature(query, pad, 0.0) - reach) / stride) + 1.0);
+  };
+  const double p = extent(h, "pad_h", "dilation_h", r, stride_h);
+  const double q = extent(w, "pad_w", "dilation_w", s, stride_w);
+  if (groups > 1.0 && channels <= groups) {
+    return depthwise(query, images * channels * h * w, images * out * p * q);
+  }
+  const bool nchw = attribute(query, "layout", "nchw") == "nchw";
+  const bool pointwise = r * s <= 1.0;
+  const bool tensor_cores =
+      work.arithmetic == Arithmetic::half || work.arithmetic == Arithmetic::tf32;
+  // Of planes that no 8 bytes divide, cuDNN changes the layout of all but the smallest.
+  const bool rows_aligned_last =
+      alignment_of(channels * size) == 16.0 && alignment_of(out * size) == 16.0;
+  // Filters' gradients are no products of planes as small as that (7 of the sweeps' 9 aligned
+  // ones).
+  constexpr double small_plane = 64.0;
+  const bool small_planes =
+      query.name == "conv_bwd_filter" && nchw && h * w > 1.0 && h * w <= small_plane;
+  const bool rows_aligned =
+      nchw && h * w > 1.0 ? alignment_of(h * w * size) >= 8.0 && !small_planes : rows_aligned_last;
+  if (pointwise && groups <= 1.0 && p * q == h * w && tensor_cores && rows_aligned) {
+    return pointwise_convolution(query, h * w);
+  }
+  const Convolution shape{.images = images,
+                          .in = groups > 1.0 ? channels : in,
+                          .out = out,
+                          .pixels = h * w,
+                          .positions = p * q,
+                          .taps = r * s,
+                          .strides = stride_h * stride_w,
+                          .groups = groups,
+                          .size = size,
+                          .nchw = nchw};
+  place_factors(work, query.name, shape, shape.in / groups, out / groups, groups);
+  const double input = images * in * h * w;
+  const double output = images * out * p * q;
+  // Where filters are narrower than their strides, some pixels are never looked at.
+  const double seen = images * in * p * std::min(r, stride_h) * q * std::min(s, stride_w);
+  const bool skips = (r < stride_h || s < stride_w) && query.name != "conv_bwd_data";
+  work.bytes =
+      ((skips ? std::min(seen, input) : input) + output + out / groups * in * r * s) * size;
+  work.group = query.name;
+  work.group += label(work.arithmetic);
+  work.family = nchw ? "nchw" : "nhwc";
+  const double dilation = feature(query, "dilation_h", 1.0) * feature(query, "dilation_w", 1.0);
+  if (groups > 1.0) {
+    grouped_convolution(work, query.name, shape);
+    work.coordinates = {log_coordinate(images * p * q, 2.0),
+                        log_coordinate(std::max(channels, out) / groups, 1.0),
+                        log_coordinate(groups, 1.0),
+                        log_coordinate(images, 2.0),
+                        log_coordinate(type_bytes(type), 1.0),
+                        log_coordinate(r * s, 1.5),
+                        log_coordinate(stride_h * stride_w, 1.5),
+                        log_coordinate(dilation, 1.5)};
+    return work;
+  }
+  // The tensor-core kernels want channels last; cuDNN converts what is not by kernels of their own.
+  // A 1x1 filter is a plain product in either layout, if the planes are aligned; and of images of
+  // one pixel the two layouts are the same, which filters' gradients see if the channels are
+  // aligned.
+  const bool plain = pointwise && stride_h * stride_w <= 1.0 && !small_planes &&
+                     (h * w <= 1.0 ? rows_aligned_last || query.name != "conv_bwd_filter"
+                                   : std::fmod(h * w * size, 16.0) == 0.0);
+  // Those of fp32 want channels first: of the sweeps' 98 forward and backward-data calls, 30 of the
+  // 32 with channels last were converted and none of the others. Filters' gradients have kernels
+  // for either.
+  // So do those of images of up to 4 channels, in 16 bits and forward: 75 of the sweeps' 125 run on
+  // the plain units as they lie (implicit_convolve_sgemm).
+  const bool few_channels = query.name == "conv_fwd" && channels <= 4.0 && size < 4.0;
+  const bool converted =
+      tensor_cores ? nchw && !plain && !few_channels : !nchw && query.name != "conv_bwd_filter";
+  if (converted) {
+    convert(work, images, in, h * w, size);
+    if (r * s > 1.0 || (h * w <= 1.0 && !rows_aligned_last)) convert(work, out, in, r * s, size);
+    convert(work, images, out, p * q, size);
+  }
+  // Rows that no 16 bytes divide, of either side, are padded first or have older kernels.
+  const double unaligned = (alignment_of(channels * size) < 16.0 ? 1.0 : 0.0) +
+                           (alignment_of(out * size) < 16.0 ? 0.5 : 0.0);
+  work.coordinates = {log_coordinate(images * p * q, 2.0), log_coordinate(channels, 2.0),
+                      log_coordinate(out, 2.0), log_coordinate(r * s, 1.5),
+                      log_coordinate(stride_h * stride_w, 2.0), nchw ? 0.3F : 0.0F,
+                      log_coordinate(dilation, 1.5),
+                      // One of one dimension or of three, which is told as one of two, is not
+                      // square, and has older kernels.
+                      log_coordinate(std::max(r / s, s / r), 1.0), static_cast<float>(unaligned)};
+  return work;
+}
+
+}  // namespace phantora::detail

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <phantora/kernels/kernel_cost_model.hpp>
+#include <phantora/kernels/kernel_signature.hpp>
+#include <phantora/kernels/kernel_work.hpp>
+
+/// The families of kernels, each in a file of its own: what a query of theirs asks for as work.
+/// `describe()` in kernel_work.cpp chooses among them.
+namespace phantora::detail {
+
+// Operations of NVIDIA's libraries.
+KernelWork gemm(const KernelQuery& query);
+KernelWork convolution(const KernelQuery& query);
+KernelWork recurrent(const KernelQuery& query);
+KernelWork library_attention(const KernelQuery& query);
+
+// Launches of kernels by name.
+KernelWork fused_attention(const KernelQuery& query, const KernelSignature& signature);
+KernelWork hopper_attention(const KernelQuery& query);
+KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature);
+KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature);
+/// Any that no other family knows.
+KernelWork other_kernel(const KernelQuery& query, const KernelSignature& signature);
+
+}  // namespace phantora::detail

@@ -1,0 +1,47 @@
+#include "kernels/work/products.hpp"
+
+#include "kernels/work/families.hpp"
+
+#include <algorithm>
+
+namespace phantora::detail {
+
+void place_product(KernelWork& work, const ProductLayout& layout) {
+  work.limit = KernelLimit::arithmetic;
+  // Below 16 bytes the tensor memory accelerator and wide loads cannot be used, and cuBLAS turns to
+  // older kernels: another group, in which the degree matters again.
+  work.group = "gemm";
+  work.group += label(work.arithmetic);
+  if (layout.alignment < 16.0) work.group += "/unaligned";
+  work.alignment = layout.alignment;
+  work.a_along_k = layout.transposed_a;
+  work.b_along_k = !layout.transposed_b;
+  constexpr double size_scale = 2.0;
+  work.coordinates = {log_coordinate(work.m, size_scale), log_coordinate(work.n, size_scale),
+                      log_coordinate(work.k, size_scale), log_coordinate(work.batch, size_scale),
+                      layout.transposed_a ? 0.5F : 0.0F,  layout.transposed_b ? 0.5F : 0.0F,
+                      layout.epilogue ? 0.5F : 0.0F,      log_coordinate(layout.alignment, 0.7)};
+}
+
+KernelWork gemm(const KernelQuery& query) {
+  const auto a_type = attribute(query, "a_type", "bf16");
+  const auto b_type = attribute(query, "b_type", a_type);
+  const auto c_type = attribute(query, "c_type", a_type);
+  KernelWork work;
+  work.arithmetic = arithmetic_of(a_type, attribute(query, "compute", "fp32"));
+  work.m = feature(query, "m", 1.0);
+  work.n = feature(query, "n", 1.0);
+  work.k = feature(query, "k", 1.0);
+  work.batch = feature(query, "batch", 1.0);
+  work.bytes =
+      work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
+                    work.m * work.n * type_bytes(c_type));
+  place_product(work,
+                {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
+                           feature(query, "c_align", 16.0), 16.0}),
+                 attribute(query, "transa", "N") != "N", attribute(query, "transb", "N") != "N",
+                 attribute(query, "epilogue", "none") != "none"});
+  return work;
+}
+
+}  // namespace phantora::detail
