@@ -8,6 +8,8 @@
 #include "rank/memory/unknown_reads.hpp"
 #include "rank_fakes.hpp"
 
+#include <phantora/simulation/host_cost.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -42,6 +44,23 @@ TEST(DeviceMemory, AccountsBlocksOfTwoMiB) {
   int on_host = 0;
   EXPECT_FALSE(deallocate(&on_host));
   EXPECT_FALSE(is_device_address(&on_host));
+}
+
+// What shares a block with other memory is not mapped for itself, and stays when that goes.
+TEST(DeviceMemory, CostsMoreWhereTheDriverMapsMemory) {
+  Duration& costs = fakes::process().costs;
+  const auto cost_of = [&](auto&& call) {
+    const Duration before = costs;
+    call();
+    return costs - before;
+  };
+  void *a = nullptr, *b = nullptr, *c = nullptr;
+  EXPECT_EQ(cost_of([&] { a = allocate(0, 100); }), mapping_cost(2_MiB));
+  EXPECT_EQ(cost_of([&] { b = allocate(0, 513); }), Duration{});
+  EXPECT_EQ(cost_of([&] { c = allocate(0, 2 * MiB + 1); }), mapping_cost(4_MiB));
+  EXPECT_EQ(cost_of([&] { deallocate(a); }), Duration{});
+  EXPECT_EQ(cost_of([&] { deallocate(b); }), unmapping_cost(2_MiB));
+  EXPECT_EQ(cost_of([&] { deallocate(c); }), unmapping_cost(4_MiB));
 }
 
 // Page-locked and managed memory, of which the device knows all.

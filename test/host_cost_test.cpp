@@ -21,6 +21,18 @@ TEST(HostCost, IsWhatThePolicySays) {
   EXPECT_EQ(host_cost(HostCall::launch, {.kind = HostTime::fixed, .per_call = 7ns}), 7ns);
 }
 
+TEST(HostCost, GrowsWithTheMemoryThatIsMapped) {
+  // With the call itself, what test/data/api_cost.jsonl says of cudaMalloc and cudaFree: 61.4 and
+  // 41.6 us of 2 MiB, 164.7 and 406.7 us of 1 GiB.
+  const auto near = [](Duration cost, double us) {
+    EXPECT_NEAR((std::chrono::duration<double, std::micro>{cost}.count()), us, 0.01 * us);
+  };
+  near(host_cost(HostCall::malloc) + mapping_cost(2_MiB), 61.4);
+  near(host_cost(HostCall::malloc) + mapping_cost(1_GiB), 164.7);
+  near(host_cost(HostCall::free) + unmapping_cost(2_MiB), 41.6);
+  near(host_cost(HostCall::free) + unmapping_cost(1_GiB), 406.7);
+}
+
 TEST(HostCost, GrowsWithTheTimeSinceTheLastCall) {
   const HostTimePolicy measured;
   EXPECT_EQ(host_cost(HostCall::event_query, measured, 0ns), 260ns);

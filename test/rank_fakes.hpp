@@ -15,6 +15,7 @@ namespace phantora::rank::fakes {
 struct Process {
   std::size_t capacity = std::size_t{1} << 40;
   std::size_t used = 0;
+  Duration costs{};  // of host time, by costs_more
   std::map<std::string, std::uint64_t> counters;
   std::vector<KernelQuery> launched;
   std::size_t synchronizations = 0;

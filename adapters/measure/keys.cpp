@@ -107,7 +107,7 @@ bool in_host_function() noexcept { return false; }
 
 ApiCall::ApiCall(Api, CalledFunction) noexcept {}
 ApiCall::~ApiCall() = default;
-void costs_more(std::chrono::nanoseconds) noexcept {}
+void costs_more(Duration) noexcept {}
 
 QueryId intern(const KernelQuery& query, const KernelCode&) {
   Notes& all = notes();

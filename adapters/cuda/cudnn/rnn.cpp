@@ -124,8 +124,7 @@ void issue(cudnnHandle_t handle, const Rnn& rnn, const KernelQuery& query,
   const phantora::Duration first = host_cost(Api::rnn_layer);
   const phantora::Duration all =
       by_steps ? phantora::times(host_cost(Api::rnn_step), parts) : phantora::times(first, layers);
-  if (all > first)
-    phantora::rank::costs_more(std::chrono::duration_cast<std::chrono::nanoseconds>(all - first));
+  if (all > first) phantora::rank::costs_more(all - first);
 }
 
 }  // namespace

@@ -2,11 +2,20 @@
 
 #include "cuda/driver/driver_state.hpp"
 #include "rank/memory/host_reach.hpp"
+#include "rank/runtime/api_call.hpp"
 #include "rank/runtime/process.hpp"
+
+#include <phantora/simulation/host_cost.hpp>
 
 #include <sys/mman.h>
 
 namespace phantora::driver {
+
+namespace {
+
+Bytes size_of(std::size_t bytes) { return Bytes{static_cast<std::int64_t>(bytes)}; }
+
+}  // namespace
 
 /// The entry that holds `address`, else end(); under the lock.
 HostMemories::Map::const_iterator HostMemories::holding(const void* address) const {
@@ -68,13 +77,27 @@ std::optional<HostMemory> HostMemories::find(const void* address) const {
 }
 
 void* allocate_host(std::size_t bytes, HostMemoryKind kind, unsigned flags) {
+  const bool managed = kind == HostMemoryKind::managed;
+  rank::costs_more((managed ? managed_cost : locking_cost)(size_of(bytes)));
   return driver_state().host_memories.allocate(bytes, kind, flags, rank::current_device());
 }
-bool free_host(void* address) { return driver_state().host_memories.free(address); }
+bool free_host(void* address) {
+  const auto memory = host_memory_of(address);
+  if (!memory) return false;
+  const bool managed = memory->kind == HostMemoryKind::managed;
+  rank::costs_more((managed ? managed_free_cost : unlocking_cost)(size_of(memory->size)));
+  return driver_state().host_memories.free(address);
+}
+// The program's own memory is taken to be locked at the same cost.
 bool register_host(void* address, std::size_t bytes, unsigned flags) {
+  rank::costs_more(locking_cost(size_of(bytes)));
   return driver_state().host_memories.add(address, bytes, flags, rank::current_device());
 }
-bool unregister_host(void* address) { return driver_state().host_memories.remove(address); }
+bool unregister_host(void* address) {
+  if (const auto memory = host_memory_of(address))
+    rank::costs_more(unlocking_cost(size_of(memory->size)));
+  return driver_state().host_memories.remove(address);
+}
 bool advise(const void* address, const std::function<void(Advice&)>& change) {
   return driver_state().host_memories.advise(address, change);
 }

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <mutex>
@@ -82,12 +83,14 @@ constexpr Reader readers[] = {
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is
-/// launched (CUDA_MODULE_LOADING=LAZY, the default), and of each other kernel's first launch: a
-/// line through 138 and the median of 156 first launches in training steps on H200 hosts,
-/// 2026-11-21 (test/data/first_launch.tsv; half of the 138 lie within 17 % of it).
+/// launched (CUDA_MODULE_LOADING=LAZY, the default), and of each other kernel's first launch:
+/// fitted to 144 first launches in training steps on H200 hosts, 2026-11-21
+/// (test/data/first_launch.tsv; half of them lie within 15 % of it), and to modules of 1 KiB to
+/// 256 KiB of code (60, 55, 91, 134 and 405 us; test/data/h200_native_calls.jsonl.gz).
+/// Each other kernel: the median of 156 in training steps.
 struct LoadingCost {
-  static constexpr std::chrono::microseconds module{557};
-  static constexpr double ns_per_byte = 0.143;
+  static constexpr std::chrono::microseconds module{40};
+  static constexpr double ns_per_root_of_bytes = 600.0;
   static constexpr std::chrono::microseconds kernel{27};
 };
 
@@ -96,9 +99,9 @@ FatBinary& fat_binary(const Module& module) {
 }
 
 std::chrono::nanoseconds loading_time(const FatBinary& code) {
-  return LoadingCost::module +
-         std::chrono::nanoseconds{static_cast<std::int64_t>(
-             LoadingCost::ns_per_byte * static_cast<double>(code.bytes_read()))};
+  return LoadingCost::module + std::chrono::nanoseconds{static_cast<std::int64_t>(
+                                   LoadingCost::ns_per_root_of_bytes *
+                                   std::sqrt(static_cast<double>(code.bytes_read())))};
 }
 
 }  // namespace

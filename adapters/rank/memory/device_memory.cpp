@@ -93,6 +93,7 @@ struct DeviceMemory::Window {
   std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
   std::map<std::uint64_t, std::uint64_t> of_others;  // base -> size: other processes have it too
   SparseBytes bytes;
+  std::uint64_t mapped = 0;  // by the driver, for `live`
 };
 
 DeviceMemory::DeviceMemory(Ledger ledger, WriterLog& writers)
@@ -154,6 +155,22 @@ std::size_t DeviceMemory::known_bytes() {
   return bytes;
 }
 
+bool DeviceMemory::map(Window& window, int device, std::uint64_t bytes) {
+  if (!ledger_.reserve(device, bytes)) return false;
+  window.mapped += bytes;
+  return true;
+}
+
+void DeviceMemory::unmap(Window& window, int device, std::uint64_t bytes) {
+  ledger_.release(device, bytes);
+  window.mapped -= bytes;
+}
+
+std::uint64_t DeviceMemory::mapped_bytes(int device) {
+  const std::lock_guard lock{lock_};
+  return window_of(device).mapped;
+}
+
 void* DeviceMemory::allocate(int device, std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::lock_guard lock{lock_};
@@ -163,10 +180,10 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
     const std::uint64_t size = round_up(bytes, alignment);
     auto found = window.small.take(size);
     if (!found) {
-      if (!ledger_.reserve(device, block_bytes)) return nullptr;
+      if (!map(window, device, block_bytes)) return nullptr;
       const auto block = window.blocks.take(block_bytes);
       if (!block) {
-        ledger_.release(device, block_bytes);
+        unmap(window, device, block_bytes);
         return nullptr;
       }
       window.small.give(*block, block_bytes);
@@ -176,10 +193,10 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
   } else {
     if (bytes > window_bytes / 2) return nullptr;
     const std::uint64_t size = round_up(bytes, block_bytes);
-    if (!ledger_.reserve(device, size)) return nullptr;
+    if (!map(window, device, size)) return nullptr;
     const auto found = window.blocks.take(size);
     if (!found) {
-      ledger_.release(device, size);
+      unmap(window, device, size);
       return nullptr;
     }
     base = *found;
@@ -232,7 +249,7 @@ bool DeviceMemory::deallocate(void* address) {
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
     window.blocks.give(base, size);
-    ledger_.release(device, size);
+    unmap(window, device, size);
     return true;
   }
   const auto [free_base, free_size] = window.small.give(base, round_up(bytes, alignment));
@@ -245,7 +262,7 @@ bool DeviceMemory::deallocate(void* address) {
     if (free_base < first) window.small.give(free_base, first - free_base);
     if (last < free_end) window.small.give(last, free_end - last);
     window.blocks.give(first, last - first);
-    ledger_.release(device, last - first);
+    unmap(window, device, last - first);
   }
   return true;
 }

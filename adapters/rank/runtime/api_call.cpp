@@ -73,7 +73,7 @@ ApiCall::~ApiCall() {
   ThreadClocks::charge_host(thread);
 }
 
-void costs_more(std::chrono::nanoseconds by) noexcept {
+void costs_more(Duration by) noexcept {
   if (!in_virtual_time() || host_time_policy().kind != HostTime::measured) return;
   HostThread& thread = this_thread();
   if (thread.issues) thread.clock.advance(times(by, host_time_policy().host.calls));

@@ -45,6 +45,6 @@ class ApiCall {
 };
 
 /// Within a call: it costs this much more than calls of its kind do, in `measured` host time.
-void costs_more(std::chrono::nanoseconds by) noexcept;
+void costs_more(Duration by) noexcept;
 
 }  // namespace phantora::rank

@@ -24,7 +24,7 @@ enum class HostCall : std::uint8_t {
   function_attributes,
   occupancy,
   mem_get_info,
-  malloc,
+  malloc,  ///< of memory that the driver need not map; mapping_cost() is what that takes
   free,
   launch,
   memcpy_async_d2d,
@@ -69,8 +69,9 @@ inline constexpr std::array<std::int64_t, static_cast<std::size_t>(HostCall::cou
     357,    // cudaFuncGetAttributes *
     145,    // cudaOccupancyMaxActiveBlocks *
     4791,   // cudaMemGetInfo *
-    61394,  // cudaMalloc_2MiB *
-    41640,  // cudaFree_2MiB *
+    1500,   // cudaMalloc of up to 1.5 MiB in turn with cudaFree
+            // (test/data/h200_native_calls.jsonl.gz) *
+    1600,   // cudaFree, the same *
     4720,   // __cudaLaunchKernel
     4980,   // cudaMemcpyAsync, gpt2 ddp: between GPU buffers
     1488,   // cudaMemcpyAsync_h2d_pinned_1k *
@@ -175,6 +176,35 @@ constexpr Duration host_cost_after(HostCall call, Duration since_last) noexcept 
   }
   return shorter->second;
 }
+
+/// What a call that allocates or frees memory takes on top where memory is mapped or page-locked
+/// for it: so much, and more for each MiB.
+struct MemoryCost {
+  Duration first{};
+  Duration per_mib{};
+
+  constexpr Duration operator()(Bytes bytes) const noexcept {
+    return first +
+           Duration{static_cast<Duration::rep>(static_cast<double>(per_mib.count()) *
+                                               static_cast<double>(bytes.count()) / 0x1p20)};
+  }
+};
+/// Device memory, of which the driver maps 2 MiB at once: lines through 2 MiB and 1 GiB in
+/// test/data/api_cost.jsonl.
+inline constexpr MemoryCost mapping_cost{std::chrono::nanoseconds{59'700},
+                                         std::chrono::nanoseconds{101}};
+inline constexpr MemoryCost unmapping_cost{std::chrono::nanoseconds{39'300},
+                                           std::chrono::nanoseconds{357}};
+/// Page-locked memory of the host, and managed memory: lines through 1 MiB and 256 MiB of
+/// cudaMallocHost and cudaMallocManaged in test/data/h200_native_calls.jsonl.gz.
+inline constexpr MemoryCost locking_cost{std::chrono::microseconds{297},
+                                         std::chrono::microseconds{334}};
+inline constexpr MemoryCost unlocking_cost{std::chrono::microseconds{172},
+                                           std::chrono::nanoseconds{83'800}};
+inline constexpr MemoryCost managed_cost{std::chrono::nanoseconds{17'500},
+                                         std::chrono::nanoseconds{175}};
+inline constexpr MemoryCost managed_free_cost{std::chrono::nanoseconds{13'100},
+                                              std::chrono::nanoseconds{87}};
 
 /// So many times as long; unchanged to the picosecond where that is 1.
 constexpr Duration times(Duration time, double slowness) noexcept {
