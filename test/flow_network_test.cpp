@@ -1049,9 +1049,11 @@ std::vector<std::pair<Time, Change>> told_late(const Instance& it, Duration late
   return told;
 }
 
-TEST(FlowNetworkProperty, LateChangesWithCommitsAndRollbacksEqualTimelyOnes) {
-  // Several may be pending when the network is asked to go on, past the end of a replay.
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+/// Tells changes late, with commits and rollbacks. Several may be pending when the network is asked
+/// to go on, past the end of a replay.
+/// @param observed  someone observes the network now and then
+void expect_late_ends_as_timely(std::uint64_t seeds, bool observed) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     std::mt19937_64 random{seed};
     const Instance it = seed % 2 == 0 ? random_tree(random) : random_instance(seed, 40, 12);
     const Duration lateness = std::vector<Duration>{100ns, 1us, 20us, 1ms}[random() % 4];
@@ -1061,8 +1063,17 @@ TEST(FlowNetworkProperty, LateChangesWithCommitsAndRollbacksEqualTimelyOnes) {
     for (const auto& [at, change] : told) tell(timely, it, change, timely_ids);
     timely.advance_to(never);
 
+    FlowObserver observer;
+    std::optional<Subscription> subscription;
     const auto once_in = [&](std::uint64_t n) { return random() % n == 0; };
     for (std::size_t i = 0; i < told.size(); ++i) {
+      if (observed && once_in(4)) {
+        if (subscription) {
+          subscription.reset();
+        } else {
+          subscription = late.subscribe(observer);
+        }
+      }
       late.advance_to(std::max(late.now(), told[i].first));
       if (once_in(10)) {
         const Checkpoint checkpoint = late.checkpoint();
@@ -1084,6 +1095,15 @@ TEST(FlowNetworkProperty, LateChangesWithCommitsAndRollbacksEqualTimelyOnes) {
     late.advance_to(never);
     ASSERT_EQ(completions(late, ids), completions(timely, timely_ids)) << "seed " << seed;
   }
+}
+
+TEST(FlowNetworkProperty, LateChangesWithCommitsAndRollbacksEqualTimelyOnes) {
+  expect_late_ends_as_timely(1500, false);
+}
+
+TEST(FlowNetworkProperty, LateChangesEqualTimelyOnesWhileObserversComeAndGo) {
+  // What links were is noted only while nobody observes.
+  expect_late_ends_as_timely(1500, true);
 }
 
 TEST(FlowNetworkProperty, LateFlowsTakeTheAdaptiveRoutesOfTimelyOnes) {

@@ -24,7 +24,8 @@ void FlowNetwork::Impl::catch_up() {
 void FlowNetwork::Impl::run(Ps until) {
   if (!pending_.empty() && pending_.front().at <= std::min(until, last_instant_)) {
     ++statistics_.rollbacks;
-    const bool by_difference = !undo_for_late_ && last_other_ < pending_.front().at;
+    const bool by_difference =
+        !undo_for_late_ && std::max(last_other_, unnoted_) < pending_.front().at;
     if (only_caps_are_late()) {
       go_on_at_last_instant();
     } else if (reports_.wanted() || !selective_ || !by_difference) {
@@ -72,7 +73,7 @@ void FlowNetwork::Impl::go_on_at_last_instant() {
   ++statistics_.replayed_events;
   solve(at);
   motion_.find_ends(at);
-  replay_.note_states_again(at);
+  leave_unnoted(at);
   solver_.settle();
   undo_for_late_ = false;
 }
@@ -81,6 +82,8 @@ void FlowNetwork::Impl::execute(Ps at) {
   if (at <= last_instant_ && !replay_.active()) replay_.begin(at, last_instant_);
   solver_.set_instant(at);
   reports_.ask();
+  const bool noted = !reports_.wanted() || replay_.active();
+  if (noted && !std::exchange(states_noted_, true)) replay_.note_all_states();
   solver_.tell_of_all(reports_.loads_wanted());
   motion_.find_due(at, due_);
   bool changes = replay_.active() && replay_.follow_record(at, due_);
@@ -99,7 +102,11 @@ void FlowNetwork::Impl::execute(Ps at) {
     solve(at);
   }
   motion_.find_ends(at);
-  replay_.note_states(at);
+  if (noted) {
+    replay_.note_states(at);
+  } else {
+    leave_unnoted(at);
+  }
   const auto settle = [&] {
     solver_.settle();
     last_instant_ = std::max(last_instant_, at);
@@ -111,6 +118,13 @@ void FlowNetwork::Impl::execute(Ps at) {
     throw;
   }
   settle();
+}
+
+/// Says that nothing is noted of links' states at an instant. While there are observers, nothing is
+/// replayed by difference, so that nobody would ask for them.
+void FlowNetwork::Impl::leave_unnoted(Ps at) {
+  unnoted_ = at;
+  states_noted_ = false;
 }
 
 void FlowNetwork::Impl::solve(Ps at) {

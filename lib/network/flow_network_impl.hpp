@@ -73,6 +73,7 @@ class FlowNetwork::Impl {
   void go_on_at_last_instant();
   void execute(Ps at);
   void solve(Ps at);
+  void leave_unnoted(Ps at);
   void end(Slot slot, Ps at, network::State how);
   [[nodiscard]] bool apply(Input& input);
   void apply_capacity(Input& input);
@@ -108,9 +109,13 @@ class FlowNetwork::Impl {
   std::vector<Slot> due_;       ///< flows that end at the present instant
 
   // How to go back.
-  bool selective_ = true;                 ///< what is told late may be replayed by difference
-  bool undo_for_late_ = false;            ///< an input is pending that cannot be
-  Ps last_other_ = -1;                    ///< the last instant with another input than starts
+  bool selective_ = true;       ///< what is told late may be replayed by difference
+  bool undo_for_late_ = false;  ///< an input is pending that cannot be
+  Ps last_other_ = -1;          ///< the last instant with another input than starts
+  /// The last instant whose states of links have not been noted: what is told of it, or of before,
+  /// undoes all since.
+  Ps unnoted_ = -1;
+  bool states_noted_ = true;              ///< those of the present are
   std::vector<std::uint32_t> forgotten_;  ///< links whose histories are being cut back
 };
 

@@ -254,6 +254,11 @@ void Replay::forget_affected() {
   affected_.clear();
 }
 
+/// What the history of a link holds of the link as it is now.
+inline std::int64_t Replay::state_of(std::uint32_t link) const {
+  return solver_.open(link) ? solver_.residual(link) : LinkHistory::closed;
+}
+
 void Replay::note_states(Ps at) {
   const auto touched = solver_.touched_links();
   for (std::size_t i = 0; i < touched.size(); ++i) {
@@ -265,19 +270,13 @@ void Replay::note_states(Ps at) {
 
 inline void Replay::note_state(std::uint32_t link, Ps at) {
   if (solver_.stamp(link) >= at) return;  // not rewound, see allow_for_affected()
-  histories_[link].push(at, solver_.open(link) ? solver_.residual(link) : LinkHistory::closed,
-                        flows_.committed());
+  histories_[link].push(at, state_of(link), flows_.committed());
   if (!active() || !(flags_[link] & rewound)) solver_.set_stamp(link, at);
 }
 
-void Replay::note_states_again(Ps at) {
-  for (const std::uint32_t link : solver_.touched_links()) {
-    if (solver_.stamp(link) < at) {
-      note_state(link, at);
-    } else {
-      histories_[link].lower(solver_.open(link) ? solver_.residual(link) : LinkHistory::closed);
-    }
-  }
+void Replay::note_all_states() {
+  for (std::uint32_t link = 0; link < histories_.size(); ++link)
+    histories_[link] = LinkHistory{state_of(link)};
 }
 
 void Replay::forget_from(std::uint32_t link, Ps at) {

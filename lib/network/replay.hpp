@@ -66,8 +66,8 @@ class Replay {
 
   /// Adds the states of the touched links after `at` to their histories.
   void note_states(Ps at);
-  /// The same where the instant at which that was done has gone on.
-  void note_states_again(Ps at);
+  /// Begins the histories of all links anew, at what the links are now.
+  void note_all_states();
   /// Forgets what a link was from an instant on.
   void forget_from(std::uint32_t link, Ps at);
   /// What a flow is allowed on an eased link is still what it was allowed before that was undone.
@@ -86,6 +86,7 @@ class Replay {
   [[nodiscard]] std::vector<Slot>& departed_from(std::uint32_t link) {
     return departed_[link % departed_.size()];
   }
+  [[nodiscard]] std::int64_t state_of(std::uint32_t link) const;
   void note_state(std::uint32_t link, Ps at);
   void follow_record(Followed& group, Ps at);
   void follow_record(Rewound& flow, Ps at, std::span<const Slot> due);

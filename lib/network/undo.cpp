@@ -57,6 +57,7 @@ void FlowNetwork::Impl::undo_from(Ps at) {
   solver_.settle();
   last_instant_ = at - 1;
   last_other_ = std::min(last_other_, last_instant_);
+  if (at <= unnoted_) leave_unnoted(at - 1);
   undo_for_late_ = false;
   reports_.rollback(first);
 }
