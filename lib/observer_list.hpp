@@ -3,9 +3,9 @@
 #include <phantora/subscription.hpp>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace phantora {
 
@@ -17,7 +17,7 @@ class ObserverList {
   ObserverList() : state_{std::make_shared<State>()} {}
 
   [[nodiscard]] Subscription subscribe(Observer& observer) {
-    state_->entries.push_back(&observer);
+    state_->entries.push_back(std::make_unique<Observer*>(&observer));
     return Subscription{
         std::shared_ptr<void>{nullptr, [list = std::weak_ptr{state_}, it = &observer](void*) {
                                 if (const auto alive = list.lock()) alive->remove(it);
@@ -30,26 +30,30 @@ class ObserverList {
   /// subscription ends. Those who subscribe meanwhile are told from the next time on.
   template <class Tell>
   void for_each(Tell tell) {
+    if (empty()) return;
     const std::shared_ptr<State> state = state_;
     const Telling telling{*state};
     const std::size_t count = state->entries.size();
     for (std::size_t i = 0; i < count; ++i) {
-      Observer* const& observer = state->entries[i];
+      Observer* const& observer = *state->entries[i];
       if (observer != nullptr) tell(observer);
     }
   }
 
  private:
   struct State {
-    // References to its elements stay valid when others are added.
-    std::deque<Observer*> entries{};
+    // Each at a place of its own: references stay valid when others are added.
+    std::vector<std::unique_ptr<Observer*>> entries{};
     int telling = 0;
+    bool any_gone = false;  ///< while they are being told
 
     void remove(Observer* observer) {
-      const auto found = std::find(entries.begin(), entries.end(), observer);
+      const auto found = std::find_if(entries.begin(), entries.end(),
+                                      [&](const auto& entry) { return *entry == observer; });
       if (found == entries.end()) return;
       if (telling > 0) {
-        *found = nullptr;
+        **found = nullptr;
+        any_gone = true;
       } else {
         entries.erase(found);
       }
@@ -60,7 +64,8 @@ class ObserverList {
     Telling(const Telling&) = delete;
     Telling& operator=(const Telling&) = delete;
     ~Telling() {
-      if (--state.telling == 0) std::erase(state.entries, nullptr);
+      if (--state.telling > 0 || !std::exchange(state.any_gone, false)) return;
+      std::erase_if(state.entries, [](const auto& entry) { return *entry == nullptr; });
     }
     State& state;
   };

@@ -35,15 +35,13 @@ class EarliestEnd {
 
   [[nodiscard]] std::int64_t earliest() const noexcept {
     refresh();
-    std::int64_t least = none;
-    for (const std::int64_t block : least_[top]) least = std::min(least, block);
-    return least;
+    return earliest_;
   }
 
   /// Calls visit(slot) for each slot whose end is `end`; it may set() the slot visited.
   template <class Visit>
   void for_each_at(std::int64_t end, Visit visit) {
-    refresh();
+    if (earliest() > end) return;
     visit_from(top, 0, static_cast<std::uint32_t>(least_[top].size()), end, visit);
   }
 
@@ -66,6 +64,7 @@ class EarliestEnd {
   }
 
   void refresh() const noexcept {
+    if (marks_.empty()) return;
     for (const std::uint32_t mark : marks_) {
       marked_[mark] = 0;
       std::uint32_t block = mark;
@@ -81,6 +80,8 @@ class EarliestEnd {
       }
     }
     marks_.clear();
+    earliest_ = none;
+    for (const std::int64_t block : least_[top]) earliest_ = std::min(earliest_, block);
   }
 
   template <class Visit>
@@ -101,6 +102,7 @@ class EarliestEnd {
   mutable std::array<std::vector<std::int64_t>, top + 1> least_;
   mutable std::vector<char> marked_;
   mutable std::vector<std::uint32_t> marks_;
+  mutable std::int64_t earliest_ = none;  ///< unless a block is marked
 };
 
 }  // namespace phantora

@@ -43,6 +43,7 @@ void FlowReports::event(Ps at) {
   } else {
     gather_ended();
   }
+  if (told_.empty() && !loads_wanted_) return;
   std::sort(told_.begin(), told_.end(), [&](const Told& a, const Told& b) {
     return flows_.identity(a.slot).id < flows_.identity(b.slot).id;
   });

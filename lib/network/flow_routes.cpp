@@ -8,6 +8,11 @@
 namespace phantora::network {
 
 void merge_links(std::vector<LinkUse>& links) {
+  // Plans have theirs in order, and each is started many times.
+  const auto out_of_order =
+      std::adjacent_find(links.begin(), links.end(),
+                         [](const LinkUse& a, const LinkUse& b) { return !(a.link < b.link); });
+  if (out_of_order == links.end()) return;
   std::sort(links.begin(), links.end(),
             [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
   std::size_t kept = 0;

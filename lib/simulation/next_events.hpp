@@ -36,7 +36,7 @@ class NextEvents {
 
   /// The first slot from `from` on whose instant is not after `now`, which is before `never`.
   [[nodiscard]] std::uint32_t first_due(std::uint32_t from, Time now) const noexcept {
-    if (from >= leaves_) return none;
+    if (from >= leaves_ || earliest_[1] > now) return none;
     std::size_t node = leaves_ + from;
     while (earliest_[node] > now) {
       while (node % 2 == 1) node /= 2;  // nothing is to its right below the node above

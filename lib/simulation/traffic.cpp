@@ -189,6 +189,7 @@ Traffic::Part& Traffic::add_part(StreamQueue& stream, std::uint64_t tag) {
   part.id = ++last_part_;
   part.slot = slot;
   part.stream = &stream;
+  part.gpu = stream.device->index();
   part.tag = tag;
   return part;
 }
@@ -237,7 +238,7 @@ void Traffic::start(Operation& operation, Time at) {
   operation.started = ++started_;
   operation.gpus.reserve(operation.parts.size());
   for (const Part* const part : operation.parts) {
-    operation.gpus.push_back(part->stream->device->index());
+    operation.gpus.push_back(part->gpu);
     moving_on_[operation.gpus.back()].push_back(&operation);
   }
   slowdown_due(operation);
@@ -272,6 +273,10 @@ void Traffic::advance_network(Time now) {
       finishing_.add(operation.finish, operation.id, operation);
   }
   finished_flows_.clear();
+  // A commit costs as much as a small instant, whatever there is to commit.
+  constexpr int instants_per_commit = 64;
+  if (++uncommitted_instants_ < instants_per_commit) return;
+  uncommitted_instants_ = 0;
   network_.commit(now);
   // Only what ended before that cannot be told once more.
   while (!ended_flows_.empty() && ended_flows_.front().second < now) {

@@ -75,6 +75,7 @@ class Traffic final : private FlowObserver {
   struct Part {
     std::uint64_t id = 0;  ///< counted from 1: which of several at an instant comes first
     std::uint32_t slot = 0;
+    GpuIndex gpu = 0;  ///< of the stream
     StreamQueue* stream = nullptr;
     std::uint64_t tag = 0;
     Time reached = never;
@@ -186,6 +187,7 @@ class Traffic final : private FlowObserver {
   std::pmr::unsynchronized_pool_resource nodes_{};  ///< of flow_owner_
   std::pmr::unordered_map<FlowId, Operation*> flow_owner_{&nodes_};
   std::vector<std::pair<FlowId, Time>> finished_flows_{};
+  int uncommitted_instants_ = 0;  ///< of the network
   std::deque<std::pair<FlowId, Time>> ended_flows_{};  ///< not forgotten yet, and since when
   std::vector<std::uint64_t> finished_tags_{};
 };
