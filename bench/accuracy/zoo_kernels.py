@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """The GPU's time in a step of each architecture of zoo.py: measured, and as kernels are priced here.
 
-Usage: zoo_kernels.py PHANTORA PYTHON [--only TEXT] [--worst N]
-       zoo_kernels.py PHANTORA --records FOLDER [--only TEXT] [--worst N]
+Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | --names NAME...] [--worst N]
+       zoo_kernels.py PHANTORA --take PYTHON [--names NAME...]
 
-h200_zoo_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on an H200. Here each architecture
-runs with `--host-time off`, for two steps and for four: what the last two take is compared, since models
-are set up and compiled code is tuned before. Prices of library calls hold the gaps between their kernels,
-which are added to what was measured: one for each kernel, copy or fill beyond the number of calls.
---records prices what FOLDER holds instead, without PyTorch: kernels.jsonl.gz, measured, and of each architecture
-MODEL.rec.gz, a record of sixteen steps, and MODEL.4.rec.gz, of the first four of them.
---worst also lists the N kernels of each that are furthest off.
+zoo/GPU_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on that GPU. zoo/ also holds of each architecture
+NAME.rec.gz, a record of sixteen steps, and NAME.4.rec.gz, of the first four of them: what the longer one has more is
+priced, so that compiled code that is tuned, captures and warm-ups do not count. Prices of library calls hold the gaps
+between their kernels, which are added to what was measured: one for each kernel, copy or fill beyond the number of calls.
+--unmeasured prices them as on a GPU of the same data sheet that nobody has measured: by what is known of the other.
+--take records anew, with the PyTorch of PYTHON; --worst also lists the N kernels of each that are furthest off.
 """
 import argparse
 import gzip
@@ -24,6 +23,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ZOO = HERE / "zoo"
 
 
 def kind(kernel):
@@ -55,24 +55,26 @@ def add(kinds, name, us, count):
     kinds[kind(name)] = (before[0] + us, before[1] + count)
 
 
-def ran(phantora, python, model, steps):
-    # What compiled code was tuned to is kept in a folder: both runs are to tune.
-    with tempfile.NamedTemporaryFile(suffix=".json") as report, tempfile.TemporaryDirectory() as kept:
-        command = [phantora, "run", "--cluster", "h200:1x1", "--host-time", "off", "--report", report.name, "--",
-                   python, str(HERE / "zoo.py"), "--warmup", "1", "--steps", str(steps - 1), "--names", model]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              env=os.environ | dict(TORCHINDUCTOR_CACHE_DIR=kept))
-        if done.returncode != 0:
-            print(f"{model}: {done.stderr[-1000:]}", file=sys.stderr)
-            return None
-        return json.load(open(report.name))["kernels"]
+def take(phantora, python, model):
+    """Records the steps of a model, all of them and the first few."""
+    for steps in RECORDED_STEPS:
+        # What compiled code was tuned to is kept in a folder: both runs are to tune.
+        with tempfile.NamedTemporaryFile(suffix=".rec") as plain, tempfile.TemporaryDirectory() as kept:
+            subprocess.run([phantora, "run", "--cluster", "h200:1x1", "--host-time", "off", "--record", plain.name, "--",
+                            python, str(HERE / "zoo.py"), "--warmup", "2", "--steps", str(steps - 2), "--names", model],
+                           stdin=subprocess.DEVNULL, check=True, env=os.environ | dict(TORCHINDUCTOR_CACHE_DIR=kept))
+            record_of(model, steps).write_bytes(gzip.compress(pathlib.Path(plain.name).read_bytes(), mtime=0))
 
 
-def kernels_of(phantora, record):
+def record_of(model, steps):
+    return ZOO / (f"{model}.rec.gz" if steps == RECORDED_STEPS[-1] else f"{model}.{steps}.rec.gz")
+
+
+def kernels_of(phantora, cluster, record):
     with tempfile.NamedTemporaryFile(suffix=".rec") as plain:
         plain.write(gzip.open(record).read())
         plain.flush()
-        told = subprocess.run([phantora, "kernels", "where", plain.name, "--cluster", "h200:1x1", "--format", "json"],
+        told = subprocess.run([phantora, "kernels", "where", plain.name, "--cluster", cluster, "--format", "json"],
                               capture_output=True, text=True, check=True).stdout
     return json.loads(told)["kernels"]
 
@@ -86,39 +88,19 @@ def between(before, after, steps):
     return kinds
 
 
-def priced_records(phantora, folder, model):
+def priced(phantora, cluster, model):
     few, many = RECORDED_STEPS
-    return between(kernels_of(phantora, folder / f"{model}.{few}.rec.gz"),
-                   kernels_of(phantora, folder / f"{model}.rec.gz"), many - few)
+    return between(*(kernels_of(phantora, cluster, record_of(model, steps)) for steps in RECORDED_STEPS), many - few)
 
 
-def priced(phantora, python, model):
-    before, after = (ran(phantora, python, model, steps) for steps in (2, 4))
-    if before is None or after is None:
-        return None
-    return between(before, after, 2)
-
-
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("phantora")
-    arguments.add_argument("python", nargs="?")
-    arguments.add_argument("--records", type=pathlib.Path)
-    arguments.add_argument("--only", default="")
-    arguments.add_argument("--worst", type=int, default=0)
-    options = arguments.parse_args()
+def table(options, found, cluster):
     print("| architecture | GPU, measured, ms | priced, ms | error |\n| --- | --- | --- | --- |")
     errors = []
-    file = options.records / "kernels.jsonl.gz" if options.records else HERE / "h200_zoo_kernels.jsonl.gz"
-    for model, real in measured(file).items():
-        if options.only not in model:
+    for model, real in found.items():
+        if not record_of(model, RECORDED_STEPS[0]).exists():
+            print(f"{model}: no record of it", file=sys.stderr)
             continue
-        if options.records:
-            kinds = priced_records(options.phantora, options.records, model)
-        else:
-            kinds = priced(options.phantora, options.python, model)
-        if kinds is None:
-            continue
+        kinds = priced(options.phantora, cluster, model)
         gaps = LAUNCH_GAP_US * max(0, real.get("library", (0, 0))[1] - kinds.get("library", (0, 0))[1])
         real = {name: us + (gaps if name == "library" else 0) for name, (us, _) in real.items()}
         kinds = {name: us for name, (us, _) in kinds.items()}
@@ -131,6 +113,31 @@ def main():
     if errors:
         print(f"\n{len(errors)} architectures: mean error {statistics.mean(map(abs, errors)):.1%}, median "
               f"{statistics.median(map(abs, errors)):.1%}, worst {max(map(abs, errors)):.1%}.")
+    if not errors or options.bound and statistics.mean(map(abs, errors)) > options.bound / 100:
+        sys.exit("no errors at all, or more than are allowed")
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("phantora")
+    arguments.add_argument("--take", metavar="PYTHON")
+    arguments.add_argument("--gpu", default="h200", choices=("h200", "h100"))
+    arguments.add_argument("--unmeasured", action="store_true")
+    arguments.add_argument("--only", default="")
+    arguments.add_argument("--names", nargs="+")
+    arguments.add_argument("--worst", type=int, default=0)
+    arguments.add_argument("--bound", type=float, metavar="PERCENT", help="fail where the mean error is above")
+    options = arguments.parse_args()
+    found = {model: real for model, real in measured(ZOO / f"{options.gpu}_kernels.jsonl.gz").items()
+             if options.only in model and model in (options.names or [model])}
+    if options.take:
+        for model in options.names or found:
+            take(options.phantora, options.take, model)
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as unmeasured:
+        unmeasured.write(f'[gpu.unmeasured]\nlike = "{options.gpu}"\n[[hosts]]\ngpu = "unmeasured"\ncount = 1\n')
+        unmeasured.flush()
+        table(options, found, unmeasured.name if options.unmeasured else f"{options.gpu}:1x1")
 
 
 main()

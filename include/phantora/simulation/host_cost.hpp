@@ -180,29 +180,33 @@ constexpr Duration host_cost_after(HostCall call, Duration since_last) noexcept 
 /// What a call that allocates or frees memory takes on top where memory is mapped or page-locked
 /// for it: so much, and more for each MiB.
 struct MemoryCost {
-  Duration first{};
-  Duration per_mib{};
+  Duration first{};    ///< whatever the size
+  Duration per_mib{};  ///< for each MiB more
 
+  /// Of so much memory.
   constexpr Duration operator()(Bytes bytes) const noexcept {
-    return first +
-           Duration{static_cast<Duration::rep>(static_cast<double>(per_mib.count()) *
-                                               static_cast<double>(bytes.count()) / 0x1p20)};
+    return first + Duration{static_cast<Duration::rep>(static_cast<double>(per_mib.count()) *
+                                                       static_cast<double>(bytes.count()) / 0x1p20)};
   }
 };
-/// Device memory, of which the driver maps 2 MiB at once: lines through 2 MiB and 1 GiB in
+/// Device memory, of which the driver maps 2 MiB at once: a line through 2 MiB and 1 GiB in
 /// test/data/api_cost.jsonl.
 inline constexpr MemoryCost mapping_cost{std::chrono::nanoseconds{59'700},
                                          std::chrono::nanoseconds{101}};
+/// What gives such memory back, by the same rows.
 inline constexpr MemoryCost unmapping_cost{std::chrono::nanoseconds{39'300},
                                            std::chrono::nanoseconds{357}};
-/// Page-locked memory of the host, and managed memory: lines through 1 MiB and 256 MiB of
-/// cudaMallocHost and cudaMallocManaged in test/data/h200_native_calls.jsonl.gz.
+/// Page-locked memory of the host: a line through 1 MiB and 256 MiB of cudaMallocHost in
+/// test/data/h200_native_calls.jsonl.gz (bench/accuracy/native_calls.py; 16 MiB lie 14 % above).
 inline constexpr MemoryCost locking_cost{std::chrono::microseconds{297},
                                          std::chrono::microseconds{334}};
+/// cudaFreeHost, in the same way.
 inline constexpr MemoryCost unlocking_cost{std::chrono::microseconds{172},
                                            std::chrono::nanoseconds{83'800}};
+/// cudaMallocManaged, in the same way.
 inline constexpr MemoryCost managed_cost{std::chrono::nanoseconds{17'500},
                                          std::chrono::nanoseconds{175}};
+/// cudaFree of managed memory, in the same way.
 inline constexpr MemoryCost managed_free_cost{std::chrono::nanoseconds{13'100},
                                               std::chrono::nanoseconds{87}};
 
