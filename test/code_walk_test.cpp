@@ -300,6 +300,53 @@ TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
   EXPECT_EQ(work->random_bytes, 0);
 }
 
+TEST(CodeWalk, StoresAndComparisonsUnderUnknownGuardsLeaveRegistersAlone) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const auto work = walk_of_a_warp({0x0000000000007919,
+                                    0x2100,  // S2R R0, SR_TID.X
+                                    0x00008400ff027b82,
+                                    0xa00,  // LDC.64 R2, c[0x0][0x210]
+                                    0x0000000400047825,
+                                    0x078e0202,  // R4 = R2 + 4 R0
+                                    0x0000000404067980,
+                                    0x000c101900,  // LD.E R6, [R4.64]
+                                    0x000000010600780c,
+                                    0x03f06270,  // ISETP.GE P0
+                                    0x000000010600080c,
+                                    0x03f26270,  // @P0 ISETP.GE P1
+                                    0x0000000407000988,
+                                    0x08000804,  // @P0 STS [R7+UR4], R4
+                                    0x0000000400087825,
+                                    0x078e0202,  // R8 = R2 + 4 R0
+                                    0x00000004080a7980,
+                                    0x000c101900,  // LD.E R10, [R8.64]
+                                    exit,
+                                    always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->random_bytes, 0);
+}
+
+TEST(CodeWalk, TexturesGiveTheComponentsThatAreAskedFor) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  // TLD.LZ RZ, R6, R16, UR4, 0x0, 1D, 0x3 beside R8, and TEX.LL RZ, R3, ... 0x1 beside R4.
+  const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
+                                    0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
+                                    0x0000000400047825, 0x078e0202,  // R4 = R2 + 4 R0
+                                    0x0000000400087825, 0x078e0202,  // R8 = R2 + 4 R0
+                                    0x000004ff10067f66, 0x089e03ff, 0x2000040002037f60, 0x099e01ff,
+                                    0x00000004080a7980, 0x000c101900,  // LD.E R10, [R8.64]
+                                    0x00000004040a7980, 0x000c101900,  // LD.E R10, [R4.64]
+                                    exit, always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->random_bytes, 0);
+}
+
 TEST(CodeWalk, GoesLongWaysByFewerWarps) {
   const auto straight = [&](std::size_t instructions) {
     std::vector<std::uint64_t> code;

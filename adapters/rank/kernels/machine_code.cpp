@@ -32,6 +32,39 @@ bool is_access(unsigned operation) {
   }
 }
 
+bool gives_register(unsigned operation) {
+  switch (operation) {
+    case op_fsetp:
+    case op_isetp:
+    case op_dsetp:
+    case op_hsetp2:
+    case op_plop3:
+    case op_isetp | uniform:
+    case op_plop3 | uniform:
+    case op_fchk:
+    case op_stl:
+    case op_sts:
+    case op_stsm:
+    case op_nop:
+    case op_bar:
+    case op_depbar:
+    case op_membar:
+    case op_errbar:
+    case op_cctl:
+    case op_ldgdepbar:
+    case op_preexit:
+    case op_acqbulk:
+    case op_bssy:
+    case op_bsync:
+    case op_break:
+    case op_yield:
+    case op_warpsync:
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool is_comparison(unsigned operation) {
   switch (operation & ~uniform) {
     case op_isetp:

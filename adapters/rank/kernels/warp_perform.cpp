@@ -393,12 +393,26 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     set(256 + i.field(16, 6), value, mask);
     return special_latency;
   }
+  // Anything else: a result that is not known. What controls the flow or orders memory has none.
   count(Counts::alu);
   if (operation == op_uiadd3_wide) forget(to, 2, mask);
-  // Anything else: a result that is not known. What controls the flow or orders memory has none.
   const bool textures = operation >= 0x160 && operation < 0x180;
-  if (operation < 0x100 || textures) forget(to, textures ? 4 : 1, mask);
-  return textures ? memory_latency : 0;
+  if (textures) {
+    // The components that are asked for: two in the one place and the others in the second, if it
+    // is named.
+    const unsigned second = i.field(64, 8);
+    const auto components = static_cast<unsigned>(std::popcount(i.field(72, 4)));
+    const unsigned first = is_zero(second) ? components : std::min(components, 2U);
+    forget(to, first, mask);
+    forget(second, components - first, mask);
+    // An SM has 4 texture units (NVIDIA H100 Tensor Core GPU Architecture, 2022: 528 on 132 SMs), a
+    // part of L1 that takes a thread each in a cycle.
+    constexpr double units = 4;
+    count(Counts::lsu, std::popcount(mask) / units);
+    return memory_latency;
+  }
+  if (operation < 0x100) forget(to, 1, mask);
+  return 0;
 }
 
 }  // namespace phantora::rank::code
