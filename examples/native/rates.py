@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What native programs print of times and rates, on a real GPU and here.
 
-Usage: rates.py take DIR OUT.jsonl      on a machine with a GPU, of what build.sh made in DIR/build (copied with its folders)
-       rates.py table REAL.jsonl DIR    compares with DIR/build/logs, which run.sh has written
+Usage: rates.py take DIR OUT.jsonl.gz      on a machine with a GPU, of what build.sh made in DIR/build (copied with its folders)
+       rates.py table REAL.jsonl.gz DIR   compares with DIR/build/logs, which run.sh has written
 
 `take` runs the samples and llm.c's steps on one GPU without Phantora, a program after the other, and keeps what each prints.
 `table` looks at lines that have a figure with a unit and are the same but for their numbers, once for each of a program's
 kinds of line: their ratio is simulated to real time, or real to simulated rate. Lines that time the CPU are left out.
 """
+import gzip
 import json
 import pathlib
 import re
@@ -31,7 +32,7 @@ CPU = re.compile(r"\bCPU\b|\bcpu\b|[Hh]ost (?:time|code)|naive")
 
 def take(directory, out):
     build = pathlib.Path(directory).resolve() / "build"
-    with open(out, "w") as file:
+    with gzip.open(out, "wt") as file:
         for program in [*run.llm_c(build), *run.samples(build)]:
             if program.cluster not in ("h200:1x1", "h200:1x2"):
                 continue
@@ -72,7 +73,7 @@ def table(real_file, directory):
     logs = pathlib.Path(directory) / "build/logs"
     print("| program | line | real | simulated | time, simulated to real |\n| --- | --- | --- | --- | --- |")
     medians = []
-    for line in open(real_file):
+    for line in gzip.open(real_file, "rt"):
         row = json.loads(line)
         log = logs / (re.sub(r"[/ ,]+", "-", row["name"]) + ".log")
         if not log.exists():
