@@ -468,7 +468,8 @@ Kernel& kernel_of_program(const std::string& name, const char* mangled,
     Module module{};
     Kernel kernel{};
   };
-  static std::deque<Program> programs;
+  // Never destroyed: what a kernel was read as is reached through it alone.
+  static auto& programs = *new std::deque<Program>;
   Program& program = programs.emplace_back();
   program.file = cubin(name, mangled, parameters);
   program.module.image = program.file.data();
