@@ -27,8 +27,8 @@ using namespace phantora;
 /// Runs flows in order, told as they arrive and committed at once.
 void run_in_order(FlowNetwork& net, std::vector<FlowSpec> flows) {
   for (FlowSpec& flow : flows) {
-    if (flow.start - Duration{1} > net.now()) {
-      net.advance_to(flow.start - Duration{1});
+    if (*flow.start - Duration{1} > net.now()) {
+      net.advance_to(*flow.start - Duration{1});
       net.commit(net.now());
     }
     net.start(std::move(flow));
@@ -246,8 +246,8 @@ void live_memory(benchmark::State& state) {
     FlowNetwork net{NetworkView{capacities}};
     const double before = used();
     for (const FlowSpec& flow : flows) {
-      if (flow.start > net.now()) {
-        net.advance_to(flow.start - Duration{1});
+      if (*flow.start > net.now()) {
+        net.advance_to(*flow.start - Duration{1});
         net.commit(net.now());
       }
       net.start(flow);
@@ -267,7 +267,7 @@ BENCHMARK(live_memory)
 /// Flow after flow, committed and forgotten as it goes: memory must not grow with their number.
 void soak(benchmark::State& state) {
   const auto flows = specs<workload::FatTree>("open", 10'000, 0.3);
-  const Duration round = flows.back().start.time_since_epoch();
+  const Duration round = flows.back().start->time_since_epoch();
   const auto peak_mib = [] {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -279,8 +279,8 @@ void soak(benchmark::State& state) {
     double early = 0;
     for (std::int64_t i = 0; i < state.range(0); ++i) {
       FlowSpec flow = flows[static_cast<std::size_t>(i % 10'000)];
-      flow.start += round * (i / 10'000);
-      if (flow.start - Duration{1} > net.now()) net.advance_to(flow.start - Duration{1});
+      *flow.start += round * (i / 10'000);
+      if (*flow.start - Duration{1} > net.now()) net.advance_to(*flow.start - Duration{1});
       net.commit(net.now());
       while (!live.empty() && net.completion(live.front()) &&
              *net.completion(live.front()) < net.now()) {
@@ -387,7 +387,7 @@ void all_reduces_on_8192(benchmark::State& state) {
     }
   }
   std::stable_sort(flows.begin(), flows.end(),
-                   [](const FlowSpec& a, const FlowSpec& b) { return a.start < b.start; });
+                   [](const FlowSpec& a, const FlowSpec& b) { return *a.start < *b.start; });
   in_order(state, cluster.topology.view(cluster.routing), flows);
 }
 BENCHMARK(all_reduces_on_8192)->Unit(benchmark::kMillisecond)->Iterations(1);

@@ -394,7 +394,7 @@ std::vector<long double> reference_completions(const Instance& it) {
         active.push_back(&it.flows[f]);
         index.push_back(f);
       } else if (!started[f]) {
-        next = std::min<long double>(next, to_seconds(it.flows[f].start.time_since_epoch()));
+        next = std::min<long double>(next, to_seconds(it.flows[f].start->time_since_epoch()));
       }
     }
     const auto rates = reference_rates(it.capacities, active);
@@ -407,7 +407,7 @@ std::vector<long double> reference_completions(const Instance& it) {
     }
     t = next;
     for (std::size_t f = 0; f < n; ++f)
-      if (!started[f] && to_seconds(it.flows[f].start.time_since_epoch()) <= t + 1e-16L)
+      if (!started[f] && to_seconds(it.flows[f].start->time_since_epoch()) <= t + 1e-16L)
         started[f] = true;
   }
 }
@@ -579,7 +579,7 @@ TEST(FlowNetworkProperty, StragglersOnATreeDoNotMatter) {
     std::vector<std::pair<Time, std::size_t>> told;
     for (std::size_t f = 0; f < it.flows.size(); ++f) {
       const auto late = static_cast<std::uint32_t>(lateness.count());
-      told.emplace_back(it.flows[f].start + Duration{below(late)}, f);
+      told.emplace_back(*it.flows[f].start + Duration{below(late)}, f);
     }
     std::sort(told.begin(), told.end());
     FlowNetwork net = network(it.capacities);
@@ -625,7 +625,7 @@ TEST(FlowNetworkProperty, RatesDependOnNothingButTheFlowsPresent) {
       FlowNetwork fresh = network(it.capacities);
       std::vector<std::pair<FlowId, FlowId>> present;
       for (std::size_t f = 0; f < ids.size(); ++f) {
-        if (it.flows[f].start > at || net.completion(ids[f])) continue;
+        if (*it.flows[f].start > at || net.completion(ids[f])) continue;
         FlowSpec flow = it.flows[f];
         flow.start = Time{};
         present.emplace_back(ids[f], fresh.start(std::move(flow)));
@@ -651,7 +651,7 @@ std::vector<Change> random_changes(const Instance& it, std::uint64_t seed) {
   std::mt19937_64 random{seed ^ 0xABCDEF};
   std::vector<Change> changes;
   for (std::size_t f = 0; f < it.flows.size(); ++f)
-    changes.push_back({Change::start, it.flows[f].start, f, 0});
+    changes.push_back({Change::start, *it.flows[f].start, f, 0});
   // Distinct instants for changes of one thing: at equal ones the order of telling decides. Few,
   // so that one lies where no other does since, or many.
   const std::int64_t count = seed % 2 == 0 ? 20 : 1 + static_cast<std::int64_t>(seed / 2 % 3);
@@ -765,7 +765,7 @@ TEST(FlowNetworkProperty, RatesOfLongFlowsDependOnNothingButTheFlowsPresent) {
       FlowNetwork fresh = network(instance.capacities);
       std::vector<std::pair<FlowId, FlowId>> present;
       for (std::size_t f = 0; f < ids.size(); ++f) {
-        if (instance.flows[f].start > at || net.completion(ids[f])) continue;
+        if (*instance.flows[f].start > at || net.completion(ids[f])) continue;
         FlowSpec flow = instance.flows[f];
         flow.start = Time{};
         present.emplace_back(ids[f], fresh.start(std::move(flow)));
@@ -887,7 +887,7 @@ TEST(FlowNetworkProperty, LongFlowsOverLinksThatChangeAndFailEndAlikeWhenToldLat
       std::vector<FlowId> ids(instance.flows.size());
       for (std::size_t f = 0; f < ids.size(); ++f) {
         ids[f] = net.start(instance.flows[f]);
-        if (how != in_time) net.advance_to(std::max(net.now(), instance.flows[f].start + 1us));
+        if (how != in_time) net.advance_to(std::max(net.now(), *instance.flows[f].start + 1us));
       }
       for (const Change& change : changes) {
         tell(net, instance, change, ids);
@@ -909,7 +909,7 @@ TEST(FlowNetworkProperty, LongFlowsWithRollbacksAndCommitsEndAsTimelyOnes) {
     const Instance instance = in_series(random_instance(seed, 30, 6), 40, seed);
     std::vector<Change> changes = failures(instance, random);
     for (std::size_t f = 0; f < instance.flows.size(); ++f)
-      changes.push_back({Change::start, instance.flows[f].start, f, 0});
+      changes.push_back({Change::start, *instance.flows[f].start, f, 0});
     std::stable_sort(changes.begin(), changes.end(),
                      [](const Change& a, const Change& b) { return a.at < b.at; });
     std::vector<FlowId> ids(instance.flows.size());
@@ -1025,13 +1025,13 @@ std::vector<std::pair<Time, Change>> told_late(const Instance& it, Duration late
   };
   std::vector<std::pair<Time, Change>> told;
   for (std::size_t f = 0; f < it.flows.size(); ++f) {
-    const Time start = it.flows[f].start;
+    const Time start = *it.flows[f].start;
     told.push_back({start + below(lateness.count()), {Change::start, start, f, 0}});
   }
   const std::size_t others = random() % 3 == 0 ? random() % 12 : 0;
   for (std::size_t i = 0; i < others; ++i) {
     const std::size_t f = random() % it.flows.size();
-    const Time at = it.flows[f].start + below(20'000'000) * 100 + Duration{std::int64_t(i)};
+    const Time at = *it.flows[f].start + below(20'000'000) * 100 + Duration{std::int64_t(i)};
     const Time after = std::max(at, told[f].first);
     Change change{Change::cancel, at, f, 0};
     if (random() % 3 == 0) {
@@ -1729,7 +1729,7 @@ std::vector<Time> run_workload(std::string_view kind, std::uint32_t count, std::
   double makespan = 0, sum = 0;
   for (std::size_t f = 0; f < count; ++f) {
     makespan = std::max(makespan, to_seconds(times[f].time_since_epoch()));
-    sum += to_seconds(times[f] - specs[f].start);
+    sum += to_seconds(times[f] - *specs[f].start);
   }
   // Three independent codes agree on these to the nanosecond.
   EXPECT_NEAR(makespan * 1e6, golden.makespan_us, 2e-3);

@@ -39,7 +39,7 @@ void run(const std::string& name, const std::string& kind, std::uint32_t count, 
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return told[a] < told[b]; });
   std::vector<Time> starts;
-  for (const FlowSpec& spec : specs) starts.push_back(spec.start);
+  for (const FlowSpec& spec : specs) starts.push_back(*spec.start);
   FlowNetwork net{workload::view<Network>()};
   std::vector<FlowId> ids(count);
   const double before = peak_mib();

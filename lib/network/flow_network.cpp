@@ -23,9 +23,8 @@ FlowNetwork::Impl::Impl(NetworkView network)
 }
 
 FlowId FlowNetwork::Impl::start(FlowSpec spec) {
-  if (spec.start == immediately) spec.start = now();
+  const Time start = spec.start.value_or(now());
   check(spec);
-  const Time start = spec.start;
   check_committed(start);
   Duration latency = spec.latency;
   const bool routed = spec.links.empty();
@@ -60,7 +59,7 @@ void FlowNetwork::Impl::check(const FlowSpec& spec) const {
   PHANTORA_EXPECTS(spec.shares > 0 && std::isfinite(spec.shares), "shares are positive");
   PHANTORA_EXPECTS(spec.rate_cap > Bandwidth{0.0}, "a rate cap is positive");
   PHANTORA_EXPECTS(spec.latency >= Duration{0}, "a latency is not negative");
-  PHANTORA_EXPECTS(spec.start >= Time{}, "time starts at 0");
+  PHANTORA_EXPECTS(spec.start.value_or(now()) >= Time{}, "time starts at 0");
 }
 
 void FlowNetwork::Impl::check_committed(Time at) const {

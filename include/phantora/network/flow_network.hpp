@@ -18,15 +18,12 @@ namespace phantora {
 /// No limit of its own: only the links bound the rate.
 inline constexpr Bandwidth unlimited{std::numeric_limits<double>::infinity()};
 
-/// The instant at which a flow is told, whatever that is.
-inline constexpr Time immediately = Time::min();
-
 /// A transfer to simulate.
 struct FlowSpec {
-  NodeId src{};              ///< where it begins
-  NodeId dst{};              ///< where it ends
-  Bytes size{};              ///< > 0, and at most 2^59 per share
-  Time start = immediately;  ///< at least 0
+  NodeId src{};                 ///< where it begins
+  NodeId dst{};                 ///< where it ends
+  Bytes size{};                 ///< > 0, and at most 2^59 per share
+  std::optional<Time> start{};  ///< nothing: now()
   /// Chooses among equal routes, and orders flows that are otherwise alike.
   std::uint64_t key = 0;
   /// Weight in the fair sharing: channels or queue pairs (> 0).
