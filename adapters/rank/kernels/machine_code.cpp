@@ -32,36 +32,33 @@ bool is_access(unsigned operation) {
   }
 }
 
-bool gives_register(unsigned operation) {
+bool gives_nothing(unsigned operation) {
   switch (operation) {
-    case op_fsetp:
+    case op_preexit:
+    case op_acqbulk:
+    case op_nop:
+    case op_depbar:
+    case op_bar:
+    case op_cctl:
+    case op_membar:
+    case op_errbar:
+    case op_ldgdepbar:
+      return true;
+    case op_fchk:  // predicates
     case op_isetp:
+    case op_isetp | uniform:
+    case op_fsetp:
     case op_dsetp:
     case op_hsetp2:
     case op_plop3:
-    case op_isetp | uniform:
     case op_plop3 | uniform:
-    case op_fchk:
+      return true;
     case op_stl:
     case op_sts:
     case op_stsm:
-    case op_nop:
-    case op_bar:
-    case op_depbar:
-    case op_membar:
-    case op_errbar:
-    case op_cctl:
-    case op_ldgdepbar:
-    case op_preexit:
-    case op_acqbulk:
-    case op_bssy:
-    case op_bsync:
-    case op_break:
-    case op_yield:
-    case op_warpsync:
-      return false;
-    default:
       return true;
+    default:
+      return operation >= op_bsync && operation < 0x160;
   }
 }
 

@@ -157,9 +157,9 @@ bool is_access(unsigned operation);
 inline bool is_load(unsigned operation) {
   return operation == op_ldg || operation == op_ld || operation == op_ldgsts;
 }
-/// Whether a register of the threads, or of the warp, holds what comes out of it. The others name
-/// none, and have zeros in the place of the number.
-bool gives_register(unsigned operation);
+inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
+/// To registers: then the place of the result's number has zeros.
+bool gives_nothing(unsigned operation);
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of

@@ -342,33 +342,6 @@ class Flow {
         return set(i, to, {.elsewhere = true});
     }
   }
-  static bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
-  /// To registers.
-  static bool gives_nothing(unsigned operation) {
-    switch (operation) {
-      case op_preexit:
-      case op_acqbulk:
-      case op_nop:
-      case op_depbar:
-      case op_bar:
-      case op_cctl:
-      case op_membar:
-      case op_errbar:
-      case op_ldgdepbar:
-        return true;
-      case op_fchk:  // predicates
-      case op_isetp:
-      case op_isetp | uniform:
-      case op_fsetp:
-      case op_dsetp:
-      case op_hsetp2:
-      case op_plop3:
-      case op_plop3 | uniform:
-        return true;
-      default:
-        return operation >= op_bsync && operation < 0x160;
-    }
-  }
   /// Floats, and what is counted.
   static bool gives_no_address(unsigned operation) {
     switch (operation) {

@@ -189,7 +189,7 @@ void Warp::execute(std::size_t at, Mask active) {
     if (mask != 0) latency = perform(at, i, operation, mask);
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
-      if (gives_register(operation)) forget(register_of(i, 16), executes() ? 4 : 1, unsure_);
+      if (!gives_nothing(operation)) forget(register_of(i, 16), executes() ? 4 : 1, unsure_);
       if (executes()) {
         forget_predicate(i, 81, unsure_);
         forget_predicate(i, 84, unsure_);

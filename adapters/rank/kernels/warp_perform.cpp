@@ -396,8 +396,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
   // Anything else: a result that is not known. What controls the flow or orders memory has none.
   count(Counts::alu);
   if (operation == op_uiadd3_wide) forget(to, 2, mask);
-  const bool textures = operation >= 0x160 && operation < 0x180;
-  if (textures) {
+  if (is_texture(operation)) {
     // The components that are asked for: two in the one place and the others in the second, if it
     // is named.
     const unsigned second = i.field(64, 8);
