@@ -5,8 +5,10 @@
 #include "rank/memory/kept_node.hpp"
 #include "rank/memory/sparse_bytes.hpp"
 #include "rank/memory/unknown_reads.hpp"
+#include "rank/runtime/api_call.hpp"
 
 #include <phantora/error.hpp>
+#include <phantora/simulation/host_cost.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +41,8 @@ constexpr std::uint64_t alignment = 512;
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
+
+Bytes amount(std::uint64_t bytes) { return Bytes{static_cast<std::int64_t>(bytes)}; }
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
@@ -93,7 +97,6 @@ struct DeviceMemory::Window {
   std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
   std::map<std::uint64_t, std::uint64_t> of_others;  // base -> size: other processes have it too
   SparseBytes bytes;
-  std::uint64_t mapped = 0;  // by the driver, for `live`
 };
 
 DeviceMemory::DeviceMemory(Ledger ledger, WriterLog& writers)
@@ -155,22 +158,6 @@ std::size_t DeviceMemory::known_bytes() {
   return bytes;
 }
 
-bool DeviceMemory::map(Window& window, int device, std::uint64_t bytes) {
-  if (!ledger_.reserve(device, bytes)) return false;
-  window.mapped += bytes;
-  return true;
-}
-
-void DeviceMemory::unmap(Window& window, int device, std::uint64_t bytes) {
-  ledger_.release(device, bytes);
-  window.mapped -= bytes;
-}
-
-std::uint64_t DeviceMemory::mapped_bytes(int device) {
-  const std::lock_guard lock{lock_};
-  return window_of(device).mapped;
-}
-
 void* DeviceMemory::allocate(int device, std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::lock_guard lock{lock_};
@@ -180,12 +167,13 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
     const std::uint64_t size = round_up(bytes, alignment);
     auto found = window.small.take(size);
     if (!found) {
-      if (!map(window, device, block_bytes)) return nullptr;
+      if (!ledger_.reserve(device, block_bytes)) return nullptr;
       const auto block = window.blocks.take(block_bytes);
       if (!block) {
-        unmap(window, device, block_bytes);
+        ledger_.release(device, block_bytes);
         return nullptr;
       }
+      costs_more(mapping_cost(amount(block_bytes)));
       window.small.give(*block, block_bytes);
       found = window.small.take(size);
     }
@@ -193,12 +181,13 @@ void* DeviceMemory::allocate(int device, std::size_t bytes) {
   } else {
     if (bytes > window_bytes / 2) return nullptr;
     const std::uint64_t size = round_up(bytes, block_bytes);
-    if (!map(window, device, size)) return nullptr;
+    if (!ledger_.reserve(device, size)) return nullptr;
     const auto found = window.blocks.take(size);
     if (!found) {
-      unmap(window, device, size);
+      ledger_.release(device, size);
       return nullptr;
     }
+    costs_more(mapping_cost(amount(size)));
     base = *found;
   }
   window.freed.put(window.live, base, bytes);
@@ -249,7 +238,8 @@ bool DeviceMemory::deallocate(void* address) {
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
     window.blocks.give(base, size);
-    unmap(window, device, size);
+    ledger_.release(device, size);
+    costs_more(unmapping_cost(amount(size)));
     return true;
   }
   const auto [free_base, free_size] = window.small.give(base, round_up(bytes, alignment));
@@ -262,7 +252,8 @@ bool DeviceMemory::deallocate(void* address) {
     if (free_base < first) window.small.give(free_base, first - free_base);
     if (last < free_end) window.small.give(last, free_end - last);
     window.blocks.give(first, last - first);
-    unmap(window, device, last - first);
+    ledger_.release(device, last - first);
+    costs_more(unmapping_cost(amount(last - first)));
   }
   return true;
 }

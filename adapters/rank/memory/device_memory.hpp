@@ -64,8 +64,6 @@ class DeviceMemory {
   void* allocate(int device, std::size_t bytes);
   /// False when `address` is not the start of a live allocation.
   bool deallocate(void* address);
-  /// What the driver has mapped for the allocations of this process, in bytes.
-  std::uint64_t mapped_bytes(int device);
 
   /// The live allocation, or reserved range, that holds `address`; nullopt for host memory.
   std::optional<Allocation> allocation_of(const void* address);
@@ -168,9 +166,6 @@ class DeviceMemory {
   template <class Body>
   bool elsewhere(const void* address, std::size_t bytes, Body&& body);
   std::size_t known_bytes();
-
-  bool map(Window& window, int device, std::uint64_t bytes);
-  void unmap(Window& window, int device, std::uint64_t bytes);
 
   const Ledger ledger_;
   WriterLog& writers_;

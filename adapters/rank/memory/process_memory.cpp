@@ -1,32 +1,15 @@
 // The device memory of this process, which is a part of its Rank object.
 
 #include "rank/memory/device_memory.hpp"
-#include "rank/runtime/api_call.hpp"
 #include "rank/small_data.hpp"
-
-#include <phantora/simulation/host_cost.hpp>
 
 namespace phantora::rank {
 
 DeviceMemory& device_memory() noexcept { return small_data().memory; }
 
 bool is_device_address(const void* address) noexcept { return DeviceMemory::covers(address); }
-void* allocate(int device, std::size_t bytes) {
-  const std::uint64_t before = device_memory().mapped_bytes(device);
-  void* const memory = device_memory().allocate(device, bytes);
-  const std::uint64_t after = device_memory().mapped_bytes(device);
-  if (after > before) costs_more(mapping_cost(Bytes{static_cast<std::int64_t>(after - before)}));
-  return memory;
-}
-bool deallocate(void* address) {
-  const auto device = device_memory().owner_of(address);
-  if (!device) return false;
-  const std::uint64_t before = device_memory().mapped_bytes(*device);
-  const bool freed = device_memory().deallocate(address);
-  const std::uint64_t after = device_memory().mapped_bytes(*device);
-  if (after < before) costs_more(unmapping_cost(Bytes{static_cast<std::int64_t>(before - after)}));
-  return freed;
-}
+void* allocate(int device, std::size_t bytes) { return device_memory().allocate(device, bytes); }
+bool deallocate(void* address) { return device_memory().deallocate(address); }
 std::optional<Allocation> allocation_of(const void* address) {
   return device_memory().allocation_of(address);
 }
