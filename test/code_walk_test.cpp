@@ -344,6 +344,7 @@ TEST(CodeWalk, TexturesGiveTheComponentsThatAreAskedFor) {
                                     exit, always},
                                    constants);
   ASSERT_TRUE(work);
+  EXPECT_EQ(work->l1_passes, 2 * 8 + 2);  // 4 threads of a texture load at once, a pass of each other
   EXPECT_EQ(work->random_bytes, 0);
 }
 

@@ -31,6 +31,15 @@ TEST(HostCost, GrowsWithTheMemoryThatIsMapped) {
   near(host_cost(HostCall::malloc) + mapping_cost(1_GiB), 164.7);
   near(host_cost(HostCall::free) + unmapping_cost(2_MiB), 41.6);
   near(host_cost(HostCall::free) + unmapping_cost(1_GiB), 406.7);
+  // And the medians of test/data/h200_native_calls.jsonl.gz of page-locked and managed memory.
+  near(host_cost(HostCall::malloc) + locking_cost(1_MiB), 632.5);
+  near(host_cost(HostCall::malloc) + locking_cost(256_MiB), 85'829.0);
+  near(host_cost(HostCall::free) + unlocking_cost(1_MiB), 257.0);
+  near(host_cost(HostCall::free) + unlocking_cost(256_MiB), 21'629.0);
+  near(host_cost(HostCall::malloc) + managed_cost(1_MiB), 19.2);
+  near(host_cost(HostCall::malloc) + managed_cost(256_MiB), 63.8);
+  near(host_cost(HostCall::free) + managed_free_cost(1_MiB), 14.8);
+  near(host_cost(HostCall::free) + managed_free_cost(256_MiB), 37.1);
 }
 
 TEST(HostCost, GrowsWithTheTimeSinceTheLastCall) {
