@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+import run
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -53,13 +55,13 @@ def priced(phantora, program):
 
 
 def main(phantora, directory, *only):
-    samples = pathlib.Path(directory).resolve() / "build/cuda-samples/Samples"
+    build = pathlib.Path(directory).resolve() / "build"
+    programs = {sample.name.removeprefix("samples/"): sample.folder for sample in run.samples(build)}
     rows = []
     for name, kernels in measured().items():
-        programs = list(samples.glob(f"*/{name}/{name}"))
-        if not programs or only and name not in only:
+        if name not in programs or only and name not in only:
             continue
-        here = priced(str(pathlib.Path(phantora).resolve()), programs[0])
+        here = priced(str(pathlib.Path(phantora).resolve()), programs[name] / name)
         for kernel, times in kernels.items():
             us, count, source = here.get(kernel, (0, 0, ""))
             if source == "code":

@@ -58,7 +58,7 @@ def figures(output):
     """The first figure of each kind of line: (is a time, value) by the line without its numbers."""
     found = {}
     for line in output.splitlines():
-        if line.startswith(("phantora:", "  ")) and "phantora" in line or CPU.search(line):
+        if line.startswith("phantora:") or CPU.search(line):
             continue
         for is_time, pattern in ((True, TIME), (False, RATE)):
             match = pattern.search(line)
