@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The GPU's time in a step of each architecture of zoo.py: measured, and as kernels are priced here.
 
-Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | --names NAME...] [--worst N]
+Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | --names NAME...] [--without NAME...]
+                      [--worst N] [--bound PERCENT]
        zoo_kernels.py PHANTORA --take PYTHON [--names NAME...]
 
 zoo/GPU_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on that GPU. zoo/ also holds of each architecture
@@ -125,11 +126,12 @@ def main():
     arguments.add_argument("--unmeasured", action="store_true")
     arguments.add_argument("--only", default="")
     arguments.add_argument("--names", nargs="+")
+    arguments.add_argument("--without", nargs="+", default=[])
     arguments.add_argument("--worst", type=int, default=0)
     arguments.add_argument("--bound", type=float, metavar="PERCENT", help="fail where the mean error is above")
     options = arguments.parse_args()
     found = {model: real for model, real in measured(ZOO / f"{options.gpu}_kernels.jsonl.gz").items()
-             if options.only in model and model in (options.names or [model])}
+             if options.only in model and model in (options.names or [model]) and model not in options.without}
     if options.take:
         for model in options.names or found:
             take(options.phantora, options.take, model)
