@@ -63,3 +63,6 @@ setup() {
   make_venv "$venv" "$root/examples/pytorch/requirements.txt"
   build_release
 }
+
+# For what only runs `phantora`: builds nothing where there is one, or where PHANTORA names one.
+need_phantora() { [ -n "${PHANTORA-}" ] || [ -x "$root/build/release/bin/phantora" ] || setup; }
