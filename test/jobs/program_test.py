@@ -337,6 +337,12 @@ class Starts(JobTest):
             self.assertEqual(self.kernels(), [20] * 4)
             self.assertGreater(self.report()["simulated_s"], 1)
 
+    def test_a_launcher_starts_scripts_of_bash(self):
+        """Bash has a setenv() of its own, which cannot be called before the shell has begun."""
+        script = "for r in 0 1 2 3; do SLURM_PROCID=$r SLURM_LOCALID=$r bash -c 'echo $SLURM_PROCID $SLURM_LOCALID'; done"
+        job = self.run_job(["sh", "-c", script], cluster="h200:2x2", options=["--per", "run"], timeout=60)
+        self.assertEqual([line for line in printed(job) if line], ["0 0", "1 1", "2 0", "3 1"], job.text())
+
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
     def test_mpirun_starts_the_ranks_of_all_hosts(self):
         self.module()

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace phantora::rank {
@@ -33,6 +34,14 @@ const channel::RankVariables* variables_of_launcher() {
   return nullptr;
 }
 
+/// setenv() of the C library. Bash has one of its own by that name, which needs a shell that has
+/// begun.
+void set_variable(const char* name, std::size_t value) {
+  static auto* const set = reinterpret_cast<decltype(&setenv)>(
+      dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "setenv"));
+  set(name, std::to_string(value).c_str(), 1);
+}
+
 /// Where one process started the ranks of all hosts, what its launcher says of the ranks beside
 /// this one becomes true of its host, before the program looks.
 [[gnu::constructor]] void go_to_own_host() {
@@ -41,14 +50,14 @@ const channel::RankVariables* variables_of_launcher() {
   if (!rank.settings || !rank.settings->host_by_rank || !number_of_all) return;
   const auto seat = channel::seat_of_rank(*rank.settings, *number_of_all);
   if (!seat) return;  // more ranks than GPUs: CUDA will say so
-  setenv(channel::host_variable, std::to_string(seat->host).c_str(), 1);
+  set_variable(channel::host_variable, seat->host);
   const channel::RankVariables& told = *variables_of_launcher();
-  if (number(told.local_rank)) setenv(told.local_rank, std::to_string(seat->gpu).c_str(), 1);
+  if (number(told.local_rank)) set_variable(told.local_rank, static_cast<std::size_t>(seat->gpu));
   const auto ranks = number(told.ranks);
   if (!ranks || !number(told.local_ranks)) return;
   const int first = *number_of_all - seat->gpu;
   const int here = std::min(*ranks - first, rank.settings->hosts[seat->host].gpus);
-  setenv(told.local_ranks, std::to_string(here).c_str(), 1);
+  set_variable(told.local_ranks, static_cast<std::size_t>(here));
 }
 
 /// The words of this process's command.
