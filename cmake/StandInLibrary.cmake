@@ -2,11 +2,15 @@
 # SONAME: file name, SONAME and ELF version node are the real ones, every symbol of the committed
 # list adapters/exports/SONAME.txt is exported, and those that SOURCES do not define answer
 # "not supported". Anything else would be refused or overlooked by the dynamic linker.
-# FOLDER NAME puts it in a folder of that name, apart from the others.
+# FOLDER NAME puts it in a folder of that name, apart from the others. OVER LIBRARIES: what it is linked
+# with in the place of the simulated rank.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 function(phantora_stand_in name soname)
-  cmake_parse_arguments(arg "" "FOLDER" "" ${ARGN})
+  cmake_parse_arguments(arg "" "FOLDER" "OVER" ${ARGN})
+  if(NOT arg_OVER)
+    set(arg_OVER phantora_driver phantora_rank)
+  endif()
   set(origin "$ORIGIN")
   if(arg_FOLDER)
     string(PREPEND arg_FOLDER "/")
@@ -37,7 +41,7 @@ function(phantora_stand_in name soname)
     -Wl,-soname,${soname} -Wl,--version-script=${generated}/exports.map
     -Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,-z,now)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
-  target_link_libraries(${target} PRIVATE phantora_driver phantora_rank phantora_cuda_headers phantora_options)
+  target_link_libraries(${target} PRIVATE ${arg_OVER} phantora_cuda_headers phantora_options)
   set_property(GLOBAL APPEND PROPERTY PHANTORA_STAND_INS ${target})
   install(TARGETS ${target} LIBRARY DESTINATION ${PHANTORA_HOOK_INSTALL_DIR}${arg_FOLDER}
     COMPONENT phantora_program)

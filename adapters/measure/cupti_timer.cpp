@@ -205,6 +205,7 @@ class CuptiTimer final : public Timer {
     const auto end = works_.lower_bound(before);
     for (auto work = works_.begin(); work != end; ++work) {
       const auto query = static_cast<std::uint32_t>(work->first);
+      if (query == not_the_program) continue;
       if (query == no_query) {
         keyless_["a call of several operations"] += time_of(work->second);
       } else {

@@ -24,7 +24,8 @@ class Timed {
 
 /// One way to time calls. begin() and end() are called in pairs on one thread.
 struct Timer {
-  static constexpr std::uint32_t no_query = ~std::uint32_t{0};  ///< time that has no key
+  static constexpr std::uint32_t no_query = ~std::uint32_t{0};    ///< time that has no key
+  static constexpr std::uint32_t not_the_program = no_query - 1;  ///< what nobody asks for
   virtual void begin(const Asked& asked) = 0;
   virtual void end(const Asked& asked) = 0;
   /// Tells results.hpp of all calls so far, once the GPU has come to them.

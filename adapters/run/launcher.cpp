@@ -154,8 +154,7 @@ class Supervisor {
       for (const Start& start :
            plan_starts(options_, cluster_, {socket_name, engine.run_memory()})) {
         const Output::Ends ends = output_.add(name_of(start));
-        const pid_t child =
-            start_process(start, options_.command, original_mask_, original_limit, ends);
+        const pid_t child = start_process(start, original_mask_, original_limit, ends);
         ends.close();
         started_.emplace(child, start);
         for (int i = 0; i < start.ranks; ++i) {
@@ -180,8 +179,9 @@ class Supervisor {
       }
     }
     output_.finish();
-    const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
     if (trace) trace->close();
+    if (options_.real_rank) return status;  // what took simulated time stands beside what took real
+    const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
     RunFacts facts{.cluster = options_.cluster,
                    .command = options_.command,
                    .host_time = to_string(options_.host_time),

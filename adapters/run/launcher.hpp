@@ -22,6 +22,13 @@ enum class Per : std::uint8_t {
   run    ///< once: it drives all GPUs of the first host, or starts the ranks of all hosts
 };
 
+/// A rank that runs on a GPU of this machine while the others are simulated (../measure/proxy).
+struct RealRank {
+  int rank = 0;
+  /// What differs from this process's: NAME=VALUE, or NAME, which is unset.
+  std::vector<std::string> environment{};
+};
+
 /// The options of `phantora run`, read and checked.
 struct LaunchOptions {
   std::string cluster{};  ///< as it was given, for the report
@@ -41,6 +48,7 @@ struct LaunchOptions {
   int runnable = 0;          ///< 0: as many as there are cores
   int stall_timeout_s = 60;
   std::vector<std::string> command{};
+  std::optional<RealRank> real_rank{};  ///< of phantora measure: then nothing is reported
 };
 
 /// COMMAND cannot be started. `status` is what a shell would return.

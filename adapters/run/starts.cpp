@@ -141,6 +141,15 @@ std::map<std::string, std::string> common_environment(const channel::Settings& s
   return common;
 }
 
+/// The process that is a rank in the simulation, and runs its program outside of it.
+std::vector<std::string> proxy_of(const RealRank& rank, const std::vector<std::string>& command) {
+  std::vector<std::string> all = {hook_directory() / "one_rank" / "proxy"};
+  all.insert(all.end(), rank.environment.begin(), rank.environment.end());
+  all.emplace_back("--");
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
 }  // namespace
 
 Per start_per(const LaunchOptions& options) {
@@ -161,7 +170,8 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
     const int local = static_cast<int>(host.gpus.size());
     auto environment = common;
     environment[channel::host_variable] = std::to_string(h);
-    if (per == Per::run) return {{0, static_cast<int>(cluster.gpus.size()), true, environment}};
+    if (per == Per::run)
+      return {{0, static_cast<int>(cluster.gpus.size()), true, environment, options.command}};
     environment["GROUP_RANK"] = std::to_string(h);
     if (per == Per::host) {
       environment["PET_NNODES"] = std::to_string(cluster.hosts.size());
@@ -170,7 +180,7 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
       environment["PET_MASTER_ADDR"] = environment["MASTER_ADDR"];
       environment["PET_MASTER_PORT"] = environment["MASTER_PORT"];
       environment["PET_RDZV_BACKEND"] = "static";
-      starts.push_back({rank, local, true, environment});
+      starts.push_back({rank, local, true, environment, options.command});
       rank += local;
       continue;
     }
@@ -179,7 +189,9 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
     for (int i = 0; i < local; ++i, ++rank) {
       environment["RANK"] = std::to_string(rank);
       environment["LOCAL_RANK"] = std::to_string(i);
-      starts.push_back({rank, 1, false, environment});
+      const bool real = options.real_rank && options.real_rank->rank == rank;
+      starts.push_back({rank, 1, false, environment,
+                        real ? proxy_of(*options.real_rank, options.command) : options.command});
     }
   }
   return starts;
@@ -192,10 +204,10 @@ std::string name_of(const Start& start) {
                      start.first_rank + start.ranks - 1);
 }
 
-pid_t start_process(const Start& start, const std::vector<std::string>& command,
-                    const sigset_t& mask, const rlimit& descriptors, const Output::Ends& output) {
+pid_t start_process(const Start& start, const sigset_t& mask, const rlimit& descriptors,
+                    const Output::Ends& output) {
   std::vector<char*> arguments;
-  for (const std::string& argument : command) {
+  for (const std::string& argument : start.command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);

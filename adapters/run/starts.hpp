@@ -26,6 +26,7 @@ struct Start {
   int ranks = 1;  ///< at most: a parent may start fewer
   bool parent = false;
   std::map<std::string, std::string> environment{};
+  std::vector<std::string> command{};
 };
 /// Where processes find the engine.
 struct Meeting {
@@ -37,10 +38,10 @@ std::vector<Start> plan_starts(const LaunchOptions& options, const Cluster& clus
                                const Meeting& meeting);
 std::string name_of(const Start& start);
 
-/// Starts `command`, which dies with the caller, with these signals blocked, this limit of
+/// Starts the process, which dies with the caller, with these signals blocked, this limit of
 /// descriptors, and what it prints going to `output`. @throws Error if that cannot be done.
-pid_t start_process(const Start& start, const std::vector<std::string>& command,
-                    const sigset_t& mask, const rlimit& descriptors, const Output::Ends& output);
+pid_t start_process(const Start& start, const sigset_t& mask, const rlimit& descriptors,
+                    const Output::Ends& output);
 
 /// Where the hooks lie. @throws ConfigError if they do not.
 std::filesystem::path hook_directory();

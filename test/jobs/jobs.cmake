@@ -61,6 +61,7 @@ endfunction()
 
 phantora_jobs(measure Without)
 phantora_jobs(measure Measure TORCH)
+phantora_jobs(measure OneRank TORCH)
 phantora_jobs(failure DyingRank MissingRank OutOfMemory BadArguments PartialReports Stopped)
 phantora_jobs(output Lines Readers)
 phantora_jobs(failure OutOfMemoryInTorch StoppedTorch TORCH)

@@ -2,6 +2,7 @@
 queries that the simulation asks for."""
 import csv
 import json
+import os
 import sqlite3
 import subprocess
 
@@ -94,6 +95,115 @@ class Measure(JobTest):
                                "true"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("was measured on NVIDIA H200, the cluster's GPUs are NVIDIA H100 80GB HBM3", done.stderr)
+
+
+# What a rank is told by others: objects, sizes, sums; then steps in which large operands are exchanged.
+OF_FOUR = """
+    import os, torch, torch.distributed as dist
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    objects = [None] * world
+    dist.all_gather_object(objects, {"rank": rank, "text": str(rank)})
+    assert objects == [{"rank": i, "text": str(i)} for i in range(world)], objects
+    number = torch.full((8,), float(rank), device="cuda")
+    dist.all_reduce(number)
+    assert number.tolist() == [6.0] * 8, number
+    part = torch.arange(rank, rank + 2, device="cuda")
+    for group in (dist.new_group([0, 3]), dist.new_group([1, 2])):
+        if dist.get_rank(group) >= 0:
+            dist.broadcast(part, group=group, group_src=1)
+    assert part.tolist() == ([3, 4] if rank in (0, 3) else [2, 3]), part
+    message = torch.zeros(3, device="cuda")
+    requests = dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((3,), float(rank), device="cuda"), (rank + 1) % 4),
+                                       dist.P2POp(dist.irecv, message, (rank + 3) % 4)])
+    for request in requests: request.wait()
+    assert message.tolist() == [float((rank + 3) % 4)] * 3, message
+
+    from torch.distributed.fsdp import fully_shard
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(3))).cuda()
+    for layer in model: fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    for step in range(3):
+        loss = model(torch.randn(64, 1024, device="cuda")).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    # Nobody has computed others' parts of large operands: they are like the rank's own.
+    gathered = torch.empty(4 << 20, device="cuda")
+    dist.all_gather_into_tensor(gathered, torch.ones(1 << 20, device="cuda"))
+    print(f"rank {rank} ends", flush=True)
+    dist.destroy_process_group()
+    """
+
+
+class OneRank(JobTest):
+    """phantora measure --cluster: one rank of a job on a real GPU, for which a simulated one stands here."""
+
+    def measure(self, program, *options, status=0):
+        # What measures is preloaded for the program, and not for the phantora that simulates its GPU.
+        (self.directory / "on_gpu.sh").write_text(f"""
+            [ -n "${{PHANTORA_PROXY-}}" ] || exec {TORCH_PYTHON} "$@"
+            measure=$LD_PRELOAD; unset LD_PRELOAD
+            exec {PHANTORA} run --cluster h200:1x1 --host-time off --per run -- env RANK=$RANK WORLD_SIZE=$WORLD_SIZE \\
+              LOCAL_RANK=$LOCAL_RANK MASTER_ADDR=$MASTER_ADDR MASTER_PORT=$MASTER_PORT \\
+              sh -c 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"' "$measure" {TORCH_PYTHON} "$@"
+            """)
+        done = subprocess.run([PHANTORA, "measure", "--kernels", "my.db", "--timer", "events", *options, "--", "bash",
+                               "on_gpu.sh", program], capture_output=True, text=True, cwd=self.directory, timeout=400)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def counts(self):
+        with sqlite3.connect(self.directory / "my.db") as database:
+            return {json.dumps(json.loads(query), sort_keys=True): count for query, count in database.execute(
+                "SELECT query, sum(count) FROM duration JOIN kernel ON kernel.id = kernel GROUP BY query")}
+
+    def test_is_one_of_four(self):
+        program, record = self.write("program.py", OF_FOUR), self.directory / "four.rec"
+        for rank in (0, 3):
+            done = self.measure(program, "--cluster", "h200:2x2", "--rank", str(rank))
+            self.assertEqual(sorted(line for line in done.stdout.splitlines() if line.endswith("ends")),
+                             [f"rank {i} ends" for i in range(4)])
+        # Twice what one of the simulated ranks asks for: nothing of what passes between ranks is among it.
+        self.run_job([TORCH_PYTHON, program], cluster="h200:2x2", timeout=400,
+                     options=["--host-time", "off", "--record", record])
+        told = json.loads(subprocess.run(
+            [PHANTORA, "kernels", "where", record, "--cluster", "h200:2x2", "--format", "json"], check=True,
+            capture_output=True, text=True).stdout)
+        asked = {}
+        for kernel in told["kernels"]:
+            kernel["query"].pop("operands", None)
+            key = json.dumps(kernel["query"], sort_keys=True)
+            asked[key] = asked.get(key, 0) + kernel["count"]
+        self.assertEqual({key: 2 * count for key, count in self.counts().items()}, asked)
+
+    def test_ends_with_its_rank(self):
+        program = self.write("program.py", """
+            import os, torch, torch.distributed as dist
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            dist.init_process_group("nccl")
+            if os.environ["RANK"] == "1": sys.exit("this rank has had enough")
+            dist.all_reduce(torch.ones(1 << 20, device="cuda"))
+            torch.cuda.synchronize()
+            """)
+        done = self.measure(program, "--cluster", "h200:1x2", "--rank", "1", status=1)
+        self.assertIn("this rank has had enough", done.stderr)
+        self.assertIn("rank 1 exited with status 1; ending the run", done.stderr)
+
+    def test_refuses_what_it_cannot_start(self):
+        for options, command, wrong in (
+                (["--cluster", "h200:1x2", "--rank", "2"], ["true"], "--rank 2: h200:1x2 has ranks 0 to 1"),
+                (["--cluster", "h200:1x2"], ["torchrun", "train.py"], "torchrun starts ranks itself")):
+            (self.directory / "torchrun").write_text("#!/bin/sh\n")
+            (self.directory / "torchrun").chmod(0o755)
+            done = subprocess.run([PHANTORA, "measure", "--kernels", "my.db", *options, "--", *command], text=True,
+                                  capture_output=True, cwd=self.directory,
+                                  env=dict(os.environ, PATH=f"{self.directory}:{os.environ['PATH']}"))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(wrong, done.stderr)
 
 
 class Without(JobTest):
