@@ -1,5 +1,7 @@
 #include "measure/libraries.hpp"
 
+#include "measure/aliased_memory.hpp"
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +56,11 @@ Machine::Place place_of(const void* address) {
 bool allocation_of(const void* address, void** base, std::size_t* bytes) {
   static auto* const ask = driver<decltype(cuMemGetAddressRange)>("cuMemGetAddressRange_v2");
   if (ask == nullptr || place_of(address) != Machine::Place::device) return false;
+  if (const auto shared = aliased_allocation(address)) {
+    *base = shared->base;  // the driver knows of pieces
+    *bytes = shared->bytes;
+    return true;
+  }
   CUdeviceptr start = 0;
   if (ask(&start, bytes, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return false;
   *base = reinterpret_cast<void*>(start);

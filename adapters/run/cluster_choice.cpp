@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 namespace phantora::run {
-namespace {
 
 Bytes parse_gpu_memory(const std::string& text) {
   const auto size = parse_bytes(text);
@@ -18,8 +17,6 @@ Bytes parse_gpu_memory(const std::string& text) {
   }
   return *size;
 }
-
-}  // namespace
 
 Cluster cluster_of(const std::string& spec, const std::optional<std::string>& gpu_memory) {
   Cluster cluster = parse_cluster(spec);

@@ -41,6 +41,9 @@ std::vector<std::string> environment(const MeasureOptions& options, const std::s
       "PHANTORA_MEASURE_FILE=" + database.string(),
       fmt::format("PHANTORA_MEASURE_COMMAND={}", fmt::join(options.command, " "))};
   if (!options.timer.empty()) all.push_back("PHANTORA_MEASURE_TIMER=" + options.timer);
+  if (options.gpu_memory)
+    all.push_back(
+        fmt::format("PHANTORA_MEASURE_MEMORY={}", parse_gpu_memory(*options.gpu_memory).count()));
   return all;
 }
 
@@ -72,7 +75,7 @@ int run_alone(const MeasureOptions& options, const std::vector<std::string>& env
 
 /// The program as one of many ranks, of which the others are simulated.
 int run_among_others(const MeasureOptions& options, std::vector<std::string> environment) {
-  const Cluster cluster = cluster_of(options.cluster, std::nullopt);
+  const Cluster cluster = cluster_of(options.cluster, options.gpu_memory);
   const int ranks = static_cast<int>(cluster.gpus.size());
   if (options.rank < 0 || options.rank >= ranks)
     throw ConfigError{
@@ -114,6 +117,10 @@ void add_options(CLI::App& command, MeasureOptions& options) {
                   "cupti: as the GPU's own clock has it (default, where there is CUPTI); events: "
                   "by pairs of them, right to some microseconds")
       ->check(CLI::IsMember({"cupti", "events"}));
+  command.add_option("--gpu-memory", options.gpu_memory,
+                     "tell COMMAND that the GPU has so much memory, as in 640GB; what the GPU has "
+                     "no room for shares a part\n"
+                     "of it, so that numbers become nonsense, and times that hang on them too");
   CLI::Option* const cluster = command.add_option(
       "--cluster", options.cluster,
       "run COMMAND as one rank of a job on this cluster, as phantora run would start it;\n"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@ class App;
 namespace phantora::run {
 
 struct MeasureOptions {
-  std::string kernels{};  ///< the database
-  std::string timer{};    ///< cupti or events; empty: CUPTI where there is one
+  std::string kernels{};                    ///< the database
+  std::string timer{};                      ///< cupti or events; empty: CUPTI where there is one
+  std::optional<std::string> gpu_memory{};  ///< what the program is told that the GPU has
   std::string cluster{};  ///< COMMAND is one of its ranks, the others are simulated; empty: alone
   int rank = 0;           ///< which
   int stall_timeout_s = 600;

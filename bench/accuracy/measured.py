@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training steps of one GPU: real, and simulated with and without a database of their own kernels.
+"""Training steps: real, and simulated with and without a database of their own kernels.
 
-Usage: measured.py PHANTORA --run FOLDER [--seconds N] [--only NAME...]
-       measured.py PHANTORA --table FOLDER
+Usage: measured.py PHANTORA --run FOLDER [--gpu KIND] [--seconds N] [--only NAME...]
+       measured.py PHANTORA --table FOLDER [--gpu KIND]
 
---run, on a machine with a GPU of the kind that --cluster names: each case runs for real, under `phantora
-measure`, and under `phantora run --record`; cases that would begin after --seconds are left out. FOLDER gets
+--run, on a machine with GPUs of that kind: each case runs for real, under `phantora measure` on one GPU, of several ranks
+the first alone, and under `phantora run --record`; cases that would begin after --seconds are left out. FOLDER gets
 what was printed (rows.jsonl), a database as CSV and a record for each. --table, on any machine, replays the
 records with and without the databases.
 """
@@ -24,9 +24,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def train(model, batch, length):
-    return [HERE.parents[1] / "test/programs/train.py", "--model", model, "--parallel", "none",
-            "--batch", str(batch), "--seq", str(length), "--steps", "12"]
+def train(model, batch, length, parallel="none", *more):
+    return [HERE.parents[1] / "test/programs/train.py", "--model", model, "--parallel", parallel,
+            "--batch", str(batch), "--seq", str(length), "--steps", "12", *more]
 
 
 CASES = {
@@ -38,25 +38,37 @@ CASES = {
     "triton": [HERE / "triton_layers.py"],
     "inductor": [HERE / "triton_layers.py", "--compiled"],
 }
+# On two GPUs.
+CASES_OF_TWO = {
+    "gpt2-medium_ddp_x2": train("gpt2-medium", 6, 1024, "ddp"),
+    "llama1b_fsdp2_ac_x2": train("llama1b", 4, 2048, "fsdp2", "--ac"),
+    "resnet50_ddp_x2": train("resnet50", 112, 1024, "ddp"),
+}
 # Where the host works less than this part of a real step, the GPU decides how long that takes.
 GPU_BOUND = 0.8
+
+
+def cluster_of(options, name):
+    return f"{options.gpu}:1x{2 if name in CASES_OF_TWO else 1}"
 
 
 def run(options):
     folder = pathlib.Path(options.run)
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    for name, program in CASES.items():
-        if options.only and name not in options.only:
+    for name, program in (CASES | CASES_OF_TWO).items():
+        if name not in (options.only or CASES):
             continue
         if time.monotonic() - began > options.seconds:
             print(f"no time is left for {name}", file=sys.stderr)
             continue
-        python = [sys.executable, *program]
+        python, cluster, several = [sys.executable, *program], cluster_of(options, name), name in CASES_OF_TWO
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        others = ["--cluster", cluster] if several else []
         database, record = folder / f"{name}.db", folder / f"{name}.rec"
-        commands = {"real": python,
-                    "measured": [options.phantora, "measure", "--kernels", database, "--", *python],
-                    "without": [options.phantora, "run", "--cluster", options.cluster, "--record", record, "--", *python]}
+        commands = {"real": [*launcher, *program] if several else python,
+                    "measured": [options.phantora, "measure", "--kernels", database, *others, "--", *python],
+                    "without": [options.phantora, "run", "--cluster", cluster, "--record", record, "--", *python]}
         for what, command in commands.items():
             done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
             rows = re.findall(r"^\{.*\}$", done.stdout, re.M)
@@ -72,10 +84,10 @@ def run(options):
         record.unlink()
 
 
-def replayed(options, record, *more):
+def replayed(options, cluster, record, *more):
     """The median step of a replay, and what part of the kernels' time each source told."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        subprocess.run([options.phantora, "replay", record, "--cluster", options.cluster, "--report", report.name, *more],
+        subprocess.run([options.phantora, "replay", record, "--cluster", cluster, "--report", report.name, *more],
                        check=True, stdout=subprocess.DEVNULL)
         rank = json.load(open(report.name))["ranks"][0]
     times = rank["kernel_s_by_source"]
@@ -98,7 +110,9 @@ def table(options):
                 with gzip.open(folder / packed) as source, open(plain, "wb") as target:
                     shutil.copyfileobj(source, target)
             subprocess.run([options.phantora, "kernels", "import", csv, database], check=True, stdout=subprocess.DEVNULL)
-            steps = {"without": replayed(options, record), "with": replayed(options, record, "--kernels", database)}
+            cluster = cluster_of(options, name)
+            steps = {"without": replayed(options, cluster, record),
+                     "with": replayed(options, cluster, record, "--kernels", database)}
         real = found["real"]["median_s"]
         host = found["real"]["cpu_s"] / real
         cells = [f"{1e3 * real:.2f}", f"{host:.0%}"]
@@ -116,12 +130,13 @@ def table(options):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("phantora")
-    arguments.add_argument("--cluster", default="h200:1x1", help="what the GPU is to the simulation")
+    arguments.add_argument("--gpu", default="h200", help="what the GPU is to the simulation")
     what = arguments.add_mutually_exclusive_group(required=True)
     what.add_argument("--run", metavar="FOLDER")
     what.add_argument("--table", metavar="FOLDER")
     arguments.add_argument("--seconds", type=float, default=float("inf"))
-    arguments.add_argument("--only", nargs="+", choices=CASES)
+    arguments.add_argument("--only", nargs="+", choices=CASES | CASES_OF_TWO, metavar="NAME",
+                           help="these (default: those of one GPU)")
     options = arguments.parse_args()
     if options.run:
         run(options)

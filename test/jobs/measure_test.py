@@ -35,7 +35,24 @@ PROGRAM = """
 GAP_PS, LATENCY_PS = 1_400_000, 1_500_000  # device_timing.hpp; event_timer.cpp takes the gap off
 
 
-class Measure(JobTest):
+class Measured(JobTest):
+    def counts(self):
+        """How often each query was measured, of the database my.db."""
+        with sqlite3.connect(self.directory / "my.db") as database:
+            return {json.dumps(json.loads(query), sort_keys=True): count for query, count in database.execute(
+                "SELECT query, sum(count) FROM duration JOIN kernel ON kernel.id = kernel GROUP BY query")}
+
+    def where(self, record, cluster="h200:1x1"):
+        """The kernels that a record's ranks ask for. What a launch finds in the cache is no part of a database's keys."""
+        told = subprocess.run([PHANTORA, "kernels", "where", record, "--cluster", cluster, "--format", "json"],
+                              check=True, capture_output=True, text=True).stdout
+        kernels = json.loads(told)["kernels"]
+        for kernel in kernels:
+            kernel["query"].pop("operands", None)
+        return kernels
+
+
+class Measure(Measured):
     def simulate(self, program, *options, under=()):
         return self.run_job([*under, TORCH_PYTHON, program], cluster="h200:1x1", timeout=600,
                             options=["--host-time", "off", *options])
@@ -56,13 +73,9 @@ class Measure(JobTest):
         program, record = self.write("program.py", PROGRAM), self.directory / "alone.rec"
         measured = self.stacked(program)
         self.simulate(program, "--record", record)
-        told = json.loads(subprocess.run(
-            [PHANTORA, "kernels", "where", record, "--cluster", "h200:1x1", "--format", "json"], check=True,
-            capture_output=True, text=True).stdout)
-        # What a launch finds in the cache is no part of a database's keys, and of each launch's price.
+        # Each launch's price hangs on the cache.
         kernels = {}
-        for kernel in told["kernels"]:
-            kernel["query"].pop("operands", None)
+        for kernel in self.where(record):
             kernels.setdefault(json.dumps(kernel["query"], sort_keys=True), []).append(kernel)
         found = {json.dumps(json.loads(query), sort_keys=True): times for query, times in measured.items()}
         # The same queries, as often as they are asked for.
@@ -79,6 +92,44 @@ class Measure(JobTest):
                 self.assertLessEqual(time, max(prices) + LATENCY_PS - GAP_PS + rounding, query)
                 exact += any(abs(time - price) <= rounding for price in prices)
         self.assertGreater(exact, len(found) // 2)
+
+    def test_more_memory_than_the_gpu_has(self):
+        """What has no room shares some: the program sees a larger GPU, and asks for the same kernels as there."""
+        program = self.write("program.py", """
+            import torch
+            free, total = torch.cuda.mem_get_info()
+            assert total == torch.cuda.get_device_properties(0).total_memory == 12 << 30 and free > 11 << 30, (free, total)
+            numbers = torch.arange(100, device="cuda")
+            layers = torch.nn.ModuleList(torch.nn.Linear(4096, 4096, device="cuda") for _ in range(16))
+            optimizer = torch.optim.AdamW(layers.parameters(), fused=True)
+            x = torch.randn(1024, 4096, device="cuda")
+            for step in range(2):
+                y = x
+                for layer in layers: y = torch.relu(layer(y))
+                y.mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            assert numbers.tolist() == list(range(100))  # what is small shares with nobody
+            assert torch.cuda.memory_allocated() > 3 << 30
+            try: torch.empty(9 << 30, dtype=torch.uint8, device="cuda"); raise SystemExit("there is more than there should be")
+            except torch.OutOfMemoryError: pass
+            del layers, layer, optimizer, x, y
+            torch.cuda.empty_cache()
+            assert torch.cuda.mem_get_info()[0] > 11 << 30, torch.cuda.mem_get_info()
+            print("all of it")
+            """)
+        path, record = self.directory / "my.db", self.directory / "alone.rec"
+        job = self.run_job([PHANTORA, "measure", "--kernels", path, "--timer", "events", "--gpu-memory", "12GiB", "--",
+                            TORCH_PYTHON, program], cluster="h200:1x1", timeout=600,
+                           options=["--host-time", "off", "--gpu-memory", "2GiB"])
+        self.assertIn("all of it", job.out)
+        self.assertRegex(job.err, r"up to [3-9]\.\d GiB of the program's memory shared 0\.\d GiB of the GPU's")
+        self.simulate(program, "--gpu-memory", "12GiB", "--record", record)
+        asked = {}
+        for kernel in self.where(record):
+            key = json.dumps(kernel["query"], sort_keys=True)
+            asked[key] = asked.get(key, 0) + kernel["count"]
+        self.assertEqual(self.counts(), asked)
 
     def test_a_run_takes_its_times_from_the_database(self):
         program = self.write("program.py", PROGRAM)
@@ -139,7 +190,7 @@ OF_FOUR = """
     """
 
 
-class OneRank(JobTest):
+class OneRank(Measured):
     """phantora measure --cluster: one rank of a job on a real GPU, for which a simulated one stands here."""
 
     def measure(self, program, *options, status=0):
@@ -156,11 +207,6 @@ class OneRank(JobTest):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
-    def counts(self):
-        with sqlite3.connect(self.directory / "my.db") as database:
-            return {json.dumps(json.loads(query), sort_keys=True): count for query, count in database.execute(
-                "SELECT query, sum(count) FROM duration JOIN kernel ON kernel.id = kernel GROUP BY query")}
-
     def test_is_one_of_four(self):
         program, record = self.write("program.py", OF_FOUR), self.directory / "four.rec"
         for rank in (0, 3):
@@ -170,12 +216,8 @@ class OneRank(JobTest):
         # Twice what one of the simulated ranks asks for: nothing of what passes between ranks is among it.
         self.run_job([TORCH_PYTHON, program], cluster="h200:2x2", timeout=400,
                      options=["--host-time", "off", "--record", record])
-        told = json.loads(subprocess.run(
-            [PHANTORA, "kernels", "where", record, "--cluster", "h200:2x2", "--format", "json"], check=True,
-            capture_output=True, text=True).stdout)
         asked = {}
-        for kernel in told["kernels"]:
-            kernel["query"].pop("operands", None)
+        for kernel in self.where(record, "h200:2x2"):
             key = json.dumps(kernel["query"], sort_keys=True)
             asked[key] = asked.get(key, 0) + kernel["count"]
         self.assertEqual({key: 2 * count for key, count in self.counts().items()}, asked)
