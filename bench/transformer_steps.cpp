@@ -43,7 +43,7 @@ int main(int argc, char** argv) try {
   }
   const Simulation simulation{parse_cluster(argv[1])};
   const Report report = simulation.run(training_steps(shape, way, 3, recipe));
-  const Bytes context = gpu_model(simulation.cluster().gpu_model).context_memory;
+  const Bytes context = gpu_model(simulation.cluster().hosts.front()).context_memory;
   fmt::print("{:.6f}", 1e3 * to_seconds(report.step()));
   for (const RankReport& rank : report.ranks)
     fmt::print(" {}", (rank.peak_memory - context).count());

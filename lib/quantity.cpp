@@ -105,4 +105,9 @@ std::optional<double> parse_frequency(std::string_view text) {
   return parse(text, scales);
 }
 
+std::optional<double> parse_power(std::string_view text) {
+  static constexpr std::array<Scale, 2> scales{{{"W", 1}, {"kW", 1e3}}};
+  return parse(text, scales);
+}
+
 }  // namespace phantora

@@ -16,6 +16,8 @@ TEST(Quantity, UnitsAreThoseOfDataSheets) {
   EXPECT_EQ(parse_flop_rate("989.4 TFLOPS"), 989.4_TFLOPS);
   EXPECT_EQ(parse_flop_rate("4.5PFLOP/s"), 4500_TFLOPS);
   EXPECT_EQ(parse_frequency("1980MHz"), 1.98e9);
+  EXPECT_EQ(parse_power("500W"), 500.0);
+  EXPECT_EQ(parse_power("1.2 kW"), 1200.0);
 }
 
 TEST(Quantity, OtherTextIsNone) {

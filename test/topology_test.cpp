@@ -552,6 +552,24 @@ memory = "100GB"
   EXPECT_EQ(speed("host1/gpu0->host1/pcie0"), speed("host2/gpu0->host2/pcie0") * 2.0);
 }
 
+TEST(ClusterToml, APowerLimitLeavesTensorCoresAndMemoryLess) {
+  const auto limited = [](const std::string& fields) {
+    return gpu_model(
+        parse_cluster_toml("[gpu.mine]\nlike = \"h100\"\n" + fields + "[[hosts]]\ngpu = \"mine\"\n")
+            .hosts[0]);
+  };
+  // Beyond the 125 W of idling and the 10 W by which the clock falls early, 700 W leave 565, 500 W
+  // 365.
+  const GpuModel h100 = gpu_model("h100");
+  EXPECT_DOUBLE_EQ(limited("power_limit = \"700W\"\n").tensor_power, h100.tensor_power);
+  EXPECT_DOUBLE_EQ(limited("power_limit = \"500W\"\n").tensor_power, h100.tensor_power * 565 / 365);
+  // A slower memory draws less.
+  EXPECT_DOUBLE_EQ(
+      limited("power_limit = \"0.5 kW\"\nmemory_bandwidth = \"1675GB/s\"\n").memory_power,
+      h100.memory_power * 565 / 365 / 2);
+  EXPECT_EQ(limited("").tensor_power, 0.0);
+}
+
 TEST(ClusterToml, AnUnnamedGpuIsThatOfAllHosts) {
   const Cluster cluster = parse_cluster_toml(
       "[gpu]\nlike = \"l40s\"\nname = \"NVIDIA L40\"\nhalf = \"181TFLOPS\"\n[[hosts]]\n[[hosts]]\n"
@@ -579,6 +597,10 @@ TEST(ClusterToml, ErrorsOfGpusNameLineFieldAndExpectation) {
   names("[gpu.mine]\nlike = \"h200\"\ncapability = \"9.0a\"", {"c.toml:3", "capability"});
   names("[gpu.mine]\nlike = \"h200\"\nmemory = \"1MB\"", {"c.toml:1", "memory", "context"});
   names("[gpu.mine]\nlike = \"h200\"\ntensor = 4", {"c.toml:3", "tensor", "expected one of"});
+  names("[gpu.mine]\nlike = \"h200\"\npower_limit = \"130W\"",
+        {"c.toml:1", "power_limit", "135 W"});
+  names("[gpu.mine]\nlike = \"a100\"\npower_limit = \"300W\"", {"c.toml:1", "power_limit", "h100"});
+  names("[gpu.mine]\nlike = \"h200\"\npower_limit = 500", {"c.toml:3", "power_limit", "500W"});
   names("[gpu.h200]\nlike = \"h200\"", {"c.toml:1", "gpu.h200", "name of its own"});
   names("[gpu.\"a b\"]\nlike = \"h200\"", {"c.toml:1", "letters"});
   names("[gpu.mine]\nlike = \"h200\"\n[gpu]\nhalf = \"1TFLOPS\"", {"c.toml:4", "gpu.half"});

@@ -385,6 +385,7 @@ typedef struct phantora_parallelism {
                      last micro-batch; 0: all of them after it */
   bool no_sequence_parallel; /* norms are not divided among the tensor group; else they are */
   bool gather_again;         /* what tensor groups gather is not kept for the backward pass */
+  int recompute_every; /* of so many layers of a stage one, the last of them, is computed again */
 } phantora_parallelism;
 
 /* How numbers are kept, and what kernels pass over them. */

@@ -84,6 +84,7 @@ Parallelism division_of(const phantora_parallelism& given) {
   way.schedule = schedule_of(given.schedule);
   way.sharding = sharding_of(given.sharding);
   way.recompute = enumerator<Recompute>(given.recompute, 3, "recompute");
+  set(way.recompute_every, given.recompute_every);
   way.exchange = enumerator<ContextExchange>(given.exchange, 2, "exchange");
   way.bucket = Bytes{given.bucket};
   way.sequence_parallel = !given.no_sequence_parallel;

@@ -19,5 +19,7 @@ std::optional<Bytes> parse_bytes(std::string_view text);
 std::optional<FlopRate> parse_flop_rate(std::string_view text);
 /// In hertz: "1980MHz", "1.98 GHz".
 std::optional<double> parse_frequency(std::string_view text);
+/// In watts: "700W", "1.2 kW".
+std::optional<double> parse_power(std::string_view text);
 
 }  // namespace phantora

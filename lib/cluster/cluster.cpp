@@ -183,7 +183,7 @@ GpuModel read_gpu(const toml::table& table, const std::string& key, std::string_
     gpu.context_memory = gpu_model("h200").context_memory;
     gpu.pcie = 64_GBps;
   }
-  // Nor is what it draws at those rates.
+  // Nor is what it draws at those rates, unless its limit is told.
   gpu.tensor_power = gpu.memory_power = 0.0;
   gpu.key = key;
   gpu.name = fields.word("name").value_or(key);
@@ -217,6 +217,13 @@ GpuModel read_gpu(const toml::table& table, const std::string& key, std::string_
   take(gpu.tf32, "tf32", rate("tf32"), false);
   take(gpu.fp32, "fp32", rate("fp32"), true);
   take(gpu.fp64, "fp64", rate("fp64"), false);
+  if (const auto watts = fields.quantity("power_limit", parse_power, "\"500W\"")) {
+    try {
+      gpu = with_power_limit(gpu, like ? gpu_model(*like) : GpuModel{}, *watts);
+    } catch (const ConfigError& problem) {
+      fields.fail(problem.what());
+    }
+  }
   fields.expect_no_others();
   if (gpu.memory <= gpu.context_memory)
     fields.fail("memory: expected more than the " +

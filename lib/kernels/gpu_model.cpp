@@ -23,7 +23,9 @@ namespace {
 // beyond idling, of the 690 W at which the clock begins to fall. The H100 has the same die and
 // limit, and is taken to need as much for a byte of memory.
 constexpr Bytes h200_context{552'402'944};
-constexpr double limit_watts = 690.0 - 125.0;
+constexpr double idle_watts = 125.0;
+constexpr double below_limit = 700.0 - 690.0;
+constexpr double limit_watts = 700.0 - below_limit - idle_watts;
 constexpr double watts_per_terabyte = 456.0 / 4.23;
 constexpr double watts_per_tensor_peak = (840.0 - 0.385 * watts_per_terabyte) * 989.4 / 787.0;
 
@@ -134,6 +136,22 @@ GpuModel gpu_model(std::string_view key) {
     known += model.key;
   }
   throw ConfigError{"unknown GPU '" + std::string{key} + "': expected one of " + known};
+}
+
+GpuModel with_power_limit(GpuModel gpu, const GpuModel& like, double watts) {
+  if (like.tensor_power <= 0.0)
+    throw ConfigError{
+        "power_limit: what a GPU draws is known of h100 and h200 alone; expected one of them as "
+        "like"};
+  const double left = watts - below_limit - idle_watts;
+  if (left <= 0.0)
+    throw ConfigError{"power_limit: expected more than the 135 W of a GPU that idles"};
+  gpu.tensor_power =
+      like.tensor_power * (limit_watts / left) * (gpu.half.per_second() / like.half.per_second());
+  gpu.memory_power =
+      like.memory_power * (limit_watts / left) *
+      (gpu.memory_bandwidth.bytes_per_second() / like.memory_bandwidth.bytes_per_second());
+  return gpu;
 }
 
 GpuModel gpu_kind(const Host& host) {

@@ -250,9 +250,13 @@ class Steps {
     launch(it, k_.logits.weight);
     norm_backward_weight(it);
   }
-  void compute_again(const Place& it) {
-    if (p_.recompute == Recompute::full) layer_forward(it);
-    if (p_.recompute != Recompute::selective) return;
+  /// What of a layer of a stage is computed again.
+  [[nodiscard]] Recompute recompute_of(int layer) const {
+    return (layer + 1) % p_.recompute_every == 0 ? p_.recompute : Recompute::none;
+  }
+  void compute_again(const Place& it, Recompute what) {
+    if (what == Recompute::full) layer_forward(it);
+    if (what != Recompute::selective) return;
     launch(it, k_.norm.again);
     launch(it, k_.norm.again);
     launch(it, k_.mlp.again);
@@ -358,10 +362,10 @@ class Steps {
       if (layer + 1 < z_.layers) gather(it);
       // What a buffer received is the first layer's input.
       const bool received = layer == 0 && z_.buffers() && !embeds(it, pass.chunk);
-      kept.push_back(w_.allocate(
-          it.rank,
-          bytes(z_.layer_activations(p_.recompute) - (received ? z_.hidden_state_part() : 0)),
-          "activations"));
+      kept.push_back(w_.allocate(it.rank,
+                                 bytes(z_.layer_activations(recompute_of(layer)) -
+                                       (received ? z_.hidden_state_part() : 0)),
+                                 "activations"));
       layer_forward(it);
       drop_gathered(it);
     }
@@ -402,12 +406,12 @@ class Steps {
     if (input && z_.buffers()) w_.free(it.outputs.extract(key).mapped());
     if (input && !weight) it.gradients[key] = keep_gradients(it, pass.chunk);
     gather(it);
-    for (int layer = 0; layer < z_.layers; ++layer) {
+    for (int layer = z_.layers - 1; layer >= 0; --layer) {
       use_gathered(it);
-      if (layer + 1 < z_.layers) gather(it);
+      if (layer > 0) gather(it);
+      const Recompute what = recompute_of(layer);
       const Workload::Block again = w_.allocate(
-          it.rank,
-          bytes(z_.layer_activations(Recompute::none) - z_.layer_activations(p_.recompute)),
+          it.rank, bytes(z_.layer_activations(Recompute::none) - z_.layer_activations(what)),
           "recomputed activations");
       // Gradients of the layer's output and input; of the largest matrix before it is added.
       const Workload::Block passing = w_.allocate(
@@ -415,7 +419,7 @@ class Steps {
           bytes(2 * z_.hidden_state_part() +
                 (r_.fused ? 0 : element * s_.hidden * std::max(s_.hidden, s_.mlp / p_.tensor))),
           "gradients in passing");
-      if (input) compute_again(it);
+      if (input) compute_again(it, what);
       if (input) layer_backward_input(it);
       if (weight) {
         layer_backward_weight(it);

@@ -75,6 +75,8 @@ void Sizes::check() const {
   }
   PHANTORA_EXPECTS(p.pipeline > 1 || p.chunks == 1,
                    "chunks, " + std::to_string(p.chunks) + ", is 1 where there is one stage");
+  PHANTORA_EXPECTS(p.recompute_every > 0,
+                   "recompute_every is positive, not " + std::to_string(p.recompute_every));
   PHANTORA_EXPECTS(p.bucket >= Bytes{},
                    "bucket is not negative: " + std::to_string(p.bucket.count()));
   PHANTORA_EXPECTS(r.gradient > 0 && r.optimizer >= 0,

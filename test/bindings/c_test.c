@@ -258,6 +258,7 @@ static void fields_of_transformers(void) {
   WAY(sharding, PHANTORA_SHARDING_PARAMETERS, true);
   WAY(recompute, PHANTORA_RECOMPUTE_SELECTIVE, true);
   WAY(recompute, PHANTORA_RECOMPUTE_FULL, true);
+  WAY(recompute_every, 1, false);
   WAY(bucket, 1 << 20, true);
   WAY(no_sequence_parallel, true, true);
   WAY(gather_again, true, true);

@@ -146,7 +146,7 @@ sharding: what replicas share instead of having each its own: "none" (Distribute
 bucket: bytes of gradients that are reduced at a time beside the backward pass of the last
 micro-batch; 0: all of them after it.
 recompute: what is computed again for the backward pass: "none", "selective" (norms and activation
-functions) or "full" (all of a layer).
+functions) or "full" (all of a layer); recompute_every: of so many layers of a stage in one.
 exchange: how keys and values get to the ranks that share a sequence: "ring" or "all_gather".
 sequence_parallel: norms are divided among the tensor group too. keep_gathered: what that gathers is
 kept for the backward pass, as PyTorch does; else gathered again, as Megatron does.)")

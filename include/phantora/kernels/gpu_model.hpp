@@ -44,6 +44,11 @@ struct GpuModel {
 /// @throws ConfigError naming the known ones.
 GpuModel gpu_model(std::string_view key);
 
+/// `gpu` as if its power limit were `watts`, with what is known of `like`, from which it was made:
+/// tensor cores and memory draw in proportion to their peaks.
+/// @throws ConfigError if it is not known what `like` draws, or nothing is left beyond idling.
+GpuModel with_power_limit(GpuModel gpu, const GpuModel& like, double watts);
+
 /// The GPUs of a host: their model, with the memory that the cluster's description gives them.
 /// @throws ConfigError if no GPU that we know is called what `host.gpu_model` says.
 GpuModel gpu_model(const Host& host);

@@ -72,7 +72,9 @@ struct Parallelism {
   /// Gradients of the last micro-batch are reduced as soon as so many are there, beside the
   /// backward pass; 0: all of them after it.
   Bytes bucket{};
-  Recompute recompute = Recompute::none;             ///< what is computed again
+  Recompute recompute = Recompute::none;  ///< what is computed again
+  int recompute_every =
+      1;  ///< of so many layers of a stage one, the last of them, is computed again
   ContextExchange exchange = ContextExchange::ring;  ///< of keys and values, in context groups
   /// Norms are divided too: all_gather before each half of a layer and reduce_scatter after it;
   /// else an all_reduce after it.

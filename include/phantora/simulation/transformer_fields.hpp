@@ -97,6 +97,7 @@ constexpr void for_each_field(Way& way, Visit visit) {
   visit("sharding", way.sharding, shardings);
   visit("bucket", way.bucket);
   visit("recompute", way.recompute, recomputations);
+  visit("recompute_every", way.recompute_every);
   visit("exchange", way.exchange, exchanges);
   visit("sequence_parallel", way.sequence_parallel);
   visit("keep_gathered", way.keep_gathered);

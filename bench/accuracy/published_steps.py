@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Published throughput of training runs beside what transformer.hpp says of the same shapes.
+
+Usage: published_steps.py TRANSFORMER_STEPS [--source NAME] [--longest SEQUENCE] [--all]
+
+published_steps.tsv has tokens per second and GPU as their authors give them, all with fully sharded data parallel and bf16:
+    llm-foundry  scripts/train/benchmarking/README.md of mosaicml/llm-foundry (2023; attention by Triton or FlashAttention 1)
+    torchtitan   docs/performance.md (2024) and benchmarks/llama3_h100_202412_torchtitan.md of pytorch/torchtitan
+No number of ours was fitted to any. A row is a hit if our step is within 10 % of theirs.
+"""
+import argparse
+import concurrent.futures
+import csv
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+HIT = 0.1
+
+
+def mpt(layers, hidden, heads):
+    """Biases, learned positions, a tied head (llm-foundry's number of parameters says so)."""
+    return dict(layers=layers, hidden=hidden, heads=heads, key_heads=heads, mlp=4 * hidden, vocabulary=50368, gated=0, rotary=0,
+                biases=1, tied=1)
+
+
+def llama(layers, hidden, heads, key_heads, mlp, vocabulary):
+    return dict(layers=layers, hidden=hidden, heads=heads, key_heads=key_heads, mlp=mlp, vocabulary=vocabulary)
+
+
+SHAPES = {
+    "mpt-125m": mpt(12, 768, 12), "mpt-350m": mpt(24, 1024, 16), "mpt-760m": mpt(24, 1536, 12), "mpt-1b": mpt(24, 2048, 16),
+    "mpt-3b": mpt(32, 2560, 20), "mpt-7b": mpt(32, 4096, 32), "mpt-13b": mpt(40, 5120, 40), "mpt-30b": mpt(48, 7168, 56),
+    "mpt-70b": mpt(80, 8192, 64),
+    "llama3-8b": llama(32, 4096, 32, 8, 14336, 128256), "llama3-70b": llama(80, 8192, 64, 8, 28672, 128256),
+    "llama2-13b": llama(40, 5120, 40, 40, 13824, 32000), "llama2-70b": llama(80, 8192, 64, 8, 28672, 32000),
+}
+# An H100 of TorchTitan's hosts, whose limit is 500 W and whose memory is HBM2e.
+OWN_GPUS = {"h100-500W": 'like = "h100"\nmemory = "96GB"\nmemory_bandwidth = "2.4TB/s"\npower_limit = "500W"'}
+# Every second layer: nearly what TorchTitan's "selective op" computes again (the same throughput within 2 % on A100s).
+RECOMPUTE = {"nothing": {}, "all": dict(recompute=2), "half": dict(recompute=2, recompute_every=2)}
+
+
+def ours(options, row, folder):
+    """Tokens per second and GPU."""
+    gpus, micro_batch, accumulated = (int(row[key]) for key in ("gpus", "micro_batch", "accumulated"))
+    cluster = f"{row['gpu']}:{gpus // 8}x8"
+    if row["gpu"] in OWN_GPUS:
+        cluster = folder / f"{row['gpu']}_{gpus}.toml"
+        cluster.write_text(f'[gpu.limited]\n{OWN_GPUS[row["gpu"]]}\n[[hosts]]\ngpu = "limited"\ngpus = 8\ncount = {gpus // 8}\n')
+    fields = SHAPES[row["model"]] | RECOMPUTE[row["recomputed"]] | dict(
+        sequence=row["sequence"], data=gpus, batch=gpus * micro_batch * accumulated, micro_batch=micro_batch, sharding=3,
+        fused=int(row["compiled"] == "yes"))
+    done = subprocess.run([options.program, cluster, *(f"{name}={value}" for name, value in fields.items())], check=True,
+                          capture_output=True, text=True)
+    return micro_batch * accumulated * int(row["sequence"]) / (float(done.stdout.split()[0]) / 1e3)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("program", help="build/bench/bin/transformer_steps")
+    arguments.add_argument("--source", help="rows of this source only")
+    arguments.add_argument("--longest", type=int, default=1 << 30, help="leave longer sequences out")
+    arguments.add_argument("--all", action="store_true", help="print every row, not only each group's sum")
+    options = arguments.parse_args()
+    rows = [row for row in csv.DictReader(open(HERE / "published_steps.tsv"), delimiter="\t")
+            if options.source in (None, row["source"]) and int(row["sequence"]) <= options.longest]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        told = list(pool.map(lambda row: ours(options, row, pathlib.Path(folder)), rows))
+    groups = {}
+    if options.all:
+        print("| source | GPU | GPUs | model | sequence | micro-batch | computed again | compiled | tokens/s/GPU | ours | step | |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for row, tokens in zip(rows, told):
+        error = int(row["tokens_per_s_per_gpu"]) / tokens - 1
+        size = "up to 2048" if int(row["sequence"]) <= 2048 else "4096 and 8192" if int(row["sequence"]) <= 8192 else "longer"
+        groups.setdefault((row["source"], row["gpu"], size), []).append(error)
+        if options.all:
+            cells = [row[key] for key in ("source", "gpu", "gpus", "model", "sequence", "micro_batch", "recomputed", "compiled",
+                                          "tokens_per_s_per_gpu")]
+            print(f"| {' | '.join(cells)} | {tokens:.0f} | {error:+.1%} | {'hit' if abs(error) <= HIT else 'miss'} |")
+    print("\n| source | GPU | sequences | rows | hits | mean error of the step | median |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for (source, gpu, size), errors in groups.items():
+        print(f"| {source} | {gpu} | {size} | {len(errors)} | {sum(abs(error) <= HIT for error in errors)} "
+              f"| {statistics.mean(map(abs, errors)):.1%} | {statistics.median(errors):+.1%} |")
+
+
+main()
