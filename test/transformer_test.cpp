@@ -253,11 +253,22 @@ TEST(Transformer, PublishedStepsOnA100) {
   }
 }
 
-double step(const TransformerShape& shape, const Parallelism& p) {
-  return to_seconds(Simulation{parse_cluster("h200:1x8")}.run(training_steps(shape, p, 3)).step());
+double step(const TransformerShape& shape, const Parallelism& p,
+            const TrainingRecipe& recipe = {}) {
+  const Simulation simulation{parse_cluster("h200:1x8")};
+  return to_seconds(simulation.run(training_steps(shape, p, 3, recipe)).step());
 }
 /// Large enough that the GPU's products decide.
 constexpr TransformerShape wide{.layers = 8, .hidden = 4096, .vocabulary = 32000, .sequence = 2048};
+
+TEST(Transformer, ProductsOf8BitsTakeLessAndConversionsSome) {
+  for (const Sharding sharding : {Sharding::optimizer, Sharding::parameters}) {
+    const Parallelism p{.data = 8, .batch = 32, .micro_batch = 4, .sharding = sharding};
+    const double bf16 = step(wide, p), fp8 = step(wide, p, {.fp8 = true});
+    EXPECT_LT(fp8, 0.9 * bf16);
+    EXPECT_GT(fp8, 0.5 * bf16);  // what twice the tensor cores' rate allows
+  }
+}
 
 TEST(Transformer, RecomputationCostsAForwardPass) {
   Parallelism p{.batch = 2, .micro_batch = 2};

@@ -3,9 +3,11 @@
 
 Usage: published_steps.py TRANSFORMER_STEPS [--source NAME] [--longest SEQUENCE] [--all]
 
-published_steps.tsv has tokens per second and GPU as their authors give them, all with fully sharded data parallel and bf16:
+published_steps.tsv has tokens per second and GPU as their authors give them:
     llm-foundry  scripts/train/benchmarking/README.md of mosaicml/llm-foundry (2023; attention by Triton or FlashAttention 1)
-    torchtitan   docs/performance.md (2024) and benchmarks/llama3_h100_202412_torchtitan.md of pytorch/torchtitan
+    torchtitan   docs/performance.md (2024), benchmarks/llama3_h100_202412_torchtitan.md and
+                 benchmarks/llama3_8b_h200_2025-06_torchtitan.md of pytorch/torchtitan
+    nemo         docs/performance-summary-archive.md of NVIDIA-NeMo/Megatron-Bridge (25.09, 25.11, 26.02)
 No number of ours was fitted to any. A row is a hit if our step is within 10 % of theirs.
 """
 import argparse
@@ -42,6 +44,8 @@ SHAPES = {
 OWN_GPUS = {"h100-500W": 'like = "h100"\nmemory = "96GB"\nmemory_bandwidth = "2.4TB/s"\npower_limit = "500W"'}
 # Every second layer: nearly what TorchTitan's "selective op" computes again (the same throughput within 2 % on A100s).
 RECOMPUTE = {"nothing": {}, "all": dict(recompute=2), "half": dict(recompute=2, recompute_every=2)}
+# Beside fully sharded data parallel, "fsdp". Megatron's pipelines are interleaved.
+DIVISIONS = {"fsdp": dict(sharding=3), "tp4_pp8_vp5": dict(tensor=4, pipeline=8, chunks=5, sharding=1, keep_gathered=0)}
 
 
 def ours(options, row, folder):
@@ -51,12 +55,15 @@ def ours(options, row, folder):
     if row["gpu"] in OWN_GPUS:
         cluster = folder / f"{row['gpu']}_{gpus}.toml"
         cluster.write_text(f'[gpu.limited]\n{OWN_GPUS[row["gpu"]]}\n[[hosts]]\ngpu = "limited"\ngpus = 8\ncount = {gpus // 8}\n')
-    fields = SHAPES[row["model"]] | RECOMPUTE[row["recomputed"]] | dict(
-        sequence=row["sequence"], data=gpus, batch=gpus * micro_batch * accumulated, micro_batch=micro_batch, sharding=3,
-        fused=int(row["compiled"] == "yes"))
+    way = DIVISIONS[row["division"]]
+    data = gpus // (way.get("tensor", 1) * way.get("pipeline", 1))
+    batch = data * micro_batch * accumulated
+    fields = SHAPES[row["model"]] | RECOMPUTE[row["recomputed"]] | way | dict(
+        sequence=row["sequence"], data=data, batch=batch, micro_batch=micro_batch, fused=int(row["compiled"] == "yes"),
+        fp8=int(row["products"] == "fp8"))
     done = subprocess.run([options.program, cluster, *(f"{name}={value}" for name, value in fields.items())], check=True,
                           capture_output=True, text=True)
-    return micro_batch * accumulated * int(row["sequence"]) / (float(done.stdout.split()[0]) / 1e3)
+    return batch / gpus * int(row["sequence"]) / (float(done.stdout.split()[0]) / 1e3)
 
 
 def main():
@@ -72,19 +79,19 @@ def main():
         told = list(pool.map(lambda row: ours(options, row, pathlib.Path(folder)), rows))
     groups = {}
     if options.all:
-        print("| source | GPU | GPUs | model | sequence | micro-batch | computed again | compiled | tokens/s/GPU | ours | step | |")
-        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        print("| source | GPU | GPUs | model | division | products | sequence | micro-batch | computed again | compiled | tokens/s/GPU | ours | step | |")
+        print("|" + " --- |" * 14)
     for row, tokens in zip(rows, told):
         error = int(row["tokens_per_s_per_gpu"]) / tokens - 1
         size = "up to 2048" if int(row["sequence"]) <= 2048 else "4096 and 8192" if int(row["sequence"]) <= 8192 else "longer"
-        groups.setdefault((row["source"], row["gpu"], size), []).append(error)
+        groups.setdefault((row["source"], row["gpu"], row["products"], size), []).append(error)
         if options.all:
-            cells = [row[key] for key in ("source", "gpu", "gpus", "model", "sequence", "micro_batch", "recomputed", "compiled",
-                                          "tokens_per_s_per_gpu")]
+            cells = [row[key] for key in ("source", "gpu", "gpus", "model", "division", "products", "sequence", "micro_batch",
+                                          "recomputed", "compiled", "tokens_per_s_per_gpu")]
             print(f"| {' | '.join(cells)} | {tokens:.0f} | {error:+.1%} | {'hit' if abs(error) <= HIT else 'miss'} |")
-    print("\n| source | GPU | sequences | rows | hits | mean error of the step | median |\n| --- | --- | --- | --- | --- | --- | --- |")
-    for (source, gpu, size), errors in groups.items():
-        print(f"| {source} | {gpu} | {size} | {len(errors)} | {sum(abs(error) <= HIT for error in errors)} "
+    print("\n| source | GPU | products | sequences | rows | hits | mean error of the step | median |\n|" + " --- |" * 8)
+    for group, errors in groups.items():
+        print(f"| {' | '.join(group)} | {len(errors)} | {sum(abs(error) <= HIT for error in errors)} "
               f"| {statistics.mean(map(abs, errors)):.1%} | {statistics.median(errors):+.1%} |")
 
 

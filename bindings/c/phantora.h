@@ -394,6 +394,7 @@ typedef struct phantora_recipe {
   double gradient;    /* bytes for each parameter; 0: 4 */
   double optimizer;   /* bytes for each parameter; 0: 12, negative: none */
   bool not_fused;     /* the passes that PyTorch makes without torch.compile */
+  bool fp8;           /* products of layers take 8-bit floats with a scale for each tensor */
 } phantora_recipe;
 
 /* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them.

@@ -98,6 +98,7 @@ TrainingRecipe recipe_of(const phantora_recipe& given) {
   set(recipe.optimizer, given.optimizer);
   recipe.optimizer = std::max(recipe.optimizer, 0.0);
   recipe.fused = !given.not_fused;
+  recipe.fp8 = given.fp8;
   return recipe;
 }
 

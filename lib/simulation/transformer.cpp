@@ -517,11 +517,18 @@ class Steps {
     for (const Weights& of : weights(it)) {
       const double mine = p_.sharding == Sharding::none ? of.count : of.share();
       optimize(it, mine);
+      if (sharded()) continue;
       // Those who share the optimizer's state, and not the weights, tell one another the weights.
-      if (of.group->size() < 2 || p_.sharding == Sharding::none || sharded()) continue;
-      w_.order(it.rank, compute, reducing);
-      collective(it, *of.group, CollectiveOp::all_gather, of.count * element, reducing);
-      w_.order(it.rank, reducing, compute);
+      if (of.group->size() > 1 && p_.sharding != Sharding::none) {
+        w_.order(it.rank, compute, reducing);
+        collective(it, *of.group, CollectiveOp::all_gather, of.count * element, reducing);
+        w_.order(it.rank, reducing, compute);
+      }
+      // Looked through, and converted along both dimensions.
+      if (r_.fp8)
+        w_.launch(it.rank,
+                  custom({.name = "conversion of weights to 8 bits", .bytes = 6 * of.count}),
+                  compute);
     }
   }
 

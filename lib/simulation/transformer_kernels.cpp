@@ -20,7 +20,7 @@ class Maker {
     add(k_.residual, pass(hidden_state, 2));
 
     linears(k_.qkv, t, h, {q, kv, kv});
-    linear(k_.project, t, q, h);
+    layer_linear(k_.project, t, q, h);
     if (s_.rotary) {
       // Over queries and keys. Unfused: two products, the sum, and a half turned round.
       const auto turned = static_cast<double>(t * (heads + key_heads) * depth);
@@ -73,11 +73,35 @@ class Maker {
     part.input.insert(part.input.begin(), w_.kernel(linear_backward_input(rows, in, out)));
     part.weight.insert(part.weight.begin(), w_.kernel(linear_backward_weight(rows, in, out)));
   }
+  /// The same in 8 bits, if the recipe says so. Tensor cores want both operands along k, so that
+  /// each of the three products is a forward one of other sizes, of operands that were turned.
+  void layer_linear(Part& part, std::int64_t rows, std::int64_t in, std::int64_t out,
+                    bool convert_input = true) {
+    if (!r_.fp8) return linear(part, rows, in, out);
+    const auto product = [&](std::int64_t m, std::int64_t k, std::int64_t n) {
+      return w_.kernel(linear_forward(m, k, n, ElementType::fp8_e4m3));
+    };
+    if (convert_input) convert(part.forward, rows * in);
+    if (p_.sharding == Sharding::parameters) convert(part.forward, in * out);
+    part.forward.push_back(product(rows, in, out));
+    Kernels input;
+    convert(input, rows * out);
+    input.push_back(product(rows, out, in));
+    part.input.insert(part.input.begin(), input.begin(), input.end());
+    part.weight.insert(part.weight.begin(), product(out, rows, in));
+  }
+  /// Looks for the largest value, and writes the tensor in 8 bits, as it is and turned.
+  void convert(Kernels& to, std::int64_t elements) {
+    const auto all = static_cast<double>(elements);
+    add(to, custom({.name = "largest value of a tensor", .bytes = 2 * all}));
+    add(to, custom({.name = "conversion to 8 bits", .bytes = (2 + 1 + 1) * all}));
+  }
   /// Of one input, several outputs: one product, or one for each, whose gradients are added up.
   void linears(Part& part, std::int64_t rows, std::int64_t in,
                const std::vector<std::int64_t>& outs) {
-    if (r_.fused) return linear(part, rows, in, std::accumulate(outs.begin(), outs.end(), 0L));
-    for (const std::int64_t out : outs) linear(part, rows, in, out);
+    if (r_.fused)
+      return layer_linear(part, rows, in, std::accumulate(outs.begin(), outs.end(), 0L));
+    for (std::size_t i = 0; i < outs.size(); ++i) layer_linear(part, rows, in, outs[i], i == 0);
     for (std::size_t i = 1; i < outs.size(); ++i)
       add(part.input, pass(static_cast<double>(rows) * static_cast<double>(in), 2));
   }
@@ -97,7 +121,7 @@ class Maker {
     const double elements = static_cast<double>(rows) * static_cast<double>(f);
     Part up, down;
     linears(up, rows, h, s_.gated ? std::vector{f, f} : std::vector{f});
-    linear(down, rows, f, h);
+    layer_linear(down, rows, f, h);
     Kernels activation, back;
     if (!s_.gated) {
       add(activation, pass(elements));

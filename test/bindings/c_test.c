@@ -266,6 +266,7 @@ static void fields_of_transformers(void) {
   CHANGED_RECIPE(optimizer, 6);
   CHANGED_RECIPE(optimizer, -1);
   CHANGED_RECIPE(not_fused, true);
+  CHANGED_RECIPE(fp8, true);
   CHECK(!differs(step, &shape, &way, &recipe));
 
   phantora_transformer experts = shape;

@@ -449,7 +449,7 @@ class Transformers(unittest.TestCase):
             {"sharding": "gradients"}, {"sharding": "parameters"}, {"bucket": 1 << 20}, {"recompute": "selective"},
             {"recompute": "full"}, {"recompute": "full", "recompute_every": 2}, {"sequence_parallel": False}, {"keep_gathered": False})]
         seen.append(report(shape, slices | {"exchange": "all_gather"}, {}))
-        seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False})]
+        seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False}, {"fp8": True})]
         self.assertEqual(len(set(seen)), len(seen))
         # The defaults by name.
         self.assertEqual(report(shape, way | {"schedule": "1f1b", "sharding": "optimizer", "recompute": "none"}, {}), seen[0])

@@ -156,7 +156,8 @@ kept for the backward pass, as PyTorch does; else gathered again, as Megatron do
       R"(gradient, optimizer: bytes for each parameter; the defaults are mixed precision: fp32
 gradients, fp32 weights and both moments of Adam.
 fused: activation functions, rotary embeddings and the accumulation of gradients are a pass each or
-a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.)");
+a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.
+fp8: products of layers take 8-bit floats with a scale for each tensor, which are converted before.)");
   m.def(
       "training_steps",
       [](const TransformerShape& shape, const Parallelism& parallelism, int steps,

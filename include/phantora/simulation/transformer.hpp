@@ -97,6 +97,11 @@ struct TrainingRecipe {
   /// Megatron's fused kernels have them; else the passes that PyTorch makes of them, with its
   /// copies around the collectives of sequences, and the buffers of torch.distributed.pipelining.
   bool fused = true;
+  /// The products of a layer, but the router's, take 8-bit floats with a scale for each tensor
+  /// (current scaling): activations, gradients and, whenever they were gathered, weights are looked
+  /// through for their largest value and converted, along both dimensions. What is kept,
+  /// sent and gathered counts as bf16. Adam converts weights that are not gathered.
+  bool fp8 = false;
 };
 
 /// Each step runs the kernels of every layer of every micro-batch and the communication of every

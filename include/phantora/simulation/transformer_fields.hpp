@@ -108,6 +108,7 @@ constexpr void for_each_field(Recipe& recipe, Visit visit) {
   visit("gradient", recipe.gradient);
   visit("optimizer", recipe.optimizer);
   visit("fused", recipe.fused);
+  visit("fp8", recipe.fp8);
 }
 /// @}
 
