@@ -261,6 +261,26 @@ double step(const TransformerShape& shape, const Parallelism& p,
 /// Large enough that the GPU's products decide.
 constexpr TransformerShape wide{.layers = 8, .hidden = 4096, .vocabulary = 32000, .sequence = 2048};
 
+TEST(Transformer, TensorGroupsExchangeBesideProducts) {
+  Parallelism p{.tensor = 4, .batch = 4, .micro_batch = 4};
+  for (const bool keep : {true, false}) {
+    p.keep_gathered = keep;
+    p.overlap_tensor = false;
+    const double apart = step(wide, p);
+    p.overlap_tensor = true;
+    const double beside = step(wide, p);
+    // Of what is exchanged at most all is hidden.
+    Parallelism alone = p;
+    alone.tensor = 1;
+    EXPECT_LT(beside, 0.95 * apart);
+    EXPECT_GT(beside, step(wide, alone) / 4);
+  }
+  p.sequence_parallel = false;  // all_reduces stay where they are
+  const double with = step(wide, p);
+  p.overlap_tensor = false;
+  EXPECT_EQ(with, step(wide, p));
+}
+
 TEST(Transformer, ProductsOf8BitsTakeLessAndConversionsSome) {
   for (const Sharding sharding : {Sharding::optimizer, Sharding::parameters}) {
     const Parallelism p{.data = 8, .batch = 32, .micro_batch = 4, .sharding = sharding};

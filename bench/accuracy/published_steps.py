@@ -44,8 +44,9 @@ SHAPES = {
 OWN_GPUS = {"h100-500W": 'like = "h100"\nmemory = "96GB"\nmemory_bandwidth = "2.4TB/s"\npower_limit = "500W"'}
 # Every second layer: nearly what TorchTitan's "selective op" computes again (the same throughput within 2 % on A100s).
 RECOMPUTE = {"nothing": {}, "all": dict(recompute=2), "half": dict(recompute=2, recompute_every=2)}
-# Beside fully sharded data parallel, "fsdp". Megatron's pipelines are interleaved.
-DIVISIONS = {"fsdp": dict(sharding=3), "tp4_pp8_vp5": dict(tensor=4, pipeline=8, chunks=5, sharding=1, keep_gathered=0)}
+# Beside fully sharded data parallel, "fsdp". Megatron's pipelines are interleaved, and NVIDIA's recipes overlap tensor groups' exchange.
+DIVISIONS = {"fsdp": dict(sharding=3), "tp4_pp8_vp5": dict(tensor=4, pipeline=8, chunks=5, sharding=1, keep_gathered=0,
+                                                             overlap_tensor=1)}
 
 
 def ours(options, row, folder):

@@ -386,6 +386,7 @@ typedef struct phantora_parallelism {
   bool no_sequence_parallel; /* norms are not divided among the tensor group; else they are */
   bool gather_again;         /* what tensor groups gather is not kept for the backward pass */
   int recompute_every; /* of so many layers of a stage one, the last of them, is computed again */
+  bool overlap_tensor; /* what tensor groups exchange passes beside products */
 } phantora_parallelism;
 
 /* How numbers are kept, and what kernels pass over them. */

@@ -89,6 +89,7 @@ Parallelism division_of(const phantora_parallelism& given) {
   way.bucket = Bytes{given.bucket};
   way.sequence_parallel = !given.no_sequence_parallel;
   way.keep_gathered = !given.gather_again;
+  way.overlap_tensor = given.overlap_tensor;
   return way;
 }
 

@@ -30,6 +30,7 @@ enum Stream : StreamNumber {
   compute,
   reducing,   // gradients
   gathering,  // weights
+  dividing,   // what tensor groups exchange beside products
   keys,       // of context groups
   key_gradients,
   from_before,
@@ -110,6 +111,28 @@ class Steps {
     }
   }
 
+  /// Products that are divided among the tensor group, after what it gathers for them and before
+  /// what it scatters of them.
+  template <class Products>
+  void divided(const Place& it, bool gathers, bool scatters, Products launch_products) {
+    const bool beside = p_.overlap_tensor && p_.sequence_parallel && p_.tensor > 1;
+    if (!beside || (!gathers && !scatters)) {
+      if (gathers) tensor(it, true);
+      launch_products();
+      if (scatters) tensor(it, false);
+      return;
+    }
+    // A rank's own part is there from the start; its last one is sent when all is computed.
+    const double last = z_.hidden_state() / p_.tensor;
+    w_.order(it.rank, compute, dividing);
+    if (gathers) collective(it, it.tensor, CollectiveOp::all_gather, z_.hidden_state(), dividing);
+    if (scatters)
+      collective(it, it.tensor, CollectiveOp::reduce_scatter, z_.hidden_state() - last, dividing);
+    launch_products();
+    w_.order(it.rank, dividing, compute);
+    if (scatters) collective(it, it.tensor, CollectiveOp::reduce_scatter, last);
+  }
+
   /// Attention over the blocks of the context group.
   void attend(const Place& it, bool forward) {
     const double block = static_cast<double>(z_.tokens) * 2 * hidden_of_keys(s_) / p_.tensor;
@@ -155,28 +178,23 @@ class Steps {
 
   void attention_forward_pass(const Place& it) {
     launch(it, k_.norm.forward);
-    tensor(it, true);
-    launch(it, k_.qkv.forward);
+    divided(it, true, false, [&] { launch(it, k_.qkv.forward); });
     begin_exchange(it);
     attend(it, true);
-    launch(it, k_.project.forward);
-    tensor(it, false);
+    divided(it, false, true, [&] { launch(it, k_.project.forward); });
     launch(it, k_.residual);
   }
   void mlp_forward_pass(const Place& it) {
     launch(it, k_.norm.forward);
-    tensor(it, true);
-    if (s_.experts > 0) {
+    divided(it, true, true, [&] {
+      if (s_.experts == 0) return launch(it, k_.mlp.forward);
       launch(it, k_.router.forward);
       launch(it, k_.permute);
       dispatch(it);
       launch(it, k_.mlp.forward);
       dispatch(it);
       launch(it, k_.permute);
-    } else {
-      launch(it, k_.mlp.forward);
-    }
-    tensor(it, false);
+    });
     launch(it, k_.residual);
   }
   void layer_forward(const Place& it) {
@@ -185,40 +203,39 @@ class Steps {
   }
 
   void layer_backward_input(const Place& it) {
-    tensor(it, true);
-    if (s_.experts > 0) {
+    divided(it, true, true, [&] {
+      if (s_.experts == 0) return launch(it, k_.mlp.input);
       launch(it, k_.permute);
       dispatch(it);
       launch(it, k_.mlp.input);
       dispatch(it);
       launch(it, k_.permute);
       launch(it, k_.router.input);
-    } else {
-      launch(it, k_.mlp.input);
-    }
-    tensor(it, false);
+    });
     launch(it, k_.norm.input);
     launch(it, k_.residual);
 
-    tensor(it, true);
-    launch(it, k_.project.input);
+    divided(it, true, false, [&] { launch(it, k_.project.input); });
     begin_exchange(it);
     attend(it, false);
-    launch(it, k_.qkv.input);
-    tensor(it, false);
+    divided(it, false, true, [&] { launch(it, k_.qkv.input); });
     launch(it, k_.norm.input);
     launch(it, k_.residual);
   }
   void layer_backward_weight(const Place& it) {
-    if (!p_.keep_gathered && p_.sequence_parallel) {
+    const bool gathers = !p_.keep_gathered && p_.sequence_parallel;
+    if (gathers && !p_.overlap_tensor) {
       tensor(it, true);
       tensor(it, true);
     }
-    launch(it, k_.mlp.weight);
+    const bool beside = gathers && p_.overlap_tensor;
+    divided(it, beside, false, [&] { launch(it, k_.mlp.weight); });
     if (s_.experts > 0) launch(it, k_.router.weight);
     norm_backward_weight(it);
-    launch(it, k_.project.weight);
-    launch(it, k_.qkv.weight);
+    divided(it, beside, false, [&] {
+      launch(it, k_.project.weight);
+      launch(it, k_.qkv.weight);
+    });
     norm_backward_weight(it);
     launch(it, k_.accumulate);
   }

@@ -262,6 +262,7 @@ static void fields_of_transformers(void) {
   WAY(bucket, 1 << 20, true);
   WAY(no_sequence_parallel, true, true);
   WAY(gather_again, true, true);
+  WAY(overlap_tensor, true, true);
   CHANGED_RECIPE(gradient, 2);
   CHANGED_RECIPE(optimizer, 6);
   CHANGED_RECIPE(optimizer, -1);

@@ -447,7 +447,8 @@ class Transformers(unittest.TestCase):
         seen += [report(shape, way | fields, {}) for fields in (
             {"chunks": 2}, {"schedule": "gpipe"}, {"schedule": "zero_bubble"}, {"sharding": "none"},
             {"sharding": "gradients"}, {"sharding": "parameters"}, {"bucket": 1 << 20}, {"recompute": "selective"},
-            {"recompute": "full"}, {"recompute": "full", "recompute_every": 2}, {"sequence_parallel": False}, {"keep_gathered": False})]
+            {"recompute": "full"}, {"recompute": "full", "recompute_every": 2}, {"sequence_parallel": False}, {"keep_gathered": False},
+            {"overlap_tensor": True})]
         seen.append(report(shape, slices | {"exchange": "all_gather"}, {}))
         seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False}, {"fp8": True})]
         self.assertEqual(len(set(seen)), len(seen))

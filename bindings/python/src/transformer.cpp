@@ -149,7 +149,8 @@ recompute: what is computed again for the backward pass: "none", "selective" (no
 functions) or "full" (all of a layer); recompute_every: of so many layers of a stage in one.
 exchange: how keys and values get to the ranks that share a sequence: "ring" or "all_gather".
 sequence_parallel: norms are divided among the tensor group too. keep_gathered: what that gathers is
-kept for the backward pass, as PyTorch does; else gathered again, as Megatron does.)")
+kept for the backward pass, as PyTorch does; else gathered again, as Megatron does. overlap_tensor:
+what tensor groups exchange passes beside products, as with Transformer Engine's user buffers.)")
       .def_prop_ro("ranks", &Parallelism::ranks);
   define_fields<TrainingRecipe>(
       m, "TrainingRecipe", "How numbers are kept, and what kernels pass over them.",

@@ -82,6 +82,10 @@ struct Parallelism {
   /// What those gather is kept for the backward pass, as PyTorch does; else gathered again, as
   /// Megatron does, which takes less memory.
   bool keep_gathered = true;
+  /// What tensor groups gather and scatter passes beside the products that take or make it, part by
+  /// part, as with Transformer Engine's user buffers or PyTorch's asynchronous tensor parallelism;
+  /// what the last part scatters comes after them. Only with `sequence_parallel`.
+  bool overlap_tensor = false;
   /// GPUs that it takes.
   [[nodiscard]] int ranks() const noexcept { return tensor * context * pipeline * data; }
 };

@@ -101,6 +101,7 @@ constexpr void for_each_field(Way& way, Visit visit) {
   visit("exchange", way.exchange, exchanges);
   visit("sequence_parallel", way.sequence_parallel);
   visit("keep_gathered", way.keep_gathered);
+  visit("overlap_tensor", way.overlap_tensor);
 }
 template <class Recipe, class Visit>
 requires std::same_as<std::remove_const_t<Recipe>, TrainingRecipe>
