@@ -59,5 +59,39 @@ TEST(StepObserver, OrWhereTheProgramDid) {
   EXPECT_EQ(observer.steps(0).bounds, (std::vector<Time>{Time{90us}, Time{180us}, Time{270us}}));
 }
 
+TEST(StepObserver, SaysWhatATypicalStepConsistsOf) {
+  StepObserver observer;
+  const auto span = [&](Span::Kind kind, StreamId stream, Duration from, Duration to) {
+    observer.on_span(
+        {.stream = stream, .kind = kind, .name = "any", .start = Time{from}, .end = Time{to}});
+  };
+  using Kind = Span::Kind;
+  // Each step of 100 us: two streams compute until 50 us, one after and beside the other; a
+  // communication goes on until 80 us.
+  for (const Duration begin : {0us, 100us, 200us}) {
+    span(Kind::compute, StreamId{1}, begin, begin + 30us);
+    span(Kind::copy, StreamId{2}, begin + 10us, begin + 50us);
+    span(Kind::communication, StreamId{3}, begin + 20us, begin + 80us);
+  }
+  // The first step warms up, and does not count.
+  const Steps steps{.bounds = {Time{0us}, Time{100us}, Time{200us}, Time{300us}},
+                    .typical = {false, true, true}};
+  EXPECT_EQ(observer.parts(0, steps),
+            (StepParts{.computing = 50us, .exposed = 30us, .idle = 20us}));
+  EXPECT_EQ(observer.parts(1, steps), (StepParts{.idle = 100us}));
+  EXPECT_EQ(observer.parts(0, {}), StepParts{});
+}
+
+TEST(StepObserver, APriceIsOffByTheSameEachTime) {
+  StepObserver observer;
+  // Two kernels of one name: three launches off by 1 us each, and one by 4 us.
+  for (const std::uint64_t identity : {1U, 1U, 1U, 2U})
+    observer.on_span({.name = "mine",
+                      .identity = identity,
+                      .end = Time{10us},
+                      .stddev = identity == 1 ? 1us : 4us});
+  EXPECT_EQ(observer.deviations().at("mine"), 5us);  // the root of 3 x 3 + 4 x 4
+}
+
 }  // namespace
 }  // namespace phantora

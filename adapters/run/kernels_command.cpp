@@ -3,6 +3,7 @@
 #include "run/cluster_choice.hpp"
 #include "run/kernel_files.hpp"
 #include "run/kernels_csv.hpp"
+#include "run/priced_kernels.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/format.hpp>
@@ -45,10 +46,6 @@ std::string sizes_of(const KernelQuery& query) {
   for (const auto& [key, value] : query.features) add(fmt::format("{}={:.17g}", key, value));
   for (const auto& [key, value] : query.attributes) add(fmt::format("{}={}", key, value));
   return text;
-}
-
-std::string shortened(const std::string& text, std::size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
 }
 
 double share(Duration part, Duration whole) {
@@ -178,49 +175,9 @@ struct WhereOptions {
   std::string format = "table";
 };
 
-/// A kernel's time, and who said so.
-struct Priced {
-  std::string name{}, source{};
-  std::optional<KernelQuery> query{};  ///< a report does not tell it
-  std::uint64_t count = 0;
-  double total_s = 0;
-  double stddev_s = -1;  ///< of one; below 0: not told
-};
-
-/// @param kernels  longest first.
-void print(const std::vector<Priced>& kernels, std::size_t top, std::ostream& out) {
-  double all = 0;
-  std::map<std::string, double> by_source;
-  for (const Priced& kernel : kernels) {
-    all += kernel.total_s;
-    by_source[kernel.source] += kernel.total_s;
-  }
-  const auto percent = [&](double part) { return all > 0 ? 100 * part / all : 0.0; };
-  std::vector<std::pair<std::string, double>> sources{by_source.begin(), by_source.end()};
-  std::stable_sort(sources.begin(), sources.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<std::string> parts;
-  for (const auto& [name, time] : sources)
-    parts.push_back(fmt::format("{} {:.1f} %", name, percent(time)));
-  out << fmt::format("{} of kernels and copies: {}\n", duration_from_seconds(all),
-                     fmt::join(parts, ", "));
-  out << fmt::format("{:>11} {:>6} {:>8} {:>11} {:>9} {:>9}  {}\n", "total", "share", "count",
-                     "each", "+-", "source", "kernel");
-  for (std::size_t i = 0; i < (top == 0 ? kernels.size() : std::min(top, kernels.size())); ++i) {
-    const Priced& it = kernels[i];
-    const double each = it.count > 0 ? it.total_s / static_cast<double>(it.count) : 0.0;
-    out << fmt::format(
-        "{:>11} {:>5.1f}% {:>8} {:>11} {:>9} {:>9}  {}\n",
-        fmt::format("{}", duration_from_seconds(it.total_s)), percent(it.total_s), it.count,
-        fmt::format("{}", duration_from_seconds(each)),
-        it.stddev_s < 0 || each <= 0 ? "-" : fmt::format("{:.1f}%", 100 * it.stddev_s / each),
-        it.source, shortened(it.name, 100));
-  }
-}
-
-Json json_of(const std::vector<Priced>& kernels) {
+Json json_of(const std::vector<PricedKernel>& kernels) {
   Json list = Json::array();
-  for (const Priced& it : kernels) {
+  for (const PricedKernel& it : kernels) {
     Json entry{
         {"name", it.name}, {"source", it.source}, {"count", it.count}, {"total_s", it.total_s}};
     if (it.query) entry["query"] = Json::parse(to_text(*it.query));
@@ -231,14 +188,18 @@ Json json_of(const std::vector<Priced>& kernels) {
 }
 
 /// Of a report: its kernels by name, at the times that they had in that run.
-std::vector<Priced> of_report(const std::string& path, const Json& report) {
-  std::vector<Priced> kernels;
+std::vector<PricedKernel> of_report(const std::string& path, const Json& report) {
+  std::vector<PricedKernel> kernels;
   try {
-    for (const Json& kernel : report.at("kernels"))
+    for (const Json& kernel : report.at("kernels")) {
       kernels.push_back({.name = kernel.at("name"),
                          .source = kernel.at("source"),
                          .count = kernel.at("count"),
                          .total_s = kernel.at("total_s")});
+      if (kernel.value("deviation_s", 0.0) > 0)  // else it is not known
+        kernels.back().stddev_s =
+            kernel.at("deviation_s").get<double>() / static_cast<double>(kernels.back().count);
+    }
   } catch (const Json::exception&) {
     throw ConfigError{path + ": expected a report of phantora run, or a record"};
   }
@@ -246,7 +207,7 @@ std::vector<Priced> of_report(const std::string& path, const Json& report) {
 }
 
 /// Of a record: each of its kernels, priced anew.
-std::vector<Priced> of_record(const WhereOptions& options) {
+std::vector<PricedKernel> of_record(const WhereOptions& options) {
   const Workload workload = Workload::load(options.path);
   if (options.cluster.empty())
     throw ConfigError{options.path + " is a record: expected a --cluster that it is priced on"};
@@ -259,7 +220,7 @@ std::vector<Priced> of_record(const WhereOptions& options) {
     for (const Workload::Operation& operation : workload.operations(rank))
       if (const auto* const launch = std::get_if<Workload::Launch>(&operation))
         ++counts[launch->kernel];
-  std::vector<Priced> kernels;
+  std::vector<PricedKernel> kernels;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const Kernel& kernel = workload.kernels()[i];
     const std::optional<CostEstimate> price =
@@ -280,13 +241,15 @@ void where(const WhereOptions& options, std::ostream& out) {
   if (!file) throw ConfigError{options.path + ": expected a report or a record, cannot be read"};
   const Json json = Json::parse(file, nullptr, false);
   const bool report = json.is_object() && json.contains("phantora");
-  std::vector<Priced> kernels = report ? of_report(options.path, json) : of_record(options);
-  std::stable_sort(kernels.begin(), kernels.end(),
-                   [](const Priced& a, const Priced& b) { return a.total_s > b.total_s; });
+  std::vector<PricedKernel> kernels = report ? of_report(options.path, json) : of_record(options);
+  std::stable_sort(
+      kernels.begin(), kernels.end(),
+      [](const PricedKernel& a, const PricedKernel& b) { return a.total_s > b.total_s; });
   if (options.format == "json") {
     out << json_of(kernels).dump(1) << '\n';
   } else {
-    print(kernels, options.top, out);
+    print_sources(kernels, out);
+    print_kernels(kernels, options.top, out);
   }
 }
 

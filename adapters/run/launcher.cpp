@@ -28,6 +28,8 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -193,7 +195,12 @@ class Supervisor {
                    .cut_short = cut_short_};
     if (options_.host_time.kind == HostTime::measured) facts.wall_seconds = wall;
     if (recorder && cut_short_.empty()) tell_sensitivity(facts, *recorder);
-    const Report report{facts, session_report(cluster_, session, observed), engine};
+    std::vector<std::uint64_t> peak_memory;
+    for (GpuIndex gpu = 0; gpu < cluster_.gpus.size(); ++gpu)
+      peak_memory.push_back(engine.peak_memory(gpu));
+    const Report report{facts, session_report(cluster_, session, observed), engine.counters(),
+                        std::move(peak_memory)};
+    std::cout << '\n';
     report.print(std::cout, wall);
     if (!engine.gpus_were_used()) {
       std::cout << "  no process of this run used a simulated GPU\n";

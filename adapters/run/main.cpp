@@ -7,6 +7,7 @@
 #include "run/measure_command.hpp"
 #include "run/own_gpus.hpp"
 #include "run/replay_command.hpp"
+#include "run/report_command.hpp"
 #include "run/smi_command.hpp"
 #include "run/starts.hpp"
 #include "run/topology_command.hpp"
@@ -187,6 +188,16 @@ int main(int argc, char** argv) {
       ->excludes(output)
       ->excludes(name);
 
+  phantora::run::ReportOptions report;
+  CLI::App* told = app.add_subcommand(
+      "report",
+      "show what run or replay wrote with --report, as text or as a page; or compare two");
+  told->add_option("files", report.files, "a report, or two to compare")
+      ->required()
+      ->expected(1, 2);
+  told->add_option("--html", report.html,
+                   "write one page with plots instead, which needs no others");
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -208,6 +219,10 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (*again) return phantora::run::replay(replay);
+    if (*told) {
+      phantora::run::show_report(report, std::cout);
+      return 0;
+    }
     if (*conversion) {
       phantora::run::convert(convert, std::cout);
       return 0;

@@ -1,16 +1,11 @@
 #include "run/report.hpp"
 
-#include <phantora/error.hpp>
 #include <phantora/format.hpp>
 #include <phantora/kernels/gpu_model.hpp>
-#include <phantora/version.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -19,9 +14,6 @@
 namespace phantora::run {
 namespace {
 
-constexpr std::array sources = {CostSource::database, CostSource::measured, CostSource::fitted,
-                                CostSource::roofline, CostSource::code,     CostSource::grid,
-                                CostSource::unknown};
 /// Those that every report has; the others only where there are such kernels.
 constexpr bool always_shown(CostSource source) { return source <= CostSource::roofline; }
 
@@ -50,10 +42,19 @@ std::string spread(std::vector<T> values, Text text) {
 
 }  // namespace
 
-Report::Report(RunFacts facts, SessionReport simulated, const Engine& engine)
-    : facts_{std::move(facts)}, simulated_{std::move(simulated)}, counters_{engine.counters()} {
-  for (GpuIndex i = 0; i < simulated_.gpus.size(); ++i)
-    peak_memory_.push_back(engine.peak_memory(i));
+Report::Report(RunFacts facts, SessionReport simulated, RunCounters counters,
+               std::vector<std::uint64_t> peak_memory)
+    : facts_{std::move(facts)},
+      simulated_{std::move(simulated)},
+      counters_{std::move(counters)},
+      peak_memory_{std::move(peak_memory)} {
+  const auto step = this->step();
+  if (!step) facts_.sensitivity.reset();
+  if (!facts_.sensitivity) return;
+  HostSensitivity& of = *facts_.sensitivity;
+  for (Duration* const other : {&of.free, &of.faster, &of.slower})
+    *other = rescaled(*other, of.step, *step);
+  of.step = *step;
 }
 
 Report::Report(RunFacts facts, SessionReport simulated, phantora::Report workload)
@@ -103,19 +104,13 @@ std::optional<Duration> Report::step() const {
   return lengths[lengths.size() / 2];
 }
 
-/// The figures of another host are those of the record beside its own step, times this run's step:
-/// a long run's record has only its beginning.
 void Report::print_host(std::ostream& out) const {
   if (facts_.host.empty()) return;
-  const auto step = this->step();
   std::string text = facts_.host;
-  if (facts_.sensitivity && step) {
+  if (facts_.sensitivity) {
     const HostSensitivity& of = *facts_.sensitivity;
-    const auto beside = [&](Duration other) {
-      return duration_text(rescaled(other, of.step, *step));
-    };
     text += fmt::format("; {:.1f} % of the step waits for it. 20 % faster: {}, 20 % slower: {}",
-                        100 * of.share(), beside(of.faster), beside(of.slower));
+                        100 * of.share(), duration_text(of.faster), duration_text(of.slower));
   } else if (!facts_.no_sensitivity.empty()) {
     text += "; how much waits for it is not known: " + facts_.no_sensitivity;
   }
@@ -136,7 +131,6 @@ std::optional<Report::Unread> Report::unread() const {
   return unread;
 }
 
-/// Of all models, in the order of their ranks.
 std::string Report::gpu_names() const {
   std::vector<std::string> names;
   for (const GpuKind& kind : simulated_.kinds) {
@@ -182,7 +176,7 @@ void Report::print_doubts(std::ostream& out) const {
   }
 }
 
-void Report::print(std::ostream& out, double wall_seconds) const {
+void Report::print(std::ostream& out, std::optional<double> wall_seconds) const {
   const auto line = [&](std::string_view name, const std::string& value) { row(out, name, value); };
   const std::array by_source = simulated_.kernel_time();
   const std::vector<GpuReport>& gpus = simulated_.gpus;
@@ -214,7 +208,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
     out << fmt::format("phantora: {} replayed on {}, {}, {} GPUs\n", facts_.record, facts_.cluster,
                        gpu_names(), gpus.size());
   } else {
-    out << fmt::format("\nphantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus.size());
+    out << fmt::format("phantora: {} on {}, {} GPUs\n", facts_.cluster, gpu_names(), gpus.size());
   }
   if (!facts_.cut_short.empty())
     line("partial", facts_.cut_short + (workload_ ? "; what was recorded until then:"
@@ -246,7 +240,7 @@ void Report::print(std::ostream& out, double wall_seconds) const {
       });
   const Duration total = std::accumulate(by_source.begin(), by_source.end(), Duration{});
   std::string text;
-  for (const CostSource source : sources) {
+  for (const CostSource source : shown_sources) {
     const Duration time = by_source[static_cast<std::size_t>(source)];
     if (total == Duration{} || (!always_shown(source) && time == Duration{})) continue;
     text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", source,
@@ -255,122 +249,9 @@ void Report::print(std::ostream& out, double wall_seconds) const {
   line("kernel time by source", text.empty() ? "no kernels" : text);
   if (!workload_) line("forced answers", std::to_string(counters_.forced_answers));
   print_doubts(out);
-  line(workload_ ? "replay took" : "simulation took", fmt::format("{:.1f} s", wall_seconds));
+  if (wall_seconds)
+    line(workload_ ? "replay took" : "simulation took", fmt::format("{:.1f} s", *wall_seconds));
   out.flush();
-}
-
-void Report::write(const std::string& path) const {
-  using Json = nlohmann::ordered_json;
-  const auto seconds = [](Duration d) { return to_seconds(d); };
-  Json json;
-  json["phantora"] = PHANTORA_VERSION_STRING;
-  json["cluster"] = facts_.cluster;
-  json["gpu"] = gpu_names();
-  if (workload_) {
-    json["record"] = facts_.record;
-    json["widen"] = facts_.widen;
-  } else {
-    json["command"] = facts_.command;
-    json["status"] = facts_.status;
-  }
-  json["partial"] = facts_.cut_short.empty() ? Json(nullptr) : Json(facts_.cut_short);
-  json["host_time"] = facts_.host_time;
-  json["host_scale"] = facts_.host_scale ? Json(*facts_.host_scale) : Json("auto");
-  if (!facts_.host.empty()) {
-    json["host"] = {{"name", facts_.host}};
-    if (const auto step = this->step(); step && facts_.sensitivity) {
-      const HostSensitivity& of = *facts_.sensitivity;
-      const auto beside = [&](Duration other) { return seconds(rescaled(other, of.step, *step)); };
-      json["host"]["share_of_step"] = of.share();
-      json["host"]["step_s_if_free"] = beside(of.free);
-      json["host"]["step_s_if_20_percent_faster"] = beside(of.faster);
-      json["host"]["step_s_if_20_percent_slower"] = beside(of.slower);
-    }
-  }
-  json["sync"] = "conservative";  // the only kind so far
-  json["simulated_s"] = seconds(simulated_.makespan.time_since_epoch());
-  if (workload_) json["makespan_s"] = seconds(workload_->makespan);
-  // Where GPUs differ, each rank's entry says what its own is.
-  json["gpu_memory_bytes"] =
-      simulated_.kinds.size() == 1 ? Json(simulated_.kinds.front().memory.count()) : Json(nullptr);
-  for (GpuIndex rank = 0; rank < simulated_.gpus.size(); ++rank) {
-    const GpuReport& gpu = simulated_.gpus[rank];
-    Json entry;
-    entry["rank"] = rank;
-    entry["host"] = gpu.host;
-    if (simulated_.kinds.size() > 1) {
-      entry["gpu"] = simulated_.kinds[gpu.kind].model;
-      entry["gpu_memory_bytes"] = simulated_.kinds[gpu.kind].memory.count();
-    }
-    entry["step_s"] = gpu.steps.count() > 0 ? Json(seconds(gpu.steps.median())) : Json(nullptr);
-    entry["steps"] = gpu.steps.count();
-    entry["kernels_per_step"] = gpu.steps.items;
-    Json starts = Json::array();
-    for (const Time start : gpu.steps.bounds) starts.push_back(seconds(start.time_since_epoch()));
-    entry["step_starts_s"] = std::move(starts);
-    entry["typical_steps"] = gpu.steps.typical;
-    if (gpu.steps.rival) {
-      entry["step_unsure"] = {{"step_s", seconds(gpu.steps.rival->length)},
-                              {"steps", gpu.steps.rival->count}};
-    }
-    entry["busy_s"] = seconds(gpu.use.busy);
-    entry["communication_s"] = seconds(gpu.use.communication);
-    entry["exposed_communication_s"] = seconds(gpu.use.exposed);
-    entry["kernels"] = gpu.use.kernels;
-    for (const CostSource source : sources) {
-      const Duration time = gpu.use.by_source[static_cast<std::size_t>(source)];
-      if (source > CostSource::unknown && time == Duration{}) continue;
-      entry["kernel_s_by_source"][std::string{to_string(source)}] = seconds(time);
-    }
-    entry["peak_memory_bytes"] = peak_memory_[rank];
-    if (workload_) {
-      const RankReport& it = workload_->ranks[rank];
-      entry["memory_bytes"] = it.memory.count();
-      entry["fits"] = it.fits();
-      entry["computing_s"] = seconds(it.computing);
-      entry["communicating_s"] = seconds(it.communicating);
-      entry["exposed_s"] = seconds(it.exposed);
-      entry["waiting_s"] = seconds(it.waiting);
-      entry["idle_s"] = seconds(it.idle);
-    }
-    json["ranks"].push_back(std::move(entry));
-  }
-  json["kernels"] = Json::array();
-  for (const NamedKernel& kernel : simulated_.kernels) {
-    json["kernels"].push_back({{"name", kernel.name},
-                               {"count", kernel.count},
-                               {"total_s", seconds(kernel.total)},
-                               {"source", to_string(kernel.source)}});
-  }
-  if (workload_) {
-    json["critical_path"] = Json::array();
-    for (const PathPart& part : workload_->critical_path)
-      json["critical_path"].push_back({{"kind", to_string(part.kind)},
-                                       {"name", part.name},
-                                       {"count", part.count},
-                                       {"total_s", seconds(part.time)}});
-  } else {
-    json["forced_answers"] = counters_.forced_answers;
-    json["late_operations"] = simulated_.late_operations;
-    json["counters"] = Json::object();
-    for (const auto& [name, n] : counters_.named) json["counters"][name] = n;
-  }
-  if (const auto unread = this->unread()) {
-    json["unread"] = {{"launches", unread->launches}, {"total_s", seconds(unread->total)}};
-    json["unread"]["kernels"] = Json::array();
-    for (const auto& [name, total] : unread->longest) {
-      json["unread"]["kernels"].push_back({{"name", name}, {"total_s", seconds(total)}});
-    }
-  }
-  // What differs from run to run.
-  if (facts_.wall_seconds) {
-    json["wall_s"] = *facts_.wall_seconds;
-    json["answers_at_rest"] = counters_.answers_at_rest;
-  }
-  std::ofstream file{path};
-  file << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
-  file.close();
-  if (!file) throw Error{"cannot write the report " + path};
 }
 
 }  // namespace phantora::run

@@ -183,7 +183,8 @@ void Device::complete_kernel(StreamQueue& stream, Time now) {
                 .identity = kernel.identity,
                 .tag = stream.ops.front().tag,
                 .start = stream.start,
-                .end = now});
+                .end = now,
+                .stddev = kernel.stddev});
   std::erase(active_, &stream);
   count(copy ? running_copies_ : running_kernels_, -1, now);
   stream.ops.pop_front();

@@ -22,6 +22,7 @@ class Device;
 struct PricedKernel {
   std::string name;
   Duration duration{};
+  Duration stddev{};  ///< CostEstimate::stddev
   CostSource source{};
   using Limit = KernelLimit;
   Limit limit = Limit::memory;

@@ -98,6 +98,7 @@ std::uint64_t PriceList::price(const KernelQuery& query, std::size_t model, std:
                     ": expected a power_share of 0 or more, got " + std::to_string(power_share)};
   kernels_.push_back({.name = query.name,
                       .duration = std::max(estimate->duration, Duration{1}),
+                      .stddev = estimate->stddev,
                       .source = estimate->source,
                       .limit = estimate->limit.value_or(KernelLimit::memory),
                       .demand = demand,

@@ -4,6 +4,7 @@
 #include <phantora/simulation/step_observer.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace phantora {
 
@@ -16,15 +17,24 @@ void add(SessionReport& report, const Cluster& cluster, GpuIndex gpu, const GpuU
   const GpuKind kind{model.name, model.memory};
   auto known = std::find(report.kinds.begin(), report.kinds.end(), kind);
   if (known == report.kinds.end()) known = report.kinds.insert(known, kind);
+  Steps steps = observed.steps(gpu);
+  const StepParts parts = observed.parts(gpu, steps);
   report.gpus.push_back({.host = host.name,
                          .kind = static_cast<std::size_t>(known - report.kinds.begin()),
-                         .steps = observed.steps(gpu),
+                         .steps = std::move(steps),
+                         .parts = parts,
                          .use = use});
 }
 
 void add_kernels(SessionReport& report, const StepObserver& observed) {
+  const auto deviations = observed.deviations();
   for (const auto& [name, kernel] : observed.kernels())
-    report.kernels.push_back({name, kernel.count, kernel.total, kernel.source, kernel.by_grid});
+    report.kernels.push_back({.name = name,
+                              .count = kernel.count,
+                              .total = kernel.total,
+                              .source = kernel.source,
+                              .by_grid = kernel.by_grid,
+                              .deviation = deviations.find(name)->second});
   std::stable_sort(report.kernels.begin(), report.kernels.end(),
                    [](const auto& a, const auto& b) { return a.total > b.total; });
 }

@@ -3,13 +3,15 @@
 #include <phantora/simulation/step_observer.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace phantora {
 
 StepObserver::StepObserver(std::string marker) : marker_{std::move(marker)} {}
 
-StepObserver::Known StepObserver::know(const Span& span) {
+StepObserver::Known& StepObserver::know(const Span& span) {
   const auto [found, added] = known_.try_emplace(span.identity);
   if (added) {
     auto total = kernels_.find(span.name);
@@ -25,8 +27,12 @@ StepObserver::Known StepObserver::know(const Span& span) {
 
 void StepObserver::on_span(const Span& span) {
   makespan_ = std::max(makespan_, span.end);
-  if (span.kind == Span::Kind::communication) return;
-  const Known known = know(span);
+  if (span.kind == Span::Kind::communication) {
+    communication_[span.gpu].push_back({span.start, span.end});
+    return;
+  }
+  Known& known = know(span);
+  known.off += span.stddev;
   const Duration length = span.end - span.start;
   Stream& stream = streams_[span.gpu][span.stream];
   stream.work.push_back(
@@ -38,6 +44,20 @@ void StepObserver::on_span(const Span& span) {
   known.total->total += length;
   known.total->source = span.source;
   if (span.source == CostSource::grid) known.total->by_grid += length;
+}
+
+std::map<std::string, Duration, std::less<>> StepObserver::deviations() const {
+  std::unordered_map<const KernelTotal*, std::vector<double>> squares;
+  for (const auto& [_, known] : known_)
+    squares[known.total].push_back(to_seconds(known.off) * to_seconds(known.off));
+  std::map<std::string, Duration, std::less<>> found;
+  for (const auto& [name, total] : kernels_) {
+    std::vector<double>& of = squares[&total];
+    std::sort(of.begin(), of.end());  // equal runs round alike
+    const double sum = std::accumulate(of.begin(), of.end(), 0.0);
+    found.emplace(name, duration_from_seconds(std::sqrt(sum)));
+  }
+  return found;
 }
 
 void StepObserver::on_range(const NamedRange& range) {
@@ -60,6 +80,49 @@ Steps StepObserver::steps(GpuIndex gpu) const {
     return cut_steps(chosen->second.work, bounds);
   }
   return find_steps(chosen->second.work, marker_.empty() ? StepEnds::guessed : StepEnds::given);
+}
+
+Duration StepObserver::covered(std::vector<Stretch> stretches, std::span<const Stretch> windows) {
+  std::sort(stretches.begin(), stretches.end(),
+            [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
+  Duration sum{};
+  auto window = windows.begin();
+  Time counted{};  // up to where
+  for (const Stretch& stretch : stretches) {
+    while (window != windows.end() && window->end <= stretch.start) ++window;
+    for (auto in = window; in != windows.end() && in->start < stretch.end; ++in) {
+      const Time from = std::max({stretch.start, in->start, counted});
+      const Time to = std::min(stretch.end, in->end);
+      if (from < to) sum += to - from;
+    }
+    counted = std::max(counted, stretch.end);
+  }
+  return sum;
+}
+
+StepParts StepObserver::parts(GpuIndex gpu, const Steps& steps) const {
+  std::vector<Stretch> windows;
+  Duration whole{};
+  for (std::size_t i = 0; i < steps.count(); ++i) {
+    if (!steps.typical[i]) continue;
+    windows.push_back({steps.bounds[i], steps.bounds[i + 1]});
+    whole += windows.back().end - windows.back().start;
+  }
+  if (windows.empty()) return {};
+  std::vector<Stretch> work;
+  if (const auto streams = streams_.find(gpu); streams != streams_.end()) {
+    for (const auto& [_, stream] : streams->second)
+      for (const WorkItem& item : stream.work) work.push_back({item.start, item.end});
+  }
+  std::vector<Stretch> anything = work;
+  if (const auto found = communication_.find(gpu); found != communication_.end())
+    anything.insert(anything.end(), found->second.begin(), found->second.end());
+  const Duration computing = covered(std::move(work), windows);
+  const Duration busy = covered(std::move(anything), windows);
+  const auto steps_of = static_cast<std::int64_t>(windows.size());
+  return {.computing = computing / steps_of,
+          .exposed = (busy - computing) / steps_of,
+          .idle = (whole - busy) / steps_of};
 }
 
 std::optional<Duration> StepObserver::step(std::span<const GpuIndex> gpus) const {

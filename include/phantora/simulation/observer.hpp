@@ -36,6 +36,7 @@ struct Span {
   std::optional<Algorithm> algorithm{};  ///< of a collective
   Time start{};                          ///< when it began
   Time end{};                            ///< when the next of its stream may follow
+  Duration stddev{};                     ///< of a kernel's price: CostEstimate::stddev
 };
 
 /// A stretch of time on a host thread that the program named (NVTX). A mark has no length.

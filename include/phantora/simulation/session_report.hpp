@@ -31,6 +31,7 @@ struct GpuReport {
   std::string host{};    ///< its name
   std::size_t kind = 0;  ///< in SessionReport::kinds
   Steps steps{};         ///< that its work shows
+  StepParts parts{};     ///< of a typical one of them
   GpuUse use{};          ///< what it was busy with
 };
 
@@ -41,6 +42,7 @@ struct NamedKernel {
   Duration total{};         ///< over all GPUs
   CostSource source{};      ///< of its price
   Duration by_grid{};       ///< of launches that nothing but their grid priced
+  Duration deviation{};     ///< one standard deviation of the total, as KernelTime has it
 };
 
 /// What a Session's GPUs did for programs that issued their work to it, or for a workload. (A

@@ -38,6 +38,8 @@ class StepObserver final : public SessionObserver {
   /// The steps of the GPU: where its program said so; else by its stream with the most that ends
   /// steps, or else with the most work.
   [[nodiscard]] Steps steps(GpuIndex gpu) const;
+  /// What the GPU did in the typical ones of these steps of it.
+  [[nodiscard]] StepParts parts(GpuIndex gpu, const Steps& steps) const;
   /// How long a step takes: the median over GPUs, such as Report::gpus, of the median of each;
   /// nothing where no work repeats.
   [[nodiscard]] std::optional<Duration> step(std::span<const GpuIndex> gpus) const;
@@ -54,11 +56,17 @@ class StepObserver final : public SessionObserver {
   [[nodiscard]] const std::map<std::string, KernelTotal, std::less<>>& kernels() const noexcept {
     return kernels_;
   }
+  /// One standard deviation of each total, as KernelTime has it. By name.
+  [[nodiscard]] std::map<std::string, Duration, std::less<>> deviations() const;
 
  private:
+  struct Stretch {
+    Time start{}, end{};
+  };
   struct Known {
     KernelTotal* total = nullptr;
     StepRole role{};
+    Duration off{};  ///< one standard deviation of all its launches together
   };
   struct Stream {
     std::vector<WorkItem> work;
@@ -66,10 +74,13 @@ class StepObserver final : public SessionObserver {
     Duration busy{};
     std::size_t ends = 0;  ///< items that end steps
   };
-  Known know(const Span& span);
+  Known& know(const Span& span);
+  /// How much of `windows` the stretches cover; the windows come in order and do not overlap.
+  static Duration covered(std::vector<Stretch> stretches, std::span<const Stretch> windows);
 
   std::string marker_;
   std::map<GpuIndex, std::map<StreamId, Stream>> streams_{};
+  std::map<GpuIndex, std::vector<Stretch>> communication_{};
   std::map<ProcessIndex, std::vector<Time>> marks_{};
   std::map<std::string, KernelTotal, std::less<>> kernels_{};
   std::unordered_map<std::uint64_t, Known> known_{};  ///< by identity: names are long

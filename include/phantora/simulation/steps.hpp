@@ -49,6 +49,14 @@ struct Steps {
   [[nodiscard]] Duration median() const;
 };
 
+/// What a GPU does in a typical step: means over those, which add up to their mean length.
+struct StepParts {
+  Duration computing{};  ///< kernels or copies ran
+  Duration exposed{};    ///< none did, and a communication ran
+  Duration idle{};       ///< nothing ran
+  bool operator==(const StepParts&) const = default;
+};
+
 /// What StepRole::ends_step is worth.
 enum class StepEnds : std::uint8_t {
   guessed,  ///< from what work looks like: the steps are the rounds in which it recurs
