@@ -1,5 +1,6 @@
 #include "run/cluster_choice.hpp"
 #include "run/convert_command.hpp"
+#include "run/doctor_command.hpp"
 #include "run/host_command.hpp"
 #include "run/kernel_files.hpp"
 #include "run/kernels_command.hpp"
@@ -198,6 +199,16 @@ int main(int argc, char** argv) {
   told->add_option("--html", report.html,
                    "write one page with plots instead, which needs no others");
 
+  phantora::run::DoctorOptions doctor;
+  CLI::App* examination = app.add_subcommand(
+      "doctor", "say what is missing on this machine to run a program, and how to get it");
+  examination->add_option("command", doctor.command,
+                          "-- COMMAND... (default: python with PyTorch, of PATH)");
+  examination->add_option("--format", doctor.format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  examination->positionals_at_end();
+
   std::vector<std::string> shell_command;
   CLI::App* shell = app.add_subcommand(
       "shell",
@@ -219,6 +230,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (*again) return phantora::run::replay(replay);
+    if (*examination) return phantora::run::examine(doctor, std::cout);
     if (*told) {
       phantora::run::show_report(report, std::cout);
       return 0;

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
-#include <string>
 #include <system_error>
 
 namespace phantora::run {
-namespace {
 
-/// The names of this machine's GPUs: "Model: <tab> NVIDIA H200" in a GPU's information.
+// "Model: <tab> NVIDIA H200" in a GPU's information.
 std::set<std::string> names_of_gpus(const std::filesystem::path& driver) {
   std::set<std::string> names;
   std::error_code nothing_there;
@@ -25,8 +22,6 @@ std::set<std::string> names_of_gpus(const std::filesystem::path& driver) {
   }
   return names;
 }
-
-}  // namespace
 
 bool has_gpus_of(const Cluster& cluster, const std::filesystem::path& driver) {
   const std::set<std::string> here = names_of_gpus(driver);

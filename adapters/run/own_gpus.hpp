@@ -3,13 +3,20 @@
 #include <phantora/cluster/cluster.hpp>
 
 #include <filesystem>
+#include <set>
+#include <string>
 
 namespace phantora::run {
 
-/// Whether this machine is a host of such GPUs as all of the cluster's: then jobs take as long here
-/// as on its hosts, and no built-in host has to stand for them.
+/// The names of this machine's GPUs.
 /// @param driver  where NVIDIA's driver says what there is, a folder with `information` for each
 /// GPU.
+std::set<std::string> names_of_gpus(
+    const std::filesystem::path& driver = "/proc/driver/nvidia/gpus");
+
+/// Whether this machine is a host of such GPUs as all of the cluster's: then jobs take as long here
+/// as on its hosts, and no built-in host has to stand for them.
+/// @param driver  as names_of_gpus() takes it.
 bool has_gpus_of(const Cluster& cluster,
                  const std::filesystem::path& driver = "/proc/driver/nvidia/gpus");
 

@@ -52,7 +52,8 @@ svg text.axis { fill: var(--quiet); } line.grid { stroke: var(--rule); }
 rect.grid { fill: var(--grid); } .unknown { fill: var(--unknown); }
 .scrolls { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-th { color: var(--quiet); font-weight: 600; } th[scope=row] { color: inherit; font-weight: 400; }
+th { color: var(--quiet); font-weight: 600; }
+thead th { white-space: normal; vertical-align: bottom; } th[scope=row] { color: inherit; font-weight: 400; }
 .name { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 22em;
   font-family: ui-monospace, monospace; font-size: 12px; }
 tbody th.name { font-weight: 400; } thead th.name { font: inherit; font-weight: 600; }
@@ -346,15 +347,16 @@ class Page {
             "communication of the whole run.");
     html_ += "<div class=\"scrolls\"><table id=\"ranks\">\n<thead><tr>";
     for (const char* const column :
-         {"rank", "host", "GPU", "steps", "step time", "computing", "exposed", "idle", "busy",
+         {"rank", "host", "steps", "step time", "computing", "exposed", "idle", "busy",
           "exposed communication", "kernels", "peak memory", "of"})
       html_ += fmt::format("<th scope=\"col\">{}</th>", column);
     html_ += "</tr></thead>\n<tbody>\n";
     for (GpuIndex rank = 0; rank < simulated_.gpus.size(); ++rank) {
       const GpuReport& gpu = simulated_.gpus[rank];
       const GpuKind& kind = report_.kind_of(rank);
-      html_ += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>",
-                           figure(std::uint64_t{rank}), escaped(gpu.host), escaped(kind.model));
+      html_ += fmt::format(
+          "<tr><th scope=\"row\">{}</th><td>{}</td>", figure(std::uint64_t{rank}),
+          escaped(simulated_.kinds.size() == 1 ? gpu.host : gpu.host + ", " + kind.model));
       const bool known = gpu.steps.count() > 0;
       const auto cell = [&](const std::string& text) { html_ += "<td>" + text + "</td>"; };
       cell(figure(std::uint64_t{gpu.steps.count()}));

@@ -61,29 +61,6 @@ std::string preload_list(const fs::path& hooks) {
   return list;
 }
 
-/// Where the loader looks for libraries, before the places that it knows by itself.
-/// @param ours_first  the stand-ins come before what the user has there.
-std::string library_path(const fs::path& hooks, bool ours_first) {
-  std::string path = hooks.string() + ":" + (hooks / "when_asked").string();
-  if (const char* users = std::getenv("LD_LIBRARY_PATH")) {
-    path = ours_first ? path + ":" + users : std::string{users} + ":" + path;
-  }
-  // What is better than ours where it is installed, each in a folder of its own: found after the
-  // user's paths, and not at all where the loader knows a real one (a wheel's is found earlier, by
-  // the RPATH of who needs it).
-  for (const auto& folder : fs::directory_iterator{hooks}) {
-    if (!folder.path().filename().string().starts_with("unless_real")) continue;
-    for (const auto& library : fs::directory_iterator{folder}) {
-      if (void* real = dlopen(library.path().filename().c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-        dlclose(real);
-      } else {
-        path += ":" + folder.path().string();
-      }
-    }
-  }
-  return path;
-}
-
 std::int64_t now_ns(clockid_t clock) {
   timespec t{};
   clock_gettime(clock, &t);
@@ -239,6 +216,27 @@ pid_t start_process(const Start& start, const sigset_t& mask, const rlimit& desc
   _exit(127);
 }
 
+std::string library_path(const fs::path& hooks, bool ours_first) {
+  std::string path = hooks.string() + ":" + (hooks / "when_asked").string();
+  if (const char* users = std::getenv("LD_LIBRARY_PATH")) {
+    path = ours_first ? path + ":" + users : std::string{users} + ":" + path;
+  }
+  // What is better than ours where it is installed, each in a folder of its own: found after the
+  // user's paths, and not at all where the loader knows a real one (a wheel's is found earlier, by
+  // the RPATH of who needs it).
+  for (const auto& folder : fs::directory_iterator{hooks}) {
+    if (!folder.path().filename().string().starts_with("unless_real")) continue;
+    for (const auto& library : fs::directory_iterator{folder}) {
+      if (void* real = dlopen(library.path().filename().c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+        dlclose(real);
+      } else {
+        path += ":" + folder.path().string();
+      }
+    }
+  }
+  return path;
+}
+
 /// The hooks lie beside the program: bin/phantora and lib/phantora/.
 fs::path hook_directory() {
   const fs::path self = fs::read_symlink("/proc/self/exe");
@@ -249,7 +247,7 @@ fs::path hook_directory() {
   return hooks;
 }
 
-void check_program(const std::string& program) {
+fs::path check_program(const std::string& program) {
   std::vector<fs::path> candidates;
   if (program.find('/') != program.npos) {
     candidates.emplace_back(program);
@@ -265,7 +263,8 @@ void check_program(const std::string& program) {
     std::error_code error;
     if (!fs::exists(candidate, error)) continue;
     found = true;
-    if (!fs::is_directory(candidate, error) && access(candidate.c_str(), X_OK) == 0) return;
+    if (!fs::is_directory(candidate, error) && access(candidate.c_str(), X_OK) == 0)
+      return candidate;
   }
   if (found) throw CommandError{"cannot run " + program + ": it is not executable", 126};
   std::string text = "cannot run " + program + ": there is no such program";

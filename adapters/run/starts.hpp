@@ -46,9 +46,13 @@ pid_t start_process(const Start& start, const sigset_t& mask, const rlimit& desc
 /// Where the hooks lie. @throws ConfigError if they do not.
 std::filesystem::path hook_directory();
 
-/// Where execvp will find `program`, said before 16 ranks say it.
+/// Where the loader looks for libraries, before the places that it knows by itself.
+/// @param ours_first  the stand-ins come before what the user has there.
+std::string library_path(const std::filesystem::path& hooks, bool ours_first);
+
+/// Where execvp will find `program`; a failure is said before 16 ranks say it.
 /// @throws CommandError if nothing can be run by this name.
-void check_program(const std::string& program);
+std::filesystem::path check_program(const std::string& program);
 
 /// `phantora shell`: becomes `command` (empty: the user's shell) with the stand-ins where the
 /// loader finds them and no simulated GPU. @throws CommandError if it cannot be run.
