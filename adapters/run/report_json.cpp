@@ -303,10 +303,13 @@ void expect_sums(const SessionReport& simulated, std::string_view source) {
 HostSensitivity read_sensitivity(const Fields& host, std::optional<Duration> step) {
   if (!step || *step == Duration{})
     throw host.wrong("share_of_step", "nothing, there being no step");
-  return {.step = *step,
-          .free = host.seconds("step_s_if_free"),
-          .faster = host.seconds("step_s_if_20_percent_faster"),
-          .slower = host.seconds("step_s_if_20_percent_slower")};
+  const HostSensitivity read{.step = *step,
+                             .free = host.seconds("step_s_if_free"),
+                             .faster = host.seconds("step_s_if_20_percent_faster"),
+                             .slower = host.seconds("step_s_if_20_percent_slower")};
+  if (!(std::abs(host.number("share_of_step") - read.share()) < 1e-6))
+    throw host.wrong("share_of_step", fmt::format("{}, as step_s_if_free has it", read.share()));
+  return read;
 }
 
 }  // namespace
