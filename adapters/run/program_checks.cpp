@@ -78,9 +78,12 @@ bool of_nvidia(std::string_view library) {
 /// The libraries that the loader finds for the program in a run, by name; "" for what it does not.
 std::map<std::string, std::string> libraries_of(const fs::path& program,
                                                 const std::string& loader) {
-  const ChildOutput listed = output_of(
-      {loader, "--list", program.string()},
-      {{"LD_LIBRARY_PATH", library_path(hook_directory(), true)}, {"LD_PRELOAD", ""}}, 30);
+  // As ldd does it; but a loader that is named runs no program that would not listen to it.
+  const ChildOutput listed = output_of({loader, program.string()},
+                                       {{"LD_TRACE_LOADED_OBJECTS", "1"},
+                                        {"LD_LIBRARY_PATH", library_path(hook_directory(), true)},
+                                        {"LD_PRELOAD", ""}},
+                                       30);
   std::map<std::string, std::string> found;
   std::istringstream lines{listed.text};
   for (std::string line; std::getline(lines, line);) {

@@ -144,7 +144,7 @@ work = lambda rank, op, kind: b"".join(bytes([rank]) + one for one in (
     record("create_stream", stream=1), record("define_query", payload=query.encode()), record("launch", stream=1),
     record("collective", stream=1, payload=collective(rank, op, kind)), record("operand", a=7, payload=bytes(range(16))), record("record", stream=1, a=9), record("synchronize", a=9)))
 write("report", ["""{"phantora": "%s", "cluster": "h200:1x1", "gpu": "NVIDIA H200", "command": ["a"], "status": 0,
-"partial": null, "host_time": "measured", "host_scale": "auto", "host": {"name": "h200", "share_of_step": 0.5,
+"partial": null, "routing": "first", "host_time": "measured", "host_scale": "auto", "host": {"name": "h200", "share_of_step": 0.5,
 "step_s_if_free": 0.5, "step_s_if_20_percent_faster": 0.75, "step_s_if_20_percent_slower": 1.25}, "simulated_s": 3,
 "gpu_memory_bytes": 100, "ranks": [{"rank": 0, "host": "host0", "step_s": 1, "steps": 2, "kernels_per_step": 3,
 "step_starts_s": [0, 1, 2], "typical_steps": [true, true], "step_parts_s": {"computing": 0.5,
@@ -153,7 +153,8 @@ write("report", ["""{"phantora": "%s", "cluster": "h200:1x1", "gpu": "NVIDIA H20
 "count": 6, "total_s": 2, "source": "grid", "deviation_s": 0.25}], "forced_answers": 0, "late_operations": 0,
 "counters": {"unread_kernels": 2, "assumed_routing": 1}, "unread": {"launches": 2, "total_s": 0.5, "kernels": [{"name":
 "a", "total_s": 0.5}]}, "wall_s": 2.5, "answers_at_rest": 0}""" %
-                 re.search(r"project\(phantora\s+VERSION (\S+)", text_of("CMakeLists.txt"))[1]])
+                 ".".join(re.findall(r"define PHANTORA_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)",
+                                     text_of("include/phantora/version.hpp")))])
 write("host_profile", ["""{"phantora_host": 1, "name": "a", "processor": "b", "sockets": 1, "cores": 2, "threads": 4,
  "measured": "c", "work_ns": {"interpreter": 1.5, "allocation": 2, "memory": 3}, "calls_ns": 4}"""])
 write("workload", ["""{"phantora_workload": 1, "kernels": [{"name": "gemm", "block": [1, 1, 1],
