@@ -38,14 +38,15 @@ p { margin: 4px 0; } .quiet { color: var(--quiet); } code { overflow-wrap: anywh
 .cards div { background: var(--card); border-radius: 8px; padding: 10px 14px; }
 .cards dt { color: var(--quiet); font-size: 13px; } .cards dd { margin: 0; font-size: 20px; font-weight: 600; }
 .cards dd span { display: block; font-size: 13px; font-weight: 400; color: var(--quiet); }
-figure { margin: 8px 0 0; } svg { width: 100%; height: auto; font-size: 12px; }
+figure { margin: 8px 0 0; overflow-x: auto; }
+svg { width: 100%; min-width: 640px; height: auto; font-size: 12px; }
 svg text { fill: var(--text); } .middle { text-anchor: middle; } .end { text-anchor: end; }
 svg text.axis { fill: var(--quiet); } line.grid { stroke: var(--rule); }
 .frame { fill: none; stroke: var(--quiet); }
 .line polyline { fill: none; stroke: var(--computing); stroke-opacity: 0.55; stroke-width: 1.5; }
 .line circle { fill: var(--computing); } .line circle.hollow { fill: var(--page); stroke: var(--computing); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 6px 0; padding: 0; font-size: 14px; }
-.legend svg { width: 12px; height: 12px; margin-right: 6px; }
+.legend svg { width: 12px; min-width: 12px; height: 12px; margin-right: 6px; }
 .computing { fill: var(--computing); } .exposed { fill: var(--exposed); } .idle { fill: var(--idle); }
 .memory { fill: var(--memory); } .database { fill: var(--database); } .measured { fill: var(--measured); }
 .fitted { fill: var(--fitted); } .roofline { fill: var(--roofline); } .code { fill: var(--code); }
@@ -108,7 +109,8 @@ class Page {
         escaped(title), style);
     head();
     cards();
-    steps();
+    parts();
+    course();
     host();
     memory();
     sources();
@@ -182,42 +184,72 @@ class Page {
     html_ += "</dl>\n";
   }
 
-  void steps() {
+  /// A bar of what a rank's GPU did, and nothing else.
+  static Bar bar_of(GpuIndex rank, const StepParts& parts) {
+    const std::string name = fmt::format("rank {}", rank);
+    const Duration all = parts.computing + parts.exposed + parts.idle;
+    const auto part = [&](std::string_view css_class, std::string_view what, Duration d) {
+      return Bar::Part{std::string{css_class}, to_seconds(d),
+                       fmt::format("{}: {} {} ({})", name, d, what, percent(ratio(d, all)))};
+    };
+    return {.label = name,
+            .parts = {part("computing", "computing", parts.computing),
+                      part("exposed", "exposed communication", parts.exposed),
+                      part("idle", "idle", parts.idle)},
+            .value = shown(all)};
+  }
+
+  void add_bars(const std::vector<Bar>& rows, Duration longest, std::string_view axis) {
+    html_ += legend(
+        {{"computing", "computing: kernels or copies run"},
+         {"exposed", "exposed communication: it runs alone, or waits for other ranks"},
+         {"idle", "idle: nothing runs, while the GPU waits for its host or starts kernels"}});
+    html_ +=
+        plot(bars(rows, time_unit(to_seconds(longest)), axis,
+                  "Of each rank, how that time is divided into computing, exposed communication "
+                  "and idle time. The table of ranks has the same figures."));
+  }
+
+  void parts() {
     std::vector<Bar> rows;
-    std::vector<Line> course;
-    double longest = 0, longest_mean = 0;
+    Duration longest{};
+    const bool steps_known = simulated_.most_steps() != nullptr;
+    const Duration whole = simulated_.makespan.time_since_epoch();
     for (GpuIndex rank = 0; rank < simulated_.gpus.size(); ++rank) {
       const GpuReport& gpu = simulated_.gpus[rank];
-      if (gpu.steps.count() == 0) continue;
-      const std::string name = fmt::format("rank {}", rank);
-      const StepParts& parts = gpu.parts;
-      const Duration mean = parts.computing + parts.exposed + parts.idle;
-      longest_mean = std::max(longest_mean, to_seconds(mean));
-      const auto part = [&](std::string_view css_class, std::string_view what, Duration d) {
-        return Bar::Part{std::string{css_class}, to_seconds(d),
-                         fmt::format("{}: {} {} ({})", name, d, what, percent(ratio(d, mean)))};
-      };
-      rows.push_back({.label = name,
-                      .parts = {part("computing", "computing", parts.computing),
-                                part("exposed", "exposed communication", parts.exposed),
-                                part("idle", "idle", parts.idle)},
-                      .value = shown(mean)});
-      Line line{.title = name};
-      for (std::size_t i = 0; i < gpu.steps.count(); ++i) {
-        line.values.push_back(to_seconds(gpu.steps.bounds[i + 1] - gpu.steps.bounds[i]));
-        line.hollow.push_back(!gpu.steps.typical[i]);
+      if (steps_known && gpu.steps.count() == 0) continue;
+      const GpuUse& use = gpu.use;
+      const StepParts parts = steps_known
+                                  ? gpu.parts
+                                  : StepParts{.computing = use.busy - use.exposed,
+                                              .exposed = use.exposed,
+                                              .idle = std::max(whole - use.busy, Duration{})};
+      longest = std::max(longest, parts.computing + parts.exposed + parts.idle);
+      rows.push_back(bar_of(rank, parts));
+    }
+    if (steps_known) {
+      section("Where the step goes", "Means over each rank's typical steps.");
+      add_bars(rows, longest, "time of a typical step");
+    } else {
+      section("Where the time goes", "Of the whole run, since no steps were found in it.");
+      add_bars(rows, longest, "simulated time");
+    }
+  }
+
+  void course() {
+    std::vector<Line> course;
+    double longest = 0;
+    for (GpuIndex rank = 0; rank < simulated_.gpus.size(); ++rank) {
+      const Steps& steps = simulated_.gpus[rank].steps;
+      Line line{.title = fmt::format("rank {}", rank)};
+      for (std::size_t i = 0; i < steps.count(); ++i) {
+        line.values.push_back(to_seconds(steps.bounds[i + 1] - steps.bounds[i]));
+        line.hollow.push_back(!steps.typical[i]);
         longest = std::max(longest, line.values.back());
       }
-      course.push_back(std::move(line));
+      if (!line.values.empty()) course.push_back(std::move(line));
     }
-    if (rows.empty()) return;
-    section("Where the step goes", "Means over each rank's typical steps.");
-    html_ += legend({{"computing", "computing: kernels or copies run"},
-                     {"exposed", "exposed communication: it runs alone, or waits for other ranks"},
-                     {"idle", "idle: nothing runs, the GPU waits for its host"}});
-    html_ += plot(bars(rows, time_unit(longest_mean), "time of a typical step",
-                       "Of each rank, how a typical step is divided into computing, exposed "
-                       "communication and idle time. The table of ranks has the same figures."));
+    if (course.empty()) return;
     section(
         "Steps over time",
         "A line for each rank; hollow points are steps that warm up or hold other work, which the "
@@ -227,7 +259,11 @@ class Page {
   }
 
   void host() {
-    if (!facts_.sensitivity) return;
+    if (!facts_.sensitivity) {
+      if (!facts_.no_sensitivity.empty())
+        section("What the host decides", "It is not known: " + facts_.no_sensitivity + ".");
+      return;
+    }
     const HostSensitivity& of = *facts_.sensitivity;
     section("What the host decides",
             fmt::format(

@@ -129,7 +129,10 @@ std::string bars(const std::vector<Bar>& rows, const Unit& unit, std::string_vie
           x, y, length, thick, part.css_class, escaped(part.title));
       x += length;
     }
-    if (row.of > 0) {
+    if (row.of > 0 && thin) {  // frames would be all that one sees
+      const double end = left + plot_width * row.of / most;
+      svg += rule(end, y, end, y + pitch, "frame");
+    } else if (row.of > 0) {
       svg += fmt::format(
           "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\" class=\"frame\"/>\n", left, y,
           plot_width * row.of / most, thick);
