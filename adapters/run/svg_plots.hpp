@@ -32,7 +32,7 @@ struct Bar {
   std::string label{};        ///< at its left
   std::vector<Part> parts{};  ///< side by side
   std::string value{};        ///< at its right
-  double of = 0;              ///< drawn as a frame or its end: what the parts could be; 0: not known
+  double of = 0;  ///< drawn as a frame or its end: what the parts could be; 0: not known
 };
 /// Horizontal bars, one below the other. Of very many, thin ones, of which some have labels.
 /// @param about  what a reader who does not see it is told.
