@@ -27,14 +27,13 @@ void add(SessionReport& report, const Cluster& cluster, GpuIndex gpu, const GpuU
 }
 
 void add_kernels(SessionReport& report, const StepObserver& observed) {
-  const auto deviations = observed.deviations();
   for (const auto& [name, kernel] : observed.kernels())
     report.kernels.push_back({.name = name,
                               .count = kernel.count,
                               .total = kernel.total,
                               .source = kernel.source,
                               .by_grid = kernel.by_grid,
-                              .deviation = deviations.find(name)->second});
+                              .deviation = kernel.deviation});
   std::stable_sort(report.kernels.begin(), report.kernels.end(),
                    [](const auto& a, const auto& b) { return a.total > b.total; });
 }

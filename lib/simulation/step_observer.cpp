@@ -3,15 +3,13 @@
 #include <phantora/simulation/step_observer.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace phantora {
 
 StepObserver::StepObserver(std::string marker) : marker_{std::move(marker)} {}
 
-StepObserver::Known& StepObserver::know(const Span& span) {
+StepObserver::Known StepObserver::know(const Span& span) {
   const auto [found, added] = known_.try_emplace(span.identity);
   if (added) {
     auto total = kernels_.find(span.name);
@@ -31,8 +29,7 @@ void StepObserver::on_span(const Span& span) {
     communication_[span.gpu].push_back({span.start, span.end});
     return;
   }
-  Known& known = know(span);
-  known.off += span.stddev;
+  const Known known = know(span);
   const Duration length = span.end - span.start;
   Stream& stream = streams_[span.gpu][span.stream];
   stream.work.push_back(
@@ -43,21 +40,8 @@ void StepObserver::on_span(const Span& span) {
   ++known.total->count;
   known.total->total += length;
   known.total->source = span.source;
+  known.total->deviation += span.stddev;
   if (span.source == CostSource::grid) known.total->by_grid += length;
-}
-
-std::map<std::string, Duration, std::less<>> StepObserver::deviations() const {
-  std::unordered_map<const KernelTotal*, std::vector<double>> squares;
-  for (const auto& [_, known] : known_)
-    squares[known.total].push_back(to_seconds(known.off) * to_seconds(known.off));
-  std::map<std::string, Duration, std::less<>> found;
-  for (const auto& [name, total] : kernels_) {
-    std::vector<double>& of = squares[&total];
-    std::sort(of.begin(), of.end());  // equal runs round alike
-    const double sum = std::accumulate(of.begin(), of.end(), 0.0);
-    found.emplace(name, duration_from_seconds(std::sqrt(sum)));
-  }
-  return found;
 }
 
 void StepObserver::on_range(const NamedRange& range) {

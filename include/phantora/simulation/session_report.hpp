@@ -42,7 +42,7 @@ struct NamedKernel {
   Duration total{};         ///< over all GPUs
   CostSource source{};      ///< of its price
   Duration by_grid{};       ///< of launches that nothing but their grid priced
-  Duration deviation{};     ///< one standard deviation of the total, as KernelTime has it
+  Duration deviation{};     ///< StepObserver::KernelTotal::deviation
 };
 
 /// What a Session's GPUs did for programs that issued their work to it, or for a workload. (A

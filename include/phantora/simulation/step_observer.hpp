@@ -51,13 +51,14 @@ class StepObserver final : public SessionObserver {
     Duration total{};         ///< over all launches
     CostSource source{};      ///< of the last price
     Duration by_grid{};       ///< of those that nothing but their grid priced
+    /// One standard deviation of the total: what prices of one name are off by, they are off by
+    /// alike, since the same measurements stand behind them.
+    Duration deviation{};
   };
   /// By name.
   [[nodiscard]] const std::map<std::string, KernelTotal, std::less<>>& kernels() const noexcept {
     return kernels_;
   }
-  /// One standard deviation of each total, as KernelTime has it. By name.
-  [[nodiscard]] std::map<std::string, Duration, std::less<>> deviations() const;
 
  private:
   struct Stretch {
@@ -66,7 +67,6 @@ class StepObserver final : public SessionObserver {
   struct Known {
     KernelTotal* total = nullptr;
     StepRole role{};
-    Duration off{};  ///< one standard deviation of all its launches together
   };
   struct Stream {
     std::vector<WorkItem> work;
@@ -74,7 +74,7 @@ class StepObserver final : public SessionObserver {
     Duration busy{};
     std::size_t ends = 0;  ///< items that end steps
   };
-  Known& know(const Span& span);
+  Known know(const Span& span);
   /// How much of `windows` the stretches cover; the windows come in order and do not overlap.
   static Duration covered(std::vector<Stretch> stretches, std::span<const Stretch> windows);
 
