@@ -193,8 +193,9 @@ int main(int argc, char** argv) {
   CLI::App* told = app.add_subcommand(
       "report",
       "show what run or replay wrote with --report, as text or as a page; or compare two");
-  told->add_option("files", report.files, "a report, or two to compare")
+  told->add_option("file", report.files, "a report, or two to compare")
       ->required()
+      ->type_name("FILE [FILE]")
       ->expected(1, 2);
   told->add_option("--html", report.html,
                    "write one page with plots instead, which needs no others");

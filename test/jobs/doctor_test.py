@@ -121,6 +121,14 @@ class Doctor(DoctorTest):
         program = self.compile("-static")
         self.assert_missing(self.doctor("--", program, status=1), "program", "is statically linked")
 
+    def test_a_program_of_another_c_library(self):
+        program = self.compile()
+        image = program.read_bytes()
+        loader = b"/lib64/ld-linux-x86-64.so.2"
+        self.assertIn(loader, image)
+        program.write_bytes(image.replace(loader, b"/lib/ld-musl-x86_64.so.1".ljust(len(loader), b"\0")))
+        self.assert_missing(self.doctor("--", program, status=1), "program", "is linked to musl")
+
     def test_a_program_that_lacks_a_library(self):
         self.compile("-shared", "-fPIC", "-Wl,-soname,libodd.so.3", name="libodd.so")
         program = self.compile("-Wl,--no-as-needed", "-L.", "-lodd")
