@@ -72,6 +72,29 @@ namespace {
 ///       by_row[i / width[0] * 100 + i % width[1]] = x[i];
 ///       last[i / width[2]] = x[0];
 ///     }
+///     __global__ void rows_by_pointer(const float* const* rows, const int* lengths, float* out,
+///                                     int n) {
+///       const float* row = rows[blockIdx.x];
+///       float total = 0;
+///       for (int i = threadIdx.x; i < n; i += blockDim.x) total += row[i];
+///       if (lengths[blockIdx.x] > 7) out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+///     }
+///     __global__ void intervals(const int* start, const float* x, float* y, int threads) {
+///       const int i =
+///           start[(blockIdx.x * blockDim.x + threadIdx.x) / threads] + threadIdx.x % threads;
+///       y[blockIdx.x * blockDim.x + threadIdx.x] = x[i];
+///     }
+///     __global__ void own_rows(const float* const* rows, float* out, int n) {
+///       const int row = blockIdx.x * blockDim.x + threadIdx.x;
+///       const float* x = rows[row];
+///       float total = 0;
+///     #pragma unroll 1
+///       for (int i = 0; i < n; ++i) total += x[i];
+///       out[row] = total;
+///     }
+///     __global__ void write_rows(float* const* rows, const int* index, int scale) {
+///       rows[blockIdx.x][index[threadIdx.x] + threadIdx.x * scale] = 1;
+///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
     std::map<std::string, std::vector<std::uint64_t>> kernels;
@@ -235,6 +258,59 @@ TEST(CodeWalk, SaysWhereOnlyDataTell) {
   EXPECT_EQ(counted->atomics, 1056 * 256);
 }
 
+TEST(CodeWalk, AWarpBehindOnePointerReadsSideBySide) {
+  constexpr int n = 4096;
+  constexpr double blocks = 1000, warps = blocks * 8;
+  const auto work = Launch{{1000, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk(
+      "rows_by_pointer");
+  ASSERT_TRUE(work);
+  // The rows; of each warp once its pointer, its length and what it writes. The block's warps have
+  // the first two in common.
+  EXPECT_DOUBLE_EQ(work->sectors, blocks * (n / 8 + 2) + warps * 4);
+  EXPECT_DOUBLE_EQ(work->written_bytes, blocks * 256 * sizeof(float));
+  EXPECT_DOUBLE_EQ(work->random_bytes, 0);
+  EXPECT_DOUBLE_EQ(work->guessed, 0);
+  // No row is another's, as far as anybody knows.
+  EXPECT_NEAR(work->read_bytes, blocks * (n * sizeof(float)), 0.01 * blocks * n * sizeof(float));
+}
+
+TEST(CodeWalk, BasesThatPartsOfAWarpShareAreToldApart) {
+  const auto of = [](int threads) {
+    return *Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).pointer(2).with(threads).walk(
+        "intervals");
+  };
+  constexpr double warps = 1000;
+  for (const int threads : {32, 16, 8}) {
+    const double intervals = 32.0 / threads;
+    // Their begins are side by side, in one sector; each is of whole sectors.
+    EXPECT_DOUBLE_EQ(of(threads).sectors, warps * (1 + 4 + 4)) << threads;
+    EXPECT_DOUBLE_EQ(of(threads).random_bytes, threads == 8 ? intervals * 32 * warps : 0)
+        << threads;
+  }
+  // Less than a sector costs a sector.
+  EXPECT_DOUBLE_EQ(of(4).sectors, warps * (1 + 8 + 4));
+  // A begin of each thread's own: random.
+  EXPECT_DOUBLE_EQ(of(1).sectors, warps * (4 + 32 + 4));
+  EXPECT_DOUBLE_EQ(of(1).random_bytes, warps * 32 * 32);
+}
+
+TEST(CodeWalk, AThreadsOwnRowIsReadSectorBySector) {
+  const auto sectors = [](int n) {
+    return Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).with(n).walk("own_rows")->sectors;
+  };
+  // Each of the 32 goes on to the next sector after 8 elements: never less than what it reads.
+  EXPECT_DOUBLE_EQ(sectors(8 * 64) - sectors(8 * 32), 1000.0 * 32 * 32);
+}
+
+TEST(CodeWalk, UnknownIndicesBehindOnePointerAreRandom) {
+  const auto work =
+      Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).with(1).walk("write_rows");
+  ASSERT_TRUE(work);
+  EXPECT_DOUBLE_EQ(work->partial_sectors, 1000 * 32);
+  EXPECT_DOUBLE_EQ(work->written_bytes, 1000 * 32 * 32);
+  EXPECT_DOUBLE_EQ(work->random_bytes, 3 * 1000 * 32 * 32);
+}
+
 TEST(CodeWalk, AKernelThatWaitsForTheClockTakesThatLong) {
   for (const std::int64_t cycles : {10'000LL, 2'000'000LL, 2'000'000'000LL}) {
     const auto spin = Launch{{1, 1, 1}, {1, 1, 1}}.with(cycles).walk("spin");
@@ -344,7 +420,8 @@ TEST(CodeWalk, TexturesGiveTheComponentsThatAreAskedFor) {
                                     exit, always},
                                    constants);
   ASSERT_TRUE(work);
-  EXPECT_EQ(work->l1_passes, 2 * 8 + 2);  // 4 threads of a texture load at once, a pass of each other
+  EXPECT_EQ(work->l1_passes,
+            2 * 8 + 2);  // 4 threads of a texture load at once, a pass of each other
   EXPECT_EQ(work->random_bytes, 0);
 }
 

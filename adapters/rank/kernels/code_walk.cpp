@@ -32,40 +32,46 @@ void share_reads(const Walk& walk, const std::vector<std::vector<std::uint64_t>>
   }
 }
 
-/// Device memory that a launch moves one way: what all its accesses reach, but no more than they
-/// ask for.
-double moved(const Walk& walk, const std::vector<double>& sectors, bool written) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> reached;
-  double asked = 0, scattered = 0;
-  for (std::size_t i = 0; i < sectors.size(); ++i) {
-    const Extent& extent = walk.extents[i];
-    if (extent.written != written || sectors[i] == 0) continue;
-    if (extent.unknown) {
-      scattered += sectors[i] * sector_bytes;
-      continue;
-    }
-    asked += sectors[i] * sector_bytes;
-    reached.emplace_back(extent.first, extent.last);
-  }
-  std::sort(reached.begin(), reached.end());
+/// Bytes that ranges have in all.
+double united(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges) {
+  std::sort(ranges.begin(), ranges.end());
   double bytes = 0;
   std::uint64_t end = 0;
-  for (const auto& [from, to] : reached) {
+  for (const auto& [from, to] : ranges) {
     bytes += static_cast<double>(to > std::max(from, end) ? to - std::max(from, end) : 0);
     end = std::max(end, to);
   }
-  return std::min(bytes, asked) + scattered;
+  return bytes;
 }
 
-/// What device memory moves on top for threads that go anywhere: its bursts are of two sectors,
-/// and what is written in part is read before.
-double random_bytes(const Walk& walk, const std::vector<double>& sectors) {
-  double bytes = 0;
+/// Device memory that a launch moves one way: what all its accesses reach, but no more than they
+/// ask for. Behind an unknown base that one warp alone of those that were walked went to, the
+/// others' bases stand too.
+double moved(const Walk& walk, const std::vector<double>& sectors, bool written, double weight) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reached, shared, alone;
+  double asked = 0, asked_somewhere = 0, anywhere = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
-    if (walk.extents[i].unknown)
-      bytes += sectors[i] * sector_bytes * (walk.extents[i].written ? 3.0 : 1.0);
+    const Extent& extent = walk.extents[i];
+    if (extent.written != written || sectors[i] == 0) continue;
+    const double bytes = sectors[i] * sector_bytes;
+    if (!extent.unknown) {
+      asked += bytes;
+      reached.emplace_back(extent.first, extent.last);
+    } else if (extent.goes_anywhere()) {
+      anywhere += bytes;
+    } else {
+      asked_somewhere += bytes;
+      for (const auto& [base, behind] : extent.behind) {
+        // Whole sectors, also of a thread that goes elsewhere than all others.
+        const std::uint32_t from = behind.first / sector_bytes * sector_bytes,
+                            to = (behind.last + sector_bytes - 1) / sector_bytes * sector_bytes;
+        (behind.shared ? shared : alone)
+            .emplace_back(behind_base(base, from), behind_base(base, to));
+      }
+    }
   }
-  return bytes;
+  return std::min(united(reached), asked) +
+         std::min(united(shared) + weight * united(alone), asked_somewhere) + anywhere;
 }
 
 }  // namespace
@@ -115,6 +121,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     const KernelQuery::Dim3 at{static_cast<std::uint32_t>(block % launch.grid.x),
                                static_cast<std::uint32_t>(block / launch.grid.x % launch.grid.y),
                                static_cast<std::uint32_t>(block / launch.grid.x / launch.grid.y)};
+    ++walk.warps;
     Warp warp{walk, at, sample.warp * lanes};
     if (!warp.run()) return std::nullopt;
     const bool border = !whole && ++walked <= 2;
@@ -133,6 +140,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     }
   }
   const double weight = blocks * warps / all;
+  const double others = blocks * warps / static_cast<double>(walk.warps);
   const auto sum = [&](Counts::Unit unit) { return weight * total.sum[unit]; };
   CodeWork work{
       .instructions = sum(Counts::instructions),
@@ -147,15 +155,15 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
       .fp64_flops = sum(Counts::fp64_flops),
       .atomics = sum(Counts::atomics),
       .partial_sectors = sum(Counts::partial_sectors),
+      .random_bytes = sum(Counts::random_bytes),
       .warp_cycles = total.clock / all,
       .guessed = total.sum[Counts::guessed] / std::max(1.0, total.sum[Counts::instructions])};
   std::vector<double> sectors = total.sectors;
   for (double& count : sectors) count *= weight;
   share_reads(walk, first, second, warps, sectors);
   for (std::size_t i = 0; i < sectors.size(); ++i) work.sectors += sectors[i];
-  work.read_bytes = moved(walk, sectors, false);
-  work.written_bytes = moved(walk, sectors, true);
-  work.random_bytes = random_bytes(walk, sectors);
+  work.read_bytes = moved(walk, sectors, false, others);
+  work.written_bytes = moved(walk, sectors, true, others);
   return work;
 }
 

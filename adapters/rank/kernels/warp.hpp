@@ -4,6 +4,7 @@
 #include "rank/kernels/launch_memory.hpp"
 #include "rank/kernels/machine_code.hpp"
 #include "rank/kernels/store_origins.hpp"
+#include "rank/kernels/unknown.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 /// A warp that goes through a kernel's machine code.
@@ -41,14 +43,25 @@ inline constexpr std::int64_t most_steps = 1'000'000;
 /// The upper half of generic addresses of shared memory, where no other memory is.
 inline constexpr std::uint32_t shared_window = 1;
 
-/// A register of the 32 threads; bits of `known` say of which threads it is known.
+/// A register of the 32 threads; bits of `known` say of which threads it is known. Of the others it
+/// is an unknown part and `value`: threads whose `unknown` is equal have the same unknown part, as
+/// those that follow one pointer have.
 struct Lanes {
   std::array<std::uint32_t, lanes> value{};
   Mask known = 0;
+  std::array<Name, lanes> unknown{};
+
+  [[nodiscard]] Name name(std::size_t lane) const {
+    return (known >> lane & 1) != 0 ? no_name : unknown[lane];
+  }
+  /// The same for equal values.
+  [[nodiscard]] std::uint64_t identity(std::size_t lane) const {
+    return mixed(std::uint64_t{name(lane)} << 32 | value[lane]);
+  }
 };
-/// A predicate of the 32 threads.
+/// A predicate of the 32 threads. Those that are `alike` have the same one, though it is not known.
 struct Truth {
-  Mask value = 0, known = 0;
+  Mask value = 0, known = 0, alike = 0;
 };
 
 /// The last execution of a comparison: what was compared.
@@ -74,6 +87,8 @@ struct Counts {
     fp64_flops,
     atomics,
     partial_sectors,
+    random_bytes,
+    hits,
     guessed,
     units
   };
@@ -87,14 +102,13 @@ struct Counts {
     for (std::size_t i = 0; i < sectors.size(); ++i) sectors[i] += other.sectors[i];
     clock += other.clock;
   }
-  /// Adds `times` what came since `before`.
+  /// Adds `times` what came since `before`, but for the way.
   void repeat(const Counts& before, double times) {
     for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += times * (sum[u] - before.sum[u]);
     for (std::size_t i = 0; i < sectors.size(); ++i) {
       sectors[i] += times * (sectors[i] - before.sectors[i]);
     }
     clock += times * (clock - before.clock);
-    way += static_cast<std::uint64_t>(times) * (way - before.way);
   }
 };
 
@@ -108,12 +122,29 @@ struct Registers {
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
+/// Behind one unknown base: first and last offset over all warps.
+struct Behind {
+  std::uint32_t first = 0, last = 0;
+  std::size_t warp = 0;  ///< the last that went there
+  bool shared = false;   ///< others did too
+};
+
 /// First and last address that an access of the code went to, over all warps.
 struct Extent {
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
   bool unknown = false;  ///< or some of them came from memory
   bool written = false;
+  /// By the name of the unknown base; those of random accesses are too many to be kept.
+  std::unordered_map<Name, Behind> behind{};
+  [[nodiscard]] bool goes_anywhere() const { return behind.size() >= most_bases; }
+  static constexpr std::size_t most_bases = 4096;
 };
+
+/// Where addresses behind unknown bases are, by the bases' names: no memory is there.
+inline constexpr std::uint64_t unknown_base = std::uint64_t{1} << 63;
+inline std::uint64_t behind_base(Name base, std::uint32_t offset) {
+  return unknown_base | std::uint64_t{base} << 32 | offset;
+}
 
 /// Shared memory of one block, byte by byte.
 struct SharedBytes {
@@ -130,6 +161,8 @@ struct Walk {
   std::int64_t products = 0;  ///< of them, that add or multiply floating-point numbers
   std::int64_t stores = 0;    ///< of threads to known addresses
   std::int64_t limit = most_steps;
+  std::uint64_t names = 0;  ///< given to what nothing else tells apart
+  std::size_t warps = 0;    ///< that went on their ways
   /// What is known of device memory; nullptr: nothing is.
   LaunchMemory* memory = nullptr;
   /// Of the block that is executed; nullptr: the way of the warps alone is of interest.
@@ -203,7 +236,11 @@ class Warp {
   [[nodiscard]] Lanes bank(const Instruction& i, unsigned more = 0) const {
     const unsigned offset = i.field(38, 16) + more;
     std::uint32_t value = 0;
-    if (i.field(54, 5) != 0 || i.bit(91) || offset >= walk_.launch.constants.size()) return {};
+    if (i.field(54, 5) != 0 || i.bit(91) || offset >= walk_.launch.constants.size()) {
+      Lanes other;  // the same for the warp
+      other.unknown.fill(name_by(static_cast<std::uint64_t>(walk_.steps) << 16 | offset));
+      return other;
+    }
     constant_at(offset, value);
     return constant(value);
   }
@@ -268,23 +305,87 @@ class Warp {
   void set(unsigned number, const Lanes& value, Mask mask) {
     if (is_zero(number)) return;
     if (number >= 256) mask = all_lanes;  // a warp has one
-    ++written_[number];
-    Lanes& to = registers_.general[number];
+    replace(registers_.general[number], value, mask);
+    name_unknown(number, mask);
+  }
+  static void replace(Lanes& to, const Lanes& value, Mask mask) {
     if (mask == all_lanes) {
       to = value;
       return;
     }
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      if ((mask >> lane & 1) != 0) to.value[lane] = value.value[lane];
+      if ((mask >> lane & 1) == 0) continue;
+      to.value[lane] = value.value[lane];
+      to.unknown[lane] = value.unknown[lane];
     }
     to.known = (to.known & ~mask) | (value.known & mask);
   }
   void forget(unsigned number, unsigned count, Mask mask) {
     for (unsigned n = number; n < number + count; ++n) {
       if (is_zero(n) || n >= registers_.general.size()) continue;
-      registers_.general[n].known &= ~mask;
-      ++written_[n];
+      Lanes& to = registers_.general[n];
+      if (n >= 256) mask = all_lanes;
+      to.known &= ~mask;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        if ((mask >> lane & 1) != 0) to.unknown[lane] = no_name;
+      }
+      name_unknown(n, mask);
     }
+  }
+
+  // ------------------------------------------------------------ what is not known
+
+  /// Whether unknown values are told apart: for what accesses cost, not where data are followed.
+  [[nodiscard]] bool names() const { return walk_.memory == nullptr; }
+  /// A name that nothing else has.
+  Name new_name() { return name_by(++walk_.names); }
+  /// Gives those of a register's unknown values that have no name one for each thread, or for all
+  /// where the warp has one.
+  void name_unknown(unsigned number, Mask mask) {
+    Lanes& of = registers_.general[number];
+    if (!names() || (mask & ~of.known) == 0) return;
+    const Name common = number >= 256 ? new_name() : no_name;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if (((mask & ~of.known) >> lane & 1) == 0 || of.unknown[lane] != no_name) continue;
+      of.unknown[lane] = common != no_name ? common : new_name();
+      of.value[lane] = 0;
+    }
+  }
+  /// Where the unknown parts of a sum cancel, it is known.
+  void name_sum(Lanes& sum, std::size_t lane, Name name, bool known_but_for_names = true) const {
+    if (name == no_name && known_but_for_names) sum.known |= Mask{1} << lane;
+    // A carry alone: the same for all of a warp, but for those at a border of 4 GiB.
+    sum.unknown[lane] = name == no_name ? name_by(0) : name;
+  }
+  /// Results of equal operands are equal, whatever the operation.
+  template <class... Operands>
+  [[nodiscard]] Lanes determined(Lanes result, const Operands&... by) const {
+    if (!names() || result.known == all_lanes) return result;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((result.known >> lane & 1) != 0) continue;
+      // In any order, as reductions over a warp have them.
+      result.unknown[lane] = name_by((by.identity(lane) + ...) + (at_ << 8));
+      result.value[lane] = 0;
+    }
+    return result;
+  }
+  /// The same where they are the same for the whole warp, and new with each execution.
+  [[nodiscard]] Lanes of_warp(Lanes result) {
+    result.unknown.fill(new_name());
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((result.known >> lane & 1) == 0) result.value[lane] = 0;
+    }
+    return result;
+  }
+  /// After an instruction that threads execute or not all together: which, is not known.
+  void doubt(unsigned number, Mask mask) {
+    if (is_zero(number)) return;
+    Lanes& of = registers_.general[number];
+    const Name name = new_name();
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if (((mask & of.known) >> lane & 1) != 0) of.unknown[lane] = name;
+    }
+    of.known &= ~mask;
   }
   void set_predicate(const Instruction& i, unsigned at, Truth truth, Mask mask) {
     const bool of_warp = is_of_warp(i);
@@ -294,33 +395,52 @@ class Warp {
     Truth& to = registers_.predicates[number];
     to.value = (to.value & ~mask) | (truth.value & mask);
     to.known = (to.known & ~mask) | (truth.known & mask);
+    to.alike &= ~mask;
+    if ((truth.alike & mask) != 0) to.alike = truth.alike & mask;
   }
 
   /// f of two or three registers, thread by thread.
   template <class F>
-  static Lanes each(const Lanes& x, const Lanes& y, F f) {
+  [[nodiscard]] Lanes each(const Lanes& x, const Lanes& y, F f) const {
     Lanes result;
     for (std::size_t lane = 0; lane < lanes; ++lane)
       result.value[lane] = f(x.value[lane], y.value[lane]);
     result.known = x.known & y.known;
-    return result;
+    return determined(result, x, y);
   }
   template <class F>
-  static Lanes each(const Lanes& x, const Lanes& y, const Lanes& z, F f) {
+  [[nodiscard]] Lanes each(const Lanes& x, const Lanes& y, const Lanes& z, F f) const {
     Lanes result;
     for (std::size_t lane = 0; lane < lanes; ++lane)
       result.value[lane] = f(x.value[lane], y.value[lane], z.value[lane]);
     result.known = x.known & y.known & z.known;
+    return determined(result, x, y, z);
+  }
+  [[nodiscard]] Lanes sum(const Lanes& x, const Lanes& y) const {
+    Lanes result;
+    result.known = x.known & y.known;
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] = x.value[lane] + y.value[lane];
+    for (std::size_t lane = 0; names() && lane < lanes; ++lane)
+      name_sum(result, lane, plus(x.name(lane), y.name(lane)));
     return result;
   }
   static Lanes negated(Lanes x, bool negate) {
     if (negate) {
       for (std::uint32_t& v : x.value) v = 0U - v;
+      for (Name& name : x.unknown) name = times(name, -1);
     }
     return x;
   }
   [[nodiscard]] static Truth combined(Truth x, Truth y, unsigned operation) {
     Truth result;
+    // What is the same for the warp stays so beside known ones, which decide it or do not; an
+    // exclusive or may turn it around.
+    const auto differs = [](const Truth& t) {
+      return (t.value & t.known) != 0 && (~t.value & t.known) != 0;
+    };
+    if (operation <= 1 || (!differs(x) && !differs(y)))
+      result.alike = (x.alike | x.known) & (y.alike | y.known);
     switch (operation) {
       case 0:
         result.value = x.value & y.value;
@@ -339,6 +459,7 @@ class Warp {
     const Mask decided_by_one = result.known & ~(x.known & y.known);
     if (operation == 0) result.value &= ~decided_by_one;
     if (operation == 1) result.value |= decided_by_one;
+    result.alike &= ~result.known;
     return result;
   }
 
@@ -359,7 +480,7 @@ class Warp {
   }
 
   /// Which of the threads whose condition only data tell go where a branch leads.
-  Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure);
+  Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure, bool together);
 
   void transfer(std::size_t at, Mask active, Truth guard);
 
@@ -390,6 +511,15 @@ class Warp {
   Comparison& comparison(std::size_t at) {
     return registers_.comparisons[static_cast<std::size_t>(program_.number[at])];
   }
+
+  /// Those of the threads whose operands have the unknown parts that the first one's have.
+  [[nodiscard]] Mask same_names(const Lanes& x, const Lanes& y, Mask of) const;
+  /// Of (p + x) (q + y) without x y.
+  [[nodiscard]] static Name name_of_product(const Lanes& x, const Lanes& y, std::size_t lane);
+  /// Of the upper half of 64 bits, by what the lower half is and what is added.
+  [[nodiscard]] static Name upper_name(std::uint64_t lower, const Lanes& upper, std::size_t lane);
+  /// Names what comes of one unknown operand beside known ones.
+  void name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsigned table) const;
 
   void compare(std::size_t at, const Instruction& i, Mask mask);
 
@@ -439,10 +569,10 @@ class Warp {
   [[nodiscard]] Truth division_is_hard(const Instruction& i) const;
 
   /// Functions of the special units that index arithmetic needs: divisions go by reciprocals.
-  [[nodiscard]] static Lanes reciprocal_and_others(const Instruction& i, const Lanes& x);
+  [[nodiscard]] Lanes reciprocal_and_others(const Instruction& i, const Lanes& x) const;
 
   /// Integer to float and back, with the rounding that division by reciprocals asks for.
-  [[nodiscard]] static Lanes converted(const Instruction& i, const Lanes& x, bool to_float);
+  [[nodiscard]] Lanes converted(const Instruction& i, const Lanes& x, bool to_float) const;
 
   /// FLOP of a warp's part of a product on the tensor cores.
   void multiply_matrices(const Instruction& i);
@@ -481,6 +611,10 @@ class Warp {
   void touch(const Instruction& i, unsigned operation, std::size_t lane, std::uint64_t address,
              bool unsure);
 
+  /// Names what threads load, by where they load it from.
+  void name_loaded(unsigned number, std::uint32_t words, Mask mask,
+                   const std::array<std::uint64_t, lanes>& places);
+  void reach_behind(Extent& extent, Name base, std::uint32_t from, std::uint32_t bytes);
   double access(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
 
   /// The warp's share of the L1 cache: 4 KiB where 64 warps share 256.
@@ -498,7 +632,6 @@ class Warp {
   std::array<double, 6> scoreboard_{};
   double copies_ready_ = 0;
   std::vector<std::uint64_t> cached_{};
-  std::array<std::uint32_t, 256 + 64> written_{};  ///< how often each register was
   std::vector<std::vector<std::uint64_t>> first_sectors_{};
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
@@ -506,6 +639,7 @@ class Warp {
   bool waits_ = false;     ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction
   Mask unsure_ = 0;        ///< threads that may not execute the present instruction
+  std::size_t at_ = 0;     ///< where that is
 };
 
 }  // namespace phantora::rank::code

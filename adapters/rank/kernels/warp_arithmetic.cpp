@@ -6,11 +6,27 @@
 /// Of Warp: integers, FP32, predicates, tensor cores.
 namespace phantora::rank::code {
 
+Mask Warp::same_names(const Lanes& x, const Lanes& y, Mask of) const {
+  if (!names() || of == 0) return 0;
+  const auto first = static_cast<std::size_t>(std::countr_zero(of));
+  Mask same = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((of >> lane & 1) != 0 && x.name(lane) == x.name(first) && y.name(lane) == y.name(first))
+      same |= Mask{1} << lane;
+  }
+  return same;
+}
+
 void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73), extended = i.bit(72);
   const unsigned relation = i.field(76, 3);
   const Lanes x = a(i), y = b(i);
-  const Mask known = x.known & y.known;
+  // Of places behind the same unknown base the difference is known.
+  Mask known = x.known & y.known, relative = 0;
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+    if (x.name(lane) != no_name && x.name(lane) == y.name(lane)) relative |= Mask{1} << lane;
+  }
+  known |= relative;
   Truth truth{0, known};
   const Truth lower = extended ? predicate(i, 68) : Truth{};
   Comparison& last = comparison(at);
@@ -18,10 +34,12 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   last.relation = relation;
   last.known = known & mask;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const std::int64_t difference = is_signed
-                                        ? std::int64_t{static_cast<std::int32_t>(x.value[lane])} -
-                                              static_cast<std::int32_t>(y.value[lane])
-                                        : std::int64_t{x.value[lane]} - std::int64_t{y.value[lane]};
+    const std::int64_t difference =
+        (relative >> lane & 1) != 0
+            ? std::int64_t{static_cast<std::int32_t>(x.value[lane] - y.value[lane])}
+        : is_signed ? std::int64_t{static_cast<std::int32_t>(x.value[lane])} -
+                          static_cast<std::int32_t>(y.value[lane])
+                    : std::int64_t{x.value[lane]} - std::int64_t{y.value[lane]};
     last.difference[lane] = difference;
     bool holds = false;
     switch (relation) {
@@ -61,7 +79,11 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
     }
     if (holds) truth.value |= Mask{1} << lane;
   }
-  Truth other{~truth.value, truth.known};
+  // Threads behind one base are on the same side of a bound that is not known, but for the warp at
+  // it.
+  truth.alike = same_names(x, y, mask & ~truth.known);
+  if (extended) truth.alike &= lower.known | lower.alike;
+  Truth other{~truth.value, truth.known, truth.alike};
   // The operand may be one of the results.
   const Truth with = predicate(i, 87);
   set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
@@ -86,7 +108,8 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
     last.difference[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
     if (holds) truth.value |= Mask{1} << lane;
   }
-  const Truth other{~truth.value, truth.known};
+  truth.alike = same_names(determined(x, x), determined(y, y), mask & ~truth.known);
+  const Truth other{~truth.value, truth.known, truth.alike};
   // The operand may be one of the results.
   const Truth with = predicate(i, 87);
   set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
@@ -98,6 +121,7 @@ void Warp::add(const Instruction& i, Mask mask) {
   const auto operand = [&](Lanes x, bool negate) {
     if (negate) {
       for (std::uint32_t& v : x.value) v = extended ? ~v : 0U - v;
+      for (Name& name : x.unknown) name = times(name, -1);
     }
     return x;
   };
@@ -122,6 +146,10 @@ void Warp::add(const Instruction& i, Mask mask) {
     if (sum >> 32 > 1) out_2.value |= Mask{1} << lane;
   }
   result.known = out.known;
+  const Mask carries = carry.known & carry_2.known;
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane)
+    name_sum(result, lane, plus(plus(x.name(lane), y.name(lane)), z.name(lane)),
+             (carries >> lane & 1) != 0);
   set(register_of(i, 16), result, mask);
   set_predicate(i, 81, out, mask);
   set_predicate(i, 84, out_2, mask);
@@ -150,6 +178,13 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
     if (part < product || sum < part) out.value |= Mask{1} << lane;
   }
   result.known = result_high.known = x.known & y.known & low.known & upper.known & carry.known;
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+    const Name product = name_of_product(x, y, lane),
+               addend = times(low.name(lane), i.bit(75) ? -1 : 1);
+    name_sum(result, lane, plus(product, addend));
+    name_sum(result_high, lane, upper_name(product + (std::uint64_t{addend} << 32), upper, lane),
+             (carry.known >> lane & 1) != 0);
+  }
   // What a carry of signed or subtracted numbers is, nobody has written down.
   out.known = is_signed || i.bit(75) ? 0 : result.known;
   set_predicate(i, 81, out, mask);
@@ -160,6 +195,16 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
   }
   set(to, result, mask);
   if (!is_zero(to)) set(to + 1, result_high, mask);
+}
+
+Name Warp::name_of_product(const Lanes& x, const Lanes& y, std::size_t lane) {
+  const Name p = x.name(lane), q = y.name(lane);
+  return plus(times(p, q), plus(times(p, static_cast<std::int32_t>(y.value[lane])),
+                                times(q, static_cast<std::int32_t>(x.value[lane]))));
+}
+
+Name Warp::upper_name(std::uint64_t lower, const Lanes& upper, std::size_t lane) {
+  return plus(lower == 0 ? no_name : name_by(lower), upper.name(lane));
 }
 
 void Warp::load_effective_address(const Instruction& i, Mask mask) {
@@ -189,25 +234,70 @@ void Warp::load_effective_address(const Instruction& i, Mask mask) {
   result.known = x.known & y.known & carry.known & (upper && !i.bit(73) ? z.known : all_lanes);
   out.known = subtracts || i.bit(72) ? 0 : result.known;
   if (subtracts && extended) result.known = 0;
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+    Name part = times(x.name(lane), (i.bit(72) ? -1LL : 1LL) << shift);
+    if (upper) part = upper_name(part, i.bit(73) ? constant(0) : z, lane);
+    name_sum(result, lane, plus(part, y.name(lane)), (carry.known >> lane & 1) != 0);
+  }
   set(register_of(i, 16), result, mask);
   set_predicate(i, 81, out, mask);
+}
+
+namespace {
+
+/// What a table of three operands gives for bits.
+std::uint32_t by_table(unsigned table, std::uint32_t p, std::uint32_t q, std::uint32_t r) {
+  std::uint32_t bits = 0;
+  for (unsigned entry = 0; entry < 8; ++entry) {
+    if ((table >> entry & 1) == 0) continue;
+    bits |= ((entry & 4) != 0 ? p : ~p) & ((entry & 2) != 0 ? q : ~q) & ((entry & 1) != 0 ? r : ~r);
+  }
+  return bits;
+}
+
+}  // namespace
+
+void Warp::name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsigned table) const {
+  if (!names() || result.known == all_lanes) return;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::size_t unknown = operands.size();
+    int count = 0;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (operands[k].name(lane) == no_name) continue;
+      unknown = k;
+      ++count;
+    }
+    if (count != 1) continue;
+    // Unknown parts are taken to have zeros where known ones have bits, as aligned bases have: then
+    // bits are added, and masks leave a part of either.
+    const auto with = [&](std::uint32_t bits) {
+      std::array<std::uint32_t, 3> v{};
+      for (std::size_t k = 0; k < v.size(); ++k)
+        v[k] = k == unknown ? bits : operands[k].value[lane];
+      return by_table(table, v[0], v[1], v[2]);
+    };
+    const std::uint32_t zeros = with(0), ones = with(~0U), lost = ~(zeros ^ ones) & ~zeros;
+    const Name name = operands[unknown].name(lane);
+    result.value[lane] = with(operands[unknown].value[lane]);
+    if (zeros == ones) {
+      result.known |= Mask{1} << lane;
+    } else {
+      result.unknown[lane] = lost == 0 ? name : name_by(std::uint64_t{name} << 32 | lost);
+    }
+  }
 }
 
 void Warp::logic(std::size_t at, const Instruction& i, Mask mask) {
   const unsigned table = i.field(72, 8);
   const Lanes x = a(i), y = b(i), z = c(i);
   Lanes result = each(x, y, z, [&](std::uint32_t p, std::uint32_t q, std::uint32_t r) {
-    std::uint32_t bits = 0;
-    for (unsigned entry = 0; entry < 8; ++entry) {
-      if ((table >> entry & 1) == 0) continue;
-      bits |=
-          ((entry & 4) != 0 ? p : ~p) & ((entry & 2) != 0 ? q : ~q) & ((entry & 1) != 0 ? r : ~r);
-    }
-    return bits;
+    return by_table(table, p, q, r);
   });
+  name_logic(result, {x, y, z}, table);
   set(register_of(i, 16), result, mask);
   if (i.field(81, 3) == 7) return;
   Truth truth{0, result.known};
+  truth.alike = same_names(result, constant(0), mask & ~result.known);
   Comparison& last = comparison(at);
   last.kind = Comparison::Kind::exact;
   last.known = result.known & mask;
@@ -240,6 +330,8 @@ void Warp::logic_of_predicates(const Instruction& i, Mask mask) {
     if (may_be_true != may_be_false) truth.known |= Mask{1} << lane;
     if (may_be_true) truth.value |= Mask{1} << lane;
   }
+  truth.alike = ~truth.known;
+  for (const Truth& t : in) truth.alike &= t.known | t.alike;
   set_predicate(i, 81, truth, mask);
   forget_predicate(i, 84, mask);
 }
@@ -281,9 +373,13 @@ void Warp::vote(const Instruction& i, Mask mask) {
   const Mask holds = of_threads.value & mask;
   const bool outcome = mode == all ? holds == mask : holds != 0;
   Lanes ballot = constant(holds);
-  if (!known) ballot.known = 0;
+  if (!known) {
+    ballot.known = 0;
+    ballot = of_warp(ballot);
+  }
   set(register_of(i, 16), ballot, mask);
-  set_predicate(i, 81, {outcome ? all_lanes : 0, known ? all_lanes : 0}, mask);
+  set_predicate(i, 81, {outcome ? all_lanes : 0, known ? all_lanes : 0, known ? 0 : all_lanes},
+                mask);
 }
 
 void Warp::shift(const Instruction& i, Mask mask) {
@@ -311,6 +407,25 @@ void Warp::shift(const Instruction& i, Mask mask) {
                     : both >> s;
     return static_cast<std::uint32_t>(upper ? moved >> 32 : moved);
   });
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+    if (by.name(lane) != no_name || (result.known >> lane & 1) != 0) continue;
+    const std::uint32_t s = by.value[lane];
+    const Name name = low.name(lane);
+    if (!right && !upper) {
+      result.value[lane] = s >= 32 ? 0 : low.value[lane] << s;
+      name_sum(result, lane, times(name, s >= 32 ? 0 : std::int64_t{1} << s));
+      continue;
+    }
+    // Unknown parts are taken to be aligned: none of their bits are shifted out. What goes into or
+    // comes out of an upper half is the same but for borders of 4 GiB.
+    const Lanes& from = right && upper ? high_word : low;
+    result.value[lane] = right
+                             ? static_cast<std::uint32_t>(
+                                   static_cast<std::int32_t>(from.value[lane]) >> std::min(s, 31U))
+                             : 0;
+    result.unknown[lane] =
+        name_by((std::uint64_t{name} << 32 | high_word.name(lane)) + (at_ << 8) + s);
+  }
   set(register_of(i, 16), result, mask);
 }
 
@@ -342,7 +457,15 @@ Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes&
         is_signed ? static_cast<std::int32_t>(p) < static_cast<std::int32_t>(q) : p < q;
     result.value[lane] = ((least.value >> lane & 1) != 0) == p_less ? p : q;
   }
-  return result;
+  // Bounds are taken not to bind.
+  Lanes named = determined(result, x, y);
+  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+    if ((x.name(lane) == no_name) == (y.name(lane) == no_name)) continue;
+    const Lanes& free = x.name(lane) == no_name ? y : x;
+    named.value[lane] = free.value[lane];
+    named.unknown[lane] = free.unknown[lane];
+  }
+  return named;
 }
 
 Lanes Warp::rounded(const Instruction& i, const Lanes& exact) {
@@ -381,7 +504,7 @@ Truth Warp::division_is_hard(const Instruction& i) const {
   return truth;
 }
 
-Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) {
+Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) const {
   const unsigned function = i.field(74, 4);
   Lanes result = x;
   if (i.field(72, 2) != 0) result.known = 0;  // of halves
@@ -408,10 +531,10 @@ Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) {
         break;
     }
   }
-  return result;
+  return determined(result, x);
 }
 
-Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
+Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) const {
   Lanes result = x;
   // Of integers of 32 bits; parts of registers are not looked at.
   if (i.operation() != op_i2fp && i.field(to_float ? 84 : 75, 2) != 2) result.known = 0;
@@ -448,7 +571,7 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) {
       }
     }
   }
-  return result;
+  return determined(result, x);
 }
 
 void Warp::multiply_matrices(const Instruction& i) {

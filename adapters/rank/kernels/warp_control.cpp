@@ -159,6 +159,7 @@ void Warp::wait_for_block(const Instruction& i, Mask mask) {
 void Warp::execute(std::size_t at, Mask active) {
   const Instruction& i = program_.code[at];
   const unsigned operation = i.operation();
+  at_ = at;
   if (executes() ? !is_written_down(i) : walk_.memory != nullptr && stores_elsewhere(operation)) {
     walk_.stop_unless(false, Obstacle::code);
     return;
@@ -189,7 +190,14 @@ void Warp::execute(std::size_t at, Mask active) {
     if (mask != 0) latency = perform(at, i, operation, mask);
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
-      if (!gives_nothing(operation)) forget(register_of(i, 16), executes() ? 4 : 1, unsure_);
+      const bool together = names() && (unsure_ & ~guard.alike) == 0;
+      if (!gives_nothing(operation)) {
+        if (together) {
+          doubt(register_of(i, 16), unsure_);
+        } else {
+          forget(register_of(i, 16), executes() ? 4 : 1, unsure_);
+        }
+      }
       if (executes()) {
         forget_predicate(i, 81, unsure_);
         forget_predicate(i, 84, unsure_);
@@ -208,7 +216,7 @@ void Warp::execute(std::size_t at, Mask active) {
   counts_.clock += std::max(1U, i.field(105, 4));
 }
 
-Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure) {
+Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, bool together) {
   const bool backward = to <= static_cast<std::int64_t>(at);
   if (backward || program_.leaves(at, to)) {
     const int visit = ++visits_[at];
@@ -226,6 +234,8 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure) {
   }
   // The compiler puts what is hardly ever needed into functions: denormals in divisions.
   if (program_.jumps_over_call(at, to)) return unsure;
+  // Threads that go the same way go through what the branch may leave out.
+  if (together) return 0;
   constexpr Mask half = 0x55555555;
   return unsure & half;
 }
@@ -261,7 +271,7 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   }
   const std::int64_t to = program_.target(at);
   Mask takes = active & condition.known & condition.value;
-  if (unsure != 0) takes |= unknown_takers(at, to, unsure);
+  if (unsure != 0) takes |= unknown_takers(at, to, unsure, (unsure & ~condition.alike) == 0);
   const Mask stays = active & ~takes;
   advance(at + 1, stays);
   if (takes == 0) return;
@@ -324,10 +334,19 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
   std::vector<Passage>& past = passages_[branch];
   past.insert(past.begin(), Passage{registers_, counts_});
-  if (past.size() < 3) return;
-  past.resize(3);
-  const Counts &now = past[0].counts, &before = past[1].counts, &long_before = past[2].counts;
-  if (now.way - before.way != before.way - long_before.way) return;
+  if (past.size() < 2) return;
+  // Words are read from L1 until the next sector comes, after 8 of them: their mean counts.
+  constexpr std::size_t words_of_a_sector = 8;
+  const Counts &now = past[0].counts, &before = past[1].counts;
+  const bool finds = now.sum[Counts::hits] > past.back().counts.sum[Counts::hits];
+  const std::size_t meant = finds ? words_of_a_sector : 1, asked = std::max<std::size_t>(2, meant);
+  for (std::size_t n = 1; n < past.size() && n <= asked; ++n) {
+    if (past[n - 1].counts.way - past[n].counts.way == now.way - before.way) continue;
+    past.resize(n);
+    break;
+  }
+  if (past.size() <= asked) return;
+  past.resize(asked + 1);
   double trips = std::numeric_limits<double>::infinity();
   for (std::size_t i = first; i <= branch; ++i) {
     if (!is_comparison(program_.code[i].operation())) continue;
@@ -340,16 +359,25 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   if (!std::isfinite(trips)) return;
   trips = std::floor(trips);
   const double clock = counts_.clock;
-  counts_.repeat(before, trips);
+  counts_.repeat(past[meant].counts, trips / static_cast<double>(meant));
+  counts_.way = now.way + static_cast<std::uint64_t>(trips) * (now.way - before.way);
   for (double& ready : scoreboard_) ready += counts_.clock - clock;
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
+  const Name jump = new_name();
   const auto go_on = [&](Lanes& value, const Lanes& v1, const Lanes& v2) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const Name name = value.name(lane);
       const std::uint32_t step = value.value[lane] - v1.value[lane];
-      if (step != v1.value[lane] - v2.value[lane]) value.known &= ~(Mask{1} << lane);
-      value.value[lane] += times * step;
+      const bool evenly =
+          step == v1.value[lane] - v2.value[lane] && name == v1.name(lane) && name == v2.name(lane);
+      if (evenly) {
+        value.value[lane] += times * step;
+      } else {
+        // Threads lie to one another as in the last trip.
+        value.known &= ~(Mask{1} << lane);
+        value.unknown[lane] = plus(name, jump) == no_name ? jump : plus(name, jump);
+      }
     }
-    value.known &= v1.known & v2.known;
   };
   const Registers &r1 = past[1].registers, &r2 = past[2].registers;
   for (std::size_t r = 0; r < registers_.general.size(); ++r)

@@ -65,10 +65,10 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   const unsigned size = i.field(73, 3);
   const unsigned words = size == 5 ? 2 : size == 6 ? 4 : 1;
   const unsigned to = register_of(i, 16);
-  // Where the offset is a register's, threads may read anywhere.
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
   for (unsigned w = 0; w < words; ++w) {
-    Lanes value = !indexed ? bank(i, 4 * w) : walk_.memory != nullptr ? bank_at(i, 4 * w) : Lanes{};
+    Lanes value = indexed ? bank_at(i, 4 * w) : bank(i, 4 * w);
+    if (indexed) value = determined(value, get(i.field(24, 8)), constant(w));
     const std::uint32_t kept = size < 2 ? 0xffU : 0xffffU;
     for (std::uint32_t& v : value.value) {
       if (size >= 4) break;
@@ -120,6 +120,7 @@ void Warp::exchange(const Instruction& i, Mask mask) {
       from = me;
     }
     result.value[lane] = x.value[from];
+    result.unknown[lane] = (inside.known >> lane & 1) != 0 ? x.name(from) : no_name;
     const bool goes_there = !executes() || (mask >> from & 1) != 0;
     if ((inside.known >> lane & 1) != 0 && (x.known >> from & 1) != 0 && goes_there)
       result.known |= Mask{1} << lane;
@@ -156,10 +157,8 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
     }
     if (local.size() <= at) local.resize(at + 1);
     const Lanes& from = get(is_zero(data) ? data : data + w);
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      if ((mask >> lane & 1) != 0) local[at].value[lane] = from.value[lane];
-    }
-    local[at].known = (local[at].known & ~mask) | (from.known & mask & ~unsure_);
+    replace(local[at], from, mask);
+    local[at].known &= ~(unsure_ & mask);
   }
 }
 
@@ -200,8 +199,28 @@ double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
     forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   count(Counts::lsu, passes);
-  if (loads) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  if (loads && matrices) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  if (loads && !matrices) {
+    std::array<std::uint64_t, lanes> places{};
+    for (std::size_t lane = 0; lane < lanes; ++lane) places[lane] = address.identity(lane);
+    name_loaded(i.field(16, 8), (bytes + 3) / 4, mask, places);
+  }
   return shared_latency + passes;
+}
+
+void Warp::name_loaded(unsigned number, std::uint32_t words, Mask mask,
+                       const std::array<std::uint64_t, lanes>& places) {
+  // What lies there may have changed since the last time.
+  const auto time = static_cast<std::uint64_t>(++visits_[at_]);
+  for (unsigned n = number; n < number + words && !is_zero(n); ++n) {
+    Lanes& to = registers_.general[n];
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) == 0) continue;
+      to.value[lane] = 0;
+      to.unknown[lane] = name_by(places[lane] + (at_ << 40) + (time << 8) + (n - number));
+    }
+    to.known &= ~mask;
+  }
 }
 
 LaunchMemory::Known Warp::gather(unsigned number, std::uint32_t bytes, std::size_t lane,
@@ -432,32 +451,41 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     const bool gives = !stores && operation != op_ldgsts && operation != op_red;
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
-  double scattered = 0;
+  std::array<std::uint64_t, lanes> places{};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
+    const std::int64_t more = operation == op_ldgsts ? 0 : offset;
     if (!known) {
       extent.unknown = true;
-      scattered += std::max(1.0, bytes / 32.0);
-      if (walk_.memory == nullptr || loads) continue;
-      walk_.store_somewhere(number);
+      if (walk_.memory == nullptr) {
+        // So many bytes behind a base that is taken to lie at a sector's begin.
+        const auto behind = low.value[lane] + static_cast<std::uint32_t>(more);
+        const Name base_name =
+            name_by(std::uint64_t{low.name(lane)} << 32 | (is_wide ? upper.name(lane) : no_name));
+        places[lane] = behind_base(base_name, behind);
+        sectors[count_of_sectors++] = behind_base(base_name, behind / sector_bytes);
+        reach_behind(extent, base_name, behind, bytes);
+      } else if (!loads) {
+        walk_.store_somewhere(number);
+      }
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
-                                  low.value[lane] +
-                                  static_cast<std::uint64_t>(operation == op_ldgsts ? 0 : offset);
+                                  low.value[lane] + static_cast<std::uint64_t>(more);
     extent.first = std::min(extent.first, address);
     extent.last = std::max(extent.last, address + bytes);
     if (!loads) ++walk_.stores;
     if (walk_.memory != nullptr && operation != op_ldgsts)
       touch(i, operation, lane, address, (unsure_ >> lane & 1) != 0);
+    places[lane] = address;
     sectors[count_of_sectors++] = address / sector_bytes;
   }
   // What it costs is of no interest where data are followed.
   if (walk_.memory != nullptr) return loads ? memory_latency : special_latency;
   std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
   // Those that are not written whole.
-  double partial = scattered;
+  double partial = 0;
   for (std::size_t s = 0, next = 0; s < count_of_sectors; s = next) {
     while (next < count_of_sectors && sectors[next] == sectors[s]) ++next;
     if (static_cast<double>((next - s) * bytes) < sector_bytes) partial += 1;
@@ -468,7 +496,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       sectors.begin());
   const double threads = std::popcount(mask);
   // L1 takes a request's lines one after the other.
-  double lines = scattered;
+  double lines = 0;
   for (std::size_t s = 0; s < count_of_sectors; ++s) {
     if (s == 0 || sectors[s] / 4 != sectors[s - 1] / 4) lines += 1;
   }
@@ -476,20 +504,39 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   std::vector<std::uint64_t>& first = first_sectors_[number];
   if (first.empty())
     first.assign(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
-  // The next elements after an address that is not known lie beside it.
-  const std::uint64_t beside =
-      std::uint64_t{1} << 63 | std::uint64_t{base} << 48 | std::uint64_t{written_[base]} << 24 |
-      (static_cast<std::uint64_t>(offset / std::int64_t{sector_bytes}) & 0xffffff);
-  double missed = scattered > 0 && loads && hit(beside) ? 0 : scattered;
-  for (std::size_t s = 0; s < count_of_sectors; ++s) missed += loads && hit(sectors[s]) ? 0 : 1;
+  double missed = 0;
+  for (std::size_t s = 0; s < count_of_sectors; ++s) {
+    if (loads && hit(sectors[s])) {
+      count(Counts::hits);
+      continue;
+    }
+    missed += 1;
+    // Device memory's bursts are of two sectors, and what is written in part is read before.
+    const bool beside = (s > 0 && sectors[s - 1] / 2 == sectors[s] / 2) ||
+                        (s + 1 < count_of_sectors && sectors[s + 1] / 2 == sectors[s] / 2);
+    if ((sectors[s] & unknown_base) != 0 && !beside)
+      count(Counts::random_bytes, sector_bytes * (loads ? 1.0 : 3.0));
+  }
   counts_.sectors[number] += missed;
   if (stores) count(Counts::partial_sectors, partial);
   if (atomic) count(Counts::atomics, threads);
-  if ((operation == op_ldg || operation == op_ld || atomic) && walk_.memory == nullptr)
-    forget(i.field(16, 8), (bytes + 3) / 4, mask);
+  const std::uint32_t words = (bytes + 3) / 4;
+  if (atomic) forget(i.field(16, 8), words, mask);
+  if (operation == op_ldg || operation == op_ld) name_loaded(i.field(16, 8), words, mask, places);
   const double latency = missed > 0 ? memory_latency : shared_latency + 4;
   if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
   return stores ? special_latency : latency;
+}
+
+void Warp::reach_behind(Extent& extent, Name base, std::uint32_t from, std::uint32_t bytes) {
+  if (extent.goes_anywhere()) return;
+  const auto [place, is_new] =
+      extent.behind.try_emplace(base, Behind{from, from + bytes, walk_.warps, false});
+  if (is_new) return;
+  Behind& behind = place->second;
+  behind.first = std::min(behind.first, from);
+  behind.last = std::max(behind.last, from + bytes);
+  behind.shared = behind.shared || behind.warp != walk_.warps;
 }
 
 bool Warp::hit(std::uint64_t sector) {

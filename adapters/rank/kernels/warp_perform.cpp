@@ -48,6 +48,20 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       for (std::size_t lane = 0; lane < lanes; ++lane)
         result.value[lane] = (which.value >> lane & 1) != 0 ? x.value[lane] : y.value[lane];
       result.known = which.known & ((which.value & x.known) | (~which.value & y.known));
+      const Name choice = new_name();
+      for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+        const bool first = (which.value >> lane & 1) != 0;
+        if ((which.known >> lane & 1) != 0) {
+          result.unknown[lane] = first ? x.unknown[lane] : y.unknown[lane];
+        } else if (x.identity(lane) == y.identity(lane)) {
+          result.unknown[lane] = x.unknown[lane];
+        } else if ((which.alike >> lane & 1) != 0) {
+          // The same for the warp: threads lie as in the first.
+          result.value[lane] = x.value[lane];
+          result.unknown[lane] =
+              name_by(choice + (std::uint64_t{x.name(lane)} << 32 | y.name(lane)));
+        }
+      }
       // With the signs of floats.
       if (operation == op_fsel && (i.field(72, 2) != 0 || (i.form() != 4 && i.field(62, 2) != 0)))
         result.known = 0;
@@ -77,7 +91,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       result.known = x.known & y.known & least.known;
       if (i.field(81, 6) != 0) result.known = 0;  // .NAN, .XORSIGN
       count(Counts::alu);
-      set(to, result, mask);
+      set(to, determined(result, x, y), mask);
       return 0;
     }
     case op_isetp:
@@ -94,7 +108,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_viadd:
       count(Counts::alu);
-      set(to, each(a(i), negated(b(i), i.bit(63) && i.form() != 4), std::plus<>{}), mask);
+      set(to, sum(a(i), negated(b(i), i.bit(63) && i.form() != 4)), mask);
       return 0;
     case op_lea:
       count(Counts::alu);
@@ -114,7 +128,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
         if ((v >> 31) != 0) v = 0U - v;
       }
       count(Counts::alu);
-      set(to, result, mask);
+      set(to, determined(result, b(i)), mask);
       return 0;
     }
     case op_prmt:
@@ -131,7 +145,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_viaddmnmx:
       count(Counts::alu);
-      set(to, least_or_greatest(i, each(a(i), b(i), std::plus<>{}), c(i), i.bit(72)), mask);
+      set(to, least_or_greatest(i, sum(a(i), b(i)), c(i), i.bit(72)), mask);
       return 0;
     case op_shf:
       count(Counts::alu);
@@ -163,6 +177,11 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         const std::uint32_t addend = i.bit(74) && i.bit(75) ? ~z.value[lane] : z.value[lane];
         result.value[lane] = x.value[lane] * y.value[lane] + addend + (carry.value >> lane & 1);
+        if (names())
+          name_sum(result, lane,
+                   plus(name_of_product(x, y, lane),
+                        times(z.name(lane), i.bit(74) && i.bit(75) ? -1 : 1)),
+                   (carry.known >> lane & 1) != 0);
       }
       set(to, result, mask);
       return 0;
@@ -294,7 +313,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
         v = reversed;
       }
       count(Counts::special);
-      set(to, result, mask);
+      set(to, determined(result, b(i)), mask);
       return special_latency;
     }
     case op_popc:
@@ -303,7 +322,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       for (std::uint32_t& v : result.value)
         v = static_cast<std::uint32_t>(std::popcount(i.bit(63) && i.form() != 4 ? ~v : v));
       count(Counts::special);
-      set(to, result, mask);
+      set(to, determined(result, b(i)), mask);
       return special_latency;
     }
     case op_flo:
@@ -317,7 +336,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       }
       if (i.bit(73)) result.known = 0;
       count(Counts::special);
-      set(to, result, mask);
+      set(to, determined(result, b(i)), mask);
       forget_predicate(i, 81, mask);
       return special_latency;
     }
@@ -389,6 +408,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     const auto first = static_cast<std::size_t>(std::countr_zero(mask));
     const bool known = (value.known >> first & 1) != 0;
     value.value.fill(value.value[first]);
+    value.unknown.fill(value.unknown[first]);
     value.known = known ? all_lanes : 0;
     set(256 + i.field(16, 6), value, mask);
     return special_latency;
