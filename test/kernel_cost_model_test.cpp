@@ -849,7 +849,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
             "l1_passes, "
             "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
-            "partial_sectors, random_bytes, guessed, registers, shared, got 5");
+            "hot_atomics, local_bytes, partial_sectors, random_bytes, guessed, registers, shared, "
+            "local, got 5");
 }
 
 TEST(Refusals, NamesThatNobodyKnowsWithAKnownOperationsShape) {

@@ -35,8 +35,14 @@ constexpr double l2_speedup = 1.9;
 // bench/accuracy/h200_user_kernels.jsonl: sectors that are not written whole, threads' atomics.
 constexpr double partial_sectors = 31;
 constexpr double atomics_per_cycle = 15.7;
+/// Atomics on one sector follow one another, those of a warp's instruction at once: by filter_arr
+/// of the CUDA samples on an H200, one for each of 312,512 warps (examples/native). Others of them
+/// agree: five counters in one sector, and maxima, take the same.
+constexpr double cycles_per_hot_atomic = 1.54;
 /// The driver's KiB of every block's shared memory (since sm_80).
 constexpr double reserved_shared = 1024;
+/// L1 and shared memory are one: what is left beside the most that blocks may have of it.
+constexpr double l1_beside_shared = 28 * 1024;
 
 double told(const KernelQuery& query, const char* key) {
   const auto found = query.features.find(key);
@@ -88,12 +94,26 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
       std::max({products("tensor_half", gpu.half), products("tensor_tf32", gpu.tf32),
                 products("tensor_8_bits", gpu.fp8), products("tensor_fp64", gpu.fp64)});
   const double writes = told(query, "partial_sectors") / partial_sectors / gpu.clock_hz;
-  const double atomics = told(query, "atomics") / atomics_per_cycle / gpu.clock_hz;
+  const double atomics = std::max(told(query, "atomics") / atomics_per_cycle,
+                                  told(query, "hot_atomics") * cycles_per_hot_atomic) /
+                         gpu.clock_hz;
   return std::max({on_sm, tensor, writes, atomics});
 }
 
+/// Of the threads' stacks, as registers that the compiler puts aside: they stay in L1 where those
+/// of all threads fit beside shared memory; else each is gone when it is asked for again.
+double spilled_bytes(const KernelQuery& query, const GpuModel& gpu) {
+  const Sm sm = sm_of(gpu);
+  const Load load = load_of(query, gpu);
+  const double blocks = std::min(load.blocks, load.at_a_time);
+  const double stacks = told(query, "local") * query.block.count() * blocks;
+  const double shared = (told(query, "shared") + reserved_shared) * blocks;
+  return stacks + shared > sm.shared + l1_beside_shared ? told(query, "local_bytes") : 0.0;
+}
+
 double l2_seconds(const KernelQuery& query, const GpuModel& gpu) {
-  return told(query, "l2_bytes") / (gpu.memory_bandwidth.bytes_per_second() * l2_speedup);
+  const double bytes = told(query, "l2_bytes") + spilled_bytes(query, gpu);
+  return bytes / (gpu.memory_bandwidth.bytes_per_second() * l2_speedup);
 }
 
 }  // namespace

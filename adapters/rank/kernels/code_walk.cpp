@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 #include <utility>
 
 namespace phantora::rank {
@@ -72,6 +73,20 @@ double moved(const Walk& walk, const std::vector<double>& sectors, bool written,
   }
   return std::min(united(reached), asked) +
          std::min(united(shared) + weight * united(alone), asked_somewhere) + anywhere;
+}
+
+/// Requests for the sector that most atomics go to: where those of the sampled warps met.
+double hot_atomics(const Walk& walk, const std::vector<double>& sectors) {
+  std::unordered_map<std::uint64_t, double> requests;
+  double most = 0;
+  for (std::size_t i = 0; i < sectors.size(); ++i) {
+    const Extent& extent = walk.extents[i];
+    const auto different = static_cast<double>(extent.changed.size());
+    if (extent.requests < 2 * different) continue;
+    for (const std::uint64_t sector : extent.changed)
+      most = std::max(most, requests[sector] += sectors[i] / different);
+  }
+  return most;
 }
 
 }  // namespace
@@ -154,6 +169,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
       .eight_flops = sum(Counts::eight_flops),
       .fp64_flops = sum(Counts::fp64_flops),
       .atomics = sum(Counts::atomics),
+      .local_bytes = sum(Counts::local_bytes),
       .partial_sectors = sum(Counts::partial_sectors),
       .random_bytes = sum(Counts::random_bytes),
       .warp_cycles = total.clock / all,
@@ -162,6 +178,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   for (double& count : sectors) count *= weight;
   share_reads(walk, first, second, warps, sectors);
   for (std::size_t i = 0; i < sectors.size(); ++i) work.sectors += sectors[i];
+  work.hot_atomics = hot_atomics(walk, sectors);
   work.read_bytes = moved(walk, sectors, false, others);
   work.written_bytes = moved(walk, sectors, true, others);
   return work;

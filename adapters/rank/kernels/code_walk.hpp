@@ -41,6 +41,8 @@ struct CodeWork {
   double eight_flops = 0;      ///< fp8 and int8
   double fp64_flops = 0;       ///< of tensor cores
   double atomics = 0;          ///< of threads, on device memory
+  double hot_atomics = 0;      ///< requests of warps for the sector that has most
+  double local_bytes = 0;      ///< of threads, to and from their stacks
   double partial_sectors = 0;  ///< of `sectors`: written, and not whole
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;

@@ -229,11 +229,14 @@ Features features_of(const CodeWork& work, const Arguments& arguments,
           {"tensor_8_bits", work.eight_flops},
           {"tensor_fp64", work.fp64_flops},
           {"atomics", work.atomics},
+          {"hot_atomics", work.hot_atomics},
+          {"local_bytes", work.local_bytes},
           {"partial_sectors", work.partial_sectors},
           {"random_bytes", work.random_bytes},
           {"guessed", work.guessed},
           {"registers", static_cast<double>(resources.registers)},
-          {"shared", static_cast<double>(resources.static_shared + arguments.shape.shared_bytes)}};
+          {"shared", static_cast<double>(resources.static_shared + arguments.shape.shared_bytes)},
+          {"local", static_cast<double>(resources.local)}};
 }
 
 }  // namespace phantora::rank

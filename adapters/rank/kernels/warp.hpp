@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 /// A warp that goes through a kernel's machine code.
@@ -59,9 +60,11 @@ struct Lanes {
     return mixed(std::uint64_t{name(lane)} << 32 | value[lane]);
   }
 };
-/// A predicate of the 32 threads. Those that are `alike` have the same one, though it is not known.
+/// A predicate of the 32 threads. Those that are `alike` have the same one, though it is not known:
+/// it hangs on what `name` stands for.
 struct Truth {
   Mask value = 0, known = 0, alike = 0;
+  Name name = no_name;
 };
 
 /// The last execution of a comparison: what was compared.
@@ -89,6 +92,7 @@ struct Counts {
     partial_sectors,
     random_bytes,
     hits,
+    local_bytes,
     guessed,
     units
   };
@@ -138,6 +142,9 @@ struct Extent {
   std::unordered_map<Name, Behind> behind{};
   [[nodiscard]] bool goes_anywhere() const { return behind.size() >= most_bases; }
   static constexpr std::size_t most_bases = 4096;
+  /// Of atomics: sectors, and how many requests for sectors there were.
+  std::unordered_set<std::uint64_t> changed{};
+  double requests = 0;
 };
 
 /// Where addresses behind unknown bases are, by the bases' names: no memory is there.
@@ -397,6 +404,7 @@ class Warp {
     to.known = (to.known & ~mask) | (truth.known & mask);
     to.alike &= ~mask;
     if ((truth.alike & mask) != 0) to.alike = truth.alike & mask;
+    to.name = truth.name;
   }
 
   /// f of two or three registers, thread by thread.
@@ -460,6 +468,7 @@ class Warp {
     if (operation == 0) result.value &= ~decided_by_one;
     if (operation == 1) result.value |= decided_by_one;
     result.alike &= ~result.known;
+    result.name = plus(x.name, y.name);
     return result;
   }
 
@@ -479,8 +488,12 @@ class Warp {
                        [&](const Program::Loop& l) { return l.first <= at && at <= l.last; });
   }
 
+  /// Whether threads leave a loop together by what they find new in each trip: a residual is small
+  /// enough, nothing changes any more. Bounds beside such criteria are hardly reached: the loop
+  /// runs as often as those that have none.
+  bool is_criterion(std::size_t at, Mask unsure, const Truth& condition);
   /// Which of the threads whose condition only data tell go where a branch leads.
-  Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure, bool together);
+  Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Truth& condition);
 
   void transfer(std::size_t at, Mask active, Truth guard);
 
@@ -512,8 +525,22 @@ class Warp {
     return registers_.comparisons[static_cast<std::size_t>(program_.number[at])];
   }
 
+  /// A result of 32-bit words that nobody computes: equal for equal operands.
+  template <class... Operands>
+  void set_unknown(unsigned to, unsigned words, Mask mask, const Operands&... by) {
+    const Lanes first = determined(Lanes{}, by...);
+    for (unsigned n = 0; n < words && !is_zero(to); ++n)
+      set(to + n, determined(first, first, constant(n)), mask);
+  }
+  /// Of pairs of registers, as doubles are.
+  [[nodiscard]] Lanes pair(unsigned number) const {
+    return is_zero(number) ? get(number) : determined(Lanes{}, get(number), high(number));
+  }
   /// Those of the threads whose operands have the unknown parts that the first one's have.
   [[nodiscard]] Mask same_names(const Lanes& x, const Lanes& y, Mask of) const;
+  /// What the comparison of alike threads hangs on.
+  [[nodiscard]] static Name name_of(const Lanes& x, const Lanes& y, Mask alike);
+  void compare_doubles(const Instruction& i, Mask mask);
   /// Of (p + x) (q + y) without x y.
   [[nodiscard]] static Name name_of_product(const Lanes& x, const Lanes& y, std::size_t lane);
   /// Of the upper half of 64 bits, by what the lower half is and what is added.
@@ -635,6 +662,8 @@ class Warp {
   std::vector<std::vector<std::uint64_t>> first_sectors_{};
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
+  std::map<std::size_t, Name> exits_{};  ///< out of loops: what they hung on last
+  std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
   std::map<std::size_t, std::vector<Passage>> passages_{};
   bool waits_ = false;     ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction

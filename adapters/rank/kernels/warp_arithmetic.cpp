@@ -17,6 +17,24 @@ Mask Warp::same_names(const Lanes& x, const Lanes& y, Mask of) const {
   return same;
 }
 
+Name Warp::name_of(const Lanes& x, const Lanes& y, Mask alike) {
+  if (alike == 0) return no_name;
+  const auto first = static_cast<std::size_t>(std::countr_zero(alike));
+  return name_by(std::uint64_t{x.name(first)} << 32 | y.name(first));
+}
+
+void Warp::compare_doubles(const Instruction& i, Mask mask) {
+  const int number = b_register(i);
+  const Lanes x = pair(register_of(i, 24)),
+              y = number >= 0 ? pair(static_cast<unsigned>(number)) : constant(0);
+  Truth truth;
+  truth.alike = same_names(x, y, mask);
+  truth.name = name_of(x, y, truth.alike);
+  const Truth with = predicate(i, 87);
+  set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
+  set_predicate(i, 84, combined(truth, with, i.field(74, 2)), mask);
+}
+
 void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73), extended = i.bit(72);
   const unsigned relation = i.field(76, 3);
@@ -83,7 +101,8 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   // it.
   truth.alike = same_names(x, y, mask & ~truth.known);
   if (extended) truth.alike &= lower.known | lower.alike;
-  Truth other{~truth.value, truth.known, truth.alike};
+  truth.name = name_of(x, y, truth.alike);
+  Truth other{~truth.value, truth.known, truth.alike, truth.name};
   // The operand may be one of the results.
   const Truth with = predicate(i, 87);
   set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
@@ -108,8 +127,10 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
     last.difference[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
     if (holds) truth.value |= Mask{1} << lane;
   }
-  truth.alike = same_names(determined(x, x), determined(y, y), mask & ~truth.known);
-  const Truth other{~truth.value, truth.known, truth.alike};
+  const Lanes p = determined(x, x), q = determined(y, y);
+  truth.alike = same_names(p, q, mask & ~truth.known);
+  truth.name = name_of(p, q, truth.alike);
+  const Truth other{~truth.value, truth.known, truth.alike, truth.name};
   // The operand may be one of the results.
   const Truth with = predicate(i, 87);
   set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
@@ -331,7 +352,10 @@ void Warp::logic_of_predicates(const Instruction& i, Mask mask) {
     if (may_be_true) truth.value |= Mask{1} << lane;
   }
   truth.alike = ~truth.known;
-  for (const Truth& t : in) truth.alike &= t.known | t.alike;
+  for (const Truth& t : in) {
+    truth.alike &= t.known | t.alike;
+    truth.name = plus(truth.name, t.name);
+  }
   set_predicate(i, 81, truth, mask);
   forget_predicate(i, 84, mask);
 }
@@ -378,7 +402,8 @@ void Warp::vote(const Instruction& i, Mask mask) {
     ballot = of_warp(ballot);
   }
   set(register_of(i, 16), ballot, mask);
-  set_predicate(i, 81, {outcome ? all_lanes : 0, known ? all_lanes : 0, known ? 0 : all_lanes},
+  set_predicate(i, 81,
+                {outcome ? all_lanes : 0, known ? all_lanes : 0, known ? 0 : all_lanes, new_name()},
                 mask);
 }
 

@@ -216,7 +216,24 @@ void Warp::execute(std::size_t at, Mask active) {
   counts_.clock += std::max(1U, i.field(105, 4));
 }
 
-Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, bool together) {
+bool Warp::is_criterion(std::size_t at, Mask unsure, const Truth& condition) {
+  if (unsure == 0 || (unsure & ~condition.alike) != 0) return false;
+  const auto [last, is_first] = exits_.try_emplace(at, condition.name);
+  if (is_first || std::exchange(last->second, condition.name) == condition.name) return false;
+  if (std::ranges::find(criteria_, at) != criteria_.end()) return true;
+  criteria_.push_back(at);
+  const Program::Loop* innermost = nullptr;
+  for (const Program::Loop& loop : program_.loops) {
+    const bool inside = loop.first <= at && at <= loop.last;
+    if (inside &&
+        (innermost == nullptr || loop.last - loop.first < innermost->last - innermost->first))
+      innermost = &loop;
+  }
+  if (innermost != nullptr) guessed_loops_.push_back(*innermost);
+  return true;
+}
+
+Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Truth& condition) {
   const bool backward = to <= static_cast<std::int64_t>(at);
   if (backward || program_.leaves(at, to)) {
     const int visit = ++visits_[at];
@@ -228,14 +245,15 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, bool tog
         }
       }
     }
-    // Loops that end by what data say in the middle mostly end otherwise.
     if (backward) return visit % unknown_trips == 0 ? 0 : unsure;
+    if (is_criterion(at, unsure, condition)) return visit % unknown_trips == 0 ? unsure : 0;
+    // Loops that end by what data say in the middle mostly end otherwise.
     return visit % most_unknown_trips == 0 ? unsure : 0;
   }
   // The compiler puts what is hardly ever needed into functions: denormals in divisions.
   if (program_.jumps_over_call(at, to)) return unsure;
   // Threads that go the same way go through what the branch may leave out.
-  if (together) return 0;
+  if ((unsure & ~condition.alike) == 0) return 0;
   constexpr Mask half = 0x55555555;
   return unsure & half;
 }
@@ -251,8 +269,12 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
     return;
   }
   if (operation == op_exit) {
-    // Not the whole warp ends by a chance.
-    const Mask ends = (active & condition.known & condition.value);
+    // Not the whole warp ends by a chance, but where that ends a loop.
+    Mask ends = active & condition.known & condition.value;
+    if (unsure != 0 && program_.leaves(at, static_cast<std::int64_t>(program_.code.size()))) {
+      const int visit = ++visits_[at];
+      if (is_criterion(at, unsure, condition) && visit % unknown_trips == 0) ends |= unsure;
+    }
     alive_ &= ~ends;
     advance(at + 1, active & ~ends);
     return;
@@ -271,7 +293,7 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   }
   const std::int64_t to = program_.target(at);
   Mask takes = active & condition.known & condition.value;
-  if (unsure != 0) takes |= unknown_takers(at, to, unsure, (unsure & ~condition.alike) == 0);
+  if (unsure != 0) takes |= unknown_takers(at, to, unsure, condition);
   const Mask stays = active & ~takes;
   advance(at + 1, stays);
   if (takes == 0) return;
@@ -334,7 +356,11 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
   std::vector<Passage>& past = passages_[branch];
   past.insert(past.begin(), Passage{registers_, counts_});
-  if (past.size() < 2) return;
+  if (past.size() < 2 ||
+      std::ranges::any_of(criteria_, [&](std::size_t at) { return first <= at && at <= branch; })) {
+    past.resize(1);
+    return;
+  }
   // Words are read from L1 until the next sector comes, after 8 of them: their mean counts.
   constexpr std::size_t words_of_a_sector = 8;
   const Counts &now = past[0].counts, &before = past[1].counts;

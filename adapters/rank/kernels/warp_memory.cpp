@@ -134,6 +134,7 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
   constexpr std::uint32_t word_bytes = 4;
   std::vector<Lanes>& local = registers_.local;
   const std::uint32_t words = (width(i) + word_bytes - 1) / word_bytes;
+  count(Counts::local_bytes, word_bytes * words * std::popcount(mask));
   const unsigned data = stores ? i.field(32, 8) : i.field(16, 8);
   const Lanes base = get(i.field(24, 8));
   const auto first = static_cast<std::size_t>(std::countr_zero(mask));
@@ -519,7 +520,12 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   }
   counts_.sectors[number] += missed;
   if (stores) count(Counts::partial_sectors, partial);
-  if (atomic) count(Counts::atomics, threads);
+  if (atomic) {
+    count(Counts::atomics, threads);
+    extent.requests += static_cast<double>(count_of_sectors);
+    for (std::size_t s = 0; s < count_of_sectors && extent.changed.size() < Extent::most_bases; ++s)
+      extent.changed.insert(sectors[s]);
+  }
   const std::uint32_t words = (bytes + 3) / 4;
   if (atomic) forget(i.field(16, 8), words, mask);
   if (operation == op_ldg || operation == op_ld) name_loaded(i.field(16, 8), words, mask, places);

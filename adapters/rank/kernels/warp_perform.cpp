@@ -262,14 +262,20 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_dmul:
     case op_dadd:
-    case op_dfma:
+    case op_dfma: {
+      const auto operand = [&](int number) {
+        return number >= 0 ? pair(static_cast<unsigned>(number)) : constant(0);
+      };
+      const bool second = operation != op_dadd, third = operation != op_dmul;
       count(Counts::fp64);
-      forget(to, 2, mask);
+      set_unknown(to, 2, mask, pair(register_of(i, 24)),
+                  second ? operand(b_register(i)) : constant(0),
+                  third ? operand(c_register(i)) : constant(0));
       return special_latency;
+    }
     case op_dsetp:
       count(Counts::fp64);
-      forget_predicate(i, 81, mask);
-      forget_predicate(i, 84, mask);
+      compare_doubles(i, mask);
       return special_latency;
     case op_elect:
       count(Counts::alu);
@@ -351,7 +357,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_f2i_double:
     case op_i2f_double:
       count(Counts::special);
-      forget(to, 2, mask);
+      set_unknown(to, 2, mask,
+                  b_register(i) >= 0 ? pair(static_cast<unsigned>(b_register(i))) : b(i));
       return special_latency;
     case op_s2r:
       set(to, special_register(i.field(72, 8)), mask);
