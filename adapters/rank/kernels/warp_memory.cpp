@@ -66,6 +66,18 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
   const unsigned words = size == 5 ? 2 : size == 6 ? 4 : 1;
   const unsigned to = register_of(i, 16);
   const bool indexed = i.operation() == op_ldc && i.field(24, 8) != 255;
+  // Threads that ask for different ones are served one after the other (CUDA C++ Programming Guide,
+  // "Constant Memory").
+  if (indexed && names()) {
+    std::array<std::uint64_t, lanes> places{};
+    std::size_t threads = 0;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if ((mask >> lane & 1) != 0) places[threads++] = get(i.field(24, 8)).identity(lane);
+    }
+    const auto end = places.begin() + static_cast<std::ptrdiff_t>(threads);
+    std::sort(places.begin(), end);
+    count(Counts::lsu, static_cast<double>(std::unique(places.begin(), end) - places.begin()));
+  }
   for (unsigned w = 0; w < words; ++w) {
     Lanes value = indexed ? bank_at(i, 4 * w) : bank(i, 4 * w);
     if (indexed) value = determined(value, get(i.field(24, 8)), constant(w));
