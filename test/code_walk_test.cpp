@@ -2,6 +2,7 @@
 
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/machine_code.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -94,6 +95,20 @@ namespace {
 ///     }
 ///     __global__ void write_rows(float* const* rows, const int* index, int scale) {
 ///       rows[blockIdx.x][index[threadIdx.x] + threadIdx.x * scale] = 1;
+///     }
+///     __global__ void until_small(const volatile float* error, float* x, int most) {
+///       float total = 0;
+///       for (int k = 0; k < most && *error > 1e-3F; ++k) total += x[k * 32 + threadIdx.x];
+///       x[threadIdx.x] = total;
+///     }
+///     __global__ void count_warps(int* total, int* of_blocks) {
+///       if (threadIdx.x % 32 != 0) return;
+///       asm volatile("red.global.add.u32 [%0], 1;" ::"l"(total + threadIdx.x / 32 % 4));
+///       asm volatile("red.global.add.u32 [%0], 1;" ::"l"(of_blocks + blockIdx.x * 8));
+///     }
+///     __constant__ float table[64];
+///     __global__ void from_table(float* y, int different) {
+///       y[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x % different];
 ///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
@@ -309,6 +324,50 @@ TEST(CodeWalk, UnknownIndicesBehindOnePointerAreRandom) {
   EXPECT_DOUBLE_EQ(work->partial_sectors, 1000 * 32);
   EXPECT_DOUBLE_EQ(work->written_bytes, 1000 * 32 * 32);
   EXPECT_DOUBLE_EQ(work->random_bytes, 3 * 1000 * 32 * 32);
+}
+
+TEST(CodeWalk, ACriterionEndsALoopBeforeItsBound) {
+  const auto sectors = [](int most) {
+    const auto work =
+        Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).with(most).walk("until_small");
+    EXPECT_GT(work->guessed, 0.3);
+    return work->sectors;
+  };
+  // Of seven trips, of which the eighth look sends the warp away.
+  EXPECT_EQ(sectors(100), sectors(10'000));
+  EXPECT_LT(sectors(3), sectors(100));
+}
+
+TEST(CodeWalk, SeesTheSectorThatAllCountersAreIn) {
+  const auto work = Launch{{1000, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).walk("count_warps");
+  ASSERT_TRUE(work);
+  EXPECT_DOUBLE_EQ(work->atomics, 2 * 1000 * 8);
+  // Four numbers in one sector; each block has one of its own beside.
+  EXPECT_DOUBLE_EQ(work->hot_atomics, 1000 * 8);
+}
+
+TEST(CodeWalk, DifferentConstantsAreReadOneAfterTheOther) {
+  const auto passes = [](int different) {
+    return Launch{{1000, 1, 1}, {32, 1, 1}}
+        .pointer(0)
+        .with(different)
+        .walk("from_table")
+        ->l1_passes;
+  };
+  EXPECT_DOUBLE_EQ(passes(32) - passes(1), 31 * 1000);
+  EXPECT_DOUBLE_EQ(passes(8) - passes(1), 7 * 1000);
+}
+
+TEST(MachineCode, LoopsTellByHowMuchTheyAreUnrolled) {
+  const auto& code = codes().at("sparse_rows");
+  const code::Program program = code::parse(std::as_bytes(std::span{code}), 90);
+  std::vector<int> unrolled;
+  for (const auto& loop : program.loops) unrolled.push_back(loop.unrolled);
+  EXPECT_EQ(unrolled, (std::vector<int>{1, 16}));
+  // A step of a block's size is the program's own.
+  const auto& strides = codes().at("rows_by_pointer");
+  for (const auto& loop : code::parse(std::as_bytes(std::span{strides}), 90).loops)
+    EXPECT_EQ(loop.unrolled, 1);
 }
 
 TEST(CodeWalk, AKernelThatWaitsForTheClockTakesThatLong) {

@@ -1006,6 +1006,32 @@ TEST(CodeRoofline, FewWarpsTakeAsLongAsOneOfThem) {
   EXPECT_NEAR(us(132 * 16), 2000, 10);
 }
 
+TEST(CodeRoofline, StacksThatDoNotFitL1GoToL2) {
+  const Roofline model{gpu_model("h200")};
+  KernelQuery query = walked("my_kernel(float*)", {{"local_bytes", 1e11}});
+  query.grid = {{132}};
+  const auto us = [&](double stack, double shared) {
+    query.features["local"] = stack;
+    query.features["shared"] = shared;
+    return to_seconds(model.estimate(query)->duration) * 1e6;
+  };
+  // 256 threads of one block on an SM, which has 256 KiB for both.
+  const double kib = 1024;
+  EXPECT_EQ(us(kib / 2, 1), us(1, 1));
+  EXPECT_EQ(us(kib / 2, 127 * kib), us(1, 1));
+  EXPECT_GT(us(kib / 2, 128 * kib), 1e11 / (4.8e12 * 1.9) * 1e6);
+  EXPECT_GT(us(1.1 * kib, 1), 1e11 / (4.8e12 * 1.9) * 1e6);
+}
+
+TEST(CodeRoofline, CountersInOneSectorWaitForOneAnother) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  const auto seconds = [&](double hot) {
+    return to_seconds(
+        model.estimate(walked("my_kernel(float*)", {{"hot_atomics", hot}}))->duration);
+  };
+  EXPECT_NEAR(seconds(1e6), 1e6 * 1.54 / 1.98e9, 2e-5);
+}
+
 TEST(KernelCostModel, TheFirstLinkThatKnowsAnswers) {
   const KernelCostModel model =
       first_of(MeasuredTable{{{gemm(64, 64, 64), 3us}}}, Roofline{gpu_model("h200")});

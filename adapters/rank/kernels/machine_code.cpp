@@ -1,5 +1,6 @@
 #include "rank/kernels/machine_code.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace phantora::rank::code {
@@ -114,6 +115,35 @@ bool stores_elsewhere(unsigned operation) {
   return surfaces || bulk;
 }
 
+namespace {
+
+/// By how much the counter goes on that the loop's last branch asks about, if that is what
+/// compilers unroll by: a step of a warp's size and more is a program's own.
+int unrolled(const std::vector<Instruction>& code, std::size_t first, std::size_t branch) {
+  constexpr int most = 16;
+  const Instruction& end = code[branch];
+  const unsigned asked = end.field(12, 3) != 7 ? end.field(12, 3) : end.field(87, 3);
+  for (std::size_t at = branch; at-- > first;) {
+    const Instruction& compares = code[at];
+    if (compares.operation() != op_isetp ||
+        (compares.field(81, 3) != asked && compares.field(84, 3) != asked))
+      continue;
+    for (std::size_t k = first; k < branch; ++k) {
+      const Instruction& adds = code[k];
+      const unsigned counter = register_of(adds, 16);
+      const bool of_itself = (adds.operation() == op_iadd3 || adds.operation() == op_viadd) &&
+                             adds.form() == 4 && counter == register_of(adds, 24) &&
+                             counter == register_of(compares, 24);
+      const auto step = static_cast<std::int32_t>(adds.immediate());
+      if (of_itself && step > -most - 1 && step != 0 && step <= most) return std::abs(step);
+    }
+    return 1;
+  }
+  return 1;
+}
+
+}  // namespace
+
 Program parse(std::span<const std::byte> bytes, int architecture) {
   Program program;
   program.architecture = architecture;
@@ -132,7 +162,8 @@ Program parse(std::span<const std::byte> bytes, int architecture) {
     const std::int64_t to = program.target(at);
     // A branch to itself pads the end.
     if (to >= 0 && to < static_cast<std::int64_t>(at))
-      program.loops.push_back({static_cast<std::size_t>(to), at});
+      program.loops.push_back({static_cast<std::size_t>(to), at,
+                               unrolled(program.code, static_cast<std::size_t>(to), at)});
   }
   return program;
 }

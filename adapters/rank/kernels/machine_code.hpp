@@ -186,6 +186,7 @@ struct Program {
   std::vector<Instruction> code;
   struct Loop {
     std::size_t first, last;
+    int unrolled = 1;  ///< how many of the program's trips one of them is
   };
   std::vector<Loop> loops;  ///< what backward branches close
   std::vector<int> number;  ///< of an access among accesses, of a comparison likewise

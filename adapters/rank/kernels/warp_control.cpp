@@ -242,10 +242,16 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
         if (loop.first <= at && at <= loop.last && backward && loop.last == at &&
             !in_guessed_loop(at)) {
           guessed_loops_.push_back(loop);
+          count(Counts::guessed, static_cast<double>(at - loop.first + 1));  // the first trip
         }
       }
     }
-    if (backward) return visit % unknown_trips == 0 ? 0 : unsure;
+    if (backward) {
+      const auto loop = std::ranges::find(program_.loops, at, &Program::Loop::last);
+      const int trips =
+          std::max(1, unknown_trips / (loop != program_.loops.end() ? loop->unrolled : 1));
+      return visit % trips == 0 ? 0 : unsure;
+    }
     if (is_criterion(at, unsure, condition)) return visit % unknown_trips == 0 ? unsure : 0;
     // Loops that end by what data say in the middle mostly end otherwise.
     return visit % most_unknown_trips == 0 ? unsure : 0;

@@ -146,7 +146,7 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
   constexpr std::uint32_t word_bytes = 4;
   std::vector<Lanes>& local = registers_.local;
   const std::uint32_t words = (width(i) + word_bytes - 1) / word_bytes;
-  count(Counts::local_bytes, word_bytes * words * std::popcount(mask));
+  count(Counts::local_bytes, 1.0 * word_bytes * words * std::popcount(mask));
   const unsigned data = stores ? i.field(32, 8) : i.field(16, 8);
   const Lanes base = get(i.field(24, 8));
   const auto first = static_cast<std::size_t>(std::countr_zero(mask));
