@@ -106,6 +106,12 @@ namespace {
 ///       asm volatile("red.global.add.u32 [%0], 1;" ::"l"(total + threadIdx.x / 32 % 4));
 ///       asm volatile("red.global.add.u32 [%0], 1;" ::"l"(of_blocks + blockIdx.x * 8));
 ///     }
+///     __global__ void through_shared(const int* start, float* y) {
+///       __shared__ int first;
+///       if (threadIdx.x == 0) first = start[blockIdx.x];
+///       __syncthreads();
+///       y[first + threadIdx.x] = 1;
+///     }
 ///     __constant__ float table[64];
 ///     __global__ void from_table(float* y, int different) {
 ///       y[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x % different];
@@ -315,6 +321,14 @@ TEST(CodeWalk, AThreadsOwnRowIsReadSectorBySector) {
   };
   // Each of the 32 goes on to the next sector after 8 elements: never less than what it reads.
   EXPECT_DOUBLE_EQ(sectors(8 * 64) - sectors(8 * 32), 1000.0 * 32 * 32);
+}
+
+TEST(CodeWalk, BlocksThatReadTheirBaseFromSharedMemoryHaveTheirOwn) {
+  const auto work = Launch{{1000, 1, 1}, {64, 1, 1}}.pointer(0).pointer(1).walk("through_shared");
+  ASSERT_TRUE(work);
+  EXPECT_DOUBLE_EQ(work->written_bytes, 1000 * 64 * sizeof(float));
+  EXPECT_EQ(work->partial_sectors, 0);
+  EXPECT_EQ(work->random_bytes, 0);
 }
 
 TEST(CodeWalk, UnknownIndicesBehindOnePointerAreRandom) {

@@ -157,23 +157,23 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const double weight = blocks * warps / all;
   const double others = blocks * warps / static_cast<double>(walk.warps);
   const auto sum = [&](Counts::Unit unit) { return weight * total.sum[unit]; };
-  CodeWork work{
-      .instructions = sum(Counts::instructions),
-      .alu = sum(Counts::alu),
-      .fma = sum(Counts::fma),
-      .fp64 = sum(Counts::fp64),
-      .special = sum(Counts::special),
-      .l1_passes = sum(Counts::lsu),
-      .half_flops = sum(Counts::half_flops),
-      .tf32_flops = sum(Counts::tf32_flops),
-      .eight_flops = sum(Counts::eight_flops),
-      .fp64_flops = sum(Counts::fp64_flops),
-      .atomics = sum(Counts::atomics),
-      .local_bytes = sum(Counts::local_bytes),
-      .partial_sectors = sum(Counts::partial_sectors),
-      .random_bytes = sum(Counts::random_bytes),
-      .warp_cycles = total.clock / all,
-      .guessed = total.sum[Counts::guessed] / std::max(1.0, total.sum[Counts::instructions])};
+  CodeWork work{.instructions = sum(Counts::instructions),
+                .alu = sum(Counts::alu),
+                .fma = sum(Counts::fma),
+                .fp64 = sum(Counts::fp64),
+                .special = sum(Counts::special),
+                .l1_passes = sum(Counts::lsu),
+                .half_flops = sum(Counts::half_flops),
+                .tf32_flops = sum(Counts::tf32_flops),
+                .eight_flops = sum(Counts::eight_flops),
+                .fp64_flops = sum(Counts::fp64_flops),
+                .atomics = sum(Counts::atomics),
+                .local_bytes = sum(Counts::local_bytes),
+                .partial_sectors = sum(Counts::partial_sectors),
+                .random_bytes = sum(Counts::random_bytes),
+                .warp_cycles = total.clock / all,
+                .guessed = std::min(1.0, total.sum[Counts::guessed] /
+                                             std::max(1.0, total.sum[Counts::instructions]))};
   std::vector<double> sectors = total.sectors;
   for (double& count : sectors) count *= weight;
   share_reads(walk, first, second, warps, sectors);

@@ -214,8 +214,10 @@ double Warp::share(const Instruction& i, unsigned operation, Mask mask) {
   count(Counts::lsu, passes);
   if (loads && matrices) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   if (loads && !matrices) {
+    // Each block has its own there.
     std::array<std::uint64_t, lanes> places{};
-    for (std::size_t lane = 0; lane < lanes; ++lane) places[lane] = address.identity(lane);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      places[lane] = address.identity(lane) + mixed(walk_.warps);
     name_loaded(i.field(16, 8), (bytes + 3) / 4, mask, places);
   }
   return shared_latency + passes;
