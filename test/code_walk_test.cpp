@@ -112,6 +112,17 @@ namespace {
 ///       __syncthreads();
 ///       y[first + threadIdx.x] = 1;
 ///     }
+///     __global__ void unless_not(const int* done, const float* x, float* y, int n) {
+///       const int i = blockIdx.x * blockDim.x + threadIdx.x;
+///       float total = 0;
+///       if (done[blockIdx.x] == 0) {
+///     #pragma unroll 1
+///         for (int k = 0; k < n; ++k) total += x[k * blockDim.x * gridDim.x + i];
+///       } else {
+///         total = x[i];
+///       }
+///       y[i] = total;
+///     }
 ///     __constant__ float table[64];
 ///     __global__ void from_table(float* y, int different) {
 ///       y[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x % different];
@@ -329,6 +340,14 @@ TEST(CodeWalk, BlocksThatReadTheirBaseFromSharedMemoryHaveTheirOwn) {
   EXPECT_DOUBLE_EQ(work->written_bytes, 1000 * 64 * sizeof(float));
   EXPECT_EQ(work->partial_sectors, 0);
   EXPECT_EQ(work->random_bytes, 0);
+}
+
+TEST(CodeWalk, AWarpGoesTheLongerOfTwoWays) {
+  constexpr int n = 100;
+  const auto work =
+      Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk("unless_not");
+  ASSERT_TRUE(work);
+  EXPECT_DOUBLE_EQ(work->sectors, 1000 * (1 + 4 * n + 4));  // whole lines: all threads go there
 }
 
 TEST(CodeWalk, UnknownIndicesBehindOnePointerAreRandom) {

@@ -203,6 +203,17 @@ struct Program {
       return loop.first <= at && at <= loop.last && to > static_cast<std::int64_t>(loop.last);
     });
   }
+  /// Instructions that are gone through instead of those that a forward branch leaves out: what
+  /// they end by leads out of the kernel, or over these.
+  [[nodiscard]] std::int64_t instead(std::int64_t to) const {
+    const auto size = static_cast<std::int64_t>(code.size());
+    if (to < 1 || to > size) return 0;
+    const auto last = static_cast<std::size_t>(to - 1);
+    constexpr unsigned always = 7;
+    if (code[last].field(12, 4) != always || code[last].field(87, 4) != always) return 0;
+    if (code[last].operation() == op_exit) return size - to;
+    return code[last].operation() == op_bra ? target(last) - to : 0;
+  }
   [[nodiscard]] bool jumps_over_call(std::size_t at, std::int64_t to) const {
     const std::size_t end =
         std::min(code.size(), static_cast<std::size_t>(std::max<std::int64_t>(0, to)));

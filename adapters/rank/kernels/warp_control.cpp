@@ -258,8 +258,9 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
   }
   // The compiler puts what is hardly ever needed into functions: denormals in divisions.
   if (program_.jumps_over_call(at, to)) return unsure;
-  // Threads that go the same way go through what the branch may leave out.
-  if ((unsure & ~condition.alike) == 0) return 0;
+  // Threads that all go the same way go the longer one.
+  if ((unsure & ~condition.alike) == 0)
+    return program_.instead(to) > to - 1 - static_cast<std::int64_t>(at) ? unsure : 0;
   constexpr Mask half = 0x55555555;
   return unsure & half;
 }
