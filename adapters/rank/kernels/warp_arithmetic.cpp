@@ -434,7 +434,7 @@ void Warp::shift(const Instruction& i, Mask mask) {
   });
   for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
     if (by.name(lane) != no_name || (result.known >> lane & 1) != 0) continue;
-    const std::uint32_t s = by.value[lane];
+    const std::uint32_t s = wraps ? by.value[lane] % bits : by.value[lane];
     const Name name = low.name(lane);
     if (!right && !upper) {
       result.value[lane] = s >= 32 ? 0 : low.value[lane] << s;
