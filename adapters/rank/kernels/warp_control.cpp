@@ -361,8 +361,8 @@ double Warp::trips_left(const Comparison& c0, const Comparison& c1, const Compar
 void Warp::count_through(std::size_t branch, std::size_t first) {
   // What lies inside was entered anew.
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
-  std::vector<Passage>& past = passages_[branch];
-  past.insert(past.begin(), Passage{registers_, counts_});
+  std::deque<Passage>& past = passages_[branch];
+  past.push_front({registers_, counts_});
   if (past.size() < 2 ||
       std::ranges::any_of(criteria_, [&](std::size_t at) { return first <= at && at <= branch; })) {
     past.resize(1);
