@@ -123,6 +123,27 @@ namespace {
 ///       }
 ///       y[i] = total;
 ///     }
+///     __device__ void product(const float* a, const float* b, float* c, int n) {
+///       __shared__ float as[32][32], bs[32][32];
+///       const int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+///       float total = 0;
+///       for (int k = 0; k < n; k += 32) {
+///         as[threadIdx.y][threadIdx.x] = a[y * n + k + threadIdx.x];
+///         bs[threadIdx.y][threadIdx.x] = b[(k + threadIdx.y) * n + x];
+///         __syncthreads();
+///         for (int j = 0; j < 32; ++j) total += as[threadIdx.y][j] * bs[j][threadIdx.x];
+///         __syncthreads();
+///       }
+///       c[y * n + x] = total;
+///     }
+///     __global__ void products(const float* a, const float* b, float* c, int n) {
+///       const size_t first = size_t(blockIdx.z) * n * n;
+///       product(a + first, b + first, c + first, n);
+///     }
+///     __global__ void products_of(const float* const* a, const float* const* b, float* const* c,
+///     int n) {
+///       product(a[blockIdx.z], b[blockIdx.z], c[blockIdx.z], n);
+///     }
 ///     __constant__ float table[64];
 ///     __global__ void from_table(float* y, int different) {
 ///       y[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x % different];
@@ -348,6 +369,24 @@ TEST(CodeWalk, AWarpGoesTheLongerOfTwoWays) {
       Launch{{1000, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk("unless_not");
   ASSERT_TRUE(work);
   EXPECT_DOUBLE_EQ(work->sectors, 1000 * (1 + 4 * n + 4));  // whole lines: all threads go there
+}
+
+TEST(CodeWalk, ProductsThroughATableCostWhatTheyCostWithoutOne) {
+  constexpr int n = 256;
+  constexpr double matrices = 8, warps = matrices * 8 * 8 * 32;
+  const auto of = [](const char* kernel) {
+    return *Launch{{8, 8, 8}, {32, 32, 1}}.pointer(0).pointer(1).pointer(2).with(n).walk(kernel);
+  };
+  const CodeWork direct = of("products"), through = of("products_of");
+  EXPECT_DOUBLE_EQ(direct.read_bytes, 2 * matrices * n * n * sizeof(float));
+  EXPECT_DOUBLE_EQ(direct.written_bytes, matrices * n * n * sizeof(float));
+  // Beside the pointers, which a block's warps have in common.
+  EXPECT_NEAR(through.sectors, direct.sectors, 0.1 * direct.sectors);
+  EXPECT_DOUBLE_EQ(through.l1_passes, direct.l1_passes + 3 * 2 * warps);
+  EXPECT_EQ(through.random_bytes, 0);
+  EXPECT_EQ(through.partial_sectors, 0);
+  // Matrices reach as far as the sampled warps that met them.
+  EXPECT_NEAR(through.read_bytes, direct.read_bytes, 0.15 * direct.read_bytes);
 }
 
 TEST(CodeWalk, UnknownIndicesBehindOnePointerAreRandom) {
