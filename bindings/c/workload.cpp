@@ -38,8 +38,8 @@ void set(T& field, T value) {
 
 // The C structs say what is zero by default, and so cannot be taken from for_each_field(): who adds
 // a field there is told to add it here too.
-static_assert(field_count<TransformerShape>() == 13 && field_count<Parallelism>() == 15 &&
-              field_count<TrainingRecipe>() == 3);
+static_assert(field_count<TransformerShape>() == 13 && field_count<Parallelism>() == 17 &&
+              field_count<TrainingRecipe>() == 4);
 
 TransformerShape shape_of(const phantora_transformer& given) {
   TransformerShape shape;
