@@ -134,6 +134,26 @@ def other_dimensions():
         yield from a_convolution(n, c, k, (d, hw, hw), 3, dtype=draw.choice(("bf16", "tf32")), last=draw.random() < 0.4, op="conv3d")
 
 
+def a_recurrent(op, kind, dtype, batch, seq, inputs, hidden, layers, bidirectional):
+    """A network that is trained, or only run."""
+    train = op == "rnn_fwd_bwd"
+
+    def make():
+        net = getattr(torch.nn, kind)(inputs, hidden, layers, bidirectional=bidirectional, batch_first=True).to("cuda", TYPES[dtype])
+        net.flatten_parameters()
+        x = tensor(batch, seq, inputs, dtype=dtype, grad=train)
+        if not train:
+            net.eval()
+
+            def infer():
+                with torch.no_grad():
+                    net(x)
+            return in_type(dtype, infer)
+        g = torch.randn_like(net(x)[0])
+        return in_type(dtype, lambda: net(x)[0].backward(g))
+    return dict(op=op, kind=kind, dtype=dtype, batch=batch, seq=seq, inputs=inputs, hidden=hidden, layers=layers, bidirectional=bidirectional), make
+
+
 def recurrent():
     for _ in range(130):
         kind = draw.choice(("LSTM", "LSTM", "GRU", "RNN"))
@@ -142,21 +162,7 @@ def recurrent():
         dtype, train = draw.choice(("fp32", "tf32", "bf16", "fp16")), draw.random() < 0.6
         if batch * length * hidden * layers > 6e7 or length * layers > 2000:
             continue
-
-        def make(kind=kind, batch=batch, length=length, inputs=inputs, hidden=hidden, layers=layers, both=both, dtype=dtype, train=train):
-            net = getattr(torch.nn, kind)(inputs, hidden, layers, bidirectional=both, batch_first=True).to("cuda", TYPES[dtype])
-            net.flatten_parameters()
-            x = tensor(batch, length, inputs, dtype=dtype, grad=train)
-            if not train:
-                net.eval()
-
-                def infer():
-                    with torch.no_grad():
-                        net(x)
-                return in_type(dtype, infer)
-            g = torch.randn_like(net(x)[0])
-            return in_type(dtype, lambda: net(x)[0].backward(g))
-        yield dict(op="rnn_fwd_bwd" if train else "rnn_fwd", kind=kind, dtype=dtype, batch=batch, seq=length, inputs=inputs, hidden=hidden, layers=layers, bidirectional=both), make
+        yield a_recurrent("rnn_fwd_bwd" if train else "rnn_fwd", kind, dtype, batch, length, inputs, hidden, layers, both)
 
 
 def norms():
