@@ -13,6 +13,13 @@ bool is_strided(const Convolution& shape) { return shape.strides > 1.0; }
 
 bool is_power_of_two(double width) { return std::exp2(std::round(std::log2(width))) == width; }
 
+/// TF32's kernels for several groups tell by the bits of a word which taps lie in the image: of 56
+/// calls with more than 32 taps, gradients of filters aside, 54 run apart.
+bool is_beyond_masks(std::string_view name, const Convolution& shape) {
+  constexpr double bits = 32.0;
+  return !is_half(shape) && name != "conv_bwd_filter" && shape.taps > bits;
+}
+
 /// Of widths that are powers of two: all in one kernel, but where the groups are few and narrow, or
 /// the gradient skips pixels.
 bool run_apart(std::string_view name, const Convolution& shape, double width) {
@@ -24,11 +31,13 @@ bool run_apart(std::string_view name, const Convolution& shape, double width) {
   }
   if (name == "conv_fwd") {
     if (!is_half(shape)) return width == 16.0 && groups <= 2.0;
+    if (width >= 64.0 && shape.taps > 9.0) return true;
     if (width == 64.0) return groups > 2.0 && shape.images < 16.0;
     return (width == 16.0 && groups <= 4.0) || (width == 32.0 && groups == 4.0);
   }
   if (name == "conv_bwd_data") {
-    if (width >= 64.0 && is_strided(shape)) return true;
+    if (width >= 64.0 && (is_strided(shape) || shape.taps > 25.0)) return true;
+    if (!is_half(shape) && shape.taps > 9.0) return true;
     return is_half(shape) && width >= 16.0 && groups <= 2.0;
   }
   if (is_half(shape)) return width <= 16.0 && groups <= 4.0;
@@ -67,6 +76,7 @@ bool are_padded(std::string_view name, const Convolution& shape, double width) {
 }  // namespace
 
 Groups run_of_groups(std::string_view name, const Convolution& shape, double width) {
+  if (is_beyond_masks(name, shape)) return Groups::apart;
   if (is_power_of_two(width))
     return run_apart(name, shape, width) ? Groups::apart : Groups::together;
   return are_padded(name, shape, width) ? Groups::padded : Groups::apart;
