@@ -627,7 +627,7 @@ def is_judge(row, share):
 
 
 def run_apart(row):
-    """Whether each group of a convolution has kernels of its own: all of the 2,613 calls that overlap do, but three."""
+    """Whether each group of a convolution has kernels of its own: all of the 3,653 calls that overlap do, but three."""
     names = collections.Counter(k["name"] for k in row["kernels"] if not is_torch(k))
     return "part" in row and 1 < row["groups"] < row["cin"] and min(names.values(), default=0) >= row["groups"]
 
@@ -635,8 +635,8 @@ def run_apart(row):
 def host_was_late(kernels):
     """Whether groups that run apart waited for the host's launches, so that nobody knows what they take of the GPU.
 
-    Those of which the GPU stood idle for more than a tenth, and those of short kernels that do not overlap. Of 1,147 such
-    calls that both GPUs ran, the times of 10 % differ by a factor of 2.3 and more, and without these by 1.27.
+    Those of which the GPU stood idle for more than a tenth, and those of short kernels that do not overlap. Of 2,010 such
+    calls that both GPUs ran, the times of 10 % differ by a factor of 2.2 and more, and without these by 1.26.
     """
     kernels = [k for k in kernels if not is_torch(k)]
     if "at" not in kernels[0]:
