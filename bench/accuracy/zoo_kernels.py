@@ -8,7 +8,8 @@ Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | -
 zoo/GPU_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on that GPU. zoo/ also holds of each architecture
 NAME.rec.gz, a record of sixteen steps, and NAME.4.rec.gz, of the first four of them: what the longer one has more is
 priced, so that compiled code that is tuned, captures and warm-ups do not count. Prices of library calls hold the gaps
-between their kernels, which are added to what was measured: one for each kernel, copy or fill beyond the number of calls.
+between their kernels, which are added to what was measured: one for each kernel, copy or fill beyond the number of calls. What
+ran beside other kernels, which since 2026-11-25 a row of its own tells of the architectures that have any, took none of the step's time.
 --unmeasured prices them as on a GPU of the same data sheet that nobody has measured: by what is known of the other.
 --take records anew, with the PyTorch of PYTHON; --worst also lists the N kernels of each that are furthest off.
 """
@@ -27,8 +28,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 ZOO = HERE / "zoo"
 
 
+# zoo.py's row of the time in which kernels ran beside others, with a minus: they are cuDNN's.
+BESIDE = "beside other kernels"
+
+
 def kind(kernel):
     """A kernel of PyTorch's own by its name and functor; "library" for those of cuBLAS and cuDNN."""
+    if kernel == BESIDE:
+        return kernel
     head = re.match(r"(?:void )?((?:\w+::|\(anonymous namespace\)::)*)(\w+)", kernel)
     namespace, name = (head[1], head[2]) if head else ("", kernel)
     if not re.search(r"at::native|at_cuda|anonymous|at::cuda", namespace) and not name.startswith("triton_"):
@@ -102,8 +109,13 @@ def table(options, found, cluster):
             print(f"{model}: no record of it", file=sys.stderr)
             continue
         kinds = priced(options.phantora, cluster, model)
-        gaps = LAUNCH_GAP_US * max(0, real.get("library", (0, 0))[1] - kinds.get("library", (0, 0))[1])
-        real = {name: us + (gaps if name == "library" else 0) for name, (us, _) in real.items()}
+        library, launches = real.get("library", (0, 0))
+        beside, _ = real.pop(BESIDE, (0, 0))
+        # No gap comes before a kernel that begins beside another: of the library's they are taken to be as many as
+        # their time is of its time.
+        alone = 1 + beside / library if beside else 1
+        gaps = LAUNCH_GAP_US * max(0, alone * launches - kinds.get("library", (0, 0))[1])
+        real = {name: us + (gaps + beside if name == "library" else 0) for name, (us, _) in real.items()}
         kinds = {name: us for name, (us, _) in kinds.items()}
         total, sum_of_prices = sum(real.values()), sum(kinds.values())
         errors.append(sum_of_prices / total - 1)
