@@ -279,13 +279,19 @@ TEST(KernelWork, GroupsShareTilesAreWidenedOrRunApart) {
   EXPECT_EQ(padded.n, 64.0);
   EXPECT_EQ(padded.family, "nhwc/padded");
   EXPECT_GT(padded.conversion_tiles, 2.0 * 8 * 192 * 14 * 14 * 5 / 1024);
-  // Two groups of as many run one after the other, each out of its tensor and into it.
+  // Two groups of as many are convolutions beside each other, each out of its tensor and into it.
   const KernelWork apart = describe(convolution("conv_fwd", "nhwc", 8, 48, 14, 3, 2));
-  EXPECT_EQ(apart.repeats, 2.0);
-  EXPECT_EQ(apart.batch, 1.0);
+  EXPECT_EQ(apart.repeats, 1.0);
+  EXPECT_EQ(apart.batch, 2.0);
   EXPECT_EQ(apart.n, 24.0);
-  EXPECT_EQ(apart.conversions, 4.0);
+  EXPECT_EQ(apart.group, "conv_fwd/half");
   EXPECT_EQ(apart.family, "nhwc/apart");
+  // There are eight streams for them; in TF32, more than 32 taps put groups of any width on those.
+  KernelQuery wide = convolution("conv_fwd", "nhwc", 8, 512, 14, 7, 16);
+  wide.attributes["type"] = "fp32";
+  wide.attributes["compute"] = "tf32";
+  EXPECT_EQ(describe(wide).repeats, 2.0);
+  EXPECT_EQ(describe(wide).batch, 8.0);
 }
 
 TEST(KernelWork, AVolumesFiltersForEachChannelAreAGroupOfTheirOwn) {
