@@ -6,7 +6,8 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
 driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s, measure_again.py in 353 s
-and measure_thin.py (2026-11-23).
+and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25). GPU_overlaps.jsonl.gz is what measure_overlaps.py
+measured again of them.
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
