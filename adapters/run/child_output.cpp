@@ -24,6 +24,19 @@ ChildOutput output_of(std::vector<std::string> command,
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
+  const auto become = [&](int out) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    execvp(arguments[0], arguments.data());
+    _exit(127);
+  };
+  return output_of(become, seconds);
+}
+
+ChildOutput output_of(const std::function<void(int out)>& body, int seconds) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     throw Error{std::string{"cannot make a pipe: "} + std::strerror(errno)};
@@ -32,13 +45,8 @@ ChildOutput output_of(std::vector<std::string> command,
   if (child < 0) throw Error{std::string{"cannot fork: "} + std::strerror(errno)};
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(nothing, STDIN_FILENO);
-    dup2(writes.get(), STDOUT_FILENO);
-    dup2(writes.get(), STDERR_FILENO);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    execvp(arguments[0], arguments.data());
-    _exit(127);
+    body(writes.get());
+    _exit(0);
   }
   writes = UniqueFd{};  // so that its end is seen
   ChildOutput output;

@@ -1,20 +1,15 @@
 #include "run/stand_in_checks.hpp"
 
+#include "run/child_output.hpp"
 #include "run/starts.hpp"
-#include "run/unique_fd.hpp"
-
-#include <phantora/error.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -40,32 +35,21 @@ constexpr std::string_view again =
 /// Loads each in a process of its own, since what is loaded may do anything.
 /// @return why some cannot be loaded.
 std::vector<std::string> failures_to_load(const std::vector<fs::path>& libraries) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error{std::string{"cannot make a pipe: "} + std::strerror(errno)};
-  UniqueFd reads{ends[0]}, writes{ends[1]};
-  const pid_t child = fork();
-  if (child < 0) throw Error{std::string{"cannot fork: "} + std::strerror(errno)};
-  if (child == 0) {
+  const auto load_all = [&](int out) {
     for (const fs::path& library : libraries) {
       // What is being loaded stands last, should that end the process.
       const auto tell = [&](const std::string& line) {
-        if (write(writes.get(), line.data(), line.size()) < 0) _exit(1);
+        if (write(out, line.data(), line.size()) < 0) _exit(1);
       };
       tell(library.string() + ": ");
       const void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
       tell(loaded != nullptr ? "\n" : std::string{dlerror()} + "\n");
     }
-    _exit(0);
-  }
-  writes = UniqueFd{};
-  std::string told;
-  std::array<char, 4096> part{};
-  for (ssize_t got = 0; (got = read(reads.get(), part.data(), part.size())) > 0;)
-    told.append(part.data(), static_cast<std::size_t>(got));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  };
+  constexpr int long_enough_s = 60;
+  const ChildOutput output = output_of(load_all, long_enough_s);
+  const std::string& told = output.text;
+  const int status = output.status;
   std::vector<std::string> failures;
   for (std::size_t at = 0; at < told.size();) {
     const std::size_t end = std::min(told.find('\n', at), told.size());
