@@ -119,6 +119,8 @@ Cluster parse_cluster(std::string_view spec);
 ///     nvlink = "450GB/s"
 ///     pcie = "64GB/s"               # raw
 ///     fp8 = "296TFLOPS"             # and half, tf32, fp32, fp64
+///     power_limit = "500W"          # like h100 or h200, of which it is known what they draw;
+///                                   # without it the clock never falls
 ///
 /// A table [gpu] without a name is that of the hosts that name none.
 ///
