@@ -120,7 +120,8 @@ double Sizes::layer_gradients() const {
   const auto t = static_cast<double>(tokens), part = static_cast<double>(divided);
   const double h = s.hidden, whole = p.keep_gathered ? t : part;
   const double qkv = t * (h + 2 * hidden_of_keys(s)) / p.tensor;
-  const double rows = s.experts > 0 ? t * s.experts_of_token : t, f = s.mlp / p.tensor;
+  const double rows = s.experts > 0 ? t * s.experts_of_token : t;
+  const double f = static_cast<double>(s.mlp) / p.tensor;
   const double down = s.experts > 0 ? rows : whole;
   return element * (qkv + whole * h + (s.gated ? 2 : 1) * rows * f + down * h + 2 * part * h);
 }
