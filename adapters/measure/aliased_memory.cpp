@@ -3,7 +3,6 @@
 #include "measure/mirror.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>

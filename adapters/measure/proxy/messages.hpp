@@ -8,9 +8,12 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /// What a rank on a real GPU asks of its proxy, through a socket for each of its threads. Each
@@ -19,6 +22,21 @@ namespace phantora::measure {
 
 /// The abstract name of the proxy's socket.
 inline constexpr const char* proxy_variable = "PHANTORA_PROXY";
+
+/// Where the socket of an abstract name is, for bind and connect.
+struct ProxyAddress {
+  explicit ProxyAddress(std::string_view name)
+      : length{static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())} {
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  }
+  [[nodiscard]] const sockaddr* get() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&address);
+  }
+
+  sockaddr_un address{};
+  socklen_t length;
+};
 
 enum class Ask : std::uint32_t {
   unique_id,  ///< -> 128 bytes

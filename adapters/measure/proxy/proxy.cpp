@@ -23,7 +23,6 @@
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 namespace phantora::measure {
@@ -194,13 +193,10 @@ class Proxy {
 /// A socket that only this run's processes know of, and its name.
 int listening_socket(std::string& name) {
   name = "phantora-proxy-" + std::to_string(getpid());
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const ProxyAddress address{name};
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   constexpr int threads_that_may_wait = 64;
-  if (listener < 0 || bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+  if (listener < 0 || bind(listener, address.get(), address.length) != 0 ||
       listen(listener, threads_that_may_wait) != 0)
     fail("cannot make a socket");
   return listener;

@@ -27,7 +27,6 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 namespace phantora {
 namespace {
@@ -151,13 +150,9 @@ void assume_own_data(const rank::CollectiveCall& call, const rank::CommunicatorI
 int connection() {
   static thread_local const int descriptor = [] {
     const char* const name = std::getenv(measure::proxy_variable);
-    const std::string text = name != nullptr ? name : "";
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    text.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+    const measure::ProxyAddress address{name != nullptr ? name : ""};
     const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-    if (made < 0 || connect(made, reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    if (made < 0 || connect(made, address.get(), address.length) != 0)
       throw std::runtime_error{"the simulation of the other ranks cannot be reached"};
     return made;
   }();
