@@ -218,11 +218,6 @@ std::optional<DeviceAllocation> aliased_allocation(const void* address) {
 
 }  // namespace phantora::measure
 
-#define PHANTORA_OF_RUNTIME(name, type, function)                                   \
-  PHANTORA_ENTRY(cudart12, "libcudart.so.12", name, type,                           \
-                 phantora::measure::function<phantora::measure::Library::cudart12>) \
-  PHANTORA_ENTRY(cudart13, "libcudart.so.13", name, type,                           \
-                 phantora::measure::function<phantora::measure::Library::cudart13>)
 PHANTORA_OF_RUNTIME(cudaMalloc, cudaError_t(void**, std::size_t), allocate)
 PHANTORA_OF_RUNTIME(cudaFree, cudaError_t(void*), deallocate)
 PHANTORA_OF_RUNTIME(cudaMemGetInfo, cudaError_t(std::size_t*, std::size_t*), tell_memory)

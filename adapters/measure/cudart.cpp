@@ -100,35 +100,30 @@ constexpr auto launch_of_stub_per_thread = &launch_handle<library, "__cudaLaunch
   PHANTORA_MIRROR_IN(cudart12, "libcudart.so.12", name, type) \
   PHANTORA_MIRROR_IN(cudart13, "libcudart.so.13", name, type)
 #define PHANTORA_MIRROR(name) PHANTORA_MIRROR_AS(name, decltype(name))
-#define PHANTORA_CUSTOM(name, type, function)                                       \
-  PHANTORA_ENTRY(cudart12, "libcudart.so.12", name, type,                           \
-                 phantora::measure::function<phantora::measure::Library::cudart12>) \
-  PHANTORA_ENTRY(cudart13, "libcudart.so.13", name, type,                           \
-                 phantora::measure::function<phantora::measure::Library::cudart13>)
 
-PHANTORA_CUSTOM(__cudaRegisterFatBinary, void**(void*), register_fat_binary)
-PHANTORA_CUSTOM(__cudaUnregisterFatBinary, void(void**), unregister_fat_binary)
-PHANTORA_CUSTOM(__cudaRegisterFunction,
-                void(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*,
-                     int*),
-                register_function)
-PHANTORA_CUSTOM(__cudaRegisterVar,
-                void(void**, char*, char*, const char*, int, std::size_t, int, int),
-                register_variable)
+PHANTORA_OF_RUNTIME(__cudaRegisterFatBinary, void**(void*), register_fat_binary)
+PHANTORA_OF_RUNTIME(__cudaUnregisterFatBinary, void(void**), unregister_fat_binary)
+PHANTORA_OF_RUNTIME(__cudaRegisterFunction,
+                    void(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*,
+                         int*),
+                    register_function)
+PHANTORA_OF_RUNTIME(__cudaRegisterVar,
+                    void(void**, char*, char*, const char*, int, std::size_t, int, int),
+                    register_variable)
 
 PHANTORA_MIRROR_AS(__cudaGetKernel, cudaError_t(cudaKernel_t*, const void*))
 PHANTORA_MIRROR(cudaGetKernel)
 PHANTORA_MIRROR(cudaGetFuncBySymbol)
-PHANTORA_CUSTOM(cudaLaunchKernel, decltype(cudaLaunchKernel), launch_kernel)
-PHANTORA_CUSTOM(cudaLaunchCooperativeKernel, decltype(cudaLaunchCooperativeKernel),
-                launch_cooperative)
-PHANTORA_CUSTOM(cudaLaunchKernelExC, decltype(cudaLaunchKernelExC), launch_with)
-PHANTORA_CUSTOM(__cudaLaunchKernel,
-                cudaError_t(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t),
-                launch_of_stub)
-PHANTORA_CUSTOM(__cudaLaunchKernel_ptsz,
-                cudaError_t(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t),
-                launch_of_stub_per_thread)
+PHANTORA_OF_RUNTIME(cudaLaunchKernel, decltype(cudaLaunchKernel), launch_kernel)
+PHANTORA_OF_RUNTIME(cudaLaunchCooperativeKernel, decltype(cudaLaunchCooperativeKernel),
+                    launch_cooperative)
+PHANTORA_OF_RUNTIME(cudaLaunchKernelExC, decltype(cudaLaunchKernelExC), launch_with)
+PHANTORA_OF_RUNTIME(__cudaLaunchKernel,
+                    cudaError_t(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t),
+                    launch_of_stub)
+PHANTORA_OF_RUNTIME(__cudaLaunchKernel_ptsz,
+                    cudaError_t(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t),
+                    launch_of_stub_per_thread)
 
 PHANTORA_MIRROR(cudaMemcpy)
 PHANTORA_MIRROR(cudaMemcpyAsync)

@@ -141,4 +141,11 @@ struct Mirror<library, name, R(A...)> {
       library, node, name, type,                      \
       (&phantora::measure::Mirror<phantora::measure::Library::library, #name, type>::call))
 
+// An entry point of the runtime, of either version: `function` is a template of its library.
+#define PHANTORA_OF_RUNTIME(name, type, function)                                   \
+  PHANTORA_ENTRY(cudart12, "libcudart.so.12", name, type,                           \
+                 phantora::measure::function<phantora::measure::Library::cudart12>) \
+  PHANTORA_ENTRY(cudart13, "libcudart.so.13", name, type,                           \
+                 phantora::measure::function<phantora::measure::Library::cudart13>)
+
 }  // namespace phantora::measure
