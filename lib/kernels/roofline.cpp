@@ -28,6 +28,15 @@ constexpr double floor_seconds = 0.9e-6;
 /// larger ones none less than 0.601; of the H100's 3,557 none less than 0.599 and 0.602.
 constexpr double start_cycles = 1.19;
 
+/// Of Hopper's dense peak, what its mma.sync instructions attain on average: W. Luo et al.,
+/// "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (IPDPS
+/// 2024). On Ampere and Ada, and on Blackwell's GPUs for workstations, it is the only instruction.
+constexpr double hopper_mma_sync = 0.629;
+/// Assumed, nobody has measured it: an SM of a B200 makes as many products in a cycle by mma.sync
+/// as one of Hopper, of a peak that 148 SMs at 1.965 GHz share instead of 132 at 1.98.
+constexpr double blackwell_mma_sync =
+    hopper_mma_sync * (989.4 / (132 * 1.98)) / (2250.0 / (148 * 1.965));
+
 // Products: the kernels' names and grids in the sweeps tell tiles and splits of k
 // (nvjet_sm90_tst_256x128_64x4 has tiles of 256 x 128). These constants leave the least deviations
 // of the times of four of five of the H200's 3,077 such bf16 products from product_seconds() with
@@ -51,6 +60,8 @@ struct ProductKernels {
   double least_side = 0.0;
   /// Beyond two waves the SMs take tiles from a counter, which a memset clears first.
   double counter = 2.3e-6;
+  /// What they are made of. The efficiency is a share of Hopper's dense peak, whatever reaches it.
+  TensorInstruction instruction = TensorInstruction::newest;
 };
 constexpr ProductKernels aligned_products{0.89, 128.0, 180.0, 1.9, 0.1, 1.24e-6};
 /// cuDNN's kernels for convolutions (sm90_xmma_fprop_implicit_gemm_..., cutlass_tensorop_...dgrad):
@@ -70,8 +81,20 @@ constexpr ProductKernels tf32_gradients{0.47,   128.0,  570.0,   1.4, 0.23,
 /// _align2 and _align4), and those of 2 bytes one by one (cutlass_75_..._s1688gemm_..._align1).
 /// Fitted to four of five of the sweeps' 1,009 such bf16 products, with the tile chosen; the fifth
 /// is 8 and 12 % off in the median.
-constexpr ProductKernels older_products{0.336, 64.0, 540.0, 4.3, 0.256, 0.93e-6};
-constexpr ProductKernels oldest_products{0.1405, 64.0, 764.0, 1.11, 0.234, 2.88e-6};
+constexpr ProductKernels older_products{.efficiency = 0.336,
+                                        .step_bytes = 64.0,
+                                        .step_cycles = 540.0,
+                                        .row_cycles = 4.3,
+                                        .result_cycles = 0.256,
+                                        .start = 0.93e-6,
+                                        .instruction = TensorInstruction::mma_sync};
+constexpr ProductKernels oldest_products{.efficiency = 0.1405,
+                                         .step_bytes = 64.0,
+                                         .step_cycles = 764.0,
+                                         .row_cycles = 1.11,
+                                         .result_cycles = 0.234,
+                                         .start = 2.88e-6,
+                                         .instruction = TensorInstruction::mma_sync};
 /// The plain units' kernels (sm80_xmma_gemm_f32f32_..._tilesize64x64x8, cutlass_80_simt_sgemm_...)
 /// take 8 elements of k at once. Fitted to four of five of the 641 aligned fp32 products, with the
 /// tile chosen; of the fifth the median is 8 %, of the 132 unaligned ones 7 % (with the constants
@@ -87,8 +110,17 @@ constexpr ProductKernels tf32_products{0.917,  128.0,  44.0,    1.73, 0.199,
                                        2.5e-6, 0.9e-6, 4.0e-12, 64.0};
 constexpr ProductKernels tf32_one_across{0.875,   128.0,  514.0,   2.03, 0.237,
                                          1.46e-6, 2.5e-6, 1.4e-12, 64.0};
-constexpr ProductKernels tf32_both_across{0.59,   128.0,  1.0,     3.97, 0.174,
-                                          1.8e-6, 2.3e-6, 0.7e-12, 64.0};
+constexpr ProductKernels tf32_both_across{0.59,
+                                          128.0,
+                                          1.0,
+                                          3.97,
+                                          0.174,
+                                          1.8e-6,
+                                          2.3e-6,
+                                          0.7e-12,
+                                          64.0,
+                                          2.3e-6,
+                                          TensorInstruction::mma_sync};
 /// Share of a last wave's emptiness that is lost: all SMs get more of the L2 cache's bandwidth
 /// then.
 constexpr double wave_loss = 0.85;
@@ -177,16 +209,28 @@ double operand_bytes(Arithmetic arithmetic) {
 /// Of the tensor cores' peak, what large products attain as a whole.
 constexpr double whole_product_efficiency = 0.85;
 
+bool on_tensor_cores(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
+         arithmetic == Arithmetic::tf32;
+}
+
+double mma_sync_share(const GpuModel& gpu) {
+  if (gpu.capability_major == 9) return hopper_mma_sync;
+  // 11.0 is Thor's, which has tcgen05 as well.
+  const bool tcgen05 = gpu.capability_major == 10 || gpu.capability_major == 11;
+  return tcgen05 ? blackwell_mma_sync : 1.0;
+}
+
 /// Share of the peak that FLOP attain which are told alone: the tensor cores' is that of products.
 double attained(Arithmetic arithmetic) {
-  const bool tensor_cores = arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
-                            arithmetic == Arithmetic::tf32;
-  return tensor_cores ? whole_product_efficiency : 1.0;
+  return on_tensor_cores(arithmetic) ? whole_product_efficiency : 1.0;
 }
 
 }  // namespace
 
-FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic) {
+FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic, TensorInstruction instruction) {
+  if (instruction == TensorInstruction::mma_sync && on_tensor_cores(arithmetic))
+    return FlopRate{peak_rate(gpu, arithmetic).per_second() * mma_sync_share(gpu)};
   switch (arithmetic) {
     case Arithmetic::fp8:
       return gpu.fp8;
@@ -280,7 +324,11 @@ double Roofline::product_seconds(const KernelWork& work) const {
   const auto fourth_root = [](double x) { return std::sqrt(std::sqrt(x)); };
   const double sms = gpu_.sm_count;
   const ProductKernels& kernels = kernels_of(work);
-  const double rate = peak_rate(gpu_, work.arithmetic).per_second() / sms * kernels.efficiency;
+  const bool older = kernels.instruction == TensorInstruction::mma_sync;
+  const double efficiency =
+      kernels.efficiency *
+      (older && on_tensor_cores(work.arithmetic) ? mma_sync_share(gpu_) / hopper_mma_sync : 1.0);
+  const double rate = peak_rate(gpu_, work.arithmetic).per_second() / sms * efficiency;
   const double cycle = 1.0 / gpu_.clock_hz;
   const double step_length = kernels.step_bytes / operand_bytes(work.arithmetic);
   double best = std::numeric_limits<double>::infinity();
@@ -335,8 +383,9 @@ double Roofline::seconds(const KernelWork& work) const {
   const double memory = transfer_seconds(work);
   if (work.tiles > 0.0) {
     const double sms = gpu_.sm_count;
-    const double step = work.step_flops / (peak_rate(gpu_, work.arithmetic).per_second() / sms *
-                                           attention_efficiency);
+    const double rate = peak_rate(gpu_, work.arithmetic, work.instruction).per_second() / sms;
+    const double step =
+        (work.step_flops / rate + work.step_cycles / gpu_.clock_hz) / attention_efficiency;
     const bool alike = work.steps >= work.longest * work.tiles * 0.999;
     const double steps = alike
                              ? std::ceil(work.tiles / sms) * work.longest

@@ -18,6 +18,12 @@ enum class ProductKernel : std::uint8_t {
   filter_gradient  ///< cuDNN's for gradients of filters
 };
 
+/// What makes products on the tensor cores.
+enum class TensorInstruction : std::uint8_t {
+  newest,   ///< the one that reaches the GPU's peak: wgmma on Hopper, tcgen05 on Blackwell
+  mma_sync  ///< a warp's own, which every GPU since Ampere has and code of older GPUs knows alone
+};
+
 /// The work that a launch asks for, independent of the GPU that does it.
 ///
 /// A kernel is a matrix product (m, n, k, batch > 0), which may be done again and again and have
@@ -38,15 +44,18 @@ struct KernelWork {
   Arithmetic arithmetic = Arithmetic::none;     ///< which units do it
   double m = 0, n = 0, k = 0, batch = 0;        ///< of a product; else 0
   ProductKernel kernel = ProductKernel::plain;  ///< that a product runs as
-  bool a_along_k = true, b_along_k = true;      ///< whether a product's operands lie along k
-  double parts = 1;       ///< that k consists of, none of which shares a step with another
-  double repeats = 1;     ///< of the product and its round trips, each waiting for the one before
-  double alignment = 16;  ///< of the rows of its operands, in bytes, at most 16
-  double flops = 0;       ///< of arithmetic that is no product
-  double tiles = 0;       ///< that such arithmetic is cut into
-  double steps = 0;       ///< of all tiles, each of which makes its own one after the other
-  double longest = 0;     ///< of the tile that has most
-  double step_flops = 0;  ///< a step takes as long as so many FLOP
+  /// That arithmetic cut into tiles is made of: products know theirs by their kernels.
+  TensorInstruction instruction = TensorInstruction::newest;
+  bool a_along_k = true, b_along_k = true;  ///< whether a product's operands lie along k
+  double parts = 1;        ///< that k consists of, none of which shares a step with another
+  double repeats = 1;      ///< of the product and its round trips, each waiting for the one before
+  double alignment = 16;   ///< of the rows of its operands, in bytes, at most 16
+  double flops = 0;        ///< of arithmetic that is no product
+  double tiles = 0;        ///< that such arithmetic is cut into
+  double steps = 0;        ///< of all tiles, each of which makes its own one after the other
+  double longest = 0;      ///< of the tile that has most
+  double step_flops = 0;   ///< a step takes as long as so many FLOP
+  double step_cycles = 0;  ///< and on top so many cycles of an SM
   DataPath path = DataPath::device_memory;  ///< what the bytes go over
   double bytes = 0;                         ///< that must be moved at least
   double converted_bytes = 0;   ///< moved on top, by kernels that change an operand's layout

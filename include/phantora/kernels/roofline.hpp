@@ -8,8 +8,10 @@
 
 namespace phantora {
 
-/// Of the units that do such arithmetic; 0 where the GPU has none.
-FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic);
+/// Of the units that do such arithmetic; 0 where the GPU has none. Of the tensor cores' dense peak
+/// an older instruction reaches a part on Hopper and on Blackwell's data centre GPUs.
+FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic,
+                   TensorInstruction instruction = TensorInstruction::newest);
 
 /// Bounds a kernel's time from the GPU's peak rates: the least time for its arithmetic, in whole
 /// waves of tiles over the SMs, or for its bytes, plus the floor of any kernel.

@@ -46,12 +46,23 @@ double causal_steps(double tiles, double each, double whole) {
 /// its steps at both ends. These figures leave the least deviations of the 876 kernels without
 /// masks and dropout in the H200's sweeps: medians of 1.9 % (forward, depth 64), 4.2 % (128), 2.8
 /// and 3.4 % (backward).
+///
+/// A library has other kernels for each GPU, which are taken to hide as much there. Kernels made of
+/// mma.sync are the same code on all of them: their products go with that instruction's rate, their
+/// exponentials with SMs and clock, for which the same figures count in cycles of an H200's SMs.
 void cut_attention(KernelWork& work, const Attention& shape, double depth, bool backward) {
   constexpr double rows = 128.0;
   const double step = backward ? 64.0 : 128.0;
   const double ends = backward ? 2.6 : 1.3;            // in steps
   const double exponentials = backward ? 54.0 : 80.0;  // as so much more depth
-  work.step_flops = (backward ? 10.0 : 4.0) * rows * step * (depth + exponentials);
+  const double depth_flops = (backward ? 10.0 : 4.0) * rows * step;
+  if (work.instruction == TensorInstruction::mma_sync) {
+    constexpr double flops_of_cycle = 989.4e12 / (132.0 * 1.98e9);
+    work.step_flops = depth_flops * depth;
+    work.step_cycles = depth_flops * exponentials / flops_of_cycle;
+  } else {
+    work.step_flops = depth_flops * (depth + exponentials);
+  }
   const double tiled = backward ? shape.keys : shape.queries;
   const double walked = backward ? shape.queries : shape.keys;
   const double tiles = std::ceil(tiled / rows);
@@ -167,6 +178,7 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   // attribute.
   const bool wide = signature.base.find("_f32_") != std::string_view::npos;
   KernelWork work = attention(wide ? "fp32" : "bf16", shape, backward ? 5.0 : 2.0);
+  if (!wide) work.instruction = TensorInstruction::mma_sync;
   cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 32.0) * 32.0,
                 backward);
   const bool conversion = signature.base.find("dot_do_o") != std::string_view::npos ||
