@@ -46,6 +46,8 @@ KernelQuery random_query(std::mt19937& random) {
       "conv_bwd_filter",
       "sdpa_fwd",
       "sdpa_bwd",
+      "pytorch_sdpa_fwd",
+      "pytorch_sdpa_bwd",
       "batch_norm_fwd_train",
       "batch_norm_bwd",
       "batch_norm_fwd_infer",
@@ -607,6 +609,29 @@ TEST(FittedModel, AnotherGpuTakesTheMemorysPartWithItsBandwidthAndTheRestWithIts
   EXPECT_NEAR(moved(copy, 18000us, gpu_model("a100")), 2.0, 0.001);
 }
 
+TEST(Roofline, OlderInstructionsReachAPartOfNewerTensorCores) {
+  const auto share = [](const char* gpu, Arithmetic arithmetic) {
+    const GpuModel model = gpu_model(gpu);
+    return peak_rate(model, arithmetic, TensorInstruction::mma_sync).per_second() /
+           peak_rate(model, arithmetic).per_second();
+  };
+  for (const char* hopper : {"h100", "h200"}) {
+    EXPECT_NEAR(share(hopper, Arithmetic::half), 0.629, 1e-12);
+    EXPECT_NEAR(share(hopper, Arithmetic::tf32), 0.629, 1e-12);
+    // Outside the tensor cores, and where there is no newer one, an instruction is as good as any.
+    EXPECT_EQ(share(hopper, Arithmetic::fp32), 1.0);
+    EXPECT_EQ(share(hopper, Arithmetic::fp64), 1.0);
+  }
+  for (const char* older : {"a100", "l40s"}) EXPECT_EQ(share(older, Arithmetic::half), 1.0);
+  // As many products for each SM and cycle as Hopper's.
+  const auto each = [](const char* gpu) {
+    const GpuModel model = gpu_model(gpu);
+    return peak_rate(model, Arithmetic::half, TensorInstruction::mma_sync).per_second() /
+           (model.sm_count * model.clock_hz);
+  };
+  EXPECT_NEAR(each("b200") / each("h200"), 1.0, 1e-9);
+}
+
 TEST(BuiltinCostModel, ReturnsEveryMeasuredTimeExactlyWhereTheSizeIsKnown) {
   for (const char* gpu : {"h200", "h100"}) {
     const std::vector<Measurement>& rows = builtin_measurements(gpu);
@@ -844,7 +869,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "fp8_e5m2, fp4_e2m1, int8, int32, complex64, complex128, other, got bfloat16");
   EXPECT_EQ(refusal({.name = "gelu", .features = {{"Numel", 1e6}}, .attributes = {}}),
             "kernel 'gelu': expected one of the operations gemm, conv_fwd, conv_bwd_data, "
-            "conv_bwd_filter, sdpa_fwd, sdpa_bwd, batch_norm_fwd_train, batch_norm_bwd, "
+            "conv_bwd_filter, sdpa_fwd, sdpa_bwd, pytorch_sdpa_fwd, pytorch_sdpa_bwd, "
+            "batch_norm_fwd_train, batch_norm_bwd, "
             "batch_norm_fwd_infer, rnn_fwd, rnn_bwd_data, rnn_bwd_weights, memcpy_h2d_pinned, "
             "memcpy_h2d_pageable, memcpy_d2h_pinned, memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, "
             "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "

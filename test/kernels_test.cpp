@@ -1,7 +1,9 @@
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
+#include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/kernels.hpp>
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -85,6 +87,25 @@ TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
                                      .causal = query.attributes.at("causal") == "1",
                                      .type = type_of(query.attributes.at("type"))};
           return name == "sdpa_fwd" ? attention_forward(shape) : attention_backward(shape);
+        });
+  }
+  // Those that the keys were split for have other names.
+  const std::array<std::string, 4> flash{"flash_bwd_dot_do_o_kernel", "flash_bwd_dq_dk_dv_loop",
+                                         "flash_bwd_convert_dq_kernel", "flash_fwd_kernel"};
+  for (std::size_t i = 0; i < flash.size(); ++i) {
+    expect_measured(
+        flash[i], 1.0,
+        [&](const KernelQuery& query) { return query.name.find(flash[i]) != query.name.npos; },
+        [&](const KernelQuery& query) {
+          const AttentionShape shape{.batch = size(query, "b"),
+                                     .heads = size(query, "h"),
+                                     .key_heads = size(query, "h_kv"),
+                                     .queries = size(query, "s_q"),
+                                     .keys = size(query, "s_kv"),
+                                     .depth = size(query, "d"),
+                                     .causal = query.attributes.at("causal") == "1",
+                                     .type = type_of(query.attributes.at("type"))};
+          return i < 3 ? flash_attention_backward(shape)[i] : flash_attention_forward(shape);
         });
   }
   const auto rows = [](const KernelQuery& query) { return size(query, "rows"); };
@@ -183,6 +204,91 @@ TEST(Kernels, ArePricedFromMeasurementsOfTheirKind) {
     EXPECT_GT(share(name, bytes), 0.5) << name;
     EXPECT_LT(share(name, bytes), 1.0) << name;
   }
+}
+
+TEST(Kernels, FlashAttentionAnswersFromWhatWasMeasured) {
+  const KernelCostModel h200 = builtin_cost_model(gpu_model("h200"));
+  const AttentionShape shape{.batch = 8, .heads = 64, .queries = 1024, .depth = 128};
+  EXPECT_EQ(h200.estimate(flash_attention_forward(shape))->source, CostSource::measured);
+  for (const KernelQuery& kernel : flash_attention_backward(shape))
+    EXPECT_EQ(h200.estimate(kernel)->source, CostSource::measured) << kernel.name;
+}
+
+TEST(Kernels, FlashAttentionAddsUpTheGradientsOfSharedKeys) {
+  AttentionShape shape{.batch = 8, .heads = 16, .key_heads = 8, .queries = 512, .depth = 128};
+  const auto kernels = flash_attention_backward(shape);
+  ASSERT_EQ(kernels.size(), 5U);
+  EXPECT_EQ(kernels[3], kernels[4]);
+  // 8 x 512 x 8 x 128 results, of which a block has 512: 20 us in the H200's sweep.
+  EXPECT_EQ(kernels[3].grid->count(), 8192);
+  const KernelCostModel h200 = builtin_cost_model(gpu_model("h200"));
+  EXPECT_NEAR(to_seconds(h200.estimate(kernels[3])->duration), 20e-6, 3e-6);
+  shape.key_heads = 16;
+  EXPECT_EQ(flash_attention_backward(shape).size(), 3U);
+  shape.key_heads = 0;
+  EXPECT_EQ(flash_attention_backward(shape).size(), 3U);
+}
+
+TEST(Kernels, PyTorchChoosesAttentionByTheGpu) {
+  const AttentionShape shape{
+      .batch = 2, .heads = 32, .key_heads = 8, .queries = 4096, .depth = 128};
+  const auto answer = [](const char* gpu, const KernelQuery& query) {
+    return *builtin_cost_model(gpu_model(gpu)).estimate(query);
+  };
+  for (const char* gpu : {"h100", "h200", "b200"}) {
+    EXPECT_EQ(answer(gpu, pytorch_attention_forward(shape)).duration,
+              answer(gpu, attention_forward(shape)).duration);
+    EXPECT_EQ(answer(gpu, pytorch_attention_backward(shape)).duration,
+              answer(gpu, attention_backward(shape)).duration);
+  }
+  for (const char* gpu : {"a100", "l40s"}) {
+    EXPECT_EQ(answer(gpu, pytorch_attention_forward(shape)).duration,
+              answer(gpu, flash_attention_forward(shape)).duration);
+    // The kernels of a backward pass, and the gaps between them.
+    Duration sum = 4 * launch_gap;
+    for (const KernelQuery& kernel : flash_attention_backward(shape))
+      sum += answer(gpu, kernel).duration;
+    const CostEstimate back = answer(gpu, pytorch_attention_backward(shape));
+    EXPECT_EQ(back.duration, sum);
+    EXPECT_EQ(back.limit, KernelLimit::arithmetic);
+    EXPECT_GT(*back.memory_share, 0.0);
+    EXPECT_LT(*back.memory_share, 0.5);
+  }
+  // What FlashAttention 2 does not take.
+  AttentionShape wide = shape;
+  wide.depth = 512;
+  EXPECT_EQ(answer("a100", pytorch_attention_forward(wide)).duration,
+            answer("a100", attention_forward(wide)).duration);
+  EXPECT_THROW((void)flash_attention_forward(wide), ArgumentError);
+  wide = shape;
+  wide.type = ElementType::fp32;
+  EXPECT_THROW((void)flash_attention_backward(wide), ArgumentError);
+}
+
+TEST(Kernels, OfOlderInstructionsGoWithTheirRate) {
+  const GpuModel h200 = gpu_model("h200"), a100 = gpu_model("a100");
+  const auto moved = [&](const KernelQuery& query, const GpuModel& target) {
+    const auto here = FittedModel{h200, {{query, 10ms}}, h200}.estimate(query);
+    const auto there = FittedModel{h200, {{query, 10ms}}, target}.estimate(query);
+    return to_seconds(there->duration) / to_seconds(here->duration);
+  };
+  const KernelQuery flash = flash_attention_forward(
+      {.batch = 8, .heads = 64, .queries = 4096, .depth = 128, .causal = false});
+  // Of a step of a tile: 128 x 128 x 128 products twice, at 622 against 312 TFLOP/s, and what is
+  // taken as 80 more of depth on an H200, with SMs and clock.
+  const double clocks = 132 * 1.98 / (108 * 1.41);
+  const double products = 128 / 0.629, others = 80;
+  const double pace = (products * 989.4 * 0.629 / 312 + others * clocks) / (products + others);
+  EXPECT_NEAR(moved(flash, a100), pace, 0.01);
+  EXPECT_NEAR(moved(flash, gpu_model("h100")), 1.0, 0.01);
+  // cuDNN's go with the peak, since it has others there: 989.4 against 312.
+  const KernelQuery library =
+      attention_forward({.batch = 8, .heads = 64, .queries = 4096, .depth = 128, .causal = false});
+  EXPECT_NEAR(moved(library, a100), 989.4 / 312, 0.03);
+  // Unaligned operands have cuBLAS turn to kernels of mma.sync.
+  const KernelQuery unaligned = gemm(8190, 8190, 8190);
+  EXPECT_LT(moved(unaligned, a100), 2.2);
+  EXPECT_GT(moved(unaligned, a100), clocks);
 }
 
 TEST(Kernels, ManyParametersTakeTheMemorysTime) {

@@ -100,6 +100,7 @@ TrainingRecipe recipe_of(const phantora_recipe& given) {
   recipe.optimizer = std::max(recipe.optimizer, 0.0);
   recipe.fused = !given.not_fused;
   recipe.fp8 = given.fp8;
+  recipe.attention = enumerator<Attention>(given.attention, 3, "attention");
   return recipe;
 }
 

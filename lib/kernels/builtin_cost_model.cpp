@@ -3,12 +3,15 @@
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
+#include <phantora/kernels/kernel_check.hpp>
+#include <phantora/kernels/kernels.hpp>
 #include <phantora/kernels/measured_table.hpp>
 #include <phantora/kernels/operand_cache.hpp>
 #include <phantora/kernels/roofline.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -55,6 +58,85 @@ struct WithinPeaks {
   }
 };
 
+/// What PyTorch 2.11 does when it is asked for attention: check_prefer_cudnn_attention() of its
+/// sdp_utils.cpp takes cuDNN's on GPUs of compute capability 9 and 10. FlashAttention 2 comes next.
+/// What that does not take (more than 256 elements of a head, other types, masks) is priced as
+/// cuDNN's everywhere.
+struct PyTorchAttention {
+  KernelCostModel upstream;
+  GpuModel gpu;
+
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    constexpr std::string_view pytorch = "pytorch_";
+    if (query.grid || !query.name.starts_with("pytorch_sdpa_")) return upstream.estimate(query);
+    check(query, gpu);
+    const bool prefers_cudnn = gpu.capability_major == 9 || gpu.capability_major == 10;
+    if (!prefers_cudnn) {
+      if (const auto shape = for_flash(query)) {
+        return query.name.ends_with("fwd") ? sum({flash_attention_forward(*shape)})
+                                           : sum(flash_attention_backward(*shape));
+      }
+    }
+    KernelQuery library = query;
+    library.name.erase(0, pytorch.size());
+    return upstream.estimate(library);
+  }
+
+ private:
+  /// The shape, if FlashAttention 2 takes it.
+  static std::optional<AttentionShape> for_flash(const KernelQuery& query) {
+    const auto size = [&](const char* key, double otherwise) {
+      const auto found = query.features.find(key);
+      return static_cast<std::int64_t>(found == query.features.end() ? otherwise : found->second);
+    };
+    const auto is = [&](const char* key, std::string_view value) {
+      const auto found = query.attributes.find(key);
+      return found != query.attributes.end() && found->second == value;
+    };
+    AttentionShape shape{.batch = size("b", 1),
+                         .heads = size("h", 1),
+                         .queries = size("s_q", 1),
+                         .depth = size("d", 64),
+                         .causal = is("causal", "1"),
+                         .type = is("type", "fp16") ? ElementType::fp16 : ElementType::bf16};
+    shape.key_heads = size("h_kv", static_cast<double>(shape.heads));
+    shape.keys = size("s_kv", static_cast<double>(shape.queries));
+    const bool half =
+        !query.attributes.contains("type") || is("type", "fp16") || is("type", "bf16");
+    const bool sized = std::min({shape.batch, shape.heads, shape.key_heads, shape.queries,
+                                 shape.keys, shape.depth}) > 0;
+    const bool takes = half && sized && shape.depth <= 256 && !is("mask", "1") &&
+                       size("d_v", static_cast<double>(shape.depth)) == shape.depth;
+    return takes ? std::optional{shape} : std::nullopt;
+  }
+
+  /// Kernels one after the other, and the gaps between them. The longest says by what it is priced
+  /// and what holds it up.
+  [[nodiscard]] std::optional<CostEstimate> sum(const std::vector<KernelQuery>& kernels) const {
+    CostEstimate all;
+    Duration longest{};
+    double variance = 0.0, memory = 0.0, power = 0.0;
+    for (const KernelQuery& kernel : kernels) {
+      const auto one = upstream.estimate(kernel);
+      if (!one) return std::nullopt;
+      const double seconds = to_seconds(one->duration);
+      all.duration += one->duration + (all.duration > Duration{} ? launch_gap : Duration{});
+      variance += to_seconds(one->stddev) * to_seconds(one->stddev);
+      memory += seconds * one->memory_share.value_or(0.0);
+      power += seconds * one->power_share.value_or(0.0);
+      if (one->duration <= longest) continue;
+      longest = one->duration;
+      all.source = one->source;
+      all.limit = one->limit;
+      all.demand = one->demand;
+    }
+    all.stddev = duration_from_seconds(std::sqrt(variance));
+    all.memory_share = memory / to_seconds(all.duration);
+    all.power_share = power / to_seconds(all.duration);
+    return all;
+  }
+};
+
 KernelCostModel make_model(const GpuModel& gpu) {
   std::vector<KernelCostModel> links;
   if (std::ranges::find(tables, gpu.key, &Table::gpu) != tables.end()) {
@@ -72,7 +154,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
     links.emplace_back(
         WithinPeaks{FittedModel{gpu_model(first), builtin_measurements(first), gpu}, gpu});
   links.emplace_back(Roofline{gpu});
-  return with_cold_operands(first_of(std::move(links)), gpu);
+  return with_cold_operands(PyTorchAttention{first_of(std::move(links)), gpu}, gpu);
 }
 
 }  // namespace

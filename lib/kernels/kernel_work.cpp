@@ -87,7 +87,8 @@ KernelWork describe(const KernelQuery& query) {
   if (name == "gemm") return gemm(query);
   if (name.starts_with("conv_")) return convolution(query);
   if (name.starts_with("rnn_")) return recurrent(query);
-  if (name.starts_with("sdpa_")) return library_attention(query);
+  if (name.starts_with("sdpa_") || name.starts_with("pytorch_sdpa_"))
+    return library_attention(query);
   if (name.starts_with("batch_norm_")) return batch_norm(query);
   return transfer(query);
 }

@@ -4,6 +4,7 @@
 #include <phantora/kernels/kernels.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <map>
@@ -135,6 +136,12 @@ KernelQuery attention(std::string name, const AttentionShape& shape) {
 
 KernelQuery attention_forward(const AttentionShape& shape) { return attention("sdpa_fwd", shape); }
 KernelQuery attention_backward(const AttentionShape& shape) { return attention("sdpa_bwd", shape); }
+KernelQuery pytorch_attention_forward(const AttentionShape& shape) {
+  return attention("pytorch_sdpa_fwd", shape);
+}
+KernelQuery pytorch_attention_backward(const AttentionShape& shape) {
+  return attention("pytorch_sdpa_bwd", shape);
+}
 
 namespace {
 
@@ -156,6 +163,136 @@ KernelQuery launch(std::string name, KernelQuery::Dim3 grid, KernelQuery::Dim3 b
           .shared_bytes = shared_bytes,
           .features = std::move(features)};
 }
+
+/// FlashAttention 2's kernels are made for some depths of a head; others take the next one.
+/// Forward a block has `rows` queries and goes through the keys `columns` at a time, backward it
+/// has `columns` keys.
+struct FlashTile {
+  std::int64_t depth, rows, columns, warps;
+  std::string_view rest{};   ///< of the parameters that tell the tile, backward
+  std::uint32_t shared = 0;  ///< bytes of shared memory, backward
+};
+// Those of the H200's table, which PyTorch's flash_fwd_launch_template.h and
+// flash_bwd_launch_template.h choose for GPUs of compute capability 8.0 and 9.0, but for 256.
+constexpr std::array<FlashTile, 6> flash_forward{{{32, 128, 128, 4},
+                                                  {64, 128, 128, 4},
+                                                  {96, 128, 64, 4},
+                                                  {128, 128, 64, 4},
+                                                  {192, 128, 64, 8},
+                                                  {256, 64, 64, 4}}};
+constexpr std::array<FlashTile, 6> flash_backward{{{32, 128, 128, 8, "4, 4, 4, true", 98304},
+                                                   {64, 128, 128, 8, "4, 4, 4, false", 147456},
+                                                   {96, 64, 128, 8, "2, 4, 4, true", 94208},
+                                                   {128, 64, 128, 8, "2, 4, 2, false", 147456},
+                                                   {192, 64, 64, 8, "4, 2, 2, false", 139264},
+                                                   {256, 64, 64, 8, "4, 2, 2, false", 180224}}};
+
+/// What FlashAttention 2's launches have in common.
+class FlashAttention {
+ public:
+  FlashAttention(const AttentionShape& shape, const std::array<FlashTile, 6>& tiles)
+      : like_{attention("", shape)}, shape_{shape} {
+    const auto fits =
+        std::ranges::find_if(tiles, [&](const FlashTile& it) { return shape.depth <= it.depth; });
+    PHANTORA_EXPECTS(fits != tiles.end(), "FlashAttention 2 takes heads of at most 256 elements");
+    PHANTORA_EXPECTS(shape.type == ElementType::bf16 || shape.type == ElementType::fp16,
+                     "FlashAttention 2 takes bf16 or fp16");
+    tile_ = *fits;
+    keys_ = shape.keys == 0 ? shape.queries : shape.keys;
+    const std::string type =
+        shape.type == ElementType::bf16 ? "cutlass::bfloat16_t" : "cutlass::half_t";
+    const std::string sizes = std::to_string(tile_.depth) + ", " + std::to_string(tile_.rows) +
+                              ", " + std::to_string(tile_.columns) + ", " +
+                              std::to_string(tile_.warps) + ", ";
+    const bool backward = !tile_.rest.empty();
+    traits_ = (backward ? "Flash_bwd_kernel_traits<" : "Flash_fwd_kernel_traits<") + sizes +
+              (backward ? std::string{tile_.rest} + ", false, " : "false, false, ") + type +
+              ", Flash_kernel_traits<" + sizes + type + "> >";
+  }
+
+  /// Of a kernel whose blocks each have a tile of queries, or of keys.
+  [[nodiscard]] KernelQuery launch(std::string_view kernel, const std::string& arguments,
+                                   std::string_view parameters, bool of_keys,
+                                   std::uint32_t shared_bytes) const {
+    KernelQuery query = like_;
+    // A demangled name has a space between two brackets that close.
+    query.name = "void pytorch_flash::" + std::string{kernel} + "<" + arguments +
+                 (arguments.ends_with('>') ? " >" : ">") +
+                 "(pytorch_flash::" + std::string{parameters} + ")";
+    query.grid = {of_keys ? blocks(keys_, tile_.columns) : blocks(shape_.queries, tile_.rows),
+                  blocks(shape_.batch, 1), blocks(shape_.heads, 1)};
+    query.block = {static_cast<std::uint32_t>(32 * tile_.warps), 1, 1};
+    query.shared_bytes = shared_bytes;
+    return query;
+  }
+  [[nodiscard]] const std::string& traits() const noexcept { return traits_; }
+  [[nodiscard]] const FlashTile& tile() const noexcept { return tile_; }
+  /// No dropout, the mask, no window, no slopes; whether tiles are whole along both sequences,
+  /// which is of no use to the largest heads, and along the head; no cap of the scores.
+  [[nodiscard]] std::string switches() const {
+    const auto flag = [](bool set) { return set ? ", true" : ", false"; };
+    const bool whole_heads = shape_.depth == tile_.depth;
+    const bool whole_tiles = shape_.queries % tile_.rows == 0 && keys_ % tile_.columns == 0;
+    return traits_ + ", false" + flag(shape_.causal) + ", false, false" +
+           flag(whole_tiles && whole_heads && tile_.depth <= 128) + flag(whole_heads) + ", false";
+  }
+
+ private:
+  KernelQuery like_;
+  AttentionShape shape_;
+  FlashTile tile_{};
+  std::int64_t keys_ = 0;
+  std::string traits_;
+};
+
+/// PyTorch's sum over the heads that share a key, of `results` elements. The sweeps measured it by
+/// its grid, which tells the results, and not among sums of known sizes: of those it is far from
+/// all, and takes 21 us where they would have it take 4.
+KernelQuery sum_over_heads(std::int64_t results, std::int64_t heads, ElementType type) {
+  const std::string t = type == ElementType::bf16 ? "c10::BFloat16" : "c10::Half";
+  const std::string reduction =
+      "at::native::ReduceOp<" + t + ", at::native::func_wrapper_t<" + t +
+      ", at::native::sum_functor<" + t + ", float, " + t +
+      ">::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, " + t +
+      ", 4, 8>";
+  constexpr std::int64_t results_of_block = 512;  // 4 of each of 128 threads
+  return launch("void at::native::reduce_kernel<128, 4, " + reduction + " >(" + reduction + ")",
+                {blocks(results, results_of_block), 1, 1},
+                heads == 2 ? KernelQuery::Dim3{64, 2, 1} : KernelQuery::Dim3{32, 4, 1}, 16, {});
+}
+
+}  // namespace
+
+KernelQuery flash_attention_forward(const AttentionShape& shape) {
+  const FlashAttention flash{shape, flash_forward};
+  const FlashTile& tile = flash.tile();
+  // A tile of queries, one of keys and one of values, 2 bytes each.
+  const auto shared = static_cast<std::uint32_t>(2 * tile.depth * (tile.rows + 2 * tile.columns));
+  return flash.launch("flash_fwd_kernel", flash.switches() + ", false", "Flash_fwd_params", false,
+                      shared);
+}
+
+std::vector<KernelQuery> flash_attention_backward(const AttentionShape& shape) {
+  const FlashAttention flash{shape, flash_backward};
+  const FlashTile& tile = flash.tile();
+  std::vector<KernelQuery> kernels{
+      flash.launch("flash_bwd_dot_do_o_kernel", "true, " + flash.traits(), "Flash_bwd_params",
+                   false, 0),
+      flash.launch("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", flash.switches(),
+                   "Flash_bwd_params", true, tile.shared),
+      flash.launch("flash_bwd_convert_dq_kernel", flash.traits(), "Flash_bwd_params, int", false,
+                   static_cast<std::uint32_t>(2 * tile.rows * tile.depth))};
+  const std::int64_t key_heads = shape.key_heads == 0 ? shape.heads : shape.key_heads;
+  if (key_heads < shape.heads) {
+    const std::int64_t keys = shape.keys == 0 ? shape.queries : shape.keys;
+    const KernelQuery sum = sum_over_heads(shape.batch * keys * key_heads * shape.depth,
+                                           shape.heads / key_heads, shape.type);
+    kernels.insert(kernels.end(), {sum, sum});
+  }
+  return kernels;
+}
+
+namespace {
 
 KernelQuery norm_forward(std::int64_t rows, std::int64_t cols, ElementType type, bool rms) {
   expect_sizes({{"rows", rows}, {"cols", cols}});

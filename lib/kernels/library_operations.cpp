@@ -93,6 +93,8 @@ constexpr std::array operations{LibraryOperation{"gemm", gemm_features, gemm_att
                                 convolution("conv_bwd_filter"),
                                 attention("sdpa_fwd"),
                                 attention("sdpa_bwd"),
+                                attention("pytorch_sdpa_fwd"),
+                                attention("pytorch_sdpa_bwd"),
                                 batch_norm("batch_norm_fwd_train"),
                                 batch_norm("batch_norm_bwd"),
                                 batch_norm("batch_norm_fwd_infer"),

@@ -163,6 +163,23 @@ class Maker {
     add(k_.loss.input, of(1));
   }
 
+  void add_attention(Part& part, const AttentionShape& block) {
+    switch (r_.attention) {
+      case Attention::pytorch:
+        add(part.forward, pytorch_attention_forward(block));
+        add(part.input, pytorch_attention_backward(block));
+        break;
+      case Attention::cudnn:
+        add(part.forward, attention_forward(block));
+        add(part.input, attention_backward(block));
+        break;
+      case Attention::flash_attention_2:
+        add(part.forward, flash_attention_forward(block));
+        for (const auto& kernel : flash_attention_backward(block)) add(part.input, kernel);
+        break;
+    }
+  }
+
   /// Blocks of a context group: its own, which the mask cuts in half, then those of each other
   /// rank, of which a balanced division of the sequence leaves half.
   void make_attention(std::int64_t heads, std::int64_t key_heads, std::int64_t depth) {
@@ -172,16 +189,14 @@ class Maker {
                          .key_heads = key_heads,
                          .queries = queries,
                          .depth = depth};
-    k_.own_block.forward = {w_.kernel(attention_forward(block))};
-    k_.own_block.input = {w_.kernel(attention_backward(block))};
+    add_attention(k_.own_block, block);
     if (p_.context == 1) return;
     block.causal = false;
     block.keys = std::max<std::int64_t>(1, queries / 2);
     const auto outputs = static_cast<double>(z_.tokens * heads * depth);
     const auto keys = static_cast<double>(z_.tokens * 2 * key_heads * depth);
     auto& [forward, input, weight, again] = k_.other_block;
-    forward = {w_.kernel(attention_forward(block))};
-    input = {w_.kernel(attention_backward(block))};
+    add_attention(k_.other_block, block);
     if (r_.fused) {
       add(forward, pass(outputs, 3));
       add(input, pass(outputs, 2));

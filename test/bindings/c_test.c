@@ -268,6 +268,8 @@ static void fields_of_transformers(void) {
   CHANGED_RECIPE(optimizer, -1);
   CHANGED_RECIPE(not_fused, true);
   CHANGED_RECIPE(fp8, true);
+  CHANGED_RECIPE(attention, PHANTORA_ATTENTION_CUDNN);
+  CHANGED_RECIPE(attention, PHANTORA_ATTENTION_FLASH_ATTENTION_2);
   CHECK(!differs(step, &shape, &way, &recipe));
 
   phantora_transformer experts = shape;

@@ -450,10 +450,13 @@ class Transformers(unittest.TestCase):
             {"recompute": "full"}, {"recompute": "full", "recompute_every": 2}, {"sequence_parallel": False}, {"keep_gathered": False},
             {"overlap_tensor": True})]
         seen.append(report(shape, slices | {"exchange": "all_gather"}, {}))
-        seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False}, {"fp8": True})]
+        seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False}, {"fp8": True},
+                                                          {"attention": "flash_attention_2"})]
         self.assertEqual(len(set(seen)), len(seen))
         # The defaults by name.
         self.assertEqual(report(shape, way | {"schedule": "1f1b", "sharding": "optimizer", "recompute": "none"}, {}), seen[0])
+        self.assertEqual(report(shape, way, {"attention": "pytorch"}), seen[0])
+        self.assertEqual(report(shape, way, {"attention": "cudnn"}), seen[0])  # on an H200
         with self.assertRaisesRegex(phantora.ArgumentError, "sharding is all, not one of none, optimizer"):
             phantora.Parallelism(sharding="all")
         for fields, expected in (({"layres": 4}, "layres"), ({"layers": "4"}, "layers: expected a whole number"),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Kernels by their shapes: queries for a KernelCostModel or a Workload, so that nobody has to know
 /// the keys and names by which the models tell them apart.
@@ -60,10 +61,24 @@ struct AttentionShape {
   bool causal = true;          ///< a position sees those before it and itself
   ElementType type = ElementType::bf16;  ///< bf16 or fp16
 };
-/// As flash attention computes it.
+/// As cuDNN computes it.
 KernelQuery attention_forward(const AttentionShape& shape);
 /// The gradients of queries, keys and values.
 KernelQuery attention_backward(const AttentionShape& shape);
+/// As PyTorch's FlashAttention 2 does, with the tiles that it takes on an A100 or an H100 (up to
+/// 192 elements of a head on an A100); without splits of the keys, which it makes where there are
+/// fewer than 1.6 tiles of 64 queries for each SM. @throws ArgumentError for heads of more than 256
+/// elements and for types of other than 16 bits, which it does not take.
+KernelQuery flash_attention_forward(const AttentionShape& shape);
+/// Its gradients, kernel after kernel: of outputs times their gradients, all three, and the
+/// queries' from fp32; where heads share keys also two sums, over what each head makes of the keys'
+/// and of the values'.
+std::vector<KernelQuery> flash_attention_backward(const AttentionShape& shape);
+/// As PyTorch 2.11 does (scaled_dot_product_attention): cuDNN's on GPUs of compute capability 9 and
+/// 10, else FlashAttention 2. builtin_cost_model() knows which its GPU is.
+KernelQuery pytorch_attention_forward(const AttentionShape& shape);
+/// Its gradients, as one call.
+KernelQuery pytorch_attention_backward(const AttentionShape& shape);
 
 /// Over rows of `cols` elements each, as PyTorch's kernels compute them, of bf16 or fp32. A norm's
 /// backward pass is two kernels, for its input and for its weights.

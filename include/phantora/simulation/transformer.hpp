@@ -90,6 +90,15 @@ struct Parallelism {
   [[nodiscard]] int ranks() const noexcept { return tensor * context * pipeline * data; }
 };
 
+/// Whose kernels compute attention.
+enum class Attention : std::uint8_t {
+  /// What PyTorch 2.11 takes on the GPU: cuDNN's from compute capability 9.0 on, FlashAttention 2
+  /// before.
+  pytorch,
+  cudnn,              ///< as Transformer Engine has it on Hopper
+  flash_attention_2,  ///< PyTorch's, which had it on every GPU before it preferred cuDNN
+};
+
 /// How numbers are kept, and what kernels pass over them.
 struct TrainingRecipe {
   // Bytes for each parameter. Weights and activations are bf16. The defaults are mixed precision:
@@ -106,6 +115,7 @@ struct TrainingRecipe {
   /// through for their largest value and converted, along both dimensions. What is kept,
   /// sent and gathered counts as bf16. Adam converts weights that are not gathered.
   bool fp8 = false;
+  Attention attention = Attention::pytorch;  ///< whose kernels compute it
 };
 
 /// Each step runs the kernels of every layer of every micro-batch and the communication of every

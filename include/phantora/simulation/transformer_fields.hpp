@@ -38,6 +38,11 @@ inline constexpr ChoiceNames<Recompute, 3> recomputations{
 /// Of Parallelism::exchange.
 inline constexpr ChoiceNames<ContextExchange, 2> exchanges{
     {{"ring", ContextExchange::ring}, {"all_gather", ContextExchange::all_gather}}};
+/// Of TrainingRecipe::attention.
+inline constexpr ChoiceNames<Attention, 3> attentions{
+    {{"pytorch", Attention::pytorch},
+     {"cudnn", Attention::cudnn},
+     {"flash_attention_2", Attention::flash_attention_2}}};
 
 /// The value of that name, if there is one.
 template <class Choice, std::size_t count>
@@ -110,6 +115,7 @@ constexpr void for_each_field(Recipe& recipe, Visit visit) {
   visit("optimizer", recipe.optimizer);
   visit("fused", recipe.fused);
   visit("fp8", recipe.fp8);
+  visit("attention", recipe.attention, attentions);
 }
 /// @}
 

@@ -106,14 +106,14 @@ KernelWork attention(std::string_view type, const Attention& shape, double produ
 
 }  // namespace
 
-/// cuDNN's: a memset clears the counter that tiles are taken from. Backward, one kernel before the
-/// products multiplies the output with its gradient, and clears the queries' gradient, another
-/// converts that from fp32; where heads share keys, two more add what each head makes of the keys'
-/// and the values' gradients.
+/// cuDNN's, and what PyTorch chooses where nobody told the GPU: a memset clears the counter that
+/// tiles are taken from. Backward, one kernel before the products multiplies the output with its
+/// gradient, and clears the queries' gradient, another converts that from fp32; where heads share
+/// keys, two more add what each head makes of the keys' and the values' gradients.
 KernelWork library_attention(const KernelQuery& query) {
   const auto type = attribute(query, "type", "bf16");
   const Attention shape = attention_shape(query);
-  const bool backward = query.name == "sdpa_bwd";
+  const bool backward = query.name.ends_with("sdpa_bwd");
   KernelWork work = attention(type, shape, backward ? 5.0 : 2.0);
   cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0,
                 backward);
@@ -129,7 +129,7 @@ KernelWork library_attention(const KernelQuery& query) {
       work.round_trips += 2.0 * small_kernel_round_trips;
     }
   }
-  work.group = query.name;
+  work.group = backward ? "sdpa_bwd" : "sdpa_fwd";
   work.group += label(work.arithmetic);
   // A mask's numbers are read, and dropout's drawn, for every score: other kernels, two and more
   // times as slow.
