@@ -290,6 +290,27 @@ TEST(Transformer, ProductsOf8BitsTakeLessAndConversionsSome) {
   }
 }
 
+TEST(Transformer, AttentionIsWhoseTheRecipeSays) {
+  const auto took = [](const char* cluster, AttentionKernels attention, int context = 1) {
+    const Parallelism way{.data = 4 / context, .batch = 8, .context = context};
+    const Workload steps = training_steps(small, way, 2, {.attention = attention});
+    return Simulation{parse_cluster(cluster)}.run(steps).step();
+  };
+  // PyTorch's on a Hopper GPU is cuDNN's, and faster there than FlashAttention 2; blocks of a
+  // context group alike.
+  for (const int context : {1, 2}) {
+    EXPECT_EQ(took("h200:1x4", AttentionKernels::pytorch, context),
+              took("h200:1x4", AttentionKernels::cudnn, context));
+    EXPECT_LT(took("h200:1x4", AttentionKernels::cudnn, context),
+              took("h200:1x4", AttentionKernels::flash_attention_2, context));
+  }
+  // On an A100 it is FlashAttention 2, as one call that holds the gaps between its kernels.
+  const Duration chosen = took("a100:1x4", AttentionKernels::pytorch);
+  const Duration named = took("a100:1x4", AttentionKernels::flash_attention_2);
+  EXPECT_NEAR(to_seconds(chosen) / to_seconds(named), 1.0, 0.005);
+  EXPECT_NE(chosen, took("a100:1x4", AttentionKernels::cudnn));
+}
+
 TEST(Transformer, RecomputationCostsAForwardPass) {
   Parallelism p{.batch = 2, .micro_batch = 2};
   const double none = step(wide, p);

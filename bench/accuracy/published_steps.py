@@ -4,7 +4,7 @@
 Usage: published_steps.py TRANSFORMER_STEPS [--source NAME] [--longest SEQUENCE] [--all]
 
 published_steps.tsv has tokens per second and GPU as their authors give them:
-    llm-foundry  scripts/train/benchmarking/README.md of mosaicml/llm-foundry (2023; attention by Triton or FlashAttention 1)
+    llm-foundry  scripts/train/benchmarking/README.md of mosaicml/llm-foundry (2023; attention by Triton's FlashAttention 1)
     torchtitan   docs/performance.md (2024), benchmarks/llama3_h100_202412_torchtitan.md and
                  benchmarks/llama3_8b_h200_2025-06_torchtitan.md of pytorch/torchtitan
     nemo         docs/performance-summary-archive.md of NVIDIA-NeMo/Megatron-Bridge (25.09, 25.11, 26.02)
@@ -42,6 +42,11 @@ SHAPES = {
 }
 # An H100 of TorchTitan's hosts, whose limit is 500 W and whose memory is HBM2e.
 OWN_GPUS = {"h100-500W": 'like = "h100"\nmemory = "96GB"\nmemory_bandwidth = "2.4TB/s"\npower_limit = "500W"'}
+# Whose kernels compute attention (TrainingRecipe::attention). llm-foundry's are Triton's FlashAttention 1, of which FlashAttention 2 is the
+# nearest that was measured. TorchTitan's sources at the commits that its tables name: 9dec370 (2024-12) calls scaled_dot_product_attention
+# of a PyTorch in which cuDNN came last, and e7c0cae (2025-06) puts cuDNN first on compute capability 10.0 alone, so that H200s have
+# FlashAttention 2 as well (torchtitan/models/attention.py). NVIDIA's are Transformer Engine's, which take cuDNN on Hopper.
+ATTENTION = {"llm-foundry": 2, "torchtitan": 2, "nemo": 1}
 # Every second layer: nearly what TorchTitan's "selective op" computes again (the same throughput within 2 % on A100s).
 RECOMPUTE = {"nothing": {}, "all": dict(recompute=2), "half": dict(recompute=2, recompute_every=2)}
 # Beside fully sharded data parallel, "fsdp". Megatron's pipelines are interleaved, and NVIDIA's recipes overlap tensor groups' exchange.
@@ -61,7 +66,7 @@ def ours(options, row, folder):
     batch = data * micro_batch * accumulated
     fields = SHAPES[row["model"]] | RECOMPUTE[row["recomputed"]] | way | dict(
         sequence=row["sequence"], data=data, batch=batch, micro_batch=micro_batch, fused=int(row["compiled"] == "yes"),
-        fp8=int(row["products"] == "fp8"))
+        fp8=int(row["products"] == "fp8"), attention=ATTENTION[row["source"]])
     done = subprocess.run([options.program, cluster, *(f"{name}={value}" for name, value in fields.items())], check=True,
                           capture_output=True, text=True)
     return batch / gpus * int(row["sequence"]) / (float(done.stdout.split()[0]) / 1e3)

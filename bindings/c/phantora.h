@@ -390,11 +390,11 @@ typedef struct phantora_parallelism {
 } phantora_parallelism;
 
 /* Whose kernels compute attention. */
-typedef enum phantora_attention {
-  PHANTORA_ATTENTION_PYTORCH = 0, /* cuDNN's from compute capability 9.0 on, else the last */
+typedef enum phantora_attention_kernels {
+  PHANTORA_ATTENTION_PYTORCH = 0, /* cuDNN's on compute capability 9 and 10, else the last */
   PHANTORA_ATTENTION_CUDNN = 1,
   PHANTORA_ATTENTION_FLASH_ATTENTION_2 = 2
-} phantora_attention;
+} phantora_attention_kernels;
 
 /* How numbers are kept, and what kernels pass over them. */
 typedef struct phantora_recipe {
@@ -403,7 +403,7 @@ typedef struct phantora_recipe {
   double optimizer;   /* bytes for each parameter; 0: 12, negative: none */
   bool not_fused;     /* the passes that PyTorch makes without torch.compile */
   bool fp8;           /* products of layers take 8-bit floats with a scale for each tensor */
-  phantora_attention attention; /* whose kernels compute it */
+  phantora_attention_kernels attention; /* whose kernels compute it */
 } phantora_recipe;
 
 /* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them.

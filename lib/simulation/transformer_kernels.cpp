@@ -165,15 +165,15 @@ class Maker {
 
   void add_attention(Part& part, const AttentionShape& block) {
     switch (r_.attention) {
-      case Attention::pytorch:
+      case AttentionKernels::pytorch:
         add(part.forward, pytorch_attention_forward(block));
         add(part.input, pytorch_attention_backward(block));
         break;
-      case Attention::cudnn:
+      case AttentionKernels::cudnn:
         add(part.forward, attention_forward(block));
         add(part.input, attention_backward(block));
         break;
-      case Attention::flash_attention_2:
+      case AttentionKernels::flash_attention_2:
         add(part.forward, flash_attention_forward(block));
         for (const auto& kernel : flash_attention_backward(block)) add(part.input, kernel);
         break;

@@ -159,8 +159,8 @@ gradients, fp32 weights and both moments of Adam.
 fused: activation functions, rotary embeddings and the accumulation of gradients are a pass each or
 a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.
 fp8: products of layers take 8-bit floats with a scale for each tensor, which are converted before.
-attention: whose kernels compute it: "pytorch" (what PyTorch 2.11 takes on the GPU: cuDNN's from
-compute capability 9.0 on, FlashAttention 2 before), "cudnn" or "flash_attention_2".)");
+attention: whose kernels compute it: "pytorch" (what PyTorch 2.11 takes on the GPU: cuDNN's on
+compute capability 9 and 10, else FlashAttention 2), "cudnn" or "flash_attention_2".)");
   m.def(
       "training_steps",
       [](const TransformerShape& shape, const Parallelism& parallelism, int steps,

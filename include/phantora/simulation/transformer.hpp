@@ -91,9 +91,9 @@ struct Parallelism {
 };
 
 /// Whose kernels compute attention.
-enum class Attention : std::uint8_t {
-  /// What PyTorch 2.11 takes on the GPU: cuDNN's from compute capability 9.0 on, FlashAttention 2
-  /// before.
+enum class AttentionKernels : std::uint8_t {
+  /// What PyTorch 2.11 takes on the GPU: cuDNN's on compute capability 9 and 10, else
+  /// FlashAttention 2.
   pytorch,
   cudnn,              ///< as Transformer Engine has it on Hopper
   flash_attention_2,  ///< PyTorch's, which had it on every GPU before it preferred cuDNN
@@ -115,7 +115,7 @@ struct TrainingRecipe {
   /// through for their largest value and converted, along both dimensions. What is kept,
   /// sent and gathered counts as bf16. Adam converts weights that are not gathered.
   bool fp8 = false;
-  Attention attention = Attention::pytorch;  ///< whose kernels compute it
+  AttentionKernels attention = AttentionKernels::pytorch;  ///< whose kernels compute it
 };
 
 /// Each step runs the kernels of every layer of every micro-batch and the communication of every

@@ -39,10 +39,10 @@ inline constexpr ChoiceNames<Recompute, 3> recomputations{
 inline constexpr ChoiceNames<ContextExchange, 2> exchanges{
     {{"ring", ContextExchange::ring}, {"all_gather", ContextExchange::all_gather}}};
 /// Of TrainingRecipe::attention.
-inline constexpr ChoiceNames<Attention, 3> attentions{
-    {{"pytorch", Attention::pytorch},
-     {"cudnn", Attention::cudnn},
-     {"flash_attention_2", Attention::flash_attention_2}}};
+inline constexpr ChoiceNames<AttentionKernels, 3> attentions{
+    {{"pytorch", AttentionKernels::pytorch},
+     {"cudnn", AttentionKernels::cudnn},
+     {"flash_attention_2", AttentionKernels::flash_attention_2}}};
 
 /// The value of that name, if there is one.
 template <class Choice, std::size_t count>
