@@ -54,6 +54,17 @@ auto named(const std::string& part) {
   };
 }
 
+AttentionShape attention_shape(const KernelQuery& query) {
+  return {.batch = size(query, "b"),
+          .heads = size(query, "h"),
+          .key_heads = size(query, "h_kv"),
+          .queries = size(query, "s_q"),
+          .keys = size(query, "s_kv"),
+          .depth = size(query, "d"),
+          .causal = query.attributes.at("causal") == "1",
+          .type = type_of(query.attributes.at("type"))};
+}
+
 TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
   expect_measured(
       "gemm", 0.97,
@@ -78,14 +89,7 @@ TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
                  !query.attributes.contains("dropout");
         },
         [&](const KernelQuery& query) {
-          const AttentionShape shape{.batch = size(query, "b"),
-                                     .heads = size(query, "h"),
-                                     .key_heads = size(query, "h_kv"),
-                                     .queries = size(query, "s_q"),
-                                     .keys = size(query, "s_kv"),
-                                     .depth = size(query, "d"),
-                                     .causal = query.attributes.at("causal") == "1",
-                                     .type = type_of(query.attributes.at("type"))};
+          const AttentionShape shape = attention_shape(query);
           return name == "sdpa_fwd" ? attention_forward(shape) : attention_backward(shape);
         });
   }
@@ -97,14 +101,7 @@ TEST(Kernels, AreTheVeryQueriesThatWereMeasured) {
         flash[i], 1.0,
         [&](const KernelQuery& query) { return query.name.find(flash[i]) != query.name.npos; },
         [&](const KernelQuery& query) {
-          const AttentionShape shape{.batch = size(query, "b"),
-                                     .heads = size(query, "h"),
-                                     .key_heads = size(query, "h_kv"),
-                                     .queries = size(query, "s_q"),
-                                     .keys = size(query, "s_kv"),
-                                     .depth = size(query, "d"),
-                                     .causal = query.attributes.at("causal") == "1",
-                                     .type = type_of(query.attributes.at("type"))};
+          const AttentionShape shape = attention_shape(query);
           return i < 3 ? flash_attention_backward(shape)[i] : flash_attention_forward(shape);
         });
   }

@@ -1,4 +1,5 @@
 #include "kernels/code_roofline.hpp"
+#include "kernels/work/reading.hpp"
 
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
@@ -86,26 +87,22 @@ struct PyTorchAttention {
   /// The shape, if FlashAttention 2 takes it.
   static std::optional<AttentionShape> for_flash(const KernelQuery& query) {
     const auto size = [&](const char* key, double otherwise) {
-      const auto found = query.features.find(key);
-      return static_cast<std::int64_t>(found == query.features.end() ? otherwise : found->second);
+      return static_cast<std::int64_t>(detail::feature(query, key, otherwise));
     };
-    const auto is = [&](const char* key, std::string_view value) {
-      const auto found = query.attributes.find(key);
-      return found != query.attributes.end() && found->second == value;
-    };
+    const auto type = detail::attribute(query, "type", "bf16");
     AttentionShape shape{.batch = size("b", 1),
                          .heads = size("h", 1),
                          .queries = size("s_q", 1),
                          .depth = size("d", 64),
-                         .causal = is("causal", "1"),
-                         .type = is("type", "fp16") ? ElementType::fp16 : ElementType::bf16};
+                         .causal = detail::attribute(query, "causal", "0") == "1",
+                         .type = type == "fp16" ? ElementType::fp16 : ElementType::bf16};
     shape.key_heads = size("h_kv", static_cast<double>(shape.heads));
     shape.keys = size("s_kv", static_cast<double>(shape.queries));
-    const bool half =
-        !query.attributes.contains("type") || is("type", "fp16") || is("type", "bf16");
+    const bool half = type == "fp16" || type == "bf16";
     const bool sized = std::min({shape.batch, shape.heads, shape.key_heads, shape.queries,
                                  shape.keys, shape.depth}) > 0;
-    const bool takes = half && sized && shape.depth <= 256 && !is("mask", "1") &&
+    const bool masked = detail::attribute(query, "mask", "0") == "1";
+    const bool takes = half && sized && shape.depth <= 256 && !masked &&
                        size("d_v", static_cast<double>(shape.depth)) == shape.depth;
     return takes ? std::optional{shape} : std::nullopt;
   }
