@@ -311,6 +311,32 @@ TEST(Transformer, AttentionIsWhoseTheRecipeSays) {
   EXPECT_NE(chosen, took("a100:1x4", AttentionKernels::cudnn));
 }
 
+TEST(Transformer, NormsOfPassesTakeTheirBytes) {
+  const TransformerShape one{.layers = 2, .vocabulary = 4096, .sequence = 8192};
+  const Parallelism alone{.batch = 1};
+  const auto run = [&](bool fused) {
+    return Simulation{parse_cluster("h200:1x1")}.run(
+        training_steps(one, alone, 1, {.fused_norms = fused}));
+  };
+  const Report kernels = run(true), passes = run(false);
+  // Bytes of an element that is read and written by a pass over one or two operands in fp32 (8,
+  // 12), of bf16 (6, and a conversion's), and read by a sum (4, 2); kernels move 4 forward, and
+  // backward at most 6 for the input's gradient and 4 for the weights'. Five norms of 8192 x 4096.
+  constexpr double forward = 3 * 12 + 8 + 4 + 6, input = 7 * 12 + 8 + 4 + 6, weight = 6 + 2;
+  constexpr double kernels_bytes = 4 + 6 + 4;
+  const double least = 5.0 * 8192 * 4096 * (forward + input + weight - kernels_bytes) / 4.8e12;
+  EXPECT_GT(to_seconds(passes.step() - kernels.step()), least);
+  EXPECT_LT(to_seconds(passes.step() - kernels.step()), 1.5 * least);
+  // Kept for each of a layer's two norms: 4 bytes of its input in fp32 and 2 of the rows before the
+  // weights, where kernels keep 2 of its input.
+  EXPECT_EQ(passes.ranks[0].peak_memory - kernels.ranks[0].peak_memory,
+            Bytes{std::int64_t{2} * 2 * 4 * 8192 * 4096});
+  // Layer norms are kernels anyway.
+  TransformerShape with_biases = one;
+  with_biases.biases = true;
+  EXPECT_EQ(step(with_biases, alone), step(with_biases, alone, {.fused_norms = false}));
+}
+
 TEST(Transformer, RecomputationCostsAForwardPass) {
   Parallelism p{.batch = 2, .micro_batch = 2};
   const double none = step(wide, p);

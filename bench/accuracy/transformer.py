@@ -27,6 +27,7 @@ CASES = [
     ("one GPU", 1, "single", {}, dict(batch=1)),
     ("one GPU, 2 micro-batches of 2", 1, "single --micro-batches 2", dict(micro_batch=2), dict(batch=4)),
     ("one GPU, all recomputed", 1, "single --recompute", {}, dict(batch=1, recompute=2)),
+    ("one GPU, norms of passes", 1, "single --norm-passes", {}, dict(batch=1, fused_norms=0)),
     ("data parallel, buckets of 25 MiB", 2, "ddp --micro-batches 2", {},
      dict(data=2, batch=4, bucket_mib=25)),
     ("data parallel, 8 GPUs", 8, "ddp", {}, dict(data=8, batch=8, bucket_mib=25)),

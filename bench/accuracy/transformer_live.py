@@ -22,6 +22,7 @@ for name, default in dict(layers=4, hidden=4096, heads=32, mlp=11008, words=3200
                           micro_batch=1, micro_batches=1, experts=8, chunks=1, steps=5).items():
     arguments.add_argument("--" + name.replace("_", "-"), type=int, default=default)
 arguments.add_argument("--recompute", action="store_true")
+arguments.add_argument("--norm-passes", action="store_true", help="norms as Transformers' LlamaRMSNorm")
 o = arguments.parse_args()
 
 local, rank, world = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
@@ -29,6 +30,20 @@ device = torch.device("cuda", local)
 torch.cuda.set_device(device)
 if world > 1:
     dist.init_process_group("nccl", device_id=device)
+
+
+class NormOfPasses(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * wide.to(x.dtype)
+
+
+Norm = NormOfPasses if o.norm_passes else nn.RMSNorm
 
 
 class Attention(nn.Module):
@@ -87,7 +102,7 @@ class Experts(nn.Module):
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm1, self.norm2 = nn.RMSNorm(o.hidden), nn.RMSNorm(o.hidden)
+        self.norm1, self.norm2 = Norm(o.hidden), Norm(o.hidden)
         self.attention, self.feed = Attention(), Experts() if o.kind == "ep" else Feed()
 
     def layer(self, x):
@@ -106,7 +121,7 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(o.words, o.hidden) if layers.start == 0 else nn.Identity()
         self.blocks = nn.ModuleList(Block() for _ in layers)
         last = layers.stop == o.layers
-        self.norm = nn.RMSNorm(o.hidden) if last else nn.Identity()
+        self.norm = Norm(o.hidden) if last else nn.Identity()
         self.output = nn.Linear(o.hidden, o.words, bias=False) if last else nn.Identity()
 
     def forward(self, x):

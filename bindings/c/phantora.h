@@ -404,6 +404,7 @@ typedef struct phantora_recipe {
   bool not_fused;     /* the passes that PyTorch makes without torch.compile */
   bool fp8;           /* products of layers take 8-bit floats with a scale for each tensor */
   phantora_attention_kernels attention; /* whose kernels compute it */
+  bool norms_in_passes; /* RMS norms are passes in fp32, as Transformers', not kernels */
 } phantora_recipe;
 
 /* Training steps of a transformer, as phantora/simulation/transformer.hpp describes them.

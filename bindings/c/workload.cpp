@@ -39,7 +39,7 @@ void set(T& field, T value) {
 // The C structs say what is zero by default, and so cannot be taken from for_each_field(): who adds
 // a field there is told to add it here too.
 static_assert(field_count<TransformerShape>() == 13 && field_count<Parallelism>() == 17 &&
-              field_count<TrainingRecipe>() == 5);
+              field_count<TrainingRecipe>() == 6);
 
 TransformerShape shape_of(const phantora_transformer& given) {
   TransformerShape shape;
@@ -100,6 +100,7 @@ TrainingRecipe recipe_of(const phantora_recipe& given) {
   recipe.optimizer = std::max(recipe.optimizer, 0.0);
   recipe.fused = !given.not_fused;
   recipe.fp8 = given.fp8;
+  recipe.fused_norms = !given.norms_in_passes;
   recipe.attention = enumerator<AttentionKernels>(given.attention, 3, "attention");
   return recipe;
 }

@@ -106,6 +106,7 @@ class Maker {
       add(part.input, pass(static_cast<double>(rows) * static_cast<double>(in), 2));
   }
   Part norm(std::int64_t rows, std::int64_t cols) {
+    if (z_.norms_in_passes()) return norm_in_passes(rows, cols);
     Part part;
     add(part.forward, s_.biases ? layer_norm_forward(rows, cols) : rms_norm_forward(rows, cols));
     part.again = part.forward;
@@ -113,6 +114,34 @@ class Maker {
         s_.biases ? layer_norm_backward_input(rows, cols) : rms_norm_backward_input(rows, cols));
     add(part.weight,
         s_.biases ? layer_norm_backward_weight(rows, cols) : rms_norm_backward_weight(rows, cols));
+    return part;
+  }
+  /// A conversion to fp32, squares, their mean, the factor of each row, the product with it, a
+  /// conversion to bf16, the product with the weights; backward what autograd makes of these.
+  /// Conversions to fp32 and products with a factor of a row or a column are kernels that do not
+  /// load vectors: on an H200, 51.8, 52.5 and 44.9 us for 4096 x 4096 elements, which a pass over
+  /// two operands in fp32 takes as well, 48.9 us (bench/accuracy/transformer.py, "norms of
+  /// passes").
+  Part norm_in_passes(std::int64_t rows, std::int64_t cols) {
+    const auto of_rows = static_cast<double>(rows);
+    const double all = of_rows * static_cast<double>(cols);
+    const KernelQuery one = pass(all, 1, ElementType::fp32), two = pass(all, 2, ElementType::fp32);
+    const KernelQuery narrow = pass(all, 2);  // as many bytes as a conversion to bf16
+    const KernelQuery small = pass(of_rows, 1, ElementType::fp32);
+    const auto sum = [&](double bytes) {
+      return custom({.name = "sum of a norm", .bytes = bytes * all});
+    };
+    Part part;
+    for (const auto& kernel : {two, one, sum(4), small, small, two, narrow, two})
+      add(part.forward, kernel);
+    part.again = part.forward;
+    // Of the product with the weights, of the conversion, of the product with the factor: the row's
+    // elements and the factor itself, whose gradient goes back through the mean to the squares.
+    for (const auto& kernel : {two, two, two, two, sum(4), small, small, small, two, one, two})
+      add(part.input, kernel);
+    add(part.input, two);  // both gradients of a row
+    add(part.input, narrow);
+    for (const auto& kernel : {pass(all, 2), sum(2)}) add(part.weight, kernel);
     return part;
   }
   /// The MLP, or an expert, on `rows` tokens.

@@ -114,6 +114,8 @@ double Sizes::layer_activations(Recompute recompute) const {
   const double moved = s.experts > 0 ? 2 * rows * h : 0;
   double elements = inputs + qkv + attention + products + moved;
   if (recompute == Recompute::none) elements += normed + passes;
+  // Passes of a norm keep its input in fp32 and its rows before the weights, in place of its input.
+  if (recompute == Recompute::none && norms_in_passes()) elements += 2 * inputs;
   return element * elements + sums;
 }
 double Sizes::layer_gradients() const {

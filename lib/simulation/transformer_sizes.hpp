@@ -40,6 +40,7 @@ struct Sizes {
   }
   /// Where words are divided PyTorch's loss_parallel goes in steps, between which the ranks speak.
   [[nodiscard]] bool loss_in_steps() const { return p.tensor > 1 && !r.fused; }
+  [[nodiscard]] bool norms_in_passes() const { return !r.fused_norms && !s.biases; }
   /// Whether stages have a buffer for each micro-batch that they receive, and keep what they give
   /// until it is passed back, as torch.distributed.pipelining does.
   [[nodiscard]] bool buffers() const { return p.pipeline > 1 && !r.fused; }

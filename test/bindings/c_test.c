@@ -270,6 +270,7 @@ static void fields_of_transformers(void) {
   CHANGED_RECIPE(fp8, true);
   CHANGED_RECIPE(attention, PHANTORA_ATTENTION_CUDNN);
   CHANGED_RECIPE(attention, PHANTORA_ATTENTION_FLASH_ATTENTION_2);
+  CHANGED_RECIPE(norms_in_passes, true);
   CHECK(!differs(step, &shape, &way, &recipe));
 
   phantora_transformer experts = shape;

@@ -451,7 +451,7 @@ class Transformers(unittest.TestCase):
             {"overlap_tensor": True})]
         seen.append(report(shape, slices | {"exchange": "all_gather"}, {}))
         seen += [report(shape, way, fields) for fields in ({"gradient": 2.0}, {"optimizer": 6.0}, {"fused": False}, {"fp8": True},
-                                                          {"attention": "flash_attention_2"})]
+                                                          {"attention": "flash_attention_2"}, {"fused_norms": False})]
         self.assertEqual(len(set(seen)), len(seen))
         # The defaults by name.
         self.assertEqual(report(shape, way | {"schedule": "1f1b", "sharding": "optimizer", "recompute": "none"}, {}), seen[0])

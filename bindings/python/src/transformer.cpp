@@ -160,7 +160,8 @@ fused: activation functions, rotary embeddings and the accumulation of gradients
 a part of a product, as torch.compile or Megatron have them; else the passes that PyTorch makes.
 fp8: products of layers take 8-bit floats with a scale for each tensor, which are converted before.
 attention: whose kernels compute it: "pytorch" (what PyTorch 2.11 takes on the GPU: cuDNN's on
-compute capability 9 and 10, else FlashAttention 2), "cudnn" or "flash_attention_2".)");
+compute capability 9 and 10, else FlashAttention 2), "cudnn" or "flash_attention_2".
+fused_norms: RMS norms are kernels, as those of PyTorch 2.11; else passes in fp32, as Transformers'.)");
   m.def(
       "training_steps",
       [](const TransformerShape& shape, const Parallelism& parallelism, int steps,

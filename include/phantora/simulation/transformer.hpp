@@ -116,6 +116,10 @@ struct TrainingRecipe {
   /// sent and gathered counts as bf16. Adam converts weights that are not gathered.
   bool fp8 = false;
   AttentionKernels attention = AttentionKernels::pytorch;  ///< whose kernels compute it
+  /// RMS norms are a kernel forward and two backward, as those of PyTorch 2.11 and Transformer
+  /// Engine; else PyTorch's passes in fp32, as Transformers' LlamaRMSNorm and, before PyTorch had a
+  /// kernel, torch.nn.RMSNorm make them. Layer norms have always been kernels.
+  bool fused_norms = true;
 };
 
 /// Each step runs the kernels of every layer of every micro-batch and the communication of every

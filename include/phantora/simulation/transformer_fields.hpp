@@ -116,6 +116,7 @@ constexpr void for_each_field(Recipe& recipe, Visit visit) {
   visit("fused", recipe.fused);
   visit("fp8", recipe.fp8);
   visit("attention", recipe.attention, attentions);
+  visit("fused_norms", recipe.fused_norms);
 }
 /// @}
 
