@@ -517,6 +517,19 @@ TEST(KernelWork, ConcatenationGoesThroughItsLongestPart) {
               0.42 * 4.1 * numel, 1.0);
 }
 
+TEST(KernelWork, PackedGradientsAreConvertedOneByOne) {
+  constexpr double numel = 1 << 20;
+  const auto picoseconds = [&](const char* from) {
+    KernelQuery query{.name = std::string{"void chunk_cat_cuda_kernel<float, "} + from + ">(" +
+                              from + "**, float*, long*, long)",
+                      .bytes = 8 * numel};
+    query.features["numel"] = numel;
+    return describe(query).flops / 64 / numel;
+  };
+  EXPECT_DOUBLE_EQ(picoseconds("c10::BFloat16"), 2.9);
+  EXPECT_EQ(picoseconds("float"), 0.0);  // as vectors
+}
+
 // An image of 8 x 8 pixels, of which every other in each direction is the middle of 3 x 3: 9 taps
 // of 16 places, so that a pixel lies in 2.25 windows.
 TEST(KernelWork, PoolingGoesThroughTheWindowsThatAPixelLiesIn) {
