@@ -296,6 +296,41 @@ TEST(KernelWork, GroupsShareTilesAreWidenedOrRunApart) {
   EXPECT_EQ(describe(wide).batch, 8.0);
 }
 
+/// Positional embeddings of speech: 16 groups, of so many channels each, at so many places.
+KernelQuery places(const char* name, double width, double taps, double images, double places) {
+  KernelQuery query = convolution(name, "nchw", images, 16 * width, places, taps, 16);
+  query.features["h"] = query.features["r"] = 1.0;
+  query.features["pad_h"] = 0.0;
+  return query;
+}
+
+TEST(KernelWork, LongFiltersOfGroupsRunOnThePlainUnits) {
+  // wav2vec 2.0's, of 48 channels and 127 taps. Longer than the filter: of each group two kernels
+  // for the ends, one after the other, and one for the inside, in two rounds of eight streams.
+  const KernelWork ends = describe(places("conv_fwd", 48, 127, 6, 199));
+  EXPECT_EQ(ends.group, "conv_fwd/half/plain_units");
+  EXPECT_EQ(ends.arithmetic, Arithmetic::fp32);
+  EXPECT_DOUBLE_EQ(ends.longest, 48 * 127 * (16 + 0.8 * 2));
+  EXPECT_EQ(ends.m, 0.0);
+  // Shorter: one kernel each, of tiles of 64 places.
+  const KernelWork inside = describe(places("conv_fwd", 48, 127, 6, 99));
+  EXPECT_DOUBLE_EQ(inside.longest, 48 * 127 * 2);
+  EXPECT_EQ(inside.tiles, 8 * 10);  // 594 places
+  // 64 channels fill a tile of the tensor cores, which short filters run on as well.
+  EXPECT_EQ(describe(places("conv_fwd", 64, 127, 6, 199)).group, "conv_fwd/half");
+  EXPECT_EQ(describe(places("conv_fwd", 48, 41, 6, 199)).group, "conv_fwd/half");
+  // So do the gradients of the data, of several images.
+  EXPECT_EQ(describe(places("conv_bwd_data", 48, 127, 6, 199)).group, "conv_bwd_data/half");
+  const KernelWork one_image = describe(places("conv_bwd_data", 48, 127, 1, 199));
+  EXPECT_EQ(one_image.group, "conv_bwd_data/half/plain_units");
+  // 64 FLOP take a picosecond of the whole GPU.
+  EXPECT_DOUBLE_EQ(one_image.flops / 64, 170.0 * 199 * 768 * 127);
+  // What a wav2vec 2.0 takes on an H200: 0.68 ms for each group's ends, two streams of them.
+  const auto cost =
+      builtin_cost_model(gpu_model("h200")).estimate(places("conv_fwd", 48, 127, 6, 199));
+  EXPECT_NEAR(to_seconds(cost->duration), 12e-3, 1.5e-3);
+}
+
 TEST(KernelWork, AVolumesFiltersForEachChannelAreAGroupOfTheirOwn) {
   KernelQuery query = convolution("conv_fwd", "nhwc", 8, 96, 14, 3, 96);
   const double flops = describe(query).flops;

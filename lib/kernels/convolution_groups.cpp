@@ -20,6 +20,12 @@ bool is_beyond_masks(std::string_view name, const Convolution& shape) {
   return !is_half(shape) && name != "conv_bwd_filter" && shape.taps > bits;
 }
 
+/// Filters that make so many products for each element of the result that few tiles are left.
+bool is_long(const Convolution& shape, double width) {
+  constexpr double taps = 40.0, products = 2500.0;
+  return shape.taps > taps && width * shape.taps > products;
+}
+
 /// Of widths that are powers of two: all in one kernel, but where the groups are few and narrow, or
 /// the gradient skips pixels.
 bool run_apart(std::string_view name, const Convolution& shape, double width) {
@@ -31,7 +37,7 @@ bool run_apart(std::string_view name, const Convolution& shape, double width) {
   }
   if (name == "conv_fwd") {
     if (!is_half(shape)) return width == 16.0 && groups <= 2.0;
-    if (width >= 64.0 && shape.taps > 9.0) return true;
+    if (is_long(shape, width) || (width >= 64.0 && shape.taps > 9.0)) return true;
     if (width == 64.0) return groups > 2.0 && shape.images < 16.0;
     return (width == 16.0 && groups <= 4.0) || (width == 32.0 && groups == 4.0);
   }
@@ -40,7 +46,7 @@ bool run_apart(std::string_view name, const Convolution& shape, double width) {
     if (!is_half(shape) && shape.taps > 9.0) return true;
     return is_half(shape) && width >= 16.0 && groups <= 2.0;
   }
-  if (is_half(shape)) return width <= 16.0 && groups <= 4.0;
+  if (is_half(shape)) return shape.taps > 9.0 ? groups <= 2.0 : width <= 16.0 && groups <= 4.0;
   return (width <= 16.0 && groups <= 6.0) || (width == 32.0 && groups <= 4.0);
 }
 
@@ -53,12 +59,13 @@ bool are_padded(std::string_view name, const Convolution& shape, double width) {
   if (std::fmod(width * shape.size, 16.0) != 0.0) return half && name != "conv_fwd";
   if (name == "conv_fwd") {
     if (!half) return width < 128.0 && (width > 32.0 || groups >= 4.0);
-    if (shape.taps > 9.0) return false;
+    if (is_long(shape, width) || (shape.taps > 9.0 && width >= 32.0)) return false;
     if (width < 32.0) return groups >= 5.0;
     if (width < 56.0) return groups >= 8.0;
     return width > 64.0 && width < 256.0;
   }
   if (name == "conv_bwd_data") {
+    if (half && width > 32.0 && is_long(shape, width)) return false;
     if (width < 32.0) return !half || groups >= 3.0;
     if (is_strided(shape)) return false;
     if (!half) return width < 128.0;
@@ -67,6 +74,7 @@ bool are_padded(std::string_view name, const Convolution& shape, double width) {
     return width > 64.0 && width < 256.0;
   }
   if (!half) return width < 64.0 && groups >= 4.0;
+  if (shape.taps > 9.0 && shape.nchw) return groups > 2.0;
   const double reduced = shape.images * shape.positions;
   if (width < 32.0)
     return groups >= 3.0 && !(is_strided(shape) && groups <= 8.0 && reduced < 7000.0);
@@ -80,6 +88,16 @@ Groups run_of_groups(std::string_view name, const Convolution& shape, double wid
   if (is_power_of_two(width))
     return run_apart(name, shape, width) ? Groups::apart : Groups::together;
   return are_padded(name, shape, width) ? Groups::padded : Groups::apart;
+}
+
+bool run_on_plain_units(std::string_view name, const Convolution& shape, double width) {
+  if (!is_half(shape) || !shape.nchw || !is_long(shape, width) || width <= 32.0) return false;
+  if (name == "conv_fwd") {
+    constexpr double products = 4600.0;
+    return width * shape.taps >= products && (width < 56.0 || width > 64.0);
+  }
+  const bool many = shape.groups >= 12.0 && shape.images >= 4.0;
+  return name == "conv_bwd_data" && (width > 64.0 || !many);
 }
 
 }  // namespace phantora::detail

@@ -29,4 +29,12 @@ enum class Groups : std::uint8_t {
 /// Called `name`, with so many channels in the wider side of each group.
 Groups run_of_groups(std::string_view name, const Convolution& shape, double width);
 
+/// Whether groups that run apart run on the plain units, though their type is one of the tensor
+/// cores': with long filters, in 16 bits and with channels first. Forward those whose width neither
+/// fits a tile of 32 nor nearly fills one of 64, of 4,600 products and more for each element of the
+/// result: 51 of 57 such calls over sequences run so, and 1 of 98 others. Gradients of the data
+/// those wider than 64 channels, and of others those of few groups or images: 72 of 77, and 3 of 78
+/// (data/h200_sweep13.jsonl.gz, and on an H100 the same; judges too).
+bool run_on_plain_units(std::string_view name, const Convolution& shape, double width);
+
 }  // namespace phantora::detail

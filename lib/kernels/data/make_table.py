@@ -613,8 +613,8 @@ def coverage(samples, spread):
 
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
 # measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
-JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3}
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3,
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3}
 
 
 def case_of(row):

@@ -1,5 +1,6 @@
 #include "kernels/convolution_groups.hpp"
 #include "kernels/work/families.hpp"
+#include "kernels/work/launch.hpp"
 #include "kernels/work/products.hpp"
 
 #include <algorithm>
@@ -140,8 +141,45 @@ void run_beside(KernelWork& work, double groups) {
   work.bytes /= work.repeats;
 }
 
+/// Groups of long filters on the plain units. Forward, and of the data's gradients in fp16
+/// (implicit_convolve_sgemm, precomputed_convolve_sgemm, dgrad_alg1_engine), tiles of 64 positions
+/// by 128 channels take 110 ns for each product of an element, a third of an SM's rate, as few
+/// blocks are there at once. Forward, where a sequence is as long as the filter, a group has three
+/// kernels: for its inside, eight groups' at once, which take 0.8 of that time, and for its two
+/// ends, one group after the other. Of the forward calls in data/h200_sweep13.jsonl.gz those of one
+/// kernel take ceil(groups / 8) times a tile's time, of three with more than two groups 1.15 to 1.3
+/// times the groups. The data's gradients in bf16 (dgrad_engine) take 170 ps for every tap of every
+/// element of the gradient that comes in: of 51 calls half 142 to 188.
+void do_on_plain_units(KernelWork& work, const Convolution& shape, bool forward, bool bf16) {
+  constexpr double streams = 8.0, positions = 64.0, channels = 128.0, inside = 0.8;
+  // The roofline takes attention's steps to attain 1.15 times the peak, and so these.
+  constexpr double step_cycles = 110e-9 * 1.98e9 * 1.15;
+  constexpr double added_ps = 170.0;
+  const double in = shape.in / shape.groups, out = shape.out / shape.groups;
+  work.group += "/plain_units";
+  work.family += bf16 ? "/bf16" : "/fp16";
+  work.arithmetic = Arithmetic::fp32;
+  work.m = work.n = work.k = work.batch = 0.0;
+  work.parts = 1.0;
+  if (!forward && bf16) {
+    work.flops = flops_per_ps * added_ps * shape.images * shape.positions * shape.in * shape.taps;
+    return;
+  }
+  const double rounds = std::ceil(shape.groups / streams);
+  const bool has_ends = forward && shape.positions >= shape.taps;
+  const double across = std::ceil((forward ? out : in) / channels);
+  work.longest =
+      (forward ? in : out) * shape.taps * (has_ends ? shape.groups + inside * rounds : rounds);
+  work.tiles = has_ends ? shape.images * across
+                        : shape.groups / rounds * across *
+                              std::ceil(shape.images * shape.positions / positions);
+  work.steps = work.tiles * work.longest;
+  work.step_cycles = step_cycles;
+}
+
 /// Completes the work of a convolution in groups, and tells how they run.
-Groups grouped_convolution(KernelWork& work, std::string_view name, const Convolution& shape) {
+Groups grouped_convolution(KernelWork& work, std::string_view name, std::string_view type,
+                           const Convolution& shape) {
   const double in = shape.in / shape.groups, out = shape.out / shape.groups;
   const double width = std::max(in, out);
   const bool tensor_cores =
@@ -158,6 +196,10 @@ Groups grouped_convolution(KernelWork& work, std::string_view name, const Convol
   constexpr double transform_tiles = 5.0 / 1024.0, transform_starts = 3.0;
   // Copies of a group's channels out of, or into, its tensor (nhwcSliceCKernel): 3 to 5 ps.
   constexpr double slice_tiles = 2.4 / 1024.0;
+  if (run == Groups::apart && run_on_plain_units(name, shape, width)) {
+    do_on_plain_units(work, shape, name == "conv_fwd", type == "bf16");
+    return run;
+  }
   if (run == Groups::apart) {
     place_factors(work, name, shape, in, out, 1.0);
     run_beside(work, shape.groups);
@@ -284,7 +326,8 @@ KernelWork convolution(const KernelQuery& query) {
   work.family = nchw ? "nchw" : "nhwc";
   const double dilation = feature(query, "dilation_h", 1.0) * feature(query, "dilation_w", 1.0);
   // A group that runs apart from the others is a convolution of its own.
-  const Groups run = groups > 1.0 ? grouped_convolution(work, query.name, shape) : Groups::apart;
+  const Groups run =
+      groups > 1.0 ? grouped_convolution(work, query.name, type, shape) : Groups::apart;
   if (run != Groups::apart) {
     work.group += "/grouped";
     work.coordinates = {log_coordinate(images * p * q, 2.0),
