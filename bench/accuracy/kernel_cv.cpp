@@ -1,7 +1,7 @@
 // Prints how well the H200's kernels are predicted when they are held out of the fit.
 //
-// Usage: kernel_cv [--detailed] [--judges JUDGES.tsv] [STEP.tsv...], where a step is a file of
-// kernel data whose feature `count` says how often each kernel runs, e.g.
+// Usage: kernel_cv [--detailed] [--judges|--h100-judges JUDGES.tsv] [STEP.tsv...], where a step is
+// a file of kernel data whose feature `count` says how often each kernel runs, e.g.
 // test/data/gpt2_b8_step.tsv, and judges are kernels that were held out for good
 // (lib/kernels/data/make_table.py writes them).
 #include "cross_validation.hpp"
@@ -88,15 +88,17 @@ int main(int argc, char** argv) try {
   print("The H200 by an H100's kernels", predict(rows, by_another(h100, h100_rows, gpu)));
   const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
   bool detailed = false;
-  bool judges = false;
+  const GpuModel* judged = nullptr;
   for (const std::string_view argument : arguments) {
     if (argument == "--judges") {
-      judges = true;
-    } else if (judges) {
-      judges = false;
-      print(
-          "Judges, which were never fitted",
-          predict(read_measurements(std::filesystem::path{argument}), by_another(gpu, rows, gpu)));
+      judged = &gpu;
+    } else if (argument == "--h100-judges") {
+      judged = &h100;
+    } else if (judged != nullptr) {
+      print("Judges, which were never fitted",
+            predict(read_measurements(std::filesystem::path{argument}),
+                    by_another(*judged, builtin_measurements(judged->key), *judged)));
+      judged = nullptr;
     } else if (argument == "--detailed") {
       detailed = true;
       print("Fitted, at random, by group", held_out, &Prediction::group);
