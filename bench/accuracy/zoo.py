@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of 62 architectures that no model was fitted to: one JSON line for each.
+"""Training steps of 82 architectures that no model was fitted to: one JSON line for each.
 
 Plain PyTorch, torchvision and Transformers on one GPU; nothing here knows of a simulator.
 
@@ -632,6 +632,151 @@ def segformer():
         hidden_sizes=[64, 128, 320, 512], depths=[2, 2, 2, 2], decoder_hidden_size=256, num_labels=21)).to(DEVICE)
     images, labels = noise(8, 3, 384, 384), torch.randint(0, 21, (8, 384, 384), device=DEVICE)
     return model, lambda: model(pixel_values=images, labels=labels).loss
+
+
+# --- Twenty of 2026-11-25, written before any was run, and taken after the last price of that day was made. ---
+
+def speech(kind, batch, samples, **config):
+    """An encoder of waves, of Transformers."""
+    import transformers
+    chosen = getattr(transformers, f"{kind}Config")(num_hidden_layers=6, mask_time_prob=0.0, layerdrop=0.0, **config)
+    model, sound = getattr(transformers, f"{kind}Model")(chosen).to(DEVICE), noise(batch, samples)
+    return model, lambda: model(input_values=sound).last_hidden_state.square().mean()
+
+
+@architecture
+def hubert_large():
+    return speech("Hubert", 5, 56000, hidden_size=1024, num_attention_heads=16, intermediate_size=4096, feat_extract_norm="layer",
+                  conv_bias=True, do_stable_layer_norm=True)
+
+
+@architecture
+def wavlm():
+    return speech("WavLM", 4, 48000)
+
+
+@architecture
+def data2vec_audio():
+    return speech("Data2VecAudio", 6, 56000)
+
+
+@architecture
+def speech_to_text():
+    from transformers import Speech2TextConfig, Speech2TextForConditionalGeneration
+    model = Speech2TextForConditionalGeneration(Speech2TextConfig(encoder_layers=6, decoder_layers=4, d_model=384)).to(DEVICE)
+    sound, text = noise(12, 800, 80), ids(12, 96, 9000)
+    return model, lambda: model(input_features=sound, labels=text).loss
+
+
+@architecture
+def encodec():
+    from transformers import EncodecConfig, EncodecModel
+    model, sound = EncodecModel(EncodecConfig()).to(DEVICE), noise(6, 1, 24000)
+    return model, lambda: F.l1_loss(model(sound).audio_values, sound)
+
+
+@architecture
+def deberta():
+    from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+    model = DebertaV2ForSequenceClassification(DebertaV2Config(
+        hidden_size=768, num_hidden_layers=6, num_attention_heads=12, intermediate_size=3072, relative_attention=True,
+        pos_att_type=["p2c", "c2p"], position_buckets=128, num_labels=3)).to(DEVICE)
+    text, labels = ids(14, 288), torch.randint(0, 3, (14,), device=DEVICE)
+    return model, lambda: model(input_ids=text, labels=labels).loss
+
+
+@architecture
+def modernbert():
+    return language_model("ModernBertForMaskedLM", 10, 704, hidden_size=768, num_hidden_layers=9, vocab_size=50368)
+
+
+@architecture
+def longformer():
+    return language_model("LongformerForMaskedLM", 3, 1280, hidden_size=768, num_hidden_layers=5, attention_window=[256] * 5,
+                          max_position_embeddings=1400)
+
+
+@architecture
+def xlnet():
+    return language_model("XLNetLMHeadModel", 10, 352, d_model=768, n_layer=7, n_head=12, d_inner=3072)
+
+
+@architecture
+def fourier_encoder():
+    # Transforms of such lengths are there in fp32 alone.
+    return *language_model("FNetForMaskedLM", 14, 512, hidden_size=768, num_hidden_layers=7), torch.float32
+
+
+@architecture
+def qwen3_moe():
+    return language_model(
+        "Qwen3MoeForCausalLM", 4, 576, hidden_size=1024, num_hidden_layers=5, num_attention_heads=16, num_key_value_heads=4,
+        head_dim=64, num_experts=16, num_experts_per_tok=4, moe_intermediate_size=768, vocab_size=50304)
+
+
+def pictures(kind, batch, size, **more):
+    """A classifier of Transformers."""
+    import transformers
+    chosen = getattr(transformers, f"{kind}Config")(num_labels=1000, **more)
+    model = getattr(transformers, f"{kind}ForImageClassification")(chosen).to(DEVICE)
+    images, labels = noise(batch, 3, size, size), torch.randint(0, 1000, (batch,), device=DEVICE)
+    return model, lambda: model(pixel_values=images, labels=labels).loss
+
+
+@architecture
+def dinov2():
+    return pictures("Dinov2", 28, 224, num_hidden_layers=9)
+
+
+@architecture
+def convnext_v2():
+    return pictures("ConvNextV2", 28, 224)
+
+
+@architecture
+def mobilevit():
+    return pictures("MobileViT", 44, 256)
+
+
+@architecture
+def hiera():
+    return pictures("Hiera", 28, 224)
+
+
+@architecture
+def poolformer():
+    return pictures("PoolFormer", 56, 224)
+
+
+@architecture
+def levit():
+    return pictures("Levit", 160, 224)
+
+
+@architecture
+def video_masks():
+    from transformers import VideoMAEConfig, VideoMAEForVideoClassification
+    model = VideoMAEForVideoClassification(VideoMAEConfig(
+        hidden_size=512, num_hidden_layers=7, num_attention_heads=8, intermediate_size=2048, num_labels=400)).to(DEVICE)
+    clips, labels = noise(3, 16, 3, 224, 224), torch.randint(0, 400, (3,), device=DEVICE)
+    return model, lambda: model(pixel_values=clips, labels=labels).loss
+
+
+@architecture
+def segment_anything():
+    from transformers import SamVisionConfig, SamVisionModel
+    model = SamVisionModel(SamVisionConfig(
+        hidden_size=512, num_hidden_layers=7, num_attention_heads=8, image_size=640, global_attn_indexes=[2, 6])).to(DEVICE)
+    images = noise(2, 3, 640, 640)
+    return model, lambda: model(pixel_values=images).last_hidden_state.square().mean()
+
+
+@architecture
+def super_resolution():
+    from transformers import Swin2SRConfig, Swin2SRForImageSuperResolution
+    model = Swin2SRForImageSuperResolution(Swin2SRConfig(embed_dim=96, depths=[4, 4, 4], num_heads=[6, 6, 6])).to(DEVICE)
+    images = noise(6, 3, 64, 64)
+    return model, lambda: model(pixel_values=images).reconstruction.square().mean()
 
 
 BESIDE = "beside other kernels"
