@@ -72,6 +72,8 @@ std::unique_ptr<Meaning> by_index_tensors(std::size_t element, bool put) {
           {arguments.pointer(1, pointers + 8 * d), calculator.last(2) + 8, true, false});
     }
     describe(effect, numel, element);
+    // An index of an unknown table, and an unknown index of any, give nothing known.
+    if (!put) effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
       for (std::uint32_t i = 0; i < numel; ++i) {
         std::optional<std::size_t> offset = 0;
@@ -167,6 +169,7 @@ std::unique_ptr<Meaning> take(std::size_t element, bool put) {
                        {arguments.pointer(1, base + 8), calculator.last(1) + 8, true, false},
                        {arguments.pointer(1, function), span * element, !put, put}};
     describe(effect, numel, element);
+    if (!put) effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
       for (std::uint32_t i = 0; i < numel; ++i) {
         const auto index = wrapped(index_at(images[1], calculator.offset(i, 1), ElementType::int64),
@@ -380,6 +383,7 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel, bool large) {
          true, false},
         {indices.data, indices.span() * size_of(index_type), true, false}};
     describe(effect, static_cast<double>(count * inner), element);
+    effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t i = 0; i < count; ++i) {
         const auto index =
@@ -480,6 +484,7 @@ std::unique_ptr<Meaning> gather_slices(const TemplateName& kernel) {
         {arguments.pointer(2), count * size_of(type), true, false}};
     effect.bytes = static_cast<double>(count * (2 * slice + size_of(type)));
     effect.features = {{"rows", static_cast<double>(count)}, {"cols", static_cast<double>(slice)}};
+    effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t i = 0; i < count; ++i) {
         const auto index = wrapped(index_at(images[2], i * size_of(type), type), size);
