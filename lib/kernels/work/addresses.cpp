@@ -80,8 +80,8 @@ double address_flops(std::string_view base, double elements, double taps, double
 
 /// PyTorch's packing of FSDP2's gradients (_chunk_cat) converts elements one by one, each after a
 /// loop's bounds are looked at: 2.92 and 2.89 ps for each of 61 and 131 million from bf16 to fp32
-/// (an H200, bench/accuracy/h200_measured_two, whose steps judge nothing else of this kernel), 3.2
-/// on an H100 in a profile of the same program. Of one type they go as vectors.
+/// (an H200, bench/accuracy/h200_measured_two, whose Llama judges it no more), 3.2 on an H100 in a
+/// profile of the same program. Of one type they go as vectors.
 double packed_ps(const Launch& launch) {
   const auto& types = launch.signature.arguments;
   const bool converts = types.size() == 2 && types[0] != types[1];
