@@ -296,6 +296,31 @@ TEST(KernelWork, GroupsShareTilesAreWidenedOrRunApart) {
   EXPECT_EQ(describe(wide).batch, 8.0);
 }
 
+TEST(KernelWork, MasksOfCutlassAttentionAreTold) {
+  const auto work = [](const char* mask) {
+    KernelQuery query{.name =
+                          "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(P::AttentionKernel<a, b, "
+                          "true, 64, 64, 64, true, true>::Params)",
+                      .grid = {{16, 8, 4}},
+                      .block = {32, 4, 1},
+                      .features = {{"b", 4},
+                                   {"h", 8},
+                                   {"h_kv", 8},
+                                   {"s_q", 1024},
+                                   {"s_kv", 1024},
+                                   {"d", 64},
+                                   {"d_v", 64}}};
+    if (*mask != 0) query.features[mask] = 1.0;
+    return describe(query);
+  };
+  const KernelWork plain = work("");
+  EXPECT_DOUBLE_EQ(plain.flops, 2.0 * 2 * 4 * 8 * 1024 * 1024 * 64);
+  EXPECT_DOUBLE_EQ(work("causal").flops, plain.flops / 2);
+  // A tensor of 2 bytes for each score, which kernels without one are no measure of.
+  EXPECT_DOUBLE_EQ(work("bias").bytes, plain.bytes + 2.0 * 4 * 8 * 1024 * 1024);
+  EXPECT_NE(work("bias").coordinates, plain.coordinates);
+}
+
 /// Positional embeddings of speech: 16 groups, of so many channels each, at so many places.
 KernelQuery places(const char* name, double width, double taps, double images, double places) {
   KernelQuery query = convolution(name, "nchw", images, 16 * width, places, taps, 16);

@@ -23,14 +23,43 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 35> kernel_features{
-    {{"numel"},        {"lines"},    {"rows"},        {"cols"},        {"dims"},
-     {"arrays"},       {"b"},        {"h"},           {"h_kv"},        {"s_q"},
-     {"s_kv"},         {"d"},        {"d_v"},         {"splits"},      {"warp_instructions"},
-     {"warp_cycles"},  {"alu"},      {"fma"},         {"double"},      {"special"},
-     {"l1_passes"},    {"l2_bytes"}, {"tensor_half"}, {"tensor_tf32"}, {"tensor_8_bits"},
-     {"tensor_fp64"},  {"atomics"},  {"hot_atomics"}, {"local_bytes"}, {"partial_sectors"},
-     {"random_bytes"}, {"guessed"},  {"registers"},   {"shared"},      {"local"}}};
+constexpr std::array<FeatureKey, 37> kernel_features{{{"numel"},
+                                                      {"lines"},
+                                                      {"rows"},
+                                                      {"cols"},
+                                                      {"dims"},
+                                                      {"arrays"},
+                                                      {"b"},
+                                                      {"h"},
+                                                      {"h_kv"},
+                                                      {"s_q"},
+                                                      {"s_kv"},
+                                                      {"d"},
+                                                      {"d_v"},
+                                                      {"causal"},
+                                                      {"bias"},
+                                                      {"splits"},
+                                                      {"warp_instructions"},
+                                                      {"warp_cycles"},
+                                                      {"alu"},
+                                                      {"fma"},
+                                                      {"double"},
+                                                      {"special"},
+                                                      {"l1_passes"},
+                                                      {"l2_bytes"},
+                                                      {"tensor_half"},
+                                                      {"tensor_tf32"},
+                                                      {"tensor_8_bits"},
+                                                      {"tensor_fp64"},
+                                                      {"atomics"},
+                                                      {"hot_atomics"},
+                                                      {"local_bytes"},
+                                                      {"partial_sectors"},
+                                                      {"random_bytes"},
+                                                      {"guessed"},
+                                                      {"registers"},
+                                                      {"shared"},
+                                                      {"local"}}};
 
 [[noreturn]] void fail(const KernelQuery& query, const std::string& what) {
   throw CostError{"kernel '" + query.name.substr(0, 200) + "': " + what};

@@ -246,6 +246,13 @@ std::size_t element_bytes(std::string_view parameter) {
              : single;
 }
 
+/// CUTLASS's kernels are told by a parameter whether the mask is causal, and have a bias if it is
+/// not null; FlashAttention's are templates of the former.
+void describe_mask(Effect& effect, std::uint8_t mask, const std::byte* bias) {
+  if (mask != 0) effect.features.emplace_back("causal", 1.0);
+  if (bias != nullptr) effect.features.emplace_back("bias", 1.0);
+}
+
 std::unique_ptr<Meaning> cutlass_forward(std::size_t element) {
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     if (a.bytes(0).size() < 200) return std::nullopt;
@@ -254,6 +261,7 @@ std::unique_ptr<Meaning> cutlass_forward(std::size_t element) {
                   number(108), number(96),  number(100)};
     Effect effect;
     describe(effect, s);
+    describe_mask(effect, a.get<std::uint8_t>(0, 116), a.pointer(0, 24));
     const std::size_t rows = s.b * s.s_q;
     writes(effect, a.pointer(0, 64), rows * number(136) * element);
     writes(effect, a.pointer(0, 72), rows * s.h * s.d_v * single);
@@ -274,6 +282,7 @@ std::unique_ptr<Meaning> cutlass_backward(std::size_t element) {
                   number(156), number(144), number(148)};
     Effect effect;
     describe(effect, s);
+    describe_mask(effect, a.get<std::uint8_t>(0, 164), a.pointer(0, 24));
     writes(effect, a.pointer(0, 56), s.b * s.h * s.s_q * single);
     writes(effect, a.pointer(0, 80), s.b * stride(392) * element);
     writes(effect, a.pointer(0, 88), s.b * stride(400) * element);

@@ -110,8 +110,10 @@ def attention(row):
     attributes = dict(type=row.get("dtype", "bf16"), causal=str(int(row["causal"])))
     more = {name: "1" for name, told in (("mask", "masked"), ("dropout", "dropout")) if row.get(told)}
     mine = [k for k in row["kernels"] if not is_torch(k)]
-    rows = [launch(k, shape, attributes) if re.search("flash|fmha", k["name"]) else pointwise(k, row)
-            for k in row["kernels"] if is_torch(k)]
+    # CUTLASS's kernels tell their mask by parameters.
+    told = dict({"causal": 1} if row["causal"] else {}, **({"bias": 1} if row.get("masked") else {}))
+    rows = [launch(k, shape | told, attributes) if "fmha" in k["name"] else launch(k, shape, attributes) if "flash" in k["name"]
+            else pointwise(k, row) for k in row["kernels"] if is_torch(k)]
     forward = next((i + 1 for i, k in enumerate(mine) if "_fprop_" in k["name"]), 0)
     if forward:
         rows.append(call("sdpa_fwd", total(mine[:forward]), features=shape, attributes=attributes | more))

@@ -160,7 +160,8 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   };
   // flash: <depth, rows, keys, ...>; fmha forward: <type, arch, aligned, rows, keys, depth>.
   if (!cutlass && trait(0) > 0.0) shape.depth = feature(query, "d", trait(0));
-  if (query.grid && query.features.find("s_q") == query.features.end()) {
+  const bool told = query.features.contains("s_q");
+  if (query.grid && !told) {
     const bool backward = signature.base.find("bwd") != std::string_view::npos;
     const double rows =
         cutlass ? std::max(trait(3), 64.0) : std::max(trait(backward ? 2 : 1), 64.0);
@@ -172,6 +173,8 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   if (!cutlass && signature.arguments.size() > 2) {
     shape.causal = signature.arguments[2] == "true" ? 1.0 : 0.0;
   }
+  const bool has_bias = feature(query, "bias", 0.0) > 0.0;
+  if (cutlass && told) shape.causal = feature(query, "causal", 0.0) > 0.0 ? 1.0 : 0.0;
   const bool backward = signature.base.find("bwd") != std::string_view::npos ||
                         signature.base.starts_with("fmha_cutlassB");
   // fmha_cutlassF_f32_...; FlashAttention has 16 bits alone. A launch tells its type by no
@@ -200,6 +203,11 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
     work.group = signature.base.substr(0, kind);
     work.group += label(work.arithmetic);
     if (tile != std::string_view::npos) work.family = signature.base.substr(tile);
+    // A tensor that is added to the scores is read in tiles beside theirs.
+    constexpr float apart = 2.0F;
+    work.coordinates[6] = has_bias ? apart : 0.0F;
+    if (has_bias)
+      work.bytes += shape.batch * shape.heads * shape.queries * shape.keys * (wide ? 4.0 : 2.0);
   }
   return work;
 }
