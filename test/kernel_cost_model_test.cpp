@@ -951,7 +951,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
             "kernel 'k': feature 'Numel': expected one of numel, lines, rows, cols, dims, "
             "arrays, b, h, h_kv, "
-            "s_q, s_kv, d, d_v, splits, warp_instructions, warp_cycles, alu, fma, double, special, "
+            "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, alu, fma, "
+            "double, special, "
             "l1_passes, "
             "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
             "hot_atomics, local_bytes, partial_sectors, random_bytes, guessed, registers, shared, "
