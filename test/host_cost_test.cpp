@@ -84,5 +84,15 @@ TEST(HostScale, FollowsTheLatestSamples) {
   EXPECT_NEAR(host.scale(), HostScale::scale_there, 1e-9);
 }
 
+// A scale below zero made clocks run backwards.
+TEST(HostScale, TakesNoTimeForNotMeasured) {
+  HostScale host;
+  host.sample(0ns);
+  host.sample(-40ns);
+  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there);
+  host.sample(30us);  // the first that counts
+  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there / 2);
+}
+
 }  // namespace
 }  // namespace phantora

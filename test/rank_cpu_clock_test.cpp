@@ -121,6 +121,18 @@ TEST_F(RankCpuClock, AChildStartsAnew) {
   EXPECT_EQ(clock.now() - begin, 6us);
 }
 
+/// Of this machine itself: work is measured by the kernel's clock, which does not stand.
+TEST(RankCpuTimeOf, IsNoLessThanTheWork) {
+  for (int i = 0; i < 100; ++i) {
+    const nanoseconds took = phantora::rank::cpu_time_of([] {
+      const nanoseconds begin = phantora::rank::kernels_cpu_time();
+      while (phantora::rank::kernels_cpu_time() - begin < 15us) {
+      }
+    });
+    EXPECT_GE(took + phantora::rank::kernels_reading_cost(), 15us);
+  }
+}
+
 /// Of this machine itself: what is read lies between what the kernel's clock says before and after.
 TEST(RankThreadCpuTime, IsTheThreadsOwn) {
   const auto kernels = [] {

@@ -149,9 +149,9 @@ class Timed {
  public:
   template <class Work>
   void time(Work&& work, int rounds) {
-    const nanoseconds begin = rank::thread_cpu_time();
-    for (int i = 0; i < rounds; ++i) work();
-    const nanoseconds took = rank::thread_cpu_time() - begin - rank::reading_cost();
+    const nanoseconds took = rank::cpu_time_of([&] {
+      for (int i = 0; i < rounds; ++i) work();
+    });
     each_.push_back(static_cast<double>(took.count()) / rounds);
   }
   /// That which a tenth of the rounds is below: neighbours, interrupts and a busy machine only make

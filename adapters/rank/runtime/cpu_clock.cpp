@@ -40,7 +40,7 @@ double measure_ns_per_tick() noexcept;
 
 struct ThisMachine {
   static std::uint64_t ticks() noexcept { return __rdtsc(); }
-  static nanoseconds cpu_time() noexcept { return system_time(CLOCK_THREAD_CPUTIME_ID); }
+  static nanoseconds cpu_time() noexcept { return kernels_cpu_time(); }
   static void watch() noexcept {
     __atomic_store_n(&own_sequence(), reinterpret_cast<std::uintptr_t>(&sequence),
                      __ATOMIC_RELAXED);
@@ -56,7 +56,7 @@ struct ThisMachine {
     static const double measured = measure_ns_per_tick();
     return measured;
   }
-  static nanoseconds cost() noexcept;
+  static nanoseconds cost() noexcept { return kernels_reading_cost(); }
 };
 
 /// Time between two readings of a clock that come one after the other: the median, since the thread
@@ -71,11 +71,6 @@ nanoseconds time_between_readings(Clock clock) noexcept {
   auto* const middle = between.begin() + between.size() / 2;
   std::nth_element(between.begin(), middle, between.end());
   return *middle;
-}
-
-nanoseconds ThisMachine::cost() noexcept {
-  static const nanoseconds measured = time_between_readings(cpu_time);
-  return measured;
 }
 
 /// The kernel clears a mention of `sequence`, as it should.
@@ -123,6 +118,13 @@ double measure_ns_per_tick() noexcept {
 }
 
 }  // namespace
+
+nanoseconds kernels_cpu_time() noexcept { return system_time(CLOCK_THREAD_CPUTIME_ID); }
+
+nanoseconds kernels_reading_cost() noexcept {
+  static const nanoseconds measured = time_between_readings(kernels_cpu_time);
+  return measured;
+}
 
 nanoseconds thread_cpu_time() noexcept {
   thread_local constinit CpuClock<ThisMachine> clock;

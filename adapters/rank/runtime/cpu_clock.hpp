@@ -71,4 +71,19 @@ std::chrono::nanoseconds thread_cpu_time() noexcept;
 /// CPU time between two readings of thread_cpu_time() with nothing between them.
 std::chrono::nanoseconds reading_cost() noexcept;
 
+/// The kernel's clock of the calling thread's CPU time: a system call.
+std::chrono::nanoseconds kernels_cpu_time() noexcept;
+/// CPU time between two readings of it with nothing between them.
+std::chrono::nanoseconds kernels_reading_cost() noexcept;
+
+/// CPU time of `work`, of tens of microseconds or more, on the calling thread. By the kernel's
+/// clock: thread_cpu_time() stands still for up to half a millisecond after it took for the
+/// thread's what a hypervisor took from it.
+template <class Work>
+std::chrono::nanoseconds cpu_time_of(Work&& work) noexcept {
+  const std::chrono::nanoseconds begin = kernels_cpu_time();
+  work();
+  return kernels_cpu_time() - begin - kernels_reading_cost();
+}
+
 }  // namespace phantora::rank

@@ -87,10 +87,8 @@ bool HostSpeed::look() noexcept {
   if (!first && thread_cpu_time() - looked_at_ < between) return false;
   [[maybe_unused]] static volatile unsigned result;
   result = reference_work();  // brings its code and data into the core's caches
-  const std::chrono::nanoseconds begin = thread_cpu_time();
-  result = reference_work();
+  scale_.sample(cpu_time_of([] { result = reference_work(); }));
   looked_at_ = thread_cpu_time();
-  scale_.sample(looked_at_ - begin - reading_cost());
   return true;
 }
 

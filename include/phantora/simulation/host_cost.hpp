@@ -185,8 +185,9 @@ struct MemoryCost {
 
   /// Of so much memory.
   constexpr Duration operator()(Bytes bytes) const noexcept {
-    return first + Duration{static_cast<Duration::rep>(static_cast<double>(per_mib.count()) *
-                                                       static_cast<double>(bytes.count()) / 0x1p20)};
+    return first +
+           Duration{static_cast<Duration::rep>(static_cast<double>(per_mib.count()) *
+                                               static_cast<double>(bytes.count()) / 0x1p20)};
   }
 };
 /// Device memory, of which the driver maps 2 MiB at once: a line through 2 MiB and 1 GiB in
@@ -249,8 +250,10 @@ class HostScale {
   /// (test/data/api_cost.jsonl).
   static constexpr double scale_there = 1.38;
 
-  /// The work has just taken so much CPU time.
+  /// The work has just taken so much CPU time. Nothing or less counts as not measured: the clock
+  /// was read at a time when it stood.
   void sample(std::chrono::duration<double, std::nano> work) noexcept {
+    if (work.count() <= 0) return;
     constexpr double weight = 0.125;  // of a new sample; one each 5 ms: a mean over some 40 ms
     mean_ = sampled_ ? mean_ + weight * (work - mean_) : work;
     sampled_ = true;
