@@ -15,6 +15,7 @@ set(sources
   memory/unknown_reads.cpp
   kernels/arithmetic.cpp
   kernels/assumed_choice.cpp
+  kernels/assumed_test.cpp
   kernels/attention.cpp
   kernels/batch_norm.cpp
   kernels/block_top_k.cpp

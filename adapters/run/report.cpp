@@ -155,6 +155,12 @@ void Report::print_doubts(std::ostream& out) const {
           fmt::format("{} top-k choices by scores that are not computed, {}. What experts compute "
                       "hangs on it: --routing first and random bound how much",
                       n, facts_.routing));
+    } else if (name == "assumed_tests") {
+      row(out, "assumed tests",
+          fmt::format(
+              "{} of values that are not computed: all() holds, any() finds nothing, and no "
+              "number equals another. Times hang on it if the program decides by them",
+              n));
     } else if (name != "unread_kernels" && !name.starts_with("unread_kernel ")) {
       row(out, name, std::to_string(n));
     }

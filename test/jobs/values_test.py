@@ -58,14 +58,43 @@ class UnknownValues(JobTest):
         job = self.run_python(self.GENERATE, torch=True, cluster="h200:1x1")
         steps = [line for line in job.out.splitlines() if line.startswith("steps")]
         self.assertEqual(steps, ["steps 6 True"] * 4, job.text())
-        # With an end token each step asks, and nobody knows. Told once, with the line.
+        # With an end token each step asks, and nobody knows; multinomial() checks what it is given. Told once, with
+        # the line.
         told = [line for line in job.err.splitlines() if "not computed" in line]
-        self.assertEqual(len(told), 1, job.text())
-        self.assertRegex(told[0], r"^phantora: program\.py:\d+ reads 1 bytes that are not computed "
-                                  r"\(last written by vectorized_elementwise_kernel\); it sees zeros$")
-        line = int(told[0].split(":")[2].split()[0])
+        self.assertEqual(len(told), 2, job.text())
         source = (self.directory / "program.py").read_text().splitlines()
-        self.assertIn("unfinished.max()", source[line - 1])
+        for text, what in zip(told, ("torch.isin(token", "token = (torch.multinomial")):
+            self.assertRegex(text, r"^phantora: program\.py:\d+ tests values that are not computed; the outcome is "
+                                   r"assumed$")
+            self.assertIn(what, source[int(text.split(":")[2].split()[0]) - 1])
+
+    def test_checks_hold_and_nothing_is_found(self):
+        job = self.run_python("""
+            import torch
+            torch.manual_seed(0)
+            # Of 16 MB and of a vector: neither is computed.
+            large = torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 2000, device="cuda")
+            small = torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 8, device="cuda")
+            for x in (large, small[0]):
+                print("checks", bool((x == x).all()), bool(x.isfinite().all()), bool((x > 0).all()))
+                print("found", bool(x.isnan().any()), bool((x > 0).any()))
+            token = small.argmax(0)
+            ends = token == 7
+            print("tokens", bool(ends.any()), bool(ends.all()), bool((token != 7).all()), ends.tolist())
+            print("itself", bool((token == token).all()))
+            ended = torch.zeros(8, dtype=torch.bool, device="cuda") | (token == 7)
+            print("ended", bool(ended.all()))
+            # What is known is computed.
+            known = torch.tensor([1, 2, 3], device="cuda")
+            print("known", bool((known == 2).any()), bool((known == 2).all()), bool((known > 1).all()))
+            print(torch.distributions.Normal(small, 1.0).sample().shape)
+            """, torch=True, cluster="h200:1x1", options=["--report", "report.json"])
+        self.assertEqual([line for line in job.out.splitlines() if line][:9], [
+            "checks True True True", "found False False", "checks True True True", "found False False",
+            f"tokens False False True {[False] * 8}", "itself True", "ended False", "known True False False",
+            "torch.Size([2000, 8])"], job.text())
+        self.assertRegex(job.out, r"(?m)^  assumed tests +\d+ of values that are not computed: all\(\) holds")
+        self.assertGreater(self.report()["counters"]["assumed_tests"], 10)
 
     def test_places_are_told_once_and_only_a_few(self):
         job = self.run_python(

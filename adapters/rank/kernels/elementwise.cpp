@@ -1,4 +1,5 @@
 #include "rank/kernels/aligned.hpp"
+#include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
@@ -171,6 +172,12 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
   } else if (small) {
     effect.needs = needs(*function, state.data());
     effect.independent = true;
+    const bool with_itself = loop.operands == 3 && loop.data[1] == loop.data[2];
+    const bool dense = loop.extent(0) == loop.numel * size_of(loop.types[0]);
+    if (function->compares_integers && !with_itself && dense) {
+      const bool not_equal = load(ElementType::int32, state.data()).to_bool();
+      effect.assumed = assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0]);
+    }
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };
   }

@@ -2,6 +2,7 @@
 
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/arithmetic.hpp"
+#include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/complex_function.hpp"
 #include "rank/kernels/functor.hpp"
 #include "rank/kernels/lambda_function.hpp"
@@ -217,6 +218,7 @@ std::optional<ElementwiseFunction> elementwise_function(std::string_view text) {
       is_complex(f->result) || std::any_of(f->arguments.begin(), f->arguments.end(), is_complex);
   const std::string_view key = wraps ? functor_of(functor.arguments[3]).key : functor.key;
   if (complex && !knows_complex(key)) return std::nullopt;
+  f->compares_integers = key == "CompareEqFunctor" && is_told_apart(f->arguments.front());
   return f;
 }
 

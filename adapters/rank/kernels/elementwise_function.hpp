@@ -23,6 +23,8 @@ struct ElementwiseFunction {
   std::function<Value(const Value* values, const std::byte* state)> evaluate;
   /// How to find out whether the known arguments decide the result alone.
   Contrast contrast = Contrast::none;
+  /// Compares integers: whether they are equal, or, if `state` says so, whether they are not.
+  bool compares_integers = false;
 };
 
 /// @param functor  e.g. "at::native::CUDAFunctor_add<float>" or a lambda's full name.

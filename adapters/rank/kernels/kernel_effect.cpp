@@ -1,6 +1,7 @@
 #include "rank/kernels/kernel_effect.hpp"
 
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/unknown_reads.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -59,6 +60,18 @@ void Image::move(std::size_t offset, const Image& source, std::size_t source_off
 void Image::forget(std::size_t offset, std::size_t size) {
   if (offset > bytes_.size() || size > bytes_.size() - offset) return;
   std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(offset), size, State::stored_unknown);
+}
+
+bool Image::assume(std::span<const std::byte> element) {
+  bool any = false;
+  for (std::size_t at = 0; at + element.size() <= bytes_.size(); at += element.size()) {
+    if (states_[at] != State::stored_unknown) continue;
+    any = true;
+    std::ranges::copy(element, bytes_.begin() + static_cast<std::ptrdiff_t>(at));
+    std::fill_n(states_.begin() + static_cast<std::ptrdiff_t>(at), element.size(),
+                State::stored_known);
+  }
+  return any;
 }
 
 void Image::commit(std::byte* address, const Writer& writer) const {
@@ -150,6 +163,11 @@ void apply(const Effect& effect, const char* kernel) {
     for (const Operand& operand : effect.operands) {
       if (operand.written) forget(operand.address, operand.extent, writer(operand));
     }
+    if (effect.assumed.size == 0) return;
+    const Operand& operand = effect.operands[effect.assumed_in];
+    if (!is_device_address(operand.address)) return;
+    fill(operand.address, effect.assumed.span(), operand.extent);
+    tell_assumed_test();
   };
   if (effect.follows_pointers) {
     for (const Operand& operand : effect.operands) {
@@ -194,6 +212,8 @@ void apply(const Effect& effect, const char* kernel) {
   if (!decides(effect, [&](std::size_t i) { return images[i].knows_anything(); }))
     return forget_all();
   effect.compute(images);
+  if (effect.assumed.size > 0 && images[effect.assumed_in].assume(effect.assumed.span()))
+    tell_assumed_test();
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];
     if (operand.written) images[i].commit(operand.address, writer(operand));

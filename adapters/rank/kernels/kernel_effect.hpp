@@ -84,6 +84,8 @@ class Image {
   void move(std::size_t offset, const Image& source, std::size_t source_offset, std::size_t size);
   /// Makes bytes, or the whole operand, unknown.
   void forget(std::size_t offset, std::size_t size);
+  /// Puts `element` wherever one was stored that is not known. @return whether there was any
+  bool assume(std::span<const std::byte> element);
   void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Of the operand as it was read.
@@ -136,6 +138,10 @@ struct Effect {
   bool follows_pointers = false;
   /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
   ElementBytes repeated{};
+  /// What an element of operand `assumed_in`, which lie side by side, is taken to be where nothing
+  /// decides (assumed_test.hpp). Empty: unknown.
+  ElementBytes assumed{};
+  std::size_t assumed_in = 0;
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = executed_bytes();

@@ -1,4 +1,5 @@
 #include "rank/kernels/arithmetic.hpp"
+#include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/contrast.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
@@ -407,6 +408,12 @@ class TensorReduction final : public Meaning {
     // Where they lie in one dimension, no offset is calculated.
     if (input.sizes.size() > 1)
       effect.features.emplace_back("dims", static_cast<double>(input.sizes.size()));
+    if (operation_ && outputs == 1 && final_output &&
+        (operation_->kind == Kind::all || operation_->kind == Kind::any)) {
+      effect.assumed_in = 1;
+      effect.assumed =
+          assumed_outcome(operation_->kind == Kind::all ? Test::all : Test::any, output_);
+    }
     const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 

@@ -53,7 +53,7 @@ bool tells() {
 }
 
 struct Read {
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  ///< 0: a test by the writer, whose outcome is assumed
   Writer writer;
 };
 
@@ -67,13 +67,18 @@ std::string short_name(const char* name) {
 void tell(const std::string& place, const Read& read) {
   const ToldPlaces::Tell answer = small_data().told_places.tell(place);
   if (answer == ToldPlaces::Tell::no) return;
-  std::string text = "phantora: " + place + " reads " + std::to_string(read.bytes) +
-                     " bytes that are not computed";
-  if (read.writer.name != nullptr) {
-    text += " (last written by " + short_name(read.writer.name);
-    text += read.writer.unread ? ", a kernel that is not executed)" : ")";
+  std::string text = "phantora: " + place;
+  if (read.bytes == 0) {
+    text += " tests values that are not computed; the outcome is assumed";
+  } else {
+    text += " reads " + std::to_string(read.bytes) + " bytes that are not computed";
+    if (read.writer.name != nullptr) {
+      text += " (last written by " + short_name(read.writer.name);
+      text += read.writer.unread ? ", a kernel that is not executed)" : ")";
+    }
+    text +=
+        filler() == channel::Unknown::zero ? "; it sees zeros" : "; it sees what --unknown says";
   }
-  text += filler() == channel::Unknown::zero ? "; it sees zeros" : "; it sees what --unknown says";
   if (answer == ToldPlaces::Tell::last) text += ". Further places are only counted (unknown_reads)";
   std::fprintf(stderr, "%s\n", text.c_str());
 }
@@ -214,6 +219,33 @@ std::string native_place() {
   return {};
 }
 
+/// Says it with the place of the program that is being executed.
+void tell_place(const Read& read) {
+  const Python& py = python();
+  if (py.complete && py.is_initialized() != 0) {
+    // This thread may not hold the interpreter's lock, and must not wait for it. Pending calls are
+    // made on the main thread, whose place is the reader's if it is that which reads or waits.
+    ToldPlaces& places = small_data().told_places;
+    if (syscall(SYS_gettid) != getpid() || !places.begin()) return;
+    auto owned = std::make_unique<Read>(read);
+    if (py.add_pending_call(tell_with_python_place, owned.get()) == 0) {
+      owned.release();
+    } else {
+      places.end();
+    }
+    return;
+  }
+  if (read.writer.unread) {
+    warn_once("unread kernel's output", "a copy to the host reads what kernel " +
+                                            short_name(read.writer.name) +
+                                            " wrote; user kernels are not executed, the host sees "
+                                            "zeros (said once; unknown_reads counts them)");
+    return;
+  }
+  const std::string place = native_place();
+  if (!place.empty()) tell(place, read);
+}
+
 }  // namespace
 
 bool ToldPlaces::look() noexcept {
@@ -254,32 +286,14 @@ void fill_unknown(std::byte* destination, const void* device_source,
 
 void tell_unknown_read(const void* unknown, std::size_t bytes) {
   count("unknown_reads");
-  if (!tells()) return;
-  ToldPlaces& places = small_data().told_places;
-  if (!places.look()) return;
-  const Read read{bytes, small_data().writers.last(unknown)};
-  const Python& py = python();
-  if (py.complete && py.is_initialized() != 0) {
-    // This thread may not hold the interpreter's lock, and must not wait for it. Pending calls are
-    // made on the main thread, whose place is the reader's if it is that which reads or waits.
-    if (syscall(SYS_gettid) != getpid() || !places.begin()) return;
-    auto owned = std::make_unique<Read>(read);
-    if (py.add_pending_call(tell_with_python_place, owned.get()) == 0) {
-      owned.release();
-    } else {
-      places.end();
-    }
-    return;
-  }
-  if (read.writer.unread) {
-    warn_once("unread kernel's output", "a copy to the host reads what kernel " +
-                                            short_name(read.writer.name) +
-                                            " wrote; user kernels are not executed, the host sees "
-                                            "zeros (said once; unknown_reads counts them)");
-    return;
-  }
-  const std::string place = native_place();
-  if (!place.empty()) tell(place, read);
+  if (!tells() || !small_data().told_places.look()) return;
+  tell_place({bytes, small_data().writers.last(unknown)});
+}
+
+void tell_assumed_test() {
+  count("assumed_tests");
+  if (!tells() || !small_data().told_places.look()) return;
+  tell_place({});
 }
 
 void tell_skipped_calls(const char* kernel, std::span<const std::string> functions) {

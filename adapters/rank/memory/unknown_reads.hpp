@@ -53,6 +53,10 @@ class ToldPlaces {
 ///                 host, where that is
 void tell_unknown_read(const void* unknown, std::size_t bytes);
 
+/// The same of a kernel that tests values which are not computed, whose outcome is assumed
+/// (assumed_test.hpp).
+void tell_assumed_test();
+
 /// Says, once for each kind, what a kernel that is not executed would have had the driver do:
 /// fail its assertions, print, launch further kernels.
 /// @param functions  of the driver's own that its code calls
