@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Real and simulated training steps, one after the other on one host with GPUs, and their table.
 
-Usage: same_host.py PHANTORA [--gpus N] [--json OUT] [--only NAME...] [--table IN...]
+Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...]
 
-Runs zoo.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
+Runs zoo.py, trainings.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
 prints what was measured.
 """
@@ -72,8 +72,9 @@ def lines_of(command, limit=None):
 def cases(gpus):
     """Name and arguments of Python of each case."""
     if gpus == 1:
-        for architecture in re.findall(r"^@architecture\ndef (\w+)", (HERE / "zoo.py").read_text(), re.M):
-            yield architecture, [HERE / "zoo.py", "--names", architecture]
+        for program in ("zoo.py", "trainings.py"):
+            for name in re.findall(r"^@(?:architecture|training)\ndef (\w+)", (HERE / program).read_text(), re.M):
+                yield name, [HERE / program, "--names", name]
         for told in GENERATION:
             yield f"generate {' '.join(map(str, told))}".replace("--", ""), [HERE / "generation.py", *told]
     for model, parallel, batch, length, *more in CASES[gpus]:
@@ -90,8 +91,8 @@ def command_of(what, program, options, name):
         record = []
         if options.records:
             record = ["--record", str(pathlib.Path(options.records) / (re.sub(r"\W+", "_", name) + ".rec"))]
-        return [options.phantora, "run", "--cluster", f"h200:1x{options.gpus}", *record, "--", sys.executable, *program]
-    if options.kernels and program[0].endswith("zoo.py"):
+        return [options.phantora, "run", "--cluster", f"{options.gpu}:1x{options.gpus}", *record, "--", sys.executable, *program]
+    if options.kernels and program[0].endswith(("zoo.py", "trainings.py")):
         program += ["--kernels", options.kernels]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.gpus)] if options.gpus > 1 else []
     return [sys.executable, *launcher, *program]
@@ -145,6 +146,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("phantora", nargs="?")
     arguments.add_argument("--gpus", type=int, default=1, choices=sorted(CASES))
+    arguments.add_argument("--gpu", default="h200", choices=("h200", "h100"), help="that this host has")
     arguments.add_argument("--json", default="same_host.jsonl", help="rows are appended to this file")
     arguments.add_argument("--table", nargs="+", help="print these files' rows, measure nothing")
     arguments.add_argument("--order", nargs="+", choices=("real", "simulated"),
@@ -153,7 +155,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=1e9, help="begin none after so long, end those that run")
     arguments.add_argument("--at-once", type=int, default=1)
     arguments.add_argument("--records", help="folder for what phantora replay can price anew")
-    arguments.add_argument("--kernels", help="what zoo.py's kernels took is appended to this file")
+    arguments.add_argument("--kernels", help="what the kernels of zoo.py and trainings.py took is appended to this file")
     options = arguments.parse_args()
     if options.table:
         return table(options.table)

@@ -807,15 +807,13 @@ def profile(name, step, out):
     out.flush()
 
 
-def measure(name, warmup, steps, kernels=None):
-    torch.manual_seed(0)
-    torch.cuda.reset_peak_memory_stats()
+def training_step(name):
+    """A step of the architecture of that name."""
     model, loss, *dtype = ARCHITECTURES[name]()
     dtype = dtype[0] if dtype else torch.bfloat16
     scaler = torch.amp.GradScaler(enabled=dtype == torch.float16)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
     model.train()
-    times, cpu = [], []
 
     def step():
         with torch.autocast("cuda", dtype=dtype):
@@ -826,7 +824,15 @@ def measure(name, warmup, steps, kernels=None):
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
+    return step
 
+
+def measure(name, make, warmup, steps, kernels=None):
+    """The row of the steps that `make(name)` makes."""
+    torch.manual_seed(0)
+    torch.cuda.reset_peak_memory_stats()
+    step = make(name)
+    times, cpu = [], []
     for number in range(warmup + steps):
         torch.cuda.synchronize()
         began, cpu_began = time.perf_counter(), time.process_time()
@@ -844,20 +850,21 @@ def measure(name, warmup, steps, kernels=None):
                 torch=torch.__version__, gpu=torch.cuda.get_device_name())
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--only", default="", help="one architecture, or those whose names contain this")
-    arguments.add_argument("--names", nargs="+", default=list(ARCHITECTURES), choices=list(ARCHITECTURES), metavar="NAME")
+def main(names, make, about):
+    """Measures those of `names` that the command line asks for; `make(name)` makes a step."""
+    arguments = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--only", default="", help="one of them, or those whose names contain this")
+    arguments.add_argument("--names", nargs="+", default=list(names), choices=list(names), metavar="NAME")
     arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--warmup", type=int, default=4)
     arguments.add_argument("--kernels", type=argparse.FileType("a"), help="profile, and append to this file")
     options = arguments.parse_args()
     failed = []
     for name in options.names:
-        if options.only not in name or (options.only in ARCHITECTURES and options.only != name):
+        if options.only not in name or (options.only in names and options.only != name):
             continue
         try:
-            print(json.dumps(measure(name, options.warmup, options.steps, options.kernels)), flush=True)
+            print(json.dumps(measure(name, make, options.warmup, options.steps, options.kernels)), flush=True)
         except Exception:
             traceback.print_exc()
             failed.append(name)
@@ -866,4 +873,5 @@ def main():
     sys.exit(f"failed: {' '.join(failed)}" if failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main(ARCHITECTURES, training_step, __doc__)

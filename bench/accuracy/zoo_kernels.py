@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The GPU's time in a step of each architecture of zoo.py: measured, and as kernels are priced here.
+"""The GPU's time in a step of each architecture of zoo.py and trainings.py: measured, and as kernels are priced here.
 
 Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | --names NAME...] [--without NAME...]
                       [--worst N] [--bound PERCENT]
        zoo_kernels.py PHANTORA --take PYTHON [--names NAME...]
 
-zoo/GPU_kernels.jsonl.gz is what `zoo.py --kernels` saw in two steps on that GPU. zoo/ also holds of each architecture
+zoo/GPU_kernels.jsonl.gz is what these programs' `--kernels` saw in two steps on that GPU. zoo/ also holds of each architecture
 NAME.rec.gz, a record of sixteen steps, and NAME.4.rec.gz, of the first four of them: what the longer one has more is
 priced, so that compiled code that is tuned, captures and warm-ups do not count. Prices of library calls hold the gaps
 between their kernels, which are added to what was measured: one for each kernel, copy or fill beyond the number of calls. What
@@ -63,13 +63,19 @@ def add(kinds, name, us, count):
     kinds[kind(name)] = (before[0] + us, before[1] + count)
 
 
+def program_of(model):
+    """The program that has an architecture, or a training, of that name."""
+    return next(HERE / name for name in ("zoo.py", "trainings.py")
+                if re.search(rf"^@(architecture|training)\ndef {model}\(", (HERE / name).read_text(), re.M))
+
+
 def take(phantora, python, model):
     """Records the steps of a model, all of them and the first few."""
     for steps in RECORDED_STEPS:
         # What compiled code was tuned to is kept in a folder: both runs are to tune.
         with tempfile.NamedTemporaryFile(suffix=".rec") as plain, tempfile.TemporaryDirectory() as kept:
             subprocess.run([phantora, "run", "--cluster", "h200:1x1", "--host-time", "off", "--record", plain.name, "--",
-                            python, str(HERE / "zoo.py"), "--warmup", "2", "--steps", str(steps - 2), "--names", model],
+                            python, str(program_of(model)), "--warmup", "2", "--steps", str(steps - 2), "--names", model],
                            stdin=subprocess.DEVNULL, check=True, env=os.environ | dict(TORCHINDUCTOR_CACHE_DIR=kept))
             record_of(model, steps).write_bytes(gzip.compress(pathlib.Path(plain.name).read_bytes(), mtime=0))
 
