@@ -117,6 +117,8 @@ bool read_line(std::string_view line, Settings& settings) {
     const auto choice = parse_choice(line);
     if (!choice) return false;
     settings.routing = *choice;
+  } else if (name == "selected") {
+    return read(line, settings.selected) && settings.selected >= 0 && settings.selected <= 1;
   } else if (name == "host_by_rank") {
     settings.host_by_rank = true;
   } else if (name == "gpu") {
@@ -164,6 +166,7 @@ std::string to_text(const Settings& settings) {
           std::to_string(settings.epoch.monotonic_ns);
   text += "\nunknown " + to_string(settings.unknown);
   text += "\nrouting " + to_string(settings.routing);
+  text += "\nselected " + text_of(settings.selected);
   if (settings.host_by_rank) text += "\nhost_by_rank";
   for (const GpuModel& gpu : settings.gpus) text += '\n' + line_of(gpu);
   for (const HostFacts& host : settings.hosts) {

@@ -64,6 +64,7 @@ struct Settings {
   Epoch epoch{};
   Unknown unknown = Unknown::zero;
   Choice routing = Choice::balanced;
+  double selected = 1;  ///< share of elements that pass masks which are not computed, 0 to 1
   /// One process starts the ranks of all hosts (`--per run`): whoever knows its rank among all is
   /// on the host that has the GPU of that number.
   bool host_by_rank = false;

@@ -15,6 +15,7 @@ set(sources
   memory/unknown_reads.cpp
   kernels/arithmetic.cpp
   kernels/assumed_choice.cpp
+  kernels/assumed_selection.cpp
   kernels/assumed_test.cpp
   kernels/attention.cpp
   kernels/batch_norm.cpp

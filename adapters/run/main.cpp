@@ -112,6 +112,11 @@ int main(int argc, char** argv) {
          "random, first (the same ones for all: as uneven as can be) or none (unknown)")
       ->check(CLI::IsMember({"balanced", "random", "first", "none"}))
       ->default_str(to_string(options.routing));
+  run->add_option("--selected", options.selected,
+                  "share of elements, 0 to 1, that pass masks which are not computed (nonzero, "
+                  "x[mask])")
+      ->check(CLI::Range(0.0, 1.0))
+      ->default_str("1");
   run->add_option_function<std::string>("--sync", check_sync, "conservative")
       ->default_str("conservative");
   const std::map<std::string, Per> kinds = {

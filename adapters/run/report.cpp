@@ -155,6 +155,11 @@ void Report::print_doubts(std::ostream& out) const {
           fmt::format("{} top-k choices by scores that are not computed, {}. What experts compute "
                       "hangs on it: --routing first and random bound how much",
                       n, facts_.routing));
+    } else if (name == "assumed_selections") {
+      row(out, "assumed selections",
+          fmt::format("{} by values that are not computed. What follows hangs on how many pass: "
+                      "--selected 0.1 says how much",
+                      n));
     } else if (name == "assumed_tests") {
       row(out, "assumed tests",
           fmt::format(

@@ -82,6 +82,7 @@ channel::Settings settings_of(const LaunchOptions& options, const Cluster& clust
                              .epoch = epoch(options),
                              .unknown = options.unknown,
                              .routing = options.routing,
+                             .selected = options.selected,
                              .host_by_rank = start_per(options) == Per::run};
   for (const Host& host : cluster.hosts) {
     if (host.name.find('\n') != host.name.npos)

@@ -176,7 +176,8 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     const bool dense = loop.extent(0) == loop.numel * size_of(loop.types[0]);
     if (function->compares_integers && !with_itself && dense) {
       const bool not_equal = load(ElementType::int32, state.data()).to_bool();
-      effect.assumed = assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0]);
+      effect.assumed.push_back(
+          {0, assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0])});
     }
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };

@@ -163,11 +163,11 @@ void apply(const Effect& effect, const char* kernel) {
     for (const Operand& operand : effect.operands) {
       if (operand.written) forget(operand.address, operand.extent, writer(operand));
     }
-    if (effect.assumed.size == 0) return;
-    const Operand& operand = effect.operands[effect.assumed_in];
-    if (!is_device_address(operand.address)) return;
-    fill(operand.address, effect.assumed.span(), operand.extent);
-    tell_assumed_test();
+    for (const auto& [i, element] : effect.assumed) {
+      const Operand& operand = effect.operands[i];
+      if (is_device_address(operand.address)) fill(operand.address, element.span(), operand.extent);
+    }
+    if (!effect.assumed.empty()) tell_assumed(effect.assumption);
   };
   if (effect.follows_pointers) {
     for (const Operand& operand : effect.operands) {
@@ -212,8 +212,10 @@ void apply(const Effect& effect, const char* kernel) {
   if (!decides(effect, [&](std::size_t i) { return images[i].knows_anything(); }))
     return forget_all();
   effect.compute(images);
-  if (effect.assumed.size > 0 && images[effect.assumed_in].assume(effect.assumed.span()))
-    tell_assumed_test();
+  bool assumes = false;
+  for (const auto& [i, element] : effect.assumed)
+    assumes = images[i].assume(element.span()) || assumes;
+  if (assumes) tell_assumed(effect.assumption);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];
     if (operand.written) images[i].commit(operand.address, writer(operand));

@@ -5,6 +5,7 @@
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/unknown_reads.hpp"
 
 #include <boost/container/small_vector.hpp>
 
@@ -138,10 +139,14 @@ struct Effect {
   bool follows_pointers = false;
   /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
   ElementBytes repeated{};
-  /// What an element of operand `assumed_in`, which lie side by side, is taken to be where nothing
-  /// decides (assumed_test.hpp). Empty: unknown.
-  ElementBytes assumed{};
-  std::size_t assumed_in = 0;
+  /// What the elements of an operand, which lie side by side, are taken to be where nothing decides
+  /// (assumed_test.hpp, assumed_selection.hpp); others stay unknown.
+  struct Assumed {
+    std::size_t operand = 0;
+    ElementBytes element{};
+  };
+  boost::container::small_vector<Assumed, 1> assumed;
+  Assumption assumption = Assumption::test;  ///< what they are
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = executed_bytes();

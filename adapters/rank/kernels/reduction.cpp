@@ -410,9 +410,8 @@ class TensorReduction final : public Meaning {
       effect.features.emplace_back("dims", static_cast<double>(input.sizes.size()));
     if (operation_ && outputs == 1 && final_output &&
         (operation_->kind == Kind::all || operation_->kind == Kind::any)) {
-      effect.assumed_in = 1;
-      effect.assumed =
-          assumed_outcome(operation_->kind == Kind::all ? Test::all : Test::any, output_);
+      effect.assumed.push_back(
+          {1, assumed_outcome(operation_->kind == Kind::all ? Test::all : Test::any, output_)});
     }
     const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;

@@ -1,4 +1,5 @@
 #include "rank/kernels/arithmetic.hpp"
+#include "rank/kernels/assumed_selection.hpp"
 #include "rank/kernels/input_iterator.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/tensor_info.hpp"
@@ -21,6 +22,20 @@ void forget_tile_states(Effect& effect, const Arguments& arguments, std::size_t 
       effect.operands.push_back({states, (tiles + padding) * word, false, true});
     }
   }
+}
+
+/// Of operand `operand`, that it holds how many of `count` unknown flags are taken to select.
+void assume_selected(Effect& effect, std::size_t operand, ElementType type, std::size_t selected) {
+  Effect::Assumed assumed{.operand = operand};
+  assumed.element.size = size_of(type);
+  store(type, Value{static_cast<std::int64_t>(selected)}, assumed.element.bytes.data());
+  effect.assumed.push_back(assumed);
+  effect.assumption = Assumption::selection;
+}
+
+/// Element `index` of the flags, as it is assumed if it is not known.
+Value flag_at(const InputIterator& flags, const Image& image, std::size_t index) {
+  return flags.load(image, index, 0).value_or(Value{assumed_to_select(index)});
 }
 
 using Combine = Value (*)(ElementType, const Value&, const Value&);
@@ -53,10 +68,12 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
                        {arguments.pointer(1), size_of(type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
+    const bool counts = in.to_flag && combine == arithmetic::add;
+    if (counts) assume_selected(effect, 1, type, assumed_selected(count));
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> result = initial;
       for (std::size_t i = 0; i < count && result; ++i) {
-        const auto value = in.load(images[0], i, 0);
+        const auto value = counts ? flag_at(in, images[0], i) : in.load(images[0], i, 0);
         result = value ? std::optional{combine(compute_type(type), *result, *value)} : std::nullopt;
       }
       images[1].store(0, type, result);
@@ -78,20 +95,26 @@ std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
                                                       : arguments.get<std::size_t>(2);
     const std::size_t blocks = arguments.shape.grid.x;
     Effect effect;
+    std::byte* const sums = arguments.pointer(1);
     effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
-                       {arguments.pointer(1), blocks * size_of(type), false, true}};
+                       {sums, size_of(type), false, true},
+                       {sums + size_of(type), (blocks - 1) * size_of(type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + blocks * size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
+    if (in.to_flag) {
+      assume_selected(effect, 1, type, assumed_selected(count));
+      assume_selected(effect, 2, type, 0);
+    }
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> sum = Value{0};
       for (std::size_t i = 0; i < count && sum; ++i) {
-        const auto value = in.load(images[0], i, 0);
+        const auto value = in.to_flag ? flag_at(in, images[0], i) : in.load(images[0], i, 0);
         sum =
             value ? std::optional{arithmetic::add(compute_type(type), *sum, *value)} : std::nullopt;
       }
-      for (std::size_t b = 0; b < blocks; ++b) {
-        images[1].store(b * size_of(type), type, b == 0 || !sum ? sum : Value{0});
-      }
+      images[1].store(0, type, sum);
+      for (std::size_t b = 1; b < blocks; ++b)
+        images[2].store((b - 1) * size_of(type), type, sum ? std::optional{Value{0}} : sum);
     };
     return effect;
   });
@@ -202,30 +225,29 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
                        flags.extent(count) <= executed_bytes() &&
                        count * out.element <= 8 * executed_bytes();
     forget_tile_states(effect, arguments, 4, tiles);
+    // Of values that nobody knows, all are taken to differ.
+    assume_selected(effect, 3, selected_type, unique ? count : assumed_selected(count));
     if (!small) return effect;
-    effect.limit = 8 * executed_bytes();  // an index is up to eight times as large as a flag
+    effect.needs = Effect::Needs::nothing;  // which flags select is assumed, too
+    effect.limit = 8 * executed_bytes();    // an index is up to eight times as large as a flag
     effect.compute = [=, type = *out_type](std::span<Image> images) {
       std::int64_t kept = 0;
       std::optional<Value> previous;
-      bool known = true;
-      for (std::size_t i = 0; i < count && known; ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
         const auto value = in.load(images[0], i, number);
-        std::optional<bool> keep;
+        bool keep = true;
         if (unique) {
-          if (value && (i == 0 || previous)) {
-            keep = i == 0 || value->real != previous->real || value->integer != previous->integer;
-          }
+          keep = i == 0 || !value || !previous || value->real != previous->real ||
+                 value->integer != previous->integer;
           previous = value;
-        } else if (const auto flag = flags.load(images[1], i, 0)) {
-          keep = flag->to_bool();
+        } else {
+          keep = flag_at(flags, images[1], i).to_bool();
         }
-        known = keep.has_value();
-        if (!known || !*keep) continue;
+        if (!keep) continue;
         images[2].store(static_cast<std::size_t>(kept) * out.element, type, value);
         ++kept;
       }
-      if (!known) images[2].forget();
-      images[3].store(0, selected_type, known ? std::optional{Value{kept}} : std::nullopt);
+      images[3].store(0, selected_type, Value{kept});
     };
     return effect;
   });

@@ -53,8 +53,9 @@ bool tells() {
 }
 
 struct Read {
-  std::size_t bytes = 0;  ///< 0: a test by the writer, whose outcome is assumed
-  Writer writer;
+  std::size_t bytes = 0;
+  Writer writer{};
+  std::optional<Assumption> assumed{};  ///< no read, but this by a kernel
 };
 
 /// "reduce_kernel" of a long signature.
@@ -68,8 +69,10 @@ void tell(const std::string& place, const Read& read) {
   const ToldPlaces::Tell answer = small_data().told_places.tell(place);
   if (answer == ToldPlaces::Tell::no) return;
   std::string text = "phantora: " + place;
-  if (read.bytes == 0) {
+  if (read.assumed == Assumption::test) {
     text += " tests values that are not computed; the outcome is assumed";
+  } else if (read.assumed == Assumption::selection) {
+    text += " selects by values that are not computed; how many pass is assumed";
   } else {
     text += " reads " + std::to_string(read.bytes) + " bytes that are not computed";
     if (read.writer.name != nullptr) {
@@ -287,13 +290,13 @@ void fill_unknown(std::byte* destination, const void* device_source,
 void tell_unknown_read(const void* unknown, std::size_t bytes) {
   count("unknown_reads");
   if (!tells() || !small_data().told_places.look()) return;
-  tell_place({bytes, small_data().writers.last(unknown)});
+  tell_place({.bytes = bytes, .writer = small_data().writers.last(unknown)});
 }
 
-void tell_assumed_test() {
-  count("assumed_tests");
+void tell_assumed(Assumption assumption) {
+  count(assumption == Assumption::test ? "assumed_tests" : "assumed_selections");
   if (!tells() || !small_data().told_places.look()) return;
-  tell_place({});
+  tell_place({.assumed = assumption});
 }
 
 void tell_skipped_calls(const char* kernel, std::span<const std::string> functions) {

@@ -53,9 +53,10 @@ class ToldPlaces {
 ///                 host, where that is
 void tell_unknown_read(const void* unknown, std::size_t bytes);
 
-/// The same of a kernel that tests values which are not computed, whose outcome is assumed
-/// (assumed_test.hpp).
-void tell_assumed_test();
+/// What a kernel finds in values that are not computed, and which is then assumed.
+enum class Assumption : std::uint8_t { test, selection };
+/// The same of such a kernel.
+void tell_assumed(Assumption assumption);
 
 /// Says, once for each kind, what a kernel that is not executed would have had the driver do:
 /// fail its assertions, print, launch further kernels.
