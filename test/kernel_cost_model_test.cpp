@@ -950,7 +950,7 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "the features Numel");
   EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
             "kernel 'k': feature 'Numel': expected one of numel, lines, rows, cols, dims, "
-            "arrays, b, h, h_kv, "
+            "table, m, n, k, batch, arrays, b, h, h_kv, "
             "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, alu, fma, "
             "double, special, "
             "l1_passes, "

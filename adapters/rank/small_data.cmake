@@ -36,6 +36,7 @@ set(sources
   kernels/fat_binary.cpp
   kernels/functor.cpp
   kernels/grad_scaler.cpp
+  kernels/grouped_product.cpp
   kernels/indexing.cpp
   kernels/jiterated.cpp
   kernels/kernel_effect.cpp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/kernels/assumed_choice.hpp"
+#include "rank/kernels/grouped_product.hpp"
 #include "rank/kernels/module_code.hpp"
 #include "rank/memory/cached_operands.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -29,6 +30,7 @@ struct SmallData {
   /// Indices of the embedding's gradient that is being computed: the kernels of one gradient are
   /// launched one after the other, and only some are told.
   std::atomic<std::size_t> gradient_indices{0};
+  LastGroupedProduct grouped;
 };
 
 /// This process's.

@@ -79,6 +79,7 @@ inline std::string family_of(const KernelQuery& query) {
     return "attention";
   }
   if (group.ends_with("elementwise_kernel")) return "elementwise";
+  if (group.starts_with("by index/")) return "by index";
   if (group.starts_with("memcpy_") || group == "memset") return "copy";
   if (group == "multi_tensor_apply_kernel") return "multi-tensor";
   return "reduction, normalisation, other";

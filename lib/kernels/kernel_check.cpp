@@ -23,11 +23,16 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 37> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 42> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
                                                       {"dims"},
+                                                      {"table"},
+                                                      {"m"},
+                                                      {"n"},
+                                                      {"k"},
+                                                      {"batch"},
                                                       {"arrays"},
                                                       {"b"},
                                                       {"h"},

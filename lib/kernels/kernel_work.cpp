@@ -58,6 +58,9 @@ KernelWork device_kernel(const KernelQuery& query) {
   if (signature.base.starts_with("flash_") || signature.base.starts_with("fmha_cutlass")) {
     return fused_attention(query, signature);
   }
+  if (query.features.contains("batch") && query.features.contains("k"))
+    return grouped_product(query);
+  if (query.features.contains("table")) return moved_by_index(query, signature);
   if (signature.base.ends_with("elementwise_kernel") || query.features.contains("arrays")) {
     return elementwise(query, signature);
   }

@@ -29,6 +29,15 @@ std::optional<std::size_t> wrapped(std::optional<std::int64_t> index, std::int64
   return static_cast<std::size_t>(i);
 }
 
+/// Of `numel` elements that move to or from places of a table, which each of `tensors` tensors of
+/// indices names.
+void describe_places(Effect& effect, double numel, std::size_t element, double indices,
+                     std::size_t tensors, double table) {
+  const double count = static_cast<double>(tensors);
+  effect.bytes = numel * static_cast<double>(2 * element) + 8 * indices * count;
+  effect.features = {{"numel", numel}, {"rows", indices}, {"dims", count}, {"table", table}};
+}
+
 void describe(Effect& effect, double elements, std::size_t element) {
   effect.bytes = elements * static_cast<double>(2 * element + 8);
   effect.features.emplace_back("numel", elements);
@@ -54,12 +63,14 @@ std::unique_ptr<Meaning> by_index_tensors(std::size_t element, bool put) {
     };
     std::vector<Dimension> dimensions;
     std::size_t reach = 0;
+    double table = calculator.distinct(put ? 0 : 1);
     Effect effect;
     std::byte* const out = arguments.pointer(1, base);
     std::byte* const in = arguments.pointer(1, base + 8);
     for (std::size_t d = 0; d < count; ++d) {
       dimensions.push_back({arguments.get<std::int64_t>(1, sizes + 8 * d),
                             arguments.get<std::int64_t>(1, strides + 8 * d)});
+      table *= static_cast<double>(dimensions[d].size);
       if (dimensions[d].size > 0) {
         reach += static_cast<std::size_t>((dimensions[d].size - 1) * dimensions[d].stride);
       }
@@ -71,7 +82,7 @@ std::unique_ptr<Meaning> by_index_tensors(std::size_t element, bool put) {
       effect.operands.push_back(
           {arguments.pointer(1, pointers + 8 * d), calculator.last(2) + 8, true, false});
     }
-    describe(effect, numel, element);
+    describe_places(effect, numel, element, calculator.distinct(2), count, table);
     // An index of an unknown table, and an unknown index of any, give nothing known.
     if (!put) effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
@@ -278,7 +289,9 @@ std::unique_ptr<Meaning> scatter(Scatter kind) {
                                  calculator.last(1) + (kind.scatters ? 0 : reach) + element, true,
                                  false});
     }
-    describe(effect, numel, element);
+    const std::size_t placed = kind.scatters ? 0 : 1;  // among the calculator's operands
+    describe_places(effect, numel, element, calculator.distinct(index_operand), 1,
+                    calculator.distinct(placed) * static_cast<double>(size));
     effect.compute = [=](std::span<Image> images) {
       for (std::uint32_t i = 0; i < numel; ++i) {
         const auto index =

@@ -206,6 +206,7 @@ std::unique_ptr<Meaning> read_pooling(const Signature& signature, const KernelRe
 std::unique_ptr<Meaning> read_embedding(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_packed_copies(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_grouped_product(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_symmetric_memory(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -26,6 +26,7 @@ import sys
 from statistics import median
 
 SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1}
+SIZES_MOVED = SIZE | {"int64": 8, "bool": 1}
 TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp64": "fp64", "fp8": "fp8_e4m3"}
 COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp64": "fp64", "fp8": "fp32"}
 COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Pageable": "memcpy_h2d_pageable",
@@ -409,12 +410,41 @@ def resizing(row):
     return told_or_pointwise(row, "::upsample_(nearest|bilinear)", told)
 
 
+def moved_by_index(kernel, element, numel, indices, tensors, table):
+    """`numel` elements to or from `table` places, which each of `tensors` tensors of `indices` names."""
+    return launch(kernel, dict(numel=numel, rows=indices, dims=tensors, table=table), bytes=2 * numel * element + 8 * indices * tensors)
+
+
+def indexed(row):
+    """As adapters/rank/kernels/indexing.cpp tells them; the passes of nonzero() as selection.cpp does."""
+    passed = row["numel"] // row["indices"] if row["kind"] == "mask_rows" else 1
+    flags, chosen = row["table"] // passed, row["indices"]
+    whole = any("DeviceReduceKernel" in kernel["name"] for kernel in row["kernels"])
+
+    def told(kernel):
+        name = kernel["name"]
+        if "DeviceReduceKernel" in name:
+            return launch(kernel, dict(numel=flags), bytes=flags + 4 * kernel["grid"][0])
+        if "DeviceReduceSingleTileKernel" in name:
+            return launch(kernel, dict(numel=flags), bytes=flags + 4)
+        if "DeviceSelectSweepKernel" in name:
+            return launch(kernel, dict(numel=flags), bytes=9 * flags)
+        if "::write_indices" in name:
+            return launch(kernel, dict(numel=chosen), bytes=8 * chosen * (row["tensors"] + 1))
+        return moved_by_index(kernel, SIZES_MOVED[row["dtype"]], row["numel"], chosen, row["tensors"], row["table"])
+    # The second pass of a sum adds what the blocks of the first left.
+    second = "" if whole else "|DeviceReduceSingleTileKernel"
+    return told_or_pointwise(row, f"(::(index_elementwise_kernel|_scatter_gather_elementwise_kernel|write_indices)|DeviceReduceKernel|DeviceSelectSweepKernel{second})", told)
+
+
 def by_index(row):
     """Slices that a tensor of indices names: adapters/rank/kernels/indexing.cpp says the same of the launches."""
     slice_bytes = row["dim"] * SIZE[row["dtype"]]
     elements = row["count"] * row["dim"]
 
     def told(kernel):
+        if "::_scatter_gather_elementwise_kernel" in kernel["name"]:
+            return moved_by_index(kernel, SIZE[row["dtype"]], elements, row["count"], 1, row["table"] * row["dim"])
         if "::vectorized_gather_kernel" in kernel["name"]:
             return launch(kernel, dict(rows=row["count"], cols=slice_bytes), bytes=row["count"] * (2 * slice_bytes + 8))
         return launch(kernel, dict(numel=elements), bytes=elements * (2 * SIZE[row["dtype"]] + 8))
@@ -522,6 +552,8 @@ def rows_of(row):
         return resizing(row)
     if row["op"].startswith("by_"):
         return by_index(row)
+    if row["op"] in ("indexed_get", "indexed_put", "along"):
+        return indexed(row)
     if row["op"] == "image_roll":
         elements = row["batch"] * row["cin"] * row["hw"] ** 2
         return told_or_pointwise(row, "::roll_cuda_kernel<", lambda kernel: launch(
@@ -615,8 +647,8 @@ def coverage(samples, spread):
 
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
 # measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
-JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3}
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3,
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3}
 
 
 def case_of(row):
@@ -686,6 +718,8 @@ def lines_of(gpu, judges, never_fitted=()):
                     continue
                 if "multi_tensor_apply_kernel<" in made["name"] and "cols" not in made["features"]:
                     continue  # of an optimiser's step whose tensors are not told
+                if re.match("memcpy_(h2d|d2h)", made["name"]) and not row["op"].startswith("copy_"):
+                    continue  # a few bytes, which would stand for all copies of a GPU whose larger ones nobody measured
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
                 fields = text(made).split("\t")
                 key = tuple(fields[:5] + fields[6:])

@@ -15,9 +15,13 @@ KernelWork recurrent(const KernelQuery& query);
 KernelWork library_attention(const KernelQuery& query);
 
 // Launches of kernels by name.
+/// CUTLASS's product of groups, each of the shape that is told: as a batched product of cuBLAS.
+KernelWork grouped_product(const KernelQuery& query);
 KernelWork fused_attention(const KernelQuery& query, const KernelSignature& signature);
 KernelWork hopper_attention(const KernelQuery& query);
 KernelWork elementwise(const KernelQuery& query, const KernelSignature& signature);
+/// Elements that move to or from the places of a table that tensors of indices name.
+KernelWork moved_by_index(const KernelQuery& query, const KernelSignature& signature);
 KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature);
 /// Any that no other family knows.
 KernelWork other_kernel(const KernelQuery& query, const KernelSignature& signature);

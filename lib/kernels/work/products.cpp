@@ -44,4 +44,11 @@ KernelWork gemm(const KernelQuery& query) {
   return work;
 }
 
+KernelWork grouped_product(const KernelQuery& query) {
+  KernelQuery product{.name = "gemm", .features = query.features, .attributes = {}};
+  if (query.name.find("float_e4m3") != std::string::npos)
+    product.attributes = {{"a_type", "fp8_e4m3"}, {"b_type", "fp8_e4m3"}, {"c_type", "bf16"}};
+  return gemm(product);
+}
+
 }  // namespace phantora::detail
