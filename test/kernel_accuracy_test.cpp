@@ -44,26 +44,28 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
+                 {"by index", {.mean = 0.2, .median = 0.123}},
                  {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
 
 // A half of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a quarter
-// of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py and of
-// measure_embeddings.py, chosen before: no fit ever saw them. The last are 1,174 of the hardest
-// families (27 and 61 % off in the mean), and judges whose kernels overlap have been measured again
-// or are left out: before either was priced, the 12,958 but the very last were 18.2 % off in the
-// mean and 6.9 in the median, recurrent networks 20.7 and 9.8, grouped convolutions 72.5 and 25.6,
-// others without groups 20.3 and 10.5.
+// of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py, of
+// measure_embeddings.py and of measure_indexing.py, chosen before: no fit ever saw them. The last
+// are 1,174 of the hardest families (27 and 61 % off in the mean), and judges whose kernels overlap
+// have been measured again or are left out: before either was priced, the 12,958 but the very last
+// were 18.2 % off in the mean and 6.9 in the median, recurrent networks 20.7 and 9.8, grouped
+// convolutions 72.5 and 25.6, others without groups 20.3 and 10.5.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 13373U);
+  ASSERT_EQ(judges.size(), 13800U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
   EXPECT_NEAR(error_of(predictions).mean, 0.158, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.069, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
+  EXPECT_NEAR(errors.at("by index").median, 0.107, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.108, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.135, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
@@ -85,11 +87,11 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7136, 0.0005);
+  EXPECT_NEAR(random.one, 0.7130, 0.0005);
   EXPECT_NEAR(random.two, 0.9168, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1143, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1145, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7055, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7048, 0.0005);
   EXPECT_NEAR(neighbourhood.two, 0.9078, 0.0005);
 }
 
@@ -123,11 +125,11 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.0634, .median = 0.0331},
-                      {.one = 0.8386, .two = 0.9613, .median_bar = 0.1036});
+                      {.one = 0.8371, .two = 0.9613, .median_bar = 0.1058});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
   expect_from_another("h100", "h200", {.mean = 0.0811, .median = 0.0396},
-                      {.one = 0.8331, .two = 0.9620, .median_bar = 0.1106});
+                      {.one = 0.8325, .two = 0.9620, .median_bar = 0.1106});
 }
 
 // Another H100, on another day: how far apart two of them are.

@@ -43,6 +43,10 @@ TEST(Settings, ProcessesReadWhatTheLauncherWrites) {
     settings.routing = choice;
     EXPECT_EQ(parse_settings(to_text(settings)), settings) << to_string(choice);
   }
+  for (const double share : {0.0, 0.1, 1.0}) {
+    settings.selected = share;
+    EXPECT_EQ(parse_settings(to_text(settings)), settings) << share;
+  }
   for (const HostTimePolicy& policy :
        {HostTimePolicy{}, HostTimePolicy{.kind = HostTime::off},
         HostTimePolicy{.kind = HostTime::fixed, .per_call = 7ns}, HostTimePolicy{.scale = 0.0},
@@ -60,8 +64,8 @@ TEST(Settings, AnythingElseIsRefused) {
   ASSERT_TRUE(parse_settings(text));
   for (const char* line :
        {"colour red", "host_time sometimes", "host_scale", "slowness 1", "slowness a 1", "epoch 5",
-        "epoch a 5", "unknown 2", "routing 1", "host x h200 5 name", "host 8 h200 5x name", "host",
-        "gpu mine", "gpu mine 9 0 x"}) {
+        "epoch a 5", "unknown 2", "routing 1", "selected 2", "selected -1", "selected all",
+        "host x h200 5 name", "host 8 h200 5x name", "host", "gpu mine", "gpu mine 9 0 x"}) {
     EXPECT_EQ(parse_settings(text + '\n' + line), std::nullopt) << line;
   }
   EXPECT_EQ(parse_settings(""), std::nullopt);

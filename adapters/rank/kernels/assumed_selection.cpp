@@ -1,17 +1,19 @@
 #include "rank/kernels/assumed_selection.hpp"
 
 #include "rank/runtime/process.hpp"
+#include "rank/small_data.hpp"
 
 namespace phantora::rank {
 
-std::size_t assumed_selected(std::size_t count) {
+AssumedSelection::AssumedSelection(const void* flags) {
   const channel::Settings* const told = settings();
-  const double share = told != nullptr ? told->selected : 1.0;
-  return static_cast<std::size_t>(static_cast<double>(count) * share);
+  const bool chosen = small_data().choices.any.load(std::memory_order_relaxed) ||
+                      small_data().writers.last(flags).chosen;
+  share_ = chosen ? 0.0 : told != nullptr ? told->selected : 1.0;
 }
 
-bool assumed_to_select(std::size_t index) {
-  return assumed_selected(index + 1) > assumed_selected(index);
+std::size_t AssumedSelection::of(std::size_t count) const {
+  return static_cast<std::size_t>(static_cast<double>(count) * share_);
 }
 
 }  // namespace phantora::rank

@@ -176,6 +176,7 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     const bool dense = loop.extent(0) == loop.numel * size_of(loop.types[0]);
     if (function->compares_integers && !with_itself && dense) {
       const bool not_equal = load(ElementType::int32, state.data()).to_bool();
+      effect.assumption = Assumption::test;
       effect.assumed.push_back(
           {0, assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0])});
     }

@@ -118,12 +118,11 @@ std::unique_ptr<Meaning> unique_by_key() {
     writes(effect, a.pointer(4), widest);
     effect.bytes = static_cast<double>(3 * count * widest);
     effect.features.emplace_back("numel", static_cast<double>(count));
-    // Nobody looks at the keys: all are taken to differ.
+    // Nobody looks at the keys: all are taken to differ. Only sparse gradients ask how many do.
     effect.assumed.push_back({2, {}});
     effect.assumed.back().element.size = widest;
     store(ElementType::int64, Value{static_cast<std::int64_t>(count)},
           effect.assumed.back().element.bytes.data());
-    effect.assumption = Assumption::selection;
     return effect;
   });
 }

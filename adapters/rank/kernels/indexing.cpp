@@ -278,6 +278,7 @@ std::unique_ptr<Meaning> scatter(Scatter kind) {
          calculator.last(0) + (kind.scatters ? reach : 0) + element, kind.combine != nullptr, true},
         {arguments.pointer(1, base), calculator.last(index_operand) + size_of(kind.index), true,
          false}};
+    effect.chooses = kind.scatters && kind.combine == nullptr;
     std::optional<Value> value;
     const auto moved = opaque_type(element);
     if (kind.fills) {

@@ -2,6 +2,7 @@
 
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/unknown_reads.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -153,11 +154,20 @@ bool decides(const Effect& effect, Knows knows) {
   return all || !reads;
 }
 
+/// Whether flags or numbers that the kernel writes tell of a choice, as those that it reads.
+bool of_a_choice(const Effect& effect, const Operand& written) {
+  return effect.chooses ||
+         (written.type && !is_floating(*written.type) &&
+          std::ranges::any_of(effect.operands, [](const Operand& operand) {
+            return operand.read && small_data().writers.last(operand.address).chosen;
+          }));
+}
+
 }  // namespace
 
 void apply(const Effect& effect, const char* kernel) {
   const auto writer = [&](const Operand& operand) {
-    return Writer{kernel, effect.follows_pointers, operand.type};
+    return Writer{kernel, effect.follows_pointers, operand.type, of_a_choice(effect, operand)};
   };
   const auto forget_all = [&] {
     for (const Operand& operand : effect.operands) {
@@ -167,7 +177,7 @@ void apply(const Effect& effect, const char* kernel) {
       const Operand& operand = effect.operands[i];
       if (is_device_address(operand.address)) fill(operand.address, element.span(), operand.extent);
     }
-    if (!effect.assumed.empty()) tell_assumed(effect.assumption);
+    if (effect.assumption) tell_assumed(*effect.assumption);
   };
   if (effect.follows_pointers) {
     for (const Operand& operand : effect.operands) {
@@ -215,7 +225,7 @@ void apply(const Effect& effect, const char* kernel) {
   bool assumes = false;
   for (const auto& [i, element] : effect.assumed)
     assumes = images[i].assume(element.span()) || assumes;
-  if (assumes) tell_assumed(effect.assumption);
+  if (assumes && effect.assumption) tell_assumed(*effect.assumption);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];
     if (operand.written) images[i].commit(operand.address, writer(operand));

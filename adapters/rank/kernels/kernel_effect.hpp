@@ -135,6 +135,8 @@ struct Effect {
   std::size_t tensors = 0;
   /// Of which operands that are read something must be known for anything of the result to be.
   enum class Needs : std::uint8_t { nothing, some_input, every_input } needs = Needs::some_input;
+  /// Writes at places that indices name: masks of what was chosen.
+  bool chooses = false;
   /// The kernel is not read: what its operands' first bytes point to may be written, too.
   bool follows_pointers = false;
   /// The kernel fills its only operand with this element, whatever its size. Empty: it does not.
@@ -146,7 +148,7 @@ struct Effect {
     ElementBytes element{};
   };
   boost::container::small_vector<Assumed, 1> assumed;
-  Assumption assumption = Assumption::test;  ///< what they are
+  std::optional<Assumption> assumption{};  ///< what the user is told that they are
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = executed_bytes();

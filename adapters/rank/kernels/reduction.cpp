@@ -410,6 +410,7 @@ class TensorReduction final : public Meaning {
       effect.features.emplace_back("dims", static_cast<double>(input.sizes.size()));
     if (operation_ && outputs == 1 && final_output &&
         (operation_->kind == Kind::all || operation_->kind == Kind::any)) {
+      effect.assumption = Assumption::test;
       effect.assumed.push_back(
           {1, assumed_outcome(operation_->kind == Kind::all ? Test::all : Test::any, output_)});
     }

@@ -34,8 +34,9 @@ void assume_selected(Effect& effect, std::size_t operand, ElementType type, std:
 }
 
 /// Element `index` of the flags, as it is assumed if it is not known.
-Value flag_at(const InputIterator& flags, const Image& image, std::size_t index) {
-  return flags.load(image, index, 0).value_or(Value{assumed_to_select(index)});
+Value flag_at(const InputIterator& flags, const Image& image, std::size_t index,
+              const AssumedSelection& assumed) {
+  return flags.load(image, index, 0).value_or(Value{assumed.selects(index)});
 }
 
 using Combine = Value (*)(ElementType, const Value&, const Value&);
@@ -69,11 +70,12 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
     effect.bytes = static_cast<double>(in.extent(count) + size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
     const bool counts = in.to_flag && combine == arithmetic::add;
-    if (counts) assume_selected(effect, 1, type, assumed_selected(count));
+    const AssumedSelection assumed{in.pointer(arguments, 0)};
+    if (counts) assume_selected(effect, 1, type, assumed.of(count));
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> result = initial;
       for (std::size_t i = 0; i < count && result; ++i) {
-        const auto value = counts ? flag_at(in, images[0], i) : in.load(images[0], i, 0);
+        const auto value = counts ? flag_at(in, images[0], i, assumed) : in.load(images[0], i, 0);
         result = value ? std::optional{combine(compute_type(type), *result, *value)} : std::nullopt;
       }
       images[1].store(0, type, result);
@@ -101,14 +103,16 @@ std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
                        {sums + size_of(type), (blocks - 1) * size_of(type), false, true}};
     effect.bytes = static_cast<double>(in.extent(count) + blocks * size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count));
+    const AssumedSelection assumed{in.pointer(arguments, 0)};
     if (in.to_flag) {
-      assume_selected(effect, 1, type, assumed_selected(count));
+      assume_selected(effect, 1, type, assumed.of(count));
       assume_selected(effect, 2, type, 0);
     }
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> sum = Value{0};
       for (std::size_t i = 0; i < count && sum; ++i) {
-        const auto value = in.to_flag ? flag_at(in, images[0], i) : in.load(images[0], i, 0);
+        const auto value =
+            in.to_flag ? flag_at(in, images[0], i, assumed) : in.load(images[0], i, 0);
         sum =
             value ? std::optional{arithmetic::add(compute_type(type), *sum, *value)} : std::nullopt;
       }
@@ -226,7 +230,8 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
                        count * out.element <= 8 * executed_bytes();
     forget_tile_states(effect, arguments, 4, tiles);
     // Of values that nobody knows, all are taken to differ.
-    assume_selected(effect, 3, selected_type, unique ? count : assumed_selected(count));
+    const AssumedSelection assumed{unique ? nullptr : flags.pointer(arguments, 1)};
+    assume_selected(effect, 3, selected_type, unique ? count : assumed.of(count));
     if (!small) return effect;
     effect.needs = Effect::Needs::nothing;  // which flags select is assumed, too
     effect.limit = 8 * executed_bytes();    // an index is up to eight times as large as a flag
@@ -241,7 +246,7 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
                  value->integer != previous->integer;
           previous = value;
         } else {
-          keep = flag_at(flags, images[1], i).to_bool();
+          keep = flag_at(flags, images[1], i, assumed).to_bool();
         }
         if (!keep) continue;
         images[2].store(static_cast<std::size_t>(kept) * out.element, type, value);

@@ -16,6 +16,7 @@ struct Writer {
   const char* name = nullptr;
   bool unread = false;  ///< a kernel whose meaning is not known
   std::optional<ElementType> type{};
+  bool chosen = false;  ///< at places that unknown indices name, or made of such: a one-hot mask
 };
 
 /// What made small ranges of device memory unknown, for those who are told that they read them: the
