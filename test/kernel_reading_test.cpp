@@ -16,6 +16,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 
 #include <elf.h>
@@ -995,6 +996,66 @@ TEST(KernelEffect, ConcatenationTellsItsLongestPart) {
     EXPECT_EQ(effect->features[i].first, told[i].first);
     EXPECT_EQ(effect->features[i].second, told[i].second);
   }
+  deallocate(memory);
+}
+
+TEST(KernelEffect, GroupedProductsHaveTheShapesThatTheirTableWasFilledWith) {
+  const std::string prepare =
+      "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t, cutlass::bfloat16_t, "
+      "cutlass::bfloat16_t, float, cute::tuple<int, int, int>, long, long, long>("
+      "cutlass::bfloat16_t*)";
+  const std::string multiply =
+      "_ZN7cutlass13device_kernelIN2at4cuda6detail25enable_3x_kernel_for_sm9xINS_4gemm6kernel13Gemm"
+      "UniversalINS5_17GroupProblemShapeIN4cute5tupleIJiiiEEEEE";
+  auto* memory = static_cast<std::byte*>(allocate(0, 1 << 16));
+  std::byte* const shapes = memory + 4096;
+  const auto launch = [&](std::int32_t m, std::int32_t n, std::int32_t k,
+                          std::array<std::int64_t, 3> a, std::array<std::int64_t, 3> b) {
+    Launched launched;
+    for (int i = 0; i < 5; ++i) launched.add(memory);
+    for (int i = 0; i < 5; ++i) launched.add(memory + 512 * i);
+    launched.add(shapes);
+    for (int i = 0; i < 3; ++i) launched.add(memory + 8192 + 512 * i);
+    launched.add(memory + 16384);
+    launched.add(m);
+    launched.add(n);
+    launched.add(k);
+    for (int i = 0; i < 3; ++i) launched.add(std::array<std::int64_t, 3>{});
+    launched.add(a);
+    launched.add(b);
+    const Signature parts = signature(prepare);
+    const auto meaning = read_grouped_product(parts, {});
+    ASSERT_NE(meaning, nullptr);
+    ASSERT_TRUE(
+        meaning->effect({launched.pointers.data(), launched.sizes, {{1, 1, 1}, {16, 1, 1}, 0}}));
+  };
+  const auto features = [&](std::byte* table) {
+    Launched launched;
+    launched.add(std::array<std::byte*, 8>{memory, nullptr, nullptr, table});
+    const Signature parts = signature(multiply);
+    const auto meaning = read_grouped_product(parts, {});
+    EXPECT_NE(meaning, nullptr);
+    const auto effect =
+        meaning->effect({launched.pointers.data(), launched.sizes, {{132, 1, 1}, {384, 1, 1}, 0}});
+    std::map<std::string, double> told;
+    if (!effect) return told;
+    for (const auto& [key, value] : effect->features) told[std::string{key}] = value;
+    told["bytes"] = effect->bytes;
+    return told;
+  };
+  using Told = std::map<std::string, double>;
+  // 8,192 rows of 16 experts with matrices of 1,024 x 2,816: 512 rows each.
+  launch(-1, 2816, 1024, {8192, 1024, 1}, {16, 1024, 2816});
+  const double rows = 512.0 * 1024 + 1024.0 * 2816 + 512.0 * 2816;
+  EXPECT_EQ(features(shapes),
+            (Told{{"m", 2816}, {"n", 512}, {"k", 1024}, {"batch", 16}, {"bytes", 32 * rows}}));
+  EXPECT_EQ(features(shapes + 8), Told{});  // another table
+  // The gradients of those matrices: the groups divide what is summed over.
+  launch(1024, 2816, -1, {1024, 8192, 1}, {8192, 2816, 1});
+  EXPECT_EQ(features(shapes),
+            (Told{{"m", 2816}, {"n", 1024}, {"k", 512}, {"batch", 16}, {"bytes", 32 * rows}}));
+  launch(1024, -1, 64, {16, 1024, 64}, {64, 8192, 1});
+  EXPECT_EQ(features(shapes)["m"], 512);
   deallocate(memory);
 }
 

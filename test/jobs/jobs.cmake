@@ -81,7 +81,7 @@ phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
 phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks MemoryPollers SpinningRanks
               ManyAtOnce)
 phantora_jobs(waits SilentSpin HEAVY)
-phantora_jobs(values SmallValues DistributedValues TORCH)
+phantora_jobs(values SmallValues Selections DistributedValues TORCH)
 phantora_jobs(values UnknownValues Routing TORCH HEAVY)
 phantora_jobs(graphs Capture Construction)
 phantora_jobs(graphs GraphsTorch TORCH)
