@@ -8,7 +8,7 @@ namespace phantora::rank {
 AssumedSelection::AssumedSelection(const void* flags) {
   const channel::Settings* const told = settings();
   const bool chosen = small_data().choices.any.load(std::memory_order_relaxed) ||
-                      small_data().writers.last(flags).chosen;
+                      small_data().writers.is_chosen(flags);
   share_ = chosen ? 0.0 : told != nullptr ? told->selected : 1.0;
 }
 

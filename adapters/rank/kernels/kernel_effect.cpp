@@ -159,7 +159,7 @@ bool of_a_choice(const Effect& effect, const Operand& written) {
   return effect.chooses ||
          (written.type && !is_floating(*written.type) &&
           std::ranges::any_of(effect.operands, [](const Operand& operand) {
-            return operand.read && small_data().writers.last(operand.address).chosen;
+            return operand.read && small_data().writers.is_chosen(operand.address);
           }));
 }
 

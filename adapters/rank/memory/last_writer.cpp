@@ -17,6 +17,11 @@ void WriterLog::append(const Entry& entry) {
 
 void WriterLog::note(const void* address, std::size_t bytes, const Writer& writer) {
   append({number(address), number(address) + bytes, 0, writer});
+  if (writer.chosen) any_chosen_.store(true, std::memory_order_relaxed);
+}
+
+bool WriterLog::is_chosen(const void* address) {
+  return any_chosen_.load(std::memory_order_relaxed) && last(address).chosen;
 }
 
 void WriterLog::note_copy(const void* destination, const void* source, std::size_t bytes) {

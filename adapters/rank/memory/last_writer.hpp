@@ -4,6 +4,7 @@
 #include "rank/runtime/spin_lock.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,8 @@ class WriterLog {
   /// The latest writer of the byte at `address`, through copies. Without a name if it is not among
   /// those that are kept.
   Writer last(const void* address);
+  /// Whether that was `chosen`. Costs nothing until a first one was.
+  bool is_chosen(const void* address);
 
  private:
   struct Entry {
@@ -44,6 +47,7 @@ class WriterLog {
   SpinLock lock_{};
   std::array<Entry, kept> ring_{};
   std::uint64_t count_ = 0;
+  std::atomic<bool> any_chosen_{false};
 };
 
 }  // namespace phantora::rank
