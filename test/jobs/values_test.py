@@ -262,6 +262,8 @@ class Selections(JobTest):
         print("known", torch.tensor([1, 0, 3, 0], device="cuda").nonzero().flatten().tolist())
         chosen = torch.zeros(100, 8, device="cuda").scatter(1, x[:100, :8].argmax(1, keepdim=True), 1)
         print("chosen", len(torch.where(chosen[:, 3].bool())[0]))
+        many = torch.zeros(10**6, device="cuda")
+        print("filled", len(many.nonzero()), len((many + 1).nonzero()), len(torch.ones(10**6, device="cuda").nonzero()))
         gradient = torch.sparse_coo_tensor(x[:1, :500].long(), x[0, :500], (10**6,)).coalesce()
         print("sparse", gradient.indices().numel())
         """
@@ -269,19 +271,19 @@ class Selections(JobTest):
     def lines(self, *options):
         job = self.run_python(self.MASKS, torch=True, cluster="h200:1x1", options=["--report", "report.json", *options])
         return [line for line in job.out.splitlines() if line.split(" ", 1)[0] in
-                ("passed", "places", "known", "chosen", "sparse")], job
+                ("passed", "places", "known", "chosen", "filled", "sparse")], job
 
     def test_all_pass(self):
         said, job = self.lines()
         self.assertEqual(said, ["passed 4000000 (4000000, 2) 4000000", "passed 2000 (2000, 2) 2000",
-                                f"places {list(range(10))}", "known [0, 2]", "chosen 0", "sparse 500"], job.text())
+                                f"places {list(range(10))}", "known [0, 2]", "chosen 0", "filled 0 1000000 1000000", "sparse 500"], job.text())
         self.assertRegex(job.out, r"(?m)^  assumed selections +\d+ by values that are not computed\.")
         self.assertGreater(self.report()["counters"]["assumed_selections"], 6)
 
     def test_a_share_passes_spread_evenly(self):
         said, job = self.lines("--selected", "0.2")
         self.assertEqual(said, ["passed 800000 (800000, 2) 800000", "passed 400 (400, 2) 400", "places [4, 9]",
-                                "known [0, 2]", "chosen 0", "sparse 500"], job.text())
+                                "known [0, 2]", "chosen 0", "filled 0 200000 1000000", "sparse 500"], job.text())
 
 
 class DistributedValues(JobTest):

@@ -24,13 +24,39 @@ void forget_tile_states(Effect& effect, const Arguments& arguments, std::size_t 
   }
 }
 
-/// Of operand `operand`, that it holds how many of `count` unknown flags are taken to select.
-void assume_selected(Effect& effect, std::size_t operand, ElementType type, std::size_t selected) {
+/// How many flags select.
+struct Selected {
+  std::size_t count = 0;
+  bool counted = false;  ///< not assumed
+};
+
+/// Of operand `operand`, that it holds this where nothing is computed.
+void assume_selected(Effect& effect, std::size_t operand, ElementType type, Selected selected) {
   Effect::Assumed assumed{.operand = operand};
   assumed.element.size = size_of(type);
-  store(type, Value{static_cast<std::int64_t>(selected)}, assumed.element.bytes.data());
+  store(type, Value{static_cast<std::int64_t>(selected.count)}, assumed.element.bytes.data());
   effect.assumed.push_back(assumed);
-  effect.assumption = Assumption::selection;
+  if (!selected.counted) effect.assumption = Assumption::selection;
+}
+
+/// How many of the flags select: of more than are executed counted where all are known, as a fill
+/// leaves them, else assumed.
+Selected selected_of(const InputIterator& flags, const std::byte* address, std::size_t count,
+                     const AssumedSelection& assumed) {
+  const std::size_t extent = flags.extent(count);
+  if (extent <= executed_bytes() || !known(address, extent)) return {assumed.of(count)};
+  Selected selected{0, true};
+  const std::size_t most = executed_bytes() / flags.element;
+  for (std::size_t first = 0; first < count; first += most) {
+    const std::size_t some = std::min(most, count - first);
+    const Image part{
+        {const_cast<std::byte*>(address) + first * flags.element, flags.extent(some), true, false}};
+    for (std::size_t i = 0; i < some; ++i) {
+      const auto flag = flags.load(part, i, 0);
+      if (flag && flag->to_bool()) ++selected.count;
+    }
+  }
+  return selected;
 }
 
 /// Element `index` of the flags, as it is assumed if it is not known.
@@ -71,7 +97,8 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
     effect.features.emplace_back("numel", static_cast<double>(count));
     const bool counts = in.to_flag && combine == arithmetic::add;
     const AssumedSelection assumed{in.pointer(arguments, 0)};
-    if (counts) assume_selected(effect, 1, type, assumed.of(count));
+    if (counts)
+      assume_selected(effect, 1, type, selected_of(in, in.pointer(arguments, 0), count, assumed));
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> result = initial;
       for (std::size_t i = 0; i < count && result; ++i) {
@@ -105,8 +132,8 @@ std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
     effect.features.emplace_back("numel", static_cast<double>(count));
     const AssumedSelection assumed{in.pointer(arguments, 0)};
     if (in.to_flag) {
-      assume_selected(effect, 1, type, assumed.of(count));
-      assume_selected(effect, 2, type, 0);
+      assume_selected(effect, 1, type, selected_of(in, in.pointer(arguments, 0), count, assumed));
+      assume_selected(effect, 2, type, {0, true});
     }
     effect.compute = [=](std::span<Image> images) {
       std::optional<Value> sum = Value{0};
@@ -231,7 +258,9 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
     forget_tile_states(effect, arguments, 4, tiles);
     // Of values that nobody knows, all are taken to differ.
     const AssumedSelection assumed{unique ? nullptr : flags.pointer(arguments, 1)};
-    assume_selected(effect, 3, selected_type, unique ? count : assumed.of(count));
+    assume_selected(
+        effect, 3, selected_type,
+        unique ? Selected{count} : selected_of(flags, flags.pointer(arguments, 1), count, assumed));
     if (!small) return effect;
     effect.needs = Effect::Needs::nothing;  // which flags select is assumed, too
     effect.limit = 8 * executed_bytes();    // an index is up to eight times as large as a flag
