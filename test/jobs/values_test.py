@@ -255,7 +255,8 @@ class Selections(JobTest):
         torch.manual_seed(0)
         x = torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 2000, device="cuda")  # 16 MB: not computed
         for rows in (x, x[:100, :20]):
-            print("passed", rows[rows > 0].numel(), tuple((rows > 0).nonzero().shape), rows.masked_select(rows < 1).numel())
+            positive = rows > 0
+            print("passed", rows[positive].numel(), tuple(positive.nonzero().shape), rows.masked_select(rows < 1).numel())
         few = (x[0, :10] > 0).nonzero().flatten()
         print("places", few.tolist())
         # What is known is computed, and a mask of what was chosen keeps nothing: it is one of many.
@@ -264,6 +265,11 @@ class Selections(JobTest):
         print("chosen", len(torch.where(chosen[:, 3].bool())[0]))
         many = torch.zeros(10**6, device="cuda")
         print("filled", len(many.nonzero()), len((many + 1).nonzero()), len(torch.ones(10**6, device="cuda").nonzero()))
+        halves = torch.arange(9, device="cuda").div(2, rounding_mode="floor")
+        print("different", x[:5, :10].long().unique().numel(), x.long().unique().numel(), halves.unique().tolist())
+        for numbers in (x[:5, :10].long(), x.long(), torch.arange(9, device="cuda").clamp(max=6)):
+            unique, counts = numbers.unique(return_counts=True)
+            print("runs", unique.numel(), counts.numel(), counts.tolist() if numbers.ndim == 1 else "")
         gradient = torch.sparse_coo_tensor(x[:1, :500].long(), x[0, :500], (10**6,)).coalesce()
         print("sparse", gradient.indices().numel())
         """
@@ -271,19 +277,23 @@ class Selections(JobTest):
     def lines(self, *options):
         job = self.run_python(self.MASKS, torch=True, cluster="h200:1x1", options=["--report", "report.json", *options])
         return [line for line in job.out.splitlines() if line.split(" ", 1)[0] in
-                ("passed", "places", "known", "chosen", "filled", "sparse")], job
+                ("passed", "places", "known", "chosen", "filled", "different", "runs", "sparse")], job
 
     def test_all_pass(self):
         said, job = self.lines()
         self.assertEqual(said, ["passed 4000000 (4000000, 2) 4000000", "passed 2000 (2000, 2) 2000",
-                                f"places {list(range(10))}", "known [0, 2]", "chosen 0", "filled 0 1000000 1000000", "sparse 500"], job.text())
+                                f"places {list(range(10))}", "known [0, 2]", "chosen 0", "filled 0 1000000 1000000",
+                                "different 50 4000000 [0, 1, 2, 3, 4]", "runs 50 50 ", "runs 4000000 4000000 ",
+                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "sparse 500"], job.text())
         self.assertRegex(job.out, r"(?m)^  assumed selections +\d+ by values that are not computed\.")
         self.assertGreater(self.report()["counters"]["assumed_selections"], 6)
 
     def test_a_share_passes_spread_evenly(self):
         said, job = self.lines("--selected", "0.2")
         self.assertEqual(said, ["passed 800000 (800000, 2) 800000", "passed 400 (400, 2) 400", "places [4, 9]",
-                                "known [0, 2]", "chosen 0", "filled 0 200000 1000000", "sparse 500"], job.text())
+                                "known [0, 2]", "chosen 0", "filled 0 200000 1000000",
+                                "different 50 4000000 [0, 1, 2, 3, 4]", "runs 50 50 ", "runs 4000000 4000000 ",
+                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "sparse 500"], job.text())
 
 
 class DistributedValues(JobTest):

@@ -239,11 +239,12 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
                   unique](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t count = arguments.get<std::uint32_t>(7);
     const std::size_t tiles = arguments.get<std::uint32_t>(8);
-    const auto number = arguments.get<std::int64_t>(0);
+    const bool in_memory = in.source == InputIterator::Source::memory;
+    // A pointer read as a number would be a misreading.
+    const std::int64_t number = in_memory ? 0 : arguments.get<std::int64_t>(0);
     const auto out_type = out.type ? out.type : opaque_type(out.element);
     if (!out_type) return std::nullopt;
     Effect effect;
-    const bool in_memory = in.source == InputIterator::Source::memory;
     effect.operands = {
         {in_memory ? in.pointer(arguments, 0) : nullptr, in.extent(count), true, false},
         {flags.pointer(arguments, 1), unique ? 0 : flags.extent(count), true, false},
@@ -282,6 +283,53 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
         ++kept;
       }
       images[3].store(0, selected_type, Value{kept});
+    };
+    return effect;
+  });
+}
+
+/// DeviceReduceByKeyKernel<policy, keys, unique keys, values, sums, runs, ...>(keys, unique keys,
+/// values, sums, runs, states, first tile, equality, operator, count, ...): runs of equal keys, and
+/// how long each is, where the values are ones.
+std::unique_ptr<Meaning> runs_of_keys(const TemplateName& kernel) {
+  if (kernel.arguments.size() < 6) return nullptr;
+  const auto keys = InputIterator::named(kernel.arguments[1]);
+  const auto values = InputIterator::named(kernel.arguments[3]);
+  const auto lengths = InputIterator::named(kernel.arguments[4]);
+  const auto runs = InputIterator::named(kernel.arguments[5]);
+  if (!keys || !values || !lengths || !runs || !keys->type || !lengths->type || !runs->type ||
+      values->source != InputIterator::Source::constant) {
+    return nullptr;
+  }
+  return meaning([in = *keys, key = *keys->type, length = *lengths->type,
+                  number = *runs->type](const Arguments& arguments) -> std::optional<Effect> {
+    const std::size_t count = arguments.bytes(9).size() == 4 ? arguments.get<std::uint32_t>(9)
+                                                             : arguments.get<std::size_t>(9);
+    Effect effect;
+    effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
+                       {arguments.pointer(1), count * size_of(key), false, true},
+                       {arguments.pointer(3), count * size_of(length), false, true},
+                       {arguments.pointer(4), size_of(number), false, true}};
+    effect.bytes = static_cast<double>(in.extent(count) + count * (size_of(key) + size_of(length)));
+    effect.features.emplace_back("numel", static_cast<double>(count));
+    forget_tile_states(effect, arguments, 5, arguments.shape.grid.x);
+    assume_selected(effect, 3, number, {count});  // keys that nobody knows all differ
+    effect.compute = [=](std::span<Image> images) {
+      std::size_t kept = 0;
+      std::int64_t long_so_far = 0;
+      std::optional<Value> previous;
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto value = in.load(images[0], i, 0);
+        const bool differs = i == 0 || !value || !previous || value->real != previous->real ||
+                             value->integer != previous->integer;
+        previous = value;
+        if (differs) {
+          images[1].store(kept++ * size_of(key), key, value);
+          long_so_far = 0;
+        }
+        images[2].store((kept - 1) * size_of(length), length, Value{++long_so_far});
+      }
+      images[3].store(0, number, Value{static_cast<std::int64_t>(kept)});
     };
     return effect;
   });
@@ -336,6 +384,7 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
   if (name == "DeviceCompactInitKernel" && !kernel.arguments.empty()) return compact_init(kernel);
   if (name == "DeviceScanInitKernel") return scan_init();
   if (name == "DeviceSelectSweepKernel") return select(kernel);
+  if (name == "DeviceReduceByKeyKernel") return runs_of_keys(kernel);
   if (name == "DeviceScanByKeyInitKernel") return scan_by_key_init(signature);
   if (name == "DeviceScanByKeyKernel") return scan_by_key(signature);
   if (name == "write_indices") return write_indices();
