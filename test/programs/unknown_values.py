@@ -196,7 +196,7 @@ def expected_known():
             wrong.append(name)
             print("wrong:", name, is_known(tensor).tolist(), tensor.tolist(), file=sys.stderr)
     for name, tensor in {"log": loss.log(), "sum": loss.sum(), "nan": loss.isnan(),
-                         "argmax": loss.argmax(), "or": ~true | (token == 2)}.items():
+                         "argmax": loss.argmax(), "or": ~true | (loss == 2)}.items():
         if is_known(tensor).any():
             wrong.append(name)
             print("wrong: known:", name, file=sys.stderr)

@@ -174,7 +174,7 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     effect.independent = true;
     const bool with_itself = loop.operands == 3 && loop.data[1] == loop.data[2];
     const bool dense = loop.extent(0) == loop.numel * size_of(loop.types[0]);
-    if (function->compares_integers && !with_itself && dense) {
+    if (function->compares_integers && is_told_apart(loop.types[1]) && !with_itself && dense) {
       const bool not_equal = load(ElementType::int32, state.data()).to_bool();
       effect.assumption = Assumption::test;
       effect.assumed.push_back(

@@ -222,9 +222,13 @@ void apply(const Effect& effect, const char* kernel) {
   if (!decides(effect, [&](std::size_t i) { return images[i].knows_anything(); }))
     return forget_all();
   effect.compute(images);
+  // Of an operand of which something is known, the rest stays unknown to operations on elements.
+  bool applies = !effect.independent;
+  for (std::size_t i = 0; i < images.size(); ++i)
+    applies = applies || (effect.operands[i].read && !images[i].knows_anything());
   bool assumes = false;
   for (const auto& [i, element] : effect.assumed)
-    assumes = images[i].assume(element.span()) || assumes;
+    assumes = (applies && images[i].assume(element.span())) || assumes;
   if (assumes && effect.assumption) tell_assumed(*effect.assumption);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Operand& operand = effect.operands[i];
