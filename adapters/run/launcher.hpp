@@ -44,7 +44,7 @@ struct LaunchOptions {
   HostProfile host = host_presets().front();  ///< on which the job is simulated
   channel::Unknown unknown = channel::Unknown::zero;
   channel::Choice routing = channel::Choice::balanced;
-  double selected = 1;  ///< share of elements that pass masks which are not computed
+  double selected = 1;       ///< share of elements that pass masks which are not computed
   std::optional<Per> per{};  ///< nothing: by the command
   int runnable = 0;          ///< 0: as many as there are cores
   int stall_timeout_s = 60;

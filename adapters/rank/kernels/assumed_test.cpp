@@ -8,10 +8,7 @@ ElementBytes assumed_outcome(Test test, ElementType type) {
   const channel::Settings* const told = settings();
   const bool ones = told != nullptr && told->unknown == channel::Unknown::one;
   const bool holds = test == Test::all || test == Test::not_equal || (test == Test::any && ones);
-  ElementBytes outcome;
-  outcome.size = size_of(type);
-  store(type, Value{holds}, outcome.bytes.data());
-  return outcome;
+  return element_of(type, Value{holds});
 }
 
 }  // namespace phantora::rank

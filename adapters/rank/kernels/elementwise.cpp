@@ -167,8 +167,7 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     const ElementType type = loop.types[0];
     Value value = function->evaluate(nullptr, state.data());
     if (type != function->result) value = converted(function->result, value);
-    effect.repeated.size = size_of(type);
-    store(type, value, effect.repeated.bytes.data());
+    effect.repeated = element_of(type, value);
   } else if (small) {
     effect.needs = needs(*function, state.data());
     effect.independent = true;

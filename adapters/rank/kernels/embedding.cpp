@@ -15,11 +15,6 @@ namespace {
 // NROWS_PER_THREAD: indices of a segment that one thread sums.
 constexpr std::size_t rows_per_thread = 10;
 
-std::size_t count_at(const Arguments& a, std::size_t parameter) {
-  return a.bytes(parameter).size() == 8 ? a.get<std::size_t>(parameter)
-                                        : std::size_t{a.get<std::uint32_t>(parameter)};
-}
-
 /// From `address` to the end of its allocation, at most `bytes`.
 std::size_t within_allocation(std::byte* address, std::size_t bytes) {
   const auto allocation = allocation_of(address);
@@ -81,7 +76,7 @@ void sums_of_segments(Effect& effect, const Arguments& a, std::size_t element) {
 }
 // (indices, gradients, gradient of the table, number of indices, columns, ...)
 void small_gradient(Effect& effect, const Arguments& a, std::size_t element) {
-  const std::size_t indices = count_at(a, 3), columns = count_at(a, 4);
+  const std::size_t indices = a.count(3), columns = a.count(4);
   writes(effect, a.pointer(2), ~std::size_t{0});
   effect.bytes = static_cast<double>(3 * indices * columns * element);
   effect.features = {{"numel", static_cast<double>(indices * columns)},
@@ -111,7 +106,7 @@ void sums_of_bags(Effect& effect, const Arguments& a, std::size_t element) {
 std::unique_ptr<Meaning> unique_by_key() {
   return meaning([](const Arguments& a) -> std::optional<Effect> {
     constexpr std::size_t widest = 8;
-    const std::size_t count = count_at(a, 7);
+    const std::size_t count = a.count(7);
     Effect effect;
     writes(effect, a.pointer(2), count * widest);
     writes(effect, a.pointer(3), count * widest);
@@ -119,10 +114,8 @@ std::unique_ptr<Meaning> unique_by_key() {
     effect.bytes = static_cast<double>(3 * count * widest);
     effect.features.emplace_back("numel", static_cast<double>(count));
     // Nobody looks at the keys: all are taken to differ. Only sparse gradients ask how many do.
-    effect.assumed.push_back({2, {}});
-    effect.assumed.back().element.size = widest;
-    store(ElementType::int64, Value{static_cast<std::int64_t>(count)},
-          effect.assumed.back().element.bytes.data());
+    effect.assumed.push_back(
+        {2, element_of(ElementType::int64, Value{static_cast<std::int64_t>(count)})});
     return effect;
   });
 }

@@ -3,7 +3,6 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/small_data.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace phantora::rank {

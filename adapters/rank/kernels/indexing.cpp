@@ -381,9 +381,7 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel, bool large) {
       return std::nullopt;
     }
     const std::size_t inner_at = large ? 6 : 5;
-    const std::size_t inner = arguments.bytes(inner_at).size() == 4
-                                  ? arguments.get<std::uint32_t>(inner_at)
-                                  : arguments.get<std::size_t>(inner_at);
+    const std::size_t inner = arguments.count(inner_at);
     const auto size = arguments.get<std::int64_t>(inner_at + 1);
     const std::size_t count = indices.count();
     const auto out_stride = static_cast<std::size_t>(out.strides[out_dimension]);
@@ -435,9 +433,7 @@ std::unique_ptr<Meaning> index_add(const TemplateName& kernel, bool large) {
       return std::nullopt;
     }
     const std::size_t inner_at = large ? 6 : 5;
-    const std::size_t inner = arguments.bytes(inner_at).size() == 4
-                                  ? arguments.get<std::uint32_t>(inner_at)
-                                  : arguments.get<std::size_t>(inner_at);
+    const std::size_t inner = arguments.count(inner_at);
     const auto size = arguments.get<std::int64_t>(inner_at + 1);
     const auto alpha_bytes = arguments.bytes(inner_at + 4);
     if (alpha_bytes.size() != size_of(type)) return std::nullopt;

@@ -54,6 +54,11 @@ struct Arguments {
     if (fits) std::memcpy(&value, all.data() + offset, sizeof value);
     return value;
   }
+  /// A number of 32 bits or 64, as wide as the parameter is.
+  [[nodiscard]] std::size_t count(std::size_t parameter) const {
+    return bytes(parameter).size() == 4 ? get<std::uint32_t>(parameter)
+                                        : get<std::size_t>(parameter);
+  }
   [[nodiscard]] std::byte* pointer(std::size_t parameter, std::size_t offset = 0) const {
     return get<std::byte*>(parameter, offset);
   }
@@ -116,6 +121,12 @@ struct ElementBytes {
   std::size_t size = 0;
   [[nodiscard]] std::span<const std::byte> span() const { return std::span{bytes}.first(size); }
 };
+
+inline ElementBytes element_of(ElementType type, const Value& value) {
+  ElementBytes element{.size = size_of(type)};
+  store(type, value, element.bytes.data());
+  return element;
+}
 
 /// The effect of one launch.
 struct Effect {

@@ -14,11 +14,6 @@ namespace phantora::rank {
 
 namespace {
 
-std::size_t count_at(const Arguments& a, std::size_t parameter) {
-  return a.bytes(parameter).size() == 8 ? a.get<std::size_t>(parameter)
-                                        : std::size_t{a.get<std::uint32_t>(parameter)};
-}
-
 /// searchsorted_cuda_kernel<input, output>(out, in, boundaries, sorter, values per row, boundaries
 /// per row, elements, right, boundaries are one row)
 std::unique_ptr<Meaning> search_sorted(const TemplateName& kernel) {
@@ -231,7 +226,7 @@ std::unique_ptr<Meaning> histogram(const TemplateName& kernel) {
   const ElementType bound = is_floating(*in) ? compute_type(*in) : ElementType::int64;
   return meaning([=, in = *in, out = *out](const Arguments& a) -> std::optional<Effect> {
     const TensorInfo to = TensorInfo::read(a, 0), from = TensorInfo::read(a, 2);
-    const std::size_t bins = count_at(a, 3), count = count_at(a, 6);
+    const std::size_t bins = a.count(3), count = a.count(6);
     if (!to.valid || !from.valid || a.bytes(4).size() != size_of(bound) ||
         a.bytes(5).size() != size_of(bound)) {
       return std::nullopt;
@@ -273,11 +268,11 @@ std::unique_ptr<Meaning> merge_sort(std::string_view name) {
     constexpr std::size_t widest = 8;
     Effect effect;
     if (name == "DeviceMergeSortPartitionKernel") {
-      const std::size_t partitions = count_at(a, 4);
+      const std::size_t partitions = a.count(4);
       effect.operands = {{a.pointer(5), partitions * widest, false, true}};
       return effect;
     }
-    const std::size_t count = count_at(a, 3);
+    const std::size_t count = a.count(3);
     for (const std::size_t parameter : std::array<std::size_t, 4>{1, 2, 4, 5}) {
       std::byte* const address = a.pointer(parameter);
       if (is_device_address(address)) {

@@ -119,9 +119,7 @@ std::unique_ptr<Meaning> device_scan(const TemplateName& kernel) {
   return meaning([in = *in, out_type = *out->type, accumulator = *accumulator, combine,
                   inclusive](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t count_at = 6;
-    const std::size_t count = arguments.bytes(count_at).size() == 8
-                                  ? arguments.get<std::size_t>(count_at)
-                                  : arguments.get<std::uint32_t>(count_at);
+    const std::size_t count = arguments.count(count_at);
     Effect effect;
     effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
                        {arguments.pointer(1), count * size_of(out_type), false, true}};

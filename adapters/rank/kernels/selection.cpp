@@ -32,10 +32,8 @@ struct Selected {
 
 /// Of operand `operand`, that it holds this where nothing is computed.
 void assume_selected(Effect& effect, std::size_t operand, ElementType type, Selected selected) {
-  Effect::Assumed assumed{.operand = operand};
-  assumed.element.size = size_of(type);
-  store(type, Value{static_cast<std::int64_t>(selected.count)}, assumed.element.bytes.data());
-  effect.assumed.push_back(assumed);
+  effect.assumed.push_back(
+      {operand, element_of(type, Value{static_cast<std::int64_t>(selected.count)})});
   if (!selected.counted) effect.assumption = Assumption::selection;
 }
 
@@ -65,6 +63,11 @@ Value flag_at(const InputIterator& flags, const Image& image, std::size_t index,
   return flags.load(image, index, 0).value_or(Value{assumed.selects(index)});
 }
 
+/// Whether an element is the first of a run of equal ones. Those that nobody knows all differ.
+bool begins_run(const std::optional<Value>& before, const std::optional<Value>& value) {
+  return !before || !value || value->real != before->real || value->integer != before->integer;
+}
+
 using Combine = Value (*)(ElementType, const Value&, const Value&);
 Combine reduction_operator(std::string_view text) {
   const std::string_view name = unqualified(template_name(text).name);
@@ -85,8 +88,7 @@ std::unique_ptr<Meaning> reduce(const TemplateName& kernel) {
   if (!in || !out || !out->type || combine == nullptr) return nullptr;
   return meaning([in = *in, type = *out->type,
                   combine](const Arguments& arguments) -> std::optional<Effect> {
-    const auto count = arguments.bytes(2).size() == 4 ? arguments.get<std::uint32_t>(2)
-                                                      : arguments.get<std::size_t>(2);
+    const std::size_t count = arguments.count(2);
     const auto initial_bytes = arguments.bytes(4);
     if (initial_bytes.size() < size_of(type)) return std::nullopt;
     const Value initial = load(type, initial_bytes.data());
@@ -120,8 +122,7 @@ std::unique_ptr<Meaning> partial_sums(const TemplateName& kernel) {
   const auto type = element_type_named(kernel.arguments[4]);
   if (!in || !type || reduction_operator(kernel.arguments[3]) != arithmetic::add) return nullptr;
   return meaning([in = *in, type = *type](const Arguments& arguments) -> std::optional<Effect> {
-    const auto count = arguments.bytes(2).size() == 4 ? arguments.get<std::uint32_t>(2)
-                                                      : arguments.get<std::size_t>(2);
+    const std::size_t count = arguments.count(2);
     const std::size_t blocks = arguments.shape.grid.x;
     Effect effect;
     std::byte* const sums = arguments.pointer(1);
@@ -207,8 +208,7 @@ std::unique_ptr<Meaning> scan_by_key(const Signature& signature) {
   if (in == 0 || out == 0) return nullptr;
   return meaning([in, out](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t last = arguments.sizes.size() - 1;
-    const std::size_t count = arguments.bytes(last).size() == 4 ? arguments.get<std::uint32_t>(last)
-                                                                : arguments.get<std::size_t>(last);
+    const std::size_t count = arguments.count(last);
     Effect effect;
     effect.operands = {{arguments.pointer(2), count * in, true, false},
                        {arguments.pointer(3), count * out, false, true}};
@@ -272,8 +272,7 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
         const auto value = in.load(images[0], i, number);
         bool keep = true;
         if (unique) {
-          keep = i == 0 || !value || !previous || value->real != previous->real ||
-                 value->integer != previous->integer;
+          keep = begins_run(previous, value);
           previous = value;
         } else {
           keep = flag_at(flags, images[1], i, assumed).to_bool();
@@ -303,8 +302,7 @@ std::unique_ptr<Meaning> runs_of_keys(const TemplateName& kernel) {
   }
   return meaning([in = *keys, key = *keys->type, length = *lengths->type,
                   number = *runs->type](const Arguments& arguments) -> std::optional<Effect> {
-    const std::size_t count = arguments.bytes(9).size() == 4 ? arguments.get<std::uint32_t>(9)
-                                                             : arguments.get<std::size_t>(9);
+    const std::size_t count = arguments.count(9);
     Effect effect;
     effect.operands = {{in.pointer(arguments, 0), in.extent(count), true, false},
                        {arguments.pointer(1), count * size_of(key), false, true},
@@ -320,13 +318,11 @@ std::unique_ptr<Meaning> runs_of_keys(const TemplateName& kernel) {
       std::optional<Value> previous;
       for (std::size_t i = 0; i < count; ++i) {
         const auto value = in.load(images[0], i, 0);
-        const bool differs = i == 0 || !value || !previous || value->real != previous->real ||
-                             value->integer != previous->integer;
-        previous = value;
-        if (differs) {
+        if (begins_run(previous, value)) {
           images[1].store(kept++ * size_of(key), key, value);
           long_so_far = 0;
         }
+        previous = value;
         images[2].store((kept - 1) * size_of(length), length, Value{++long_so_far});
       }
       images[3].store(0, number, Value{static_cast<std::int64_t>(kept)});

@@ -182,8 +182,7 @@ std::unique_ptr<Meaning> single_tile(const TemplateName& kernel) {
   const auto pass = radix_types(kernel);
   if (!pass) return nullptr;
   return meaning([pass = *pass](const Arguments& arguments) -> std::optional<Effect> {
-    const std::size_t count = arguments.bytes(4).size() == 4 ? arguments.get<std::uint32_t>(4)
-                                                             : arguments.get<std::size_t>(4);
+    const std::size_t count = arguments.count(4);
     const auto first = arguments.get<std::uint32_t>(5), end = arguments.get<std::uint32_t>(6);
     return radix_pass(pass, arguments.pointer(0), arguments.pointer(1), arguments.pointer(2),
                       arguments.pointer(3), count, first, end - first);

@@ -33,6 +33,17 @@ def places(below, *shape, ordered=False):
     return chosen.sort(-1).values if ordered else chosen
 
 
+def access(x, at, put):
+    """What reads x[at], or assigns to it."""
+    if not put:
+        return lambda: x[at]
+    v = x[at].clone()
+
+    def assign():
+        x[at] = v
+    return assign
+
+
 def by_tensors():
     """x[i] of rows that are no vectors, x[i, j], x[:, i], and the same on the left of an assignment."""
     for _ in range(420):
@@ -49,13 +60,7 @@ def by_tensors():
         def make(kind=kind, put=put, dtype=dtype, ordered=ordered, n=n, a=a, b=b, shape=shape):
             x, i, j = filled(*shape, dtype=dtype), places(a, n, ordered=ordered), places(b, n)
             at = {"points": (i,), "rows": (i,), "columns": (slice(None), i)}.get(kind, (i, j))
-            if not put:
-                return lambda: x[at]
-            v = x[at].clone()
-
-            def assign():
-                x[at] = v
-            return assign
+            return access(x, at, put)
         yield dict(op="indexed_put" if put else "indexed_get", kind=kind, dtype=dtype, numel=numel, indices=n, ordered=ordered,
                    tensors=2 if "pairs" in kind else 1, table=math.prod(shape)), make
 
@@ -77,13 +82,7 @@ def by_masks():
             mask = torch.zeros(flags, dtype=torch.bool, device="cuda")
             mask[torch.randperm(flags, device="cuda")[:n]] = True
             mask = mask.view(shape) if kind == "plane" else mask
-            if not put:
-                return lambda: x[mask]
-            v = x[mask].clone()
-
-            def assign():
-                x[mask] = v
-            return assign
+            return access(x, mask, put)
         yield dict(op="indexed_put" if put else "indexed_get", kind="mask_" + kind, dtype=dtype, numel=n * c, indices=n, ordered=True,
                    tensors=2 if kind == "plane" else 1, table=math.prod(shape)), make
 
