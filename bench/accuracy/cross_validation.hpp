@@ -80,6 +80,11 @@ inline std::string family_of(const KernelQuery& query) {
   }
   if (group.ends_with("elementwise_kernel")) return "elementwise";
   if (group.starts_with("by index/")) return "by index";
+  if (group.starts_with("grouped product")) return "grouped product";
+  if (group.starts_with("fft")) return "transform";
+  if (group.starts_with("spm") || group == "sddmm") return "sparse product";
+  if (!query.grid && query.attributes.contains("type") && query.features.contains("batch"))
+    return "dense algebra";
   if (group.starts_with("memcpy_") || group == "memset") return "copy";
   if (group == "multi_tensor_apply_kernel") return "multi-tensor";
   return "reduction, normalisation, other";

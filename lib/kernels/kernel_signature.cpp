@@ -102,7 +102,8 @@ double last_type_bytes(std::string_view text) {
     while (begin > 0 && is_word(text[begin - 1])) --begin;
     const std::string_view word = text.substr(begin, end - begin);
     for (const auto& [type, bytes] : types) {
-      if (word == type) return bytes;
+      // c10::complex<float> has two of them.
+      if (word == type) return text.substr(0, begin).ends_with("complex<") ? 2.0 * bytes : bytes;
     }
     end = begin;
   }

@@ -93,6 +93,9 @@ KernelWork describe(const KernelQuery& query) {
   if (name.starts_with("sdpa_") || name.starts_with("pytorch_sdpa_"))
     return library_attention(query);
   if (name.starts_with("batch_norm_")) return batch_norm(query);
+  if (is_dense_algebra(name)) return dense_algebra(query);
+  if (name == "fft") return fourier_transform(query);
+  if (name == "spmv" || name == "spmm" || name == "sddmm") return sparse_product(query);
   return transfer(query);
 }
 

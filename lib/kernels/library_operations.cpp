@@ -70,6 +70,29 @@ constexpr std::array<FeatureKey, 7> rnn_features{{{"steps", true},
                                                   {"gates"}}};
 constexpr std::array<AttributeKey, 2> rnn_attributes{{{"type", types}, {"compute", computes}}};
 
+// Dense linear algebra, as cuSOLVER and cuBLAS's batched calls name its routines: LAPACK's letters.
+constexpr std::array<FeatureKey, 2> order_features{{{"n", true}, {"batch"}}};
+constexpr std::array<FeatureKey, 3> matrix_features{{{"m", true}, {"n", true}, {"batch"}}};
+constexpr std::array<FeatureKey, 3> solve_features{{{"n", true}, {"right", true}, {"batch"}}};
+constexpr std::array<FeatureKey, 4> reflector_features{
+    {{"m", true}, {"n", true}, {"k", true}, {"batch"}}};
+constexpr std::array<std::string_view, 2> sides{"left", "right"};
+constexpr std::array<AttributeKey, 1> typed{{{"type", types}}};
+constexpr std::array<AttributeKey, 2> sided{{{"type", types}, {"side", sides}}};
+constexpr std::array<AttributeKey, 2> with_vectors{{{"type", types}, {"vectors", answers}}};
+
+// The last dimension is the one whose elements lie beside each other, `x`.
+constexpr std::array<FeatureKey, 5> transform_features{
+    {{"x", true}, {"y"}, {"z"}, {"batch"}, {"stride"}}};
+constexpr std::array<AttributeKey, 2> transform_attributes{
+    {{"type", types}, {"output_type", types}}};
+
+constexpr std::array<std::string_view, 3> formats{"csr", "csc", "coo"};
+constexpr std::array<FeatureKey, 4> sparse_features{
+    {{"rows", true}, {"columns", true}, {"entries", true, true}, {"right"}}};
+constexpr std::array<AttributeKey, 4> sparse_attributes{
+    {{"type", types}, {"format", formats}, {"index"}, {"algorithm"}}};
+
 // The size may be told as the query's bytes instead.
 constexpr std::array<FeatureKey, 1> transfer_features{{{"bytes"}}};
 
@@ -85,29 +108,59 @@ constexpr LibraryOperation batch_norm(std::string_view name) {
 constexpr LibraryOperation recurrent(std::string_view name) {
   return {name, rnn_features, rnn_attributes, "type"};
 }
+constexpr LibraryOperation routine(std::string_view name, std::span<const FeatureKey> features,
+                                   std::span<const AttributeKey> attributes) {
+  return {name, features, attributes, "type"};
+}
+constexpr LibraryOperation sparse(std::string_view name) {
+  return {name, sparse_features, sparse_attributes, "type"};
+}
 constexpr LibraryOperation transfer(std::string_view name) { return {name, transfer_features, {}}; }
 
-constexpr std::array operations{LibraryOperation{"gemm", gemm_features, gemm_attributes, "a_type"},
-                                convolution("conv_fwd"),
-                                convolution("conv_bwd_data"),
-                                convolution("conv_bwd_filter"),
-                                attention("sdpa_fwd"),
-                                attention("sdpa_bwd"),
-                                attention("pytorch_sdpa_fwd"),
-                                attention("pytorch_sdpa_bwd"),
-                                batch_norm("batch_norm_fwd_train"),
-                                batch_norm("batch_norm_bwd"),
-                                batch_norm("batch_norm_fwd_infer"),
-                                recurrent("rnn_fwd"),
-                                recurrent("rnn_bwd_data"),
-                                recurrent("rnn_bwd_weights"),
-                                transfer("memcpy_h2d_pinned"),
-                                transfer("memcpy_h2d_pageable"),
-                                transfer("memcpy_d2h_pinned"),
-                                transfer("memcpy_d2h_pageable"),
-                                transfer("memcpy_d2d"),
-                                transfer("memcpy_p2p"),
-                                transfer("memset")};
+constexpr std::array operations{
+    LibraryOperation{"gemm", gemm_features, gemm_attributes, "a_type"},
+    convolution("conv_fwd"),
+    convolution("conv_bwd_data"),
+    convolution("conv_bwd_filter"),
+    attention("sdpa_fwd"),
+    attention("sdpa_bwd"),
+    attention("pytorch_sdpa_fwd"),
+    attention("pytorch_sdpa_bwd"),
+    batch_norm("batch_norm_fwd_train"),
+    batch_norm("batch_norm_bwd"),
+    batch_norm("batch_norm_fwd_infer"),
+    recurrent("rnn_fwd"),
+    recurrent("rnn_bwd_data"),
+    recurrent("rnn_bwd_weights"),
+    routine("potrf", order_features, typed),
+    routine("potri", order_features, typed),
+    routine("potrs", solve_features, typed),
+    routine("getrf", matrix_features, typed),
+    routine("getri", order_features, typed),
+    routine("getrs", solve_features, typed),
+    routine("sytrf", order_features, typed),
+    routine("sytrs", solve_features, typed),
+    routine("geqrf", matrix_features, typed),
+    routine("orgqr", reflector_features, typed),
+    routine("ormqr", reflector_features, sided),
+    routine("trsm", solve_features, sided),
+    routine("syevd", order_features, with_vectors),
+    routine("syevj", order_features, with_vectors),
+    routine("geev", order_features, with_vectors),
+    routine("gesvd", matrix_features, with_vectors),
+    routine("gesvdj", matrix_features, with_vectors),
+    routine("gesvda", matrix_features, with_vectors),
+    LibraryOperation{"fft", transform_features, transform_attributes, "type"},
+    sparse("spmv"),
+    sparse("spmm"),
+    sparse("sddmm"),
+    transfer("memcpy_h2d_pinned"),
+    transfer("memcpy_h2d_pageable"),
+    transfer("memcpy_d2h_pinned"),
+    transfer("memcpy_d2h_pageable"),
+    transfer("memcpy_d2d"),
+    transfer("memcpy_p2p"),
+    transfer("memset")};
 
 }  // namespace
 

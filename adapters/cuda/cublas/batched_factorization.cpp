@@ -6,7 +6,10 @@
 #include "rank/memory/device_memory.hpp"
 
 #include <cstring>
-#include <vector>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
 
 using namespace phantora::cublas;
 namespace library = phantora::library;
@@ -15,26 +18,20 @@ using phantora::KernelQuery;
 
 namespace {
 
-/// Appends `batch` operations on n-column matrices of `rows` rows, whose pointers are in the device
-/// list `matrices`.
-void submit(cublasHandle_t handle, const char* name, cudaDataType type, int rows, int n, int batch,
-            double flops, void* const* matrices, int ld) {
+/// Appends `batch` routines of these sizes, which write `rows` x `columns` matrices whose pointers
+/// are in the list `matrices`.
+void submit(cublasHandle_t handle, const char* name, cudaDataType type,
+            std::map<std::string, double, std::less<>> sizes, int batch, void* const* matrices,
+            int ld, int columns) {
   KernelQuery query;
   query.name = name;
-  query.features = {{"m", rows}, {"n", n}, {"batch", batch}};
+  query.features = std::move(sizes);
+  query.features["batch"] = batch;
   query.attributes = {{"type", library::name_of(type)}};
-  query.flops = flops * batch;
-  const auto element = static_cast<double>(library::size_of(type));
-  query.bytes = 2.0 * rows * n * batch * element;
   rank::launch(stream_of(handle), query);
-  const auto bytes =
-      static_cast<std::size_t>(ld) * static_cast<std::size_t>(n) * library::size_of(type);
-  rank::data::enqueue(stream_of(handle), [=] {
-    std::vector<void*> list(static_cast<std::size_t>(batch));
-    if (!rank::known(matrices, list.size() * sizeof(void*))) return;
-    rank::read(list.data(), matrices, list.size() * sizeof(void*));
-    for (void* matrix : list) rank::forget(matrix, bytes);
-  });
+  library::forget_listed_later(
+      stream_of(handle), matrices, batch,
+      static_cast<std::size_t>(ld) * static_cast<std::size_t>(columns) * library::size_of(type));
 }
 
 /// Zeros at `info`: every matrix was regular.
@@ -54,8 +51,8 @@ cublasStatus_t getrf(cublasHandle_t handle, int n, T* const a[], int lda, int* p
   return entry(handle, Api::gemm, [&] {
     if (n < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
-    submit(handle, "getrf", type_of<T>, n, n, batch, 2.0 / 3 * n * n * n,
-           reinterpret_cast<void* const*>(a), lda);
+    submit(handle, "getrf", type_of<T>, {{"m", n}, {"n", n}}, batch,
+           reinterpret_cast<void* const*>(a), lda, n);
     if (pivots) {
       // No row was exchanged: pivot i is i, counted from one.
       rank::data::enqueue(stream_of(handle), [=] {
@@ -76,8 +73,8 @@ cublasStatus_t getrs(cublasHandle_t handle, int n, int columns, T* const b[], in
   return entry(handle, Api::gemm, [&] {
     if (n < 0 || columns < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (n == 0 || columns == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
-    submit(handle, "getrs", type_of<T>, n, columns, batch, 2.0 * n * n * columns,
-           reinterpret_cast<void* const*>(b), ldb);
+    submit(handle, "getrs", type_of<T>, {{"n", n}, {"right", columns}}, batch,
+           reinterpret_cast<void* const*>(b), ldb, columns);
     if (info) *info = 0;  // a host value in this function
     return CUBLAS_STATUS_SUCCESS;
   });
@@ -89,8 +86,8 @@ cublasStatus_t getri(cublasHandle_t handle, int n, T* const inverse[], int ld, i
   return entry(handle, Api::gemm, [&] {
     if (n < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
-    submit(handle, "getri", type_of<T>, n, n, batch, 4.0 / 3 * n * n * n,
-           reinterpret_cast<void* const*>(inverse), ld);
+    submit(handle, "getri", type_of<T>, {{"n", n}}, batch, reinterpret_cast<void* const*>(inverse),
+           ld, n);
     succeed(handle, info, batch);
     return CUBLAS_STATUS_SUCCESS;
   });
@@ -102,8 +99,8 @@ cublasStatus_t geqrf(cublasHandle_t handle, int m, int n, T* const a[], int lda,
   return entry(handle, Api::gemm, [&] {
     if (m < 0 || n < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (m == 0 || n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
-    submit(handle, "geqrf", type_of<T>, m, n, batch, 2.0 * m * n * n,
-           reinterpret_cast<void* const*>(a), lda);
+    submit(handle, "geqrf", type_of<T>, {{"m", m}, {"n", n}}, batch,
+           reinterpret_cast<void* const*>(a), lda, n);
     if (info) *info = 0;
     return CUBLAS_STATUS_SUCCESS;
   });
@@ -115,8 +112,9 @@ cublasStatus_t gels(cublasHandle_t handle, int m, int n, int columns, T* const c
   return entry(handle, Api::gemm, [&] {
     if (m < 0 || n < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (m == 0 || n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
-    submit(handle, "gels", type_of<T>, m, columns, batch, 2.0 * m * n * n,
-           reinterpret_cast<void* const*>(c), ldc);
+    // By QR, which is most of it.
+    submit(handle, "geqrf", type_of<T>, {{"m", m}, {"n", n}}, batch,
+           reinterpret_cast<void* const*>(c), ldc, columns);
     if (info) *info = 0;
     succeed(handle, device_info, batch);
     return CUBLAS_STATUS_SUCCESS;

@@ -1,13 +1,10 @@
-// Level 2 and 3 beside the general products, and the batched factorisations: these are not
+// Level 2 and 3 beside the general products: these are not
 // executed, they take their time and make their outputs unknown.
 #include "cuda/cublas/handle.hpp"
 #include "cuda/cublas/index.hpp"
 #include "cuda/library/operation.hpp"
-#include "rank/memory/data_queue.hpp"
-#include "rank/memory/device_memory.hpp"
 
-#include <cstring>
-#include <vector>
+#include <cstdint>
 
 using namespace phantora::cublas;
 namespace library = phantora::library;
@@ -38,30 +35,17 @@ std::size_t extent(std::int64_t rows, std::int64_t columns, std::int64_t ld, cud
   return static_cast<std::size_t>(ld * (columns - 1) + rows) * library::size_of(type);
 }
 
-/// Makes the matrices of a device list of pointers unknown, in stream order.
-void forget_listed(cublasHandle_t handle, void* const* list, std::int64_t batch,
-                   std::size_t bytes) {
-  rank::data::enqueue(stream_of(handle), [=] {
-    std::vector<void*> matrices(static_cast<std::size_t>(batch));
-    const std::size_t size = matrices.size() * sizeof(void*);
-    if (!rank::is_device_address(list)) {
-      std::memcpy(matrices.data(), list, size);
-    } else if (rank::known(list, size)) {
-      rank::read(matrices.data(), list, size);
-    } else {
-      return;
-    }
-    for (void* matrix : matrices) rank::forget(matrix, bytes);
-  });
-}
-
 /// B (m x n) becomes op(A)^-1 B or B op(A)^-1.
 template <class T>
 KernelQuery trsm_query(cublasSideMode_t side, Index m, Index n, Index batch) {
-  const auto order = static_cast<double>(side == CUBLAS_SIDE_LEFT ? m : n);
-  const double area = static_cast<double>(m) * static_cast<double>(n);
-  return describe("trsm", type_of<T>, m, n, side == CUBLAS_SIDE_LEFT ? m : n, batch, area * order,
-                  order * order / 2 + 2 * area);
+  const bool left = side == CUBLAS_SIDE_LEFT;
+  KernelQuery query;
+  query.name = "trsm";
+  query.features = {{"n", static_cast<double>(left ? m : n)},
+                    {"right", static_cast<double>(left ? n : m)},
+                    {"batch", static_cast<double>(batch)}};
+  query.attributes = {{"type", library::name_of(type_of<T>)}, {"side", left ? "left" : "right"}};
+  return query;
 }
 
 template <class T>
@@ -83,7 +67,8 @@ cublasStatus_t trsm_batched(cublasHandle_t handle, cublasSideMode_t side, Index 
     if (m < 0 || n < 0 || batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (m == 0 || n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
     rank::launch(stream_of(handle), trsm_query<T>(side, m, n, batch));
-    forget_listed(handle, reinterpret_cast<void* const*>(b), batch, extent(m, n, ldb, type_of<T>));
+    library::forget_listed_later(stream_of(handle), reinterpret_cast<void* const*>(b), batch,
+                                 extent(m, n, ldb, type_of<T>));
     return CUBLAS_STATUS_SUCCESS;
   });
 }

@@ -6,9 +6,10 @@
 #include "cuda/library/operation.hpp"
 #include "rank/runtime/mutex.hpp"
 
+#include <phantora/kernels/fourier.hpp>
+
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,7 +44,8 @@ enum Type : int {  // cufftType
 
 struct Plan {
   cudaStream_t stream = nullptr;
-  double points = 0;  ///< of one transform
+  FourierShape shape{};
+  long long stride = 1;  ///< between the input's neighbours
   long long batch = 0;
   cudaDataType input = CUDA_C_32F, output = CUDA_C_32F;
   std::size_t input_bytes = 0, output_bytes = 0;
@@ -133,13 +135,18 @@ class Sizes {
 Result make_plan(Plan& plan, int rank, const long long* n, const Layout& in, const Layout& out,
                  const Types& types, long long batch, std::size_t* work_size) {
   if (rank < 1 || rank > 3 || !n || batch < 1) return invalid_size;
-  double points = 1;
+  const auto [input, output] = types;
+  const bool real = is_real(input) || is_real(output);
+  const bool wide = library::size_of(is_real(input) ? output : input) > 8;
+  plan.stride = in.embed ? in.stride : 1;
+  plan.shape = {.real = real, .wide = wide, .strided = plan.stride > 1};
+  double complex_points = static_cast<double>(batch);
   for (int i = 0; i < rank; ++i) {
     if (n[i] < 1) return invalid_size;
-    points *= static_cast<double>(n[i]);
+    const auto size = static_cast<double>(n[i]);
+    plan.shape.points[static_cast<std::size_t>(rank - 1 - i)] = size;
+    complex_points *= real && i == rank - 1 ? static_cast<double>(n[i] / 2 + 1) : size;
   }
-  const auto [input, output] = types;
-  plan.points = points;
   plan.batch = batch;
   plan.input = input;
   plan.output = output;
@@ -147,8 +154,8 @@ Result make_plan(Plan& plan, int rank, const long long* n, const Layout& in, con
                             !is_real(input) && is_real(output));
   plan.output_bytes = extent(rank, n, out.embed, out.stride, out.distance, batch, output,
                              !is_real(output) && is_real(input));
-  // Out-of-place transforms of sizes with small factors need about one copy of the data.
-  plan.work_bytes = plan.output_bytes;
+  plan.work_bytes = static_cast<std::size_t>(fourier_plan(plan.shape).work_area * complex_points *
+                                             (wide ? 16.0 : 8.0));
   if (work_size) *work_size = plan.work_bytes;
   return success;
 }
@@ -184,12 +191,14 @@ Result execute(int handle, void* output, const std::optional<Types>& types) {
     }
     KernelQuery query;
     query.name = "fft";
-    query.features = {{"n", plan->points}, {"batch", static_cast<double>(plan->batch)}};
+    const auto [x, y, z] = plan->shape.points;
+    query.features = {{"x", x},
+                      {"y", y},
+                      {"z", z},
+                      {"batch", static_cast<double>(plan->batch)},
+                      {"stride", static_cast<double>(plan->stride)}};
     query.attributes = {{"type", library::name_of(plan->input)},
                         {"output_type", library::name_of(plan->output)}};
-    query.bytes = static_cast<double>(plan->input_bytes + plan->output_bytes);
-    query.flops = 5 * plan->points * std::log2(std::max(2.0, plan->points)) *
-                  static_cast<double>(plan->batch);
     library::submit(driver::stream_of(plan->stream), query, {{output, plan->output_bytes}});
     return success;
   });

@@ -1,16 +1,19 @@
 // cuSOLVER's dense factorisations, solves, eigenvalues and singular values, as PyTorch's linear
-// algebra uses them. None is executed: they take the time of their arithmetic, report success, and
-// what they write is unknown. The few types of its documented ABI are declared here: the header
+// algebra uses them. None is executed: they take their time, report success, and what they write is
+// unknown. The few types of its documented ABI are declared here: the header
 // would be one more wheel to fetch.
 #include "cuda/library/algebra.hpp"
 #include "cuda/library/element.hpp"
 #include "cuda/library/operation.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/capture.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <string_view>
 
 #include <driver_types.h>
 #include <library_types.h>
@@ -32,8 +35,6 @@ struct Settings {
   double tolerance = 0;
 };
 
-bool is_complex(cudaDataType type) { return type == CUDA_C_32F || type == CUDA_C_64F; }
-
 cudaDataType real_of(cudaDataType type) {
   return type == CUDA_C_32F ? CUDA_R_32F : type == CUDA_C_64F ? CUDA_R_64F : type;
 }
@@ -50,55 +51,69 @@ Output vector(const void* address, std::int64_t size, cudaDataType type) {
   return matrix(address, size, 1, size, type);
 }
 
-/// How many floating-point operations the algorithms take (LAPACK Working Note 41, appendix C,
-/// leading terms); eigenvalues and singular values by Golub and van Loan, 8.3 and 8.6.
-namespace flops {
-double lu(double m, double n) {
-  const double k = std::min(m, n);
-  return 2 * (m * n * k - (m + n) * k * k / 2 + k * k * k / 3);
-}
-double qr(double m, double n) {
-  const double k = std::min(m, n);
-  return 2 * m * n * k - (m + n) * k * k + 2 * k * k * k / 3 + (m > n ? 0 : n * k);
-}
-double cholesky(double n) { return n * n * n / 3; }
-double solves(double n, double right) { return 2 * n * n * right; }
-double generate_q(double m, double n, double k) {
-  return 4 * m * n * k - 2 * (m + n) * k * k + 4 * k * k * k / 3;
-}
-double multiply_q(double m, double n, double k, bool left) {
-  return 4 * m * n * k - 2 * (left ? n : m) * k * k;
-}
-double symmetric_eigen(double n, bool vectors) { return (vectors ? 9.0 : 4.0 / 3) * n * n * n; }
-double general_eigen(double n, bool vectors) { return (vectors ? 25 : 10) * n * n * n; }
-double singular(double m, double n, bool vectors) {
-  const double longer = std::max(m, n), shorter = std::min(m, n);
-  return vectors ? 14 * longer * shorter * shorter + 8 * shorter * shorter * shorter
-                 : 4 * longer * shorter * shorter - 4 * shorter * shorter * shorter / 3;
-}
-}  // namespace flops
+/// What a query tells of a routine: a size, or a word.
+struct Told {
+  const char* key;
+  double size = 0;
+  const char* word = nullptr;
 
-/// One operation: `batch` problems of `work` real operations each.
-/// @note Approximation: priced at the rate of arithmetic or memory. Small factorisations, and those
-/// whose panels follow one another, take longer.
-Status submit(void* handle, const char* name, cudaDataType type, double work,
+  Told(const char* name, std::integral auto value) : key{name}, size{static_cast<double>(value)} {}
+  Told(const char* name, bool answer) : key{name}, word{answer ? "1" : "0"} {}
+  Told(const char* name, const char* value) : key{name}, word{value} {}
+};
+
+/// These look at results on the way, so that the program waits for all but the last kernels: of 300
+/// calls on an H200 (lib/kernels/data/h200_sweep15.jsonl.gz) they return when 0.98 of their time is
+/// over, in the median.
+bool waits_for_results(std::string_view name) {
+  return name.starts_with("syev") || name.starts_with("gesvd") || name == "geev";
+}
+
+/// One call, of `batch` problems.
+Status submit(void* handle, const char* name, cudaDataType type, std::initializer_list<Told> told,
               std::initializer_list<Output> outputs, int* info, std::int64_t batch = 1) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
-    if (batch < 1) return batch == 0 ? success : invalid_value;
+    if (batch < 0) return invalid_value;
     KernelQuery query;
     query.name = name;
-    query.flops = std::max(work, 0.0) * (is_complex(type) ? 4 : 1) * static_cast<double>(batch);
-    for (const Output& output : outputs) query.bytes += 2 * static_cast<double>(output.bytes);
     query.attributes = {{"type", library::name_of(type)}};
+    query.features = {{"batch", static_cast<double>(batch)}};
+    bool empty = batch == 0;
+    for (const Told& one : told) {
+      if (one.word) {
+        query.attributes[one.key] = one.word;
+      } else {
+        query.features[one.key] = one.size;
+        empty = empty || one.size <= 0;
+      }
+    }
+    if (empty) return success;
     rank::Stream& stream = driver::stream_of(as<Handle>(handle).stream);
     library::submit(stream, query, outputs);
     if (info) {
       const auto count = static_cast<std::size_t>(batch);
       rank::data::enqueue(stream, [=] { rank::fill(info, 0, count * sizeof(int)); });
     }
+    if (waits_for_results(name) && !rank::capturing(stream)) rank::synchronize(stream);
     return success;
   });
+}
+
+/// The same for matrices of `columns` columns that a list of addresses on the GPU names. `infos`:
+/// how many numbers the call reports.
+Status submit_listed(void* handle, const char* name, cudaDataType type,
+                     std::initializer_list<Told> told, void* const* list, int leading, int columns,
+                     int* info, int batch, int infos = -1) {
+  const Status status = submit(handle, name, type, told, {}, nullptr, batch);
+  if (status != success || batch == 0) return status;
+  rank::Stream& stream = driver::stream_of(as<Handle>(handle).stream);
+  library::forget_listed_later(stream, list, batch,
+                               static_cast<std::size_t>(leading) *
+                                   static_cast<std::size_t>(columns) * library::size_of(type));
+  const auto count = static_cast<std::size_t>(infos < 0 ? batch : infos);
+  if (info) rank::data::enqueue(stream, [=] { rank::fill(info, 0, count * sizeof(int)); });
+  return success;
 }
 
 /// What a program is asked to give as workspace: a panel of 64 columns. NVIDIA's own sizes differ.
@@ -165,12 +180,12 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##getrf(void* handle, int m, int n, void* a, int lda, void*, \
                                               int* pivots, int* info) {                            \
-    return submit(handle, "getrf", T, flops::lu(m, n),                                             \
+    return submit(handle, "getrf", T, {{"m", m}, {"n", n}},                                        \
                   {matrix(a, m, n, lda, T), vector(pivots, std::min(m, n), CUDA_R_32I)}, info);    \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##getrs(void* handle, int, int n, int right, const void*,    \
                                               int, const int*, void* b, int ldb, int* info) {      \
-    return submit(handle, "getrs", T, flops::solves(n, right), {matrix(b, n, right, ldb, T)},      \
+    return submit(handle, "getrs", T, {{"n", n}, {"right", right}}, {matrix(b, n, right, ldb, T)}, \
                   info);                                                                           \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##geqrf_bufferSize(void*, int m, int n, void*, int,          \
@@ -179,7 +194,7 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##geqrf(void* handle, int m, int n, void* a, int lda,        \
                                               void* tau, void*, int, int* info) {                  \
-    return submit(handle, "geqrf", T, flops::qr(m, n),                                             \
+    return submit(handle, "geqrf", T, {{"m", m}, {"n", n}},                                        \
                   {matrix(a, m, n, lda, T), vector(tau, std::min(m, n), T)}, info);                \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potrf_bufferSize(void*, int, int n, void*, int,            \
@@ -188,19 +203,37 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potrf(void* handle, int, int n, void* a, int lda, void*,   \
                                               int, int* info) {                                    \
-    return submit(handle, "potrf", T, flops::cholesky(n), {matrix(a, n, n, lda, T)}, info);        \
+    return submit(handle, "potrf", T, {{"n", n}}, {matrix(a, n, n, lda, T)}, info);                \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potrs(void* handle, int, int n, int right, const void*,    \
                                               int, void* b, int ldb, int* info) {                  \
-    return submit(handle, "potrs", T, flops::solves(n, right), {matrix(b, n, right, ldb, T)},      \
+    return submit(handle, "potrs", T, {{"n", n}, {"right", right}}, {matrix(b, n, right, ldb, T)}, \
                   info);                                                                           \
+  }                                                                                                \
+  PHANTORA_EXPORT Status cusolverDn##L##potrfBatched(void* handle, int, int n, void* a[], int lda, \
+                                                     int* info, int batch) {                       \
+    return submit_listed(handle, "potrf", T, {{"n", n}}, a, lda, n, info, batch);                  \
+  }                                                                                                \
+  PHANTORA_EXPORT Status cusolverDn##L##potrsBatched(void* handle, int, int n, int right, void**,  \
+                                                     int, void* b[], int ldb, int* info,           \
+                                                     int batch) {                                  \
+    return submit_listed(handle, "potrs", T, {{"n", n}, {"right", right}}, b, ldb, right, info,    \
+                         batch, 1);                                                                \
+  }                                                                                                \
+  PHANTORA_EXPORT Status cusolverDn##L##potri_bufferSize(void*, int, int n, void*, int,            \
+                                                         int* size) {                              \
+    return elements(size, n, n);                                                                   \
+  }                                                                                                \
+  PHANTORA_EXPORT Status cusolverDn##L##potri(void* handle, int, int n, void* a, int lda, void*,   \
+                                              int, int* info) {                                    \
+    return submit(handle, "potri", T, {{"n", n}}, {matrix(a, n, n, lda, T)}, info);                \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##sytrf_bufferSize(void*, int n, void*, int, int* size) {    \
     return elements(size, n, n);                                                                   \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##sytrf(void* handle, int, int n, void* a, int lda,          \
                                               int* pivots, void*, int, int* info) {                \
-    return submit(handle, "sytrf", T, flops::cholesky(n),                                          \
+    return submit(handle, "sytrf", T, {{"n", n}},                                                  \
                   {matrix(a, n, n, lda, T), vector(pivots, n, CUDA_R_32I)}, info);                 \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##ORG##gqr_bufferSize(void*, int m, int n, int, const void*, \
@@ -209,7 +242,7 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##ORG##gqr(void* handle, int m, int n, int k, void* a,       \
                                                  int lda, const void*, void*, int, int* info) {    \
-    return submit(handle, "orgqr", T, flops::generate_q(m, n, k), {matrix(a, m, n, lda, T)},       \
+    return submit(handle, "orgqr", T, {{"m", m}, {"n", n}, {"k", k}}, {matrix(a, m, n, lda, T)},   \
                   info);                                                                           \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##ORM##mqr_bufferSize(void*, int, int, int m, int n, int,    \
@@ -220,7 +253,8 @@ PHANTORA_JACOBI(gesvdj)
   PHANTORA_EXPORT Status cusolverDn##L##ORM##mqr(void* handle, int side, int, int m, int n, int k, \
                                                  const void*, int, const void*, void* c, int ldc,  \
                                                  void*, int, int* info) {                          \
-    return submit(handle, "ormqr", T, flops::multiply_q(m, n, k, side == left_side),               \
+    return submit(handle, "ormqr", T,                                                              \
+                  {{"m", m}, {"n", n}, {"k", k}, {"side", side == left_side ? "left" : "right"}},  \
                   {matrix(c, m, n, ldc, T)}, info);                                                \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##d_bufferSize(void*, int, int, int n, const void*,    \
@@ -229,7 +263,7 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##d(void* handle, int mode, int, int n, void* a,       \
                                                 int lda, void* w, void*, int, int* info) {         \
-    return submit(handle, "syevd", T, flops::symmetric_eigen(n, mode == with_vectors),             \
+    return submit(handle, "syevd", T, {{"n", n}, {"vectors", mode == with_vectors}},               \
                   {matrix(a, n, n, lda, T), vector(w, n, real_of(T))}, info);                      \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##j_bufferSize(void*, int, int, int n, const void*,    \
@@ -238,7 +272,7 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##j(void* handle, int mode, int, int n, void* a,       \
                                                 int lda, void* w, void*, int, int* info, void*) {  \
-    return submit(handle, "syevj", T, flops::symmetric_eigen(n, mode == with_vectors),             \
+    return submit(handle, "syevj", T, {{"n", n}, {"vectors", mode == with_vectors}},               \
                   {matrix(a, n, n, lda, T), vector(w, n, real_of(T))}, info);                      \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##jBatched_bufferSize(                                 \
@@ -248,7 +282,7 @@ PHANTORA_JACOBI(gesvdj)
   PHANTORA_EXPORT Status cusolverDn##L##SYEV##jBatched(void* handle, int mode, int, int n,         \
                                                        void* a, int lda, void* w, void*, int,      \
                                                        int* info, void*, int batch) {              \
-    return submit(handle, "syevj_batched", T, flops::symmetric_eigen(n, mode == with_vectors),     \
+    return submit(handle, "syevj", T, {{"n", n}, {"vectors", mode == with_vectors}},               \
                   {matrix(a, n, std::int64_t{n} * batch, lda, T),                                  \
                    vector(w, std::int64_t{n} * batch, real_of(T))},                                \
                   info, batch);                                                                    \
@@ -262,7 +296,7 @@ PHANTORA_JACOBI(gesvdj)
     const bool vectors = u_job != 'N' || v_job != 'N';                                             \
     const int u_columns = u_job == 'A' ? m : std::min(m, n);                                       \
     return submit(                                                                                 \
-        handle, "gesvd", T, flops::singular(m, n, vectors),                                        \
+        handle, "gesvd", T, {{"m", m}, {"n", n}, {"vectors", vectors}},                            \
         {matrix(a, m, n, lda, T), vector(s, std::min(m, n), real_of(T)),                           \
          matrix(u_job == 'N' ? nullptr : u, m, u_columns, ldu, T),                                 \
          matrix(v_job == 'N' ? nullptr : vt, v_job == 'A' ? n : std::min(m, n), n, ldvt, T)},      \
@@ -278,7 +312,7 @@ PHANTORA_JACOBI(gesvdj)
                                                void* v, int ldv, void*, int, int* info, void*) {   \
     const bool vectors = mode == with_vectors;                                                     \
     const int least = std::min(m, n);                                                              \
-    return submit(handle, "gesvdj", T, flops::singular(m, n, vectors),                             \
+    return submit(handle, "gesvdj", T, {{"m", m}, {"n", n}, {"vectors", vectors}},                 \
                   {matrix(a, m, n, lda, T), vector(s, least, real_of(T)),                          \
                    matrix(vectors ? u : nullptr, m, thin ? least : m, ldu, T),                     \
                    matrix(vectors ? v : nullptr, n, thin ? least : n, ldv, T)},                    \
@@ -294,7 +328,7 @@ PHANTORA_JACOBI(gesvdj)
       int ldv, void*, int, int* info, void*, int batch) {                                          \
     const bool vectors = mode == with_vectors;                                                     \
     const std::int64_t many = batch;                                                               \
-    return submit(handle, "gesvdj_batched", T, flops::singular(m, n, vectors),                     \
+    return submit(handle, "gesvdj", T, {{"m", m}, {"n", n}, {"vectors", vectors}},                 \
                   {matrix(a, m, n * many, lda, T), vector(s, std::min(m, n) * many, real_of(T)),   \
                    matrix(vectors ? u : nullptr, m, m * many, ldu, T),                             \
                    matrix(vectors ? v : nullptr, n, n * many, ldv, T)},                            \
@@ -316,7 +350,7 @@ PHANTORA_JACOBI(gesvdj)
       one.bytes += static_cast<std::size_t>(stride * (batch - 1)) * library::size_of(type);        \
       return one;                                                                                  \
     };                                                                                             \
-    return submit(handle, "gesvda_batched", T, flops::singular(m, n, vectors),                     \
+    return submit(handle, "gesvda", T, {{"m", m}, {"n", n}, {"vectors", vectors}},                 \
                   {strided(s, rank, 1, rank, s_stride, real_of(T)),                                \
                    strided(vectors ? u : nullptr, m, rank, ldu, u_stride, T),                      \
                    strided(vectors ? v : nullptr, n, rank, ldv, v_stride, T)},                     \
@@ -341,15 +375,14 @@ PHANTORA_EXPORT Status cusolverDnXgetrf(void* handle, void*, std::int64_t m, std
                                         cudaDataType type, void* a, std::int64_t lda,
                                         std::int64_t* pivots, cudaDataType, void*, std::size_t,
                                         void*, std::size_t, int* info) {
-  return submit(handle, "getrf", type, flops::lu(static_cast<double>(m), static_cast<double>(n)),
+  return submit(handle, "getrf", type, {{"m", m}, {"n", n}},
                 {matrix(a, m, n, lda, type), vector(pivots, std::min(m, n), CUDA_R_64I)}, info);
 }
 PHANTORA_EXPORT Status cusolverDnXgetrs(void* handle, void*, int, std::int64_t n,
                                         std::int64_t right, cudaDataType, const void*, std::int64_t,
                                         const std::int64_t*, cudaDataType type, void* b,
                                         std::int64_t ldb, int* info) {
-  return submit(handle, "getrs", type,
-                flops::solves(static_cast<double>(n), static_cast<double>(right)),
+  return submit(handle, "getrs", type, {{"n", n}, {"right", right}},
                 {matrix(b, n, right, ldb, type)}, info);
 }
 
@@ -363,7 +396,7 @@ PHANTORA_EXPORT Status cusolverDnXgeqrf(void* handle, void*, std::int64_t m, std
                                         cudaDataType type, void* a, std::int64_t lda,
                                         cudaDataType tau_type, void* tau, cudaDataType, void*,
                                         std::size_t, void*, std::size_t, int* info) {
-  return submit(handle, "geqrf", type, flops::qr(static_cast<double>(m), static_cast<double>(n)),
+  return submit(handle, "geqrf", type, {{"m", m}, {"n", n}},
                 {matrix(a, m, n, lda, type), vector(tau, std::min(m, n), tau_type)}, info);
 }
 
@@ -376,14 +409,12 @@ PHANTORA_EXPORT Status cusolverDnXpotrf_bufferSize(void*, void*, int, std::int64
 PHANTORA_EXPORT Status cusolverDnXpotrf(void* handle, void*, int, std::int64_t n, cudaDataType type,
                                         void* a, std::int64_t lda, cudaDataType, void*, std::size_t,
                                         void*, std::size_t, int* info) {
-  return submit(handle, "potrf", type, flops::cholesky(static_cast<double>(n)),
-                {matrix(a, n, n, lda, type)}, info);
+  return submit(handle, "potrf", type, {{"n", n}}, {matrix(a, n, n, lda, type)}, info);
 }
 PHANTORA_EXPORT Status cusolverDnXpotrs(void* handle, void*, int, std::int64_t n,
                                         std::int64_t right, cudaDataType, const void*, std::int64_t,
                                         cudaDataType type, void* b, std::int64_t ldb, int* info) {
-  return submit(handle, "potrs", type,
-                flops::solves(static_cast<double>(n), static_cast<double>(right)),
+  return submit(handle, "potrs", type, {{"n", n}, {"right", right}},
                 {matrix(b, n, right, ldb, type)}, info);
 }
 
@@ -399,8 +430,7 @@ PHANTORA_EXPORT Status cusolverDnXsytrs(void* handle, int, std::int64_t n, std::
                                         const std::int64_t*, cudaDataType type, void* b,
                                         std::int64_t ldb, void*, std::size_t, void*, std::size_t,
                                         int* info) {
-  return submit(handle, "sytrs", type,
-                flops::solves(static_cast<double>(n), static_cast<double>(right)),
+  return submit(handle, "sytrs", type, {{"n", n}, {"right", right}},
                 {matrix(b, n, right, ldb, type)}, info);
 }
 
@@ -414,8 +444,7 @@ PHANTORA_EXPORT Status cusolverDnXsyevd(void* handle, void*, int mode, int, std:
                                         cudaDataType type, void* a, std::int64_t lda,
                                         cudaDataType w_type, void* w, cudaDataType, void*,
                                         std::size_t, void*, std::size_t, int* info) {
-  return submit(handle, "syevd", type,
-                flops::symmetric_eigen(static_cast<double>(n), mode == with_vectors),
+  return submit(handle, "syevd", type, {{"n", n}, {"vectors", mode == with_vectors}},
                 {matrix(a, n, n, lda, type), vector(w, n, w_type)}, info);
 }
 
@@ -431,8 +460,7 @@ PHANTORA_EXPORT Status cusolverDnXsyevBatched(void* handle, void*, int mode, int
                                               cudaDataType w_type, void* w, cudaDataType, void*,
                                               std::size_t, void*, std::size_t, int* info,
                                               std::int64_t batch) {
-  return submit(handle, "syev_batched", type,
-                flops::symmetric_eigen(static_cast<double>(n), mode == with_vectors),
+  return submit(handle, "syevj", type, {{"n", n}, {"vectors", mode == with_vectors}},
                 {matrix(a, n, n * batch, lda, type), vector(w, n * batch, w_type)}, info, batch);
 }
 
@@ -451,7 +479,7 @@ PHANTORA_EXPORT Status cusolverDnXgeev(void* handle, void*, int left, int right,
                                        void* vr, std::int64_t ldvr, cudaDataType, void*,
                                        std::size_t, void*, std::size_t, int* info) {
   const bool vectors = left == with_vectors || right == with_vectors;
-  return submit(handle, "geev", type, flops::general_eigen(static_cast<double>(n), vectors),
+  return submit(handle, "geev", type, {{"n", n}, {"vectors", vectors}},
                 {matrix(a, n, n, lda, type), vector(w, n, w_type),
                  matrix(left == with_vectors ? vl : nullptr, n, n, ldvl, left_type),
                  matrix(right == with_vectors ? vr : nullptr, n, n, ldvr, right_type)},

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <driver_types.h>
 #include <library_types.h>
@@ -110,6 +111,39 @@ Status submit(void* handle, const char* name, double bytes, double flops, cudaDa
   query.bytes = bytes;
   query.flops = flops;
   query.attributes = {{"type", library::name_of(type)}};
+  library::submit(driver::stream_of(as<Handle>(handle).stream), query, {output});
+  return success;
+}
+
+const char* name_of(Format format) {
+  switch (format) {
+    case Format::csr:
+      return "csr";
+    case Format::csc:
+      return "csc";
+    case Format::coo:
+      return "coo";
+  }
+  return "csr";
+}
+
+/// A product with `matrix`, or at its entries, of `right` columns or products for each entry, by an
+/// algorithm that the program chose by its number.
+Status submit_product(void* handle, const char* name, const SparseMatrix& matrix, double right,
+                      int algorithm, library::Output output) {
+  const double rows = static_cast<double>(matrix.rows) * matrix.batch,
+               columns = static_cast<double>(matrix.columns);
+  if (rows <= 0 || columns <= 0 || right <= 0) return success;
+  KernelQuery query;
+  query.name = name;
+  query.features = {{"rows", rows},
+                    {"columns", columns},
+                    {"entries", static_cast<double>(matrix.entries) * matrix.batch},
+                    {"right", right}};
+  query.attributes = {{"type", library::name_of(matrix.type)},
+                      {"format", name_of(matrix.format)},
+                      {"index", index_bytes(matrix.index_type) == 8 ? "64" : "32"},
+                      {"algorithm", std::to_string(algorithm)}};
   library::submit(driver::stream_of(as<Handle>(handle).stream), query, {output});
   return success;
 }
@@ -321,17 +355,13 @@ PHANTORA_EXPORT Status cusparseSpMV_preprocess(void* handle, int, const void*, c
 }
 
 PHANTORA_EXPORT Status cusparseSpMV(void* handle, int, const void*, const void* a, const void* x,
-                                    const void*, void* y, cudaDataType type, int, void*) {
+                                    const void*, void* y, cudaDataType, int algorithm, void*) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
     if (!a || !x || !y) return invalid_value;
     const auto& matrix = as<SparseMatrix>(a);
-    const auto& in = as<DenseVector>(x);
     const auto& out = as<DenseVector>(y);
-    const double bytes =
-        bytes_of(matrix) + static_cast<double>(bytes_of(in)) + static_cast<double>(bytes_of(out));
-    return submit(handle, "spmv", bytes, arithmetic(static_cast<double>(matrix.entries), type),
-                  matrix.type, {out.values, bytes_of(out)});
+    return submit_product(handle, "spmv", matrix, 1, algorithm, {out.values, bytes_of(out)});
   });
 }
 
@@ -348,18 +378,14 @@ PHANTORA_EXPORT Status cusparseSpMM_preprocess(void* handle, int, int, const voi
 }
 
 PHANTORA_EXPORT Status cusparseSpMM(void* handle, int, int, const void*, const void* a,
-                                    const void* b, const void*, void* c, cudaDataType type, int,
-                                    void*) {
+                                    const void* b, const void*, void* c, cudaDataType, int algorithm, void*) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
     if (!a || !b || !c) return invalid_value;
     const auto& matrix = as<SparseMatrix>(a);
-    const auto& in = as<DenseMatrix>(b);
     const auto& out = as<DenseMatrix>(c);
-    const double products = static_cast<double>(matrix.entries) * static_cast<double>(out.columns) *
-                            static_cast<double>(out.batch);
-    return submit(handle, "spmm", bytes_of(matrix) + bytes_of(in) + bytes_of(out),
-                  arithmetic(products, type), matrix.type, {out.values, extent(out)});
+    const double columns = static_cast<double>(out.columns) * out.batch / matrix.batch;
+    return submit_product(handle, "spmm", matrix, columns, algorithm, {out.values, extent(out)});
   });
 }
 
@@ -376,18 +402,17 @@ PHANTORA_EXPORT Status cusparseSDDMM_preprocess(void* handle, int, int, const vo
 }
 
 PHANTORA_EXPORT Status cusparseSDDMM(void* handle, int a_operation, int, const void*, const void* a,
-                                     const void* b, const void*, void* c, cudaDataType type, int,
+                                     const void* b, const void*, void* c, cudaDataType, int algorithm,
                                      void*) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
     if (!a || !b || !c) return invalid_value;
     const auto& one = as<DenseMatrix>(a);
-    const auto& other = as<DenseMatrix>(b);
     const auto& out = as<SparseMatrix>(c);
     const auto inner = static_cast<double>(a_operation == 0 ? one.columns : one.rows);
-    return submit(handle, "sddmm", bytes_of(one) + bytes_of(other) + bytes_of(out),
-                  arithmetic(static_cast<double>(out.entries) * inner * out.batch, type), out.type,
-                  {out.values, static_cast<std::size_t>(out.entries) * library::size_of(out.type)});
+    return submit_product(
+        handle, "sddmm", out, inner, algorithm,
+        {out.values, static_cast<std::size_t>(out.entries) * library::size_of(out.type)});
   });
 }
 

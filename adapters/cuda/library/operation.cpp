@@ -3,6 +3,7 @@
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,22 @@ void forget_later(rank::Stream& stream, Output output) {
   if (!output.address || !output.bytes) return;
   rank::data::enqueue(stream, [=] {
     rank::forget(const_cast<void*>(output.address), output.bytes, {.name = "a library operation"});
+  });
+}
+
+void forget_listed_later(rank::Stream& stream, void* const* list, std::int64_t count,
+                         std::size_t bytes) {
+  rank::data::enqueue(stream, [=] {
+    std::vector<void*> matrices(static_cast<std::size_t>(count));
+    const std::size_t size = matrices.size() * sizeof(void*);
+    if (!rank::is_device_address(list)) {
+      std::memcpy(matrices.data(), list, size);
+    } else if (rank::known(list, size)) {
+      rank::read(matrices.data(), list, size);
+    } else {
+      return;
+    }
+    for (void* matrix : matrices) rank::forget(matrix, bytes, {.name = "a library operation"});
   });
 }
 

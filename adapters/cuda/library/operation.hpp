@@ -6,6 +6,7 @@
 #include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 
@@ -29,5 +30,9 @@ void launch(rank::Stream& stream, KernelQuery query, std::span<const Output> out
 
 /// Makes `output` unknown when the stream gets there.
 void forget_later(rank::Stream& stream, Output output);
+/// The same of each of the `count` matrices of so many bytes that a list names, in host memory or
+/// on the GPU: where the list itself is unknown there, nothing is done.
+void forget_listed_later(rank::Stream& stream, void* const* list, std::int64_t count,
+                         std::size_t bytes);
 
 }  // namespace phantora::library

@@ -4,6 +4,8 @@
 #include <phantora/kernels/kernel_signature.hpp>
 #include <phantora/kernels/kernel_work.hpp>
 
+#include <string_view>
+
 /// The families of kernels, each in a file of its own: what a query of theirs asks for as work.
 /// `describe()` in kernel_work.cpp chooses among them.
 namespace phantora::detail {
@@ -13,6 +15,13 @@ KernelWork gemm(const KernelQuery& query);
 KernelWork convolution(const KernelQuery& query);
 KernelWork recurrent(const KernelQuery& query);
 KernelWork library_attention(const KernelQuery& query);
+/// LAPACK's routines, as cuSOLVER and cuBLAS have them.
+bool is_dense_algebra(std::string_view name);
+KernelWork dense_algebra(const KernelQuery& query);
+KernelWork fourier_transform(const KernelQuery& query);
+/// Of a sparse matrix with a vector, with a dense matrix, or of two dense ones at the places of a
+/// sparse one.
+KernelWork sparse_product(const KernelQuery& query);
 
 // Launches of kernels by name.
 /// CUTLASS's product of groups, each of the shape that is told: as a batched product of cuBLAS.

@@ -36,6 +36,8 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
+  // A product of complex numbers is four of real ones.
+  if (a_type.starts_with("complex")) work.k *= 4.0;
   place_product(work,
                 {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
                            feature(query, "c_align", 16.0), 16.0}),
@@ -46,9 +48,15 @@ KernelWork gemm(const KernelQuery& query) {
 
 KernelWork grouped_product(const KernelQuery& query) {
   KernelQuery product{.name = "gemm", .features = query.features, .attributes = {}};
-  if (query.name.find("float_e4m3") != std::string::npos)
+  const double m = feature(query, "m", 1.0), n = feature(query, "n", 1.0),
+               k = feature(query, "k", 1.0), batch = feature(query, "batch", 1.0);
+  // Of the bytes, results have 2 for each element.
+  const bool eight_bits = query.bytes < batch * (1.5 * (m * k + k * n) + 2.0 * m * n);
+  if (eight_bits)
     product.attributes = {{"a_type", "fp8_e4m3"}, {"b_type", "fp8_e4m3"}, {"c_type", "bf16"}};
-  return gemm(product);
+  KernelWork work = gemm(product);
+  work.group = eight_bits ? "grouped product/fp8" : "grouped product/half";
+  return work;
 }
 
 }  // namespace phantora::detail

@@ -19,14 +19,14 @@ std::string_view attribute(const KernelQuery& query, std::string_view key,
 double type_bytes(std::string_view type) {
   if (type.starts_with("fp8") || type == "int8" || type == "bool") return 1.0;
   if (type == "bf16" || type == "fp16") return 2.0;
-  if (type == "fp64") return 8.0;
-  return 4.0;
+  if (type == "fp64" || type == "complex64") return 8.0;
+  return type == "complex128" ? 16.0 : 4.0;
 }
 
 Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
   if (type.starts_with("fp8")) return Arithmetic::fp8;
   if (type == "bf16" || type == "fp16") return Arithmetic::half;
-  if (type == "fp64" || compute == "fp64") return Arithmetic::fp64;
+  if (type == "fp64" || type == "complex128" || compute == "fp64") return Arithmetic::fp64;
   if (compute == "fp16" || compute == "bf16") return Arithmetic::half;
   return compute == "tf32" ? Arithmetic::tf32 : Arithmetic::fp32;
 }
