@@ -524,23 +524,27 @@ def optimiser(row):
 
 
 def transform(row):
-    """A plan of cuFFT. The last size is of the elements that lie beside each other, but for `width` transforms side by side."""
+    """A plan of cuFFT. The last size is of the elements that lie beside each other. Of one matrix PyTorch transforms the columns
+    where they are, of several it makes them lines first."""
     sizes = row["sizes"][::-1] + [1, 1]
     wide = row["dtype"] == "fp64"
     of_complex = "complex128" if wide else "complex64"
     types = dict(c2c=(of_complex, of_complex), r2c=(row["dtype"], of_complex), c2r=(of_complex, row["dtype"]))[row["kind"]]
-    features = dict(x=sizes[0], y=sizes[1], z=sizes[2], batch=row["batch"] * row["width"], stride=row["width"])
+    features = dict(x=sizes[0], y=sizes[1], z=sizes[2], batch=row["batch"] * row["width"], stride=row["width"] if row["batch"] == 1 else 1)
     return [call("fft", total(row["kernels"]), features=features, attributes=dict(type=types[0], output_type=types[1]))]
 
 
 def routine(row):
     """A routine of cuSOLVER or cuBLAS as PyTorch 2.11 calls it; nothing where it calls several, or MAGMA.
 
-    Calls with many kernels take longer while they are profiled: the time by a clock, of a GPU that was idle, counts if it is less.
+    What looks at its results on the way waits for its host, too: of such a call all counts, and the time by a clock, of a GPU that
+    was idle, if it is less, since profiling takes time as well. Of others the kernels count, and gaps as between those of a host that is ahead.
     """
     kind, m, n, right, batch = row["kind"], row["m"], row["n"], row["right"], math.prod(row["batch"])
     names = " ".join(k["name"] for k in row["kernels"])
     us = min(row["span"], row["wall"])
+    if not kind.startswith(("eig", "svd")):
+        us = min(us, row["busy"] + LAUNCH_GAP_US * (sum(k["count"] for k in row["kernels"]) - 1))
     # Of a batch each is a call, or all are one.
     each, whole = (us / batch, 1), (us, batch)
     alone = batch == 1

@@ -52,30 +52,55 @@ struct Routine {
   double column_us;
   double (*flops)(const Shape&);
 };
-constexpr std::array<Routine, 18> routines{{{"potrf", 0.33, cholesky_flops},
+constexpr std::array<Routine, 18> routines{{{"potrf", 0.34, cholesky_flops},
                                             {"potri", 0.8, inverse_flops},
-                                            {"potrs", 0.5, two_solves_flops},
-                                            {"getrf", 1.6, lu_flops},
-                                            {"getri", 1.6, inverse_flops},
-                                            {"getrs", 0.4, two_solves_flops},
-                                            {"sytrf", 1.6, cholesky_flops},
-                                            {"sytrs", 0.5, two_solves_flops},
-                                            {"geqrf", 3.5, qr_flops},
-                                            {"orgqr", 1.2, generate_flops},
-                                            {"ormqr", 1.0, multiply_flops},
-                                            {"trsm", 0.25, one_solve_flops},
-                                            {"syevd", 10.0, symmetric_flops},
+                                            {"potrs", 0.6, two_solves_flops},
+                                            {"getrf", 1.8, lu_flops},
+                                            {"getri", 1.8, inverse_flops},
+                                            {"getrs", 1.0, two_solves_flops},
+                                            {"sytrf", 1.8, cholesky_flops},
+                                            {"sytrs", 0.6, two_solves_flops},
+                                            {"geqrf", 3.9, qr_flops},
+                                            {"orgqr", 0.8, generate_flops},
+                                            {"ormqr", 0.5, multiply_flops},
+                                            {"trsm", 0.22, one_solve_flops},
+                                            {"syevd", 10.5, symmetric_flops},
                                             {"syevj", 20.0, symmetric_flops},
                                             {"geev", 160.0, general_flops},
-                                            {"gesvd", 100.0, singular_flops},
-                                            {"gesvdj", 35.0, singular_flops},
-                                            {"gesvda", 35.0, singular_flops}}};
+                                            {"gesvd", 120.0, singular_flops},
+                                            {"gesvdj", 30.0, singular_flops},
+                                            {"gesvda", 30.0, singular_flops}}};
 
 const Routine& routine(std::string_view name) {
   return *std::ranges::find(routines, name, &Routine::name);
 }
 
 bool is_complex(std::string_view type) { return type.starts_with("complex"); }
+
+/// How a routine runs: `path` names the way, for all of whose calls a column takes about as long.
+struct Way {
+  std::string_view path;
+  double column_us;
+};
+
+/// cuSOLVER has other ways for the smallest matrices, which fit a block of threads, and for a few
+/// reflectors, each of which it applies by two kernels of its own.
+Way way_of(const Routine& called, const Shape& shape, double batch) {
+  constexpr double in_a_block = 32.0, few = 128.0;
+  const bool small = std::max(shape.m, shape.n) <= in_a_block;
+  if (called.name == "ormqr") {
+    if (small) return {"/small", 0.6};
+    if (shape.k <= few) return {"/single", 6.3};
+  }
+  if (called.name == "gesvdj" && small) return {"/small", 9.0};
+  if (called.name == "syevj" && small) return {"/small", 10.8};
+  if (called.name == "getrf" && small) return {"/small", batch > 1.0 ? 0.36 : 2.7};
+  // One vector has a kernel of its own, from 64 places on.
+  if (called.name == "trsm" && shape.right == 1.0 && batch == 1.0 && shape.n > 64.0)
+    return {"/vector", 0.1};
+  if (batch > 1.0) return {"/batch", called.name == "potrf" ? 0.8 : called.column_us};
+  return {"", called.column_us};
+}
 
 }  // namespace
 
@@ -97,8 +122,10 @@ KernelWork dense_algebra(const KernelQuery& query) {
   work.bytes = batch * type_bytes(type) *
                (shape.m * n + (query.features.contains("right") ? 2.0 * n * shape.right : 0.0));
   const double columns = query.features.contains("k") ? shape.k : least(shape);
-  work.round_trips = columns * called.column_us * 1e-6 / round_trip_seconds;
+  const Way way = way_of(called, shape, batch);
+  work.round_trips = columns * way.column_us * 1e-6 / round_trip_seconds;
   work.group = called.name;
+  work.group += way.path;
   work.family = std::string{type} + '/' + std::string{attribute(query, "vectors", "1")} +
                 std::string{attribute(query, "side", "left")};
   work.coordinates = {log_coordinate(columns, 1.0), log_coordinate(shape.m / n, 1.0),

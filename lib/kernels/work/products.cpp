@@ -3,6 +3,7 @@
 #include "kernels/work/families.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace phantora::detail {
 
@@ -47,15 +48,31 @@ KernelWork gemm(const KernelQuery& query) {
 }
 
 KernelWork grouped_product(const KernelQuery& query) {
-  KernelQuery product{.name = "gemm", .features = query.features, .attributes = {}};
   const double m = feature(query, "m", 1.0), n = feature(query, "n", 1.0),
                k = feature(query, "k", 1.0), batch = feature(query, "batch", 1.0);
   // Of the bytes, results have 2 for each element.
   const bool eight_bits = query.bytes < batch * (1.5 * (m * k + k * n) + 2.0 * m * n);
-  if (eight_bits)
-    product.attributes = {{"a_type", "fp8_e4m3"}, {"b_type", "fp8_e4m3"}, {"c_type", "bf16"}};
-  KernelWork work = gemm(product);
+  KernelWork work;
+  work.limit = KernelLimit::arithmetic;
+  work.arithmetic = eight_bits ? Arithmetic::fp8 : Arithmetic::half;
+  work.bytes = query.bytes;
+  work.flops = 2.0 * m * n * k * batch;
+  // Tiles of 128 rows, which are n here, by 256 columns, whatever a group has, in steps of 128
+  // bytes along k: PyTorch has one kernel for all but the narrowest (ATen/native/cuda/GroupMM.cu).
+  constexpr double rows = 128.0, columns = 256.0, step_bytes = 128.0;
+  const double step = step_bytes / (eight_bits ? 1.0 : 2.0);
+  work.tiles = batch * std::ceil(n / rows) * std::ceil(m / columns);
+  work.longest = std::ceil(k / step);
+  work.steps = work.tiles * work.longest;
+  work.step_flops = 2.0 * rows * columns * step;
   work.group = eight_bits ? "grouped product/fp8" : "grouped product/half";
+  // Gradients of weights divide k among the groups.
+  work.coordinates = {log_coordinate(m, 2.0),
+                      log_coordinate(n, 2.0),
+                      log_coordinate(k, 2.0),
+                      log_coordinate(batch, 2.0),
+                      log_coordinate(work.tiles, 2.0),
+                      k == std::floor(k) && std::fmod(k, step) == 0.0 ? 0.0F : 0.5F};
   return work;
 }
 

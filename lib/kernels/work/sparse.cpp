@@ -19,7 +19,11 @@ KernelWork sparse_product(const KernelQuery& query) {
   // An entry is met with a row of the dense operand, which comes from the cache if from anywhere:
   // on the plain units.
   if (work.arithmetic == Arithmetic::half) work.arithmetic = Arithmetic::fp32;
-  const double gathered = entries * right * size, dense = columns * right * size;
+  // sddmm walks down the columns of its second operand, each element of which is a sector of 32
+  // bytes.
+  constexpr double sector = 32.0;
+  const double gathered = entries * right * (query.name == "sddmm" ? size + sector : size),
+               dense = columns * right * size;
   constexpr double of_cache = 0.5;  // the L2 cache is twice as fast as the memory
   const double matrix = entries * (size + (format == "coo" ? 2.0 : 1.0) * index) + rows * index;
   work.bytes = matrix + rows * right * size + std::min(dense, gathered) +
