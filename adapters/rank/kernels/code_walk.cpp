@@ -82,11 +82,23 @@ double hot_atomics(const Walk& walk, const std::vector<double>& sectors) {
   for (std::size_t i = 0; i < sectors.size(); ++i) {
     const Extent& extent = walk.extents[i];
     const auto different = static_cast<double>(extent.changed.size());
-    if (extent.requests < 2 * different) continue;
+    if (!extent.hot()) continue;
     for (const std::uint64_t sector : extent.changed)
       most = std::max(most, requests[sector] += sectors[i] / different);
   }
   return most;
+}
+
+/// The share of threads' atomics that the L2 cache takes one by one. Those of a warp in one sector it
+/// takes at once where the sectors are many: reflection_pad2d_backward's take as long as the plain
+/// stores of the forward kernel (H100, bench/accuracy/studies.py), eight threads to a sector.
+double taken_apart(const Walk& walk) {
+  double threads = 0, apart = 0;
+  for (const Extent& extent : walk.extents) {
+    threads += extent.atomics;
+    apart += extent.hot() ? extent.atomics : extent.requests;
+  }
+  return threads > 0 ? apart / threads : 0.0;
 }
 
 }  // namespace
@@ -167,7 +179,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .tf32_flops = sum(Counts::tf32_flops),
                 .eight_flops = sum(Counts::eight_flops),
                 .fp64_flops = sum(Counts::fp64_flops),
-                .atomics = sum(Counts::atomics),
+                .atomics = sum(Counts::atomics) * taken_apart(walk),
                 .local_bytes = sum(Counts::local_bytes),
                 .partial_sectors = sum(Counts::partial_sectors),
                 .random_bytes = sum(Counts::random_bytes),

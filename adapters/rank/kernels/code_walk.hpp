@@ -7,9 +7,38 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <vector>
 
 /// What the warps of a launch do, from the kernel's machine code.
 namespace phantora::rank {
+
+/// Which words of 4 bytes of constant bank 0 walks of a kernel's code have looked at. What a walk
+/// comes to hangs on these alone: structures that are parameters also hold what nobody set, as
+/// PyTorch's dividers of dimensions that a tensor does not have.
+class ReadConstants {
+ public:
+  void note(std::size_t at, std::size_t size) {
+    const std::size_t end = (at + size + 3) / 4;
+    if (words_.size() < end) words_.resize(end);
+    for (std::size_t word = at / 4; word < end; ++word) words_[word] = 1;
+  }
+  [[nodiscard]] bool has(std::size_t at) const {
+    return at / 4 < words_.size() && words_[at / 4] != 0;
+  }
+  /// @return whether `other` has any that were not there.
+  bool add(const ReadConstants& other) {
+    bool grew = false;
+    for (std::size_t word = 0; word < other.words_.size(); ++word) {
+      if (other.words_[word] == 0 || has(4 * word)) continue;
+      note(4 * word, 4);
+      grew = true;
+    }
+    return grew;
+  }
+
+ private:
+  std::vector<std::uint8_t> words_{};
+};
 
 /// A launch, as the code sees it.
 struct CodeLaunch {
@@ -18,6 +47,7 @@ struct CodeLaunch {
   /// Constant bank 0: the launch's shape and its parameters, as they lie there.
   std::span<const std::byte> constants;
   int architecture = 90;
+  ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
 };
 
 /// The pointer that lies there in the constants.
@@ -40,7 +70,7 @@ struct CodeWork {
   double tf32_flops = 0;
   double eight_flops = 0;      ///< fp8 and int8
   double fp64_flops = 0;       ///< of tensor cores
-  double atomics = 0;          ///< of threads, on device memory
+  double atomics = 0;  ///< on device memory: of threads, or of warps' sectors where these are many
   double hot_atomics = 0;      ///< requests of warps for the sector that has most
   double local_bytes = 0;      ///< of threads, to and from their stacks
   double partial_sectors = 0;  ///< of `sectors`: written, and not whole

@@ -186,28 +186,39 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 }
 
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
-                                  const KernelResources& resources) {
+                                  const KernelResources& resources, ReadConstants& looked_at) {
   const std::vector<std::byte> bank = constants(arguments, resources);
   if (bank.empty()) return std::nullopt;
   return walk({.code = code,
                .grid = arguments.shape.grid,
                .block = arguments.shape.block,
                .constants = bank,
-               .architecture = resources.architecture});
+               .architecture = resources.architecture,
+               .looked_at = &looked_at});
 }
 
-std::uint64_t hash_of_values(const Arguments& arguments) {
+std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,
+                             const ReadConstants& of_interest) {
   WordHash hash;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
     const auto bytes = arguments.bytes(p);
+    const std::size_t begin =
+        resources.parameters_at +
+        (p < resources.parameter_offsets.size() ? resources.parameter_offsets[p] : 0);
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+      const bool first = of_interest.has(begin + at), second = of_interest.has(begin + at + 4);
+      if (!first && !second) continue;
       std::uint64_t word = 0;
       const std::size_t size = std::min(sizeof word, bytes.size() - at);
       std::memcpy(&word, bytes.data() + at, size);
       // How an address is aligned decides how many lines of a cache are touched.
       constexpr std::uint64_t line = 128;
-      if (size == sizeof word && is_device_address(reinterpret_cast<const void*>(word)))
+      if (size == sizeof word && is_device_address(reinterpret_cast<const void*>(word))) {
         word = ~(word % line);
+      } else {
+        constexpr std::uint64_t half = 0xffff'ffffU;
+        word &= (first ? half : 0) | (second ? ~half : 0);
+      }
       hash.mix(word);
     }
   }

@@ -25,12 +25,15 @@ std::optional<double> moved_bytes(const Arguments& arguments, const KernelResour
 /// Constant bank 0 of a launch; empty where it is not known how the code finds its parameters.
 std::vector<std::byte> constants(const Arguments& arguments, const KernelResources& resources);
 
-/// What the launch's warps do, unit by unit, as a walk of their code tells.
+/// What the launch's warps do, unit by unit, as a walk of their code tells. `looked_at` gets what
+/// of the constants that hangs on.
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
-                                  const KernelResources& resources);
+                                  const KernelResources& resources, ReadConstants& looked_at);
 
-/// What that hangs on of the parameters' values: all but which device memory they lead to.
-std::uint64_t hash_of_values(const Arguments& arguments);
+/// What that hangs on of the parameters' values, of which walks look at `of_interest`: all but
+/// which device memory they lead to.
+std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,
+                             const ReadConstants& of_interest);
 
 /// The same as the cost model's features.
 Features features_of(const CodeWork& work, const Arguments& arguments,

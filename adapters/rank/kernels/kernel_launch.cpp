@@ -138,6 +138,8 @@ struct KernelReading {
   /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
   mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
+  /// What of the constants that, and what follows, hangs on. Behind ModuleCode's walks.
+  mutable ReadConstants looked_at;
   /// Of such launches that gave nothing known: what became of them, by shape and parameters.
   /// Behind ModuleCode's walks.
   mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
@@ -148,6 +150,15 @@ struct KernelReading {
   mutable std::unordered_set<std::uint64_t> in_vain;
   /// Of instructions of its launches, for LongLaunches. Behind ModuleCode's walks.
   mutable std::int64_t balance = 0;
+
+  /// A walk has looked at these. What is kept under keys that leave some of them out is forgotten.
+  void look_at(const ReadConstants& more) const {
+    if (!looked_at.add(more)) return;
+    walks.clear();
+    outcomes.clear();
+    barren.clear();
+    in_vain.clear();
+  }
 };
 
 namespace {
@@ -238,16 +249,20 @@ constexpr std::size_t kept_launches = 4096;
 /// What a launch of a kernel that nobody can read does, as its code tells.
 std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
                                const Arguments& arguments) {
-  const std::uint64_t key =
-      hash_of(arguments.shape).value() ^ std::rotl(hash_of_values(arguments), 1);
+  const auto key = [&] {
+    return hash_of(arguments.shape).value() ^
+           std::rotl(hash_of_values(arguments, reading.kernel_resources, reading.looked_at), 1);
+  };
   const std::scoped_lock lock{small_data().code.walks};
-  if (const auto known = reading.walks.find(key); known != reading.walks.end())
+  if (const auto known = reading.walks.find(key()); known != reading.walks.end())
     return known->second;
   const auto code = code_of(kernel, reading);
   if (code.empty()) return std::nullopt;
+  ReadConstants looked_at;
+  const auto work = code_work(code, arguments, reading.kernel_resources, looked_at);
+  reading.look_at(looked_at);
   if (reading.walks.size() >= kept_launches) reading.walks.clear();
-  return reading.walks.emplace(key, code_work(code, arguments, reading.kernel_resources))
-      .first->second;
+  return reading.walks.emplace(key(), work).first->second;
 }
 
 /// A launch of a kernel that nobody can read, kept until its turn in its stream comes.
@@ -269,17 +284,17 @@ struct CodeRun {
     const Writer writer{reading.name.c_str(), true};
     if (constants.empty()) return apply();
     if (!anything_known()) return run_on_nothing(writer);
-    const std::uint64_t key = hash(constants);
     {
       const std::scoped_lock lock{small_data().code.walks};
-      const auto past = reading.outcomes.find(key);
+      const auto past = reading.outcomes.find(hash(constants));
       if (past != reading.outcomes.end() &&
           (past->second.alike >= enough_alike ||
            known_content(past->second.read) == past->second.content))
         return come_to(past->second, writer);
     }
-    const CodeLaunch launch = code_launch();
-    Attempt made = attempt(Way::execution, [&] {
+    ReadConstants looked_at;
+    const CodeLaunch launch = code_launch(looked_at);
+    Attempt made = attempt(Way::execution, looked_at, [&] {
       return execute(launch, shared_bytes(), writer, most_instructions());
     });
     note_cost(made);
@@ -288,19 +303,20 @@ struct CodeRun {
     outcome.read = std::move(made.read);
     const bool never = !made.reach && made.obstacle != Obstacle::data;
     if (!made.reach) {
-      made = attempt(Way::reach, [&] { return reach(launch); });
+      made = attempt(Way::reach, looked_at, [&] { return reach(launch); });
       outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
     }
     if (!made.reach) {
-      made = attempt(Way::all, [&] { return reach_of_all_ways(launch); });
+      made = attempt(Way::all, looked_at, [&] { return reach_of_all_ways(launch); });
       outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
     }
     outcome.content = known_content(outcome.read);
     if (made.reach) outcome.written = std::move(made.reach->written);
     come_to(outcome, writer);
     const std::scoped_lock lock{small_data().code.walks};
+    reading.look_at(looked_at);
     if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
-    Outcome& past = reading.outcomes[key];
+    Outcome& past = reading.outcomes[hash(constants)];
     if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
     past = std::move(outcome);
   }
@@ -310,12 +326,13 @@ struct CodeRun {
   static constexpr int enough_alike = 3;
   enum class Way : std::uint8_t { execution = 1, reach, all };
 
-  [[nodiscard]] CodeLaunch code_launch() const {
+  [[nodiscard]] CodeLaunch code_launch(ReadConstants& looked_at) const {
     return {.code = code,
             .grid = shape.grid,
             .block = shape.block,
             .constants = constants,
-            .architecture = reading.kernel_resources.architecture};
+            .architecture = reading.kernel_resources.architecture,
+            .looked_at = &looked_at};
   }
   [[nodiscard]] std::size_t shared_bytes() const {
     return reading.kernel_resources.static_shared + shape.shared_bytes;
@@ -339,21 +356,22 @@ struct CodeRun {
   /// parameters' numbers and the threads' own: a first filling of memory. That is tried with short
   /// launches, and not again with those that have shown to be something else.
   void run_on_nothing(const Writer& writer) const {
-    const std::uint64_t key = hash_of_numbers();
     {
       const std::scoped_lock lock{small_data().code.walks};
-      if (reading.barren.contains(key)) return apply();
+      if (reading.barren.contains(hash_of_numbers())) return apply();
     }
-    const Attempt made = execute(code_launch(), shared_bytes(), writer);
+    ReadConstants looked_at;
+    const Attempt made = execute(code_launch(looked_at), shared_bytes(), writer);
     if (made.reach && made.reach->gave) return;
     apply();
     const std::scoped_lock lock{small_data().code.walks};
+    reading.look_at(looked_at);
     if (reading.barren.size() >= kept_launches) reading.barren.clear();
-    reading.barren.insert(key);
+    reading.barren.insert(hash_of_numbers());
   }
   /// What `way` gives, unless a launch that would come as far as this one has come to nothing.
   template <class F>
-  [[nodiscard]] Attempt attempt(Way way, F f) const {
+  [[nodiscard]] Attempt attempt(Way way, const ReadConstants& looked_at, F f) const {
     const auto key = [&](bool with_numbers) {
       return std::rotl(with_numbers ? hash_of_numbers() : hash_of(shape).value(),
                        static_cast<int>(way) + (with_numbers ? 8 : 0));
@@ -366,6 +384,7 @@ struct CodeRun {
     Attempt made = f();
     if (made.obstacle == Obstacle::code || made.obstacle == Obstacle::length) {
       const std::scoped_lock lock{small_data().code.walks};
+      reading.look_at(looked_at);
       if (reading.in_vain.size() >= kept_launches) reading.in_vain.clear();
       reading.in_vain.insert(key(made.obstacle == Obstacle::length));
     }
@@ -387,9 +406,15 @@ struct CodeRun {
     for (const AddressRange& range : *outcome.written)
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   }
+  /// Of what walks look at. Behind ModuleCode's walks.
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
     WordHash hash = hash_of(shape);
-    for (const std::byte byte : of) hash.mix(static_cast<std::uint64_t>(byte));
+    for (std::size_t at = 0; at < of.size(); at += sizeof(std::uint32_t)) {
+      if (!reading.looked_at.has(at)) continue;
+      std::uint32_t word = 0;
+      std::memcpy(&word, of.data() + at, std::min(sizeof word, of.size() - at));
+      hash.mix(word);
+    }
     return hash.value();
   }
   /// Of the parameters that lead to no memory.

@@ -143,9 +143,11 @@ struct Extent {
   std::unordered_map<Name, Behind> behind{};
   [[nodiscard]] bool goes_anywhere() const { return behind.size() >= most_bases; }
   static constexpr std::size_t most_bases = 4096;
-  /// Of atomics: sectors, and how many requests for sectors there were.
+  /// Of atomics: sectors, how many requests for sectors there were, and of how many threads.
   std::unordered_set<std::uint64_t> changed{};
-  double requests = 0;
+  double requests = 0, atomics = 0;
+  /// Whether requests met in few sectors.
+  [[nodiscard]] bool hot() const { return requests >= 2 * static_cast<double>(changed.size()); }
 };
 
 /// Where addresses behind unknown bases are, by the bases' names: no memory is there.
@@ -191,8 +193,9 @@ struct Walk {
   void follow_table(std::size_t load);
   /// Where the first of a set of pointers leads, a bit for each.
   [[nodiscard]] std::uint64_t pointer(std::uint64_t these) const {
-    return pointer_at(launch.constants,
-                      pointers[static_cast<std::size_t>(std::countr_zero(these))]);
+    const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(these))];
+    if (launch.looked_at) launch.looked_at->note(at, sizeof(void*));
+    return pointer_at(launch.constants, at);
   }
   std::vector<Origin> origins{};         ///< of the addresses of accesses; looked for when needed
   std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
@@ -255,6 +258,7 @@ class Warp {
   /// The last parameter may be shorter than a word.
   void constant_at(std::size_t offset, std::uint32_t& value) const {
     const std::span<const std::byte> all = walk_.launch.constants;
+    if (walk_.launch.looked_at) walk_.launch.looked_at->note(offset, sizeof value);
     std::memcpy(&value, all.data() + offset, std::min(sizeof value, all.size() - offset));
   }
   /// The same at an offset that a register adds, thread by thread.

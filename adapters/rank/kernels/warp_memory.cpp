@@ -537,6 +537,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   if (atomic) {
     count(Counts::atomics, threads);
     extent.requests += static_cast<double>(count_of_sectors);
+    extent.atomics += threads;
     for (std::size_t s = 0; s < count_of_sectors && extent.changed.size() < Extent::most_bases; ++s)
       extent.changed.insert(sectors[s]);
   }
