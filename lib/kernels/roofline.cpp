@@ -76,6 +76,19 @@ constexpr ProductKernels half_gradients{0.91,   128.0,   180.0,   1.9, 0.135,
                                         3.3e-6, 12.0e-6, 1.0e-12, 32.0};
 constexpr ProductKernels tf32_gradients{0.47,   128.0,  570.0,   1.4, 0.23,
                                         5.5e-6, 6.5e-6, 0.5e-12, 32.0};
+/// Forward by filters of 49 taps and more cuDNN has kernels of older GPUs
+/// (cutlass_tensorop_s1688fprop_..., sm80_xmma_fprop_implicit_gemm_indexed_...), which take 64 bytes of
+/// each tap's channels in a step of 0.28 to 0.32 us, one after the other: read off ten of the
+/// H200's calls in data/h200_sweep15.jsonl.gz with 1 to 98 tiles, bf16 and TF32 alike; those with
+/// more tiles attain 0.4 of the TF32 peak.
+constexpr ProductKernels many_taps{.efficiency = 0.6,
+                                   .step_bytes = 64.0,
+                                   .step_cycles = 590.0,
+                                   .row_cycles = 1.0,
+                                   .result_cycles = 0.3,
+                                   .start = 4.5e-6,
+                                   .least_side = 32.0,
+                                   .instruction = TensorInstruction::mma_sync};
 /// Below 16 bytes the tensor memory accelerator cannot be used, and cuBLAS turns to kernels of
 /// older GPUs, which load operands as they are aligned (cutlass_80_tensorop_bf16_s16816gemm_...
 /// _align2 and _align4), and those of 2 bytes one by one (cutlass_75_..._s1688gemm_..._align1).
@@ -182,6 +195,7 @@ const ProductKernels& kernels_of(const KernelWork& work) {
   const bool half = work.arithmetic == Arithmetic::half;
   const bool tf32 = work.arithmetic == Arithmetic::tf32;
   if (half || tf32) {
+    if (work.kernel == ProductKernel::many_taps) return many_taps;
     if (work.kernel == ProductKernel::convolution)
       return half ? half_convolutions : tf32_convolutions;
     if (work.kernel == ProductKernel::filter_gradient)
@@ -349,7 +363,8 @@ double Roofline::product_seconds(const KernelWork& work) const {
                       fourth_power((tile.rows + tile.cols) * kernels.row_cycles * share * cycle) +
                       fourth_power(2.0 * area * length / rate));
       const double all_steps = work.parts * std::ceil(work.k / (work.parts * length));
-      for (double split = 1.0; split <= 32.0 && (split == 1.0 || count * split <= sms);
+      const double most = work.kernel == ProductKernel::many_taps ? 1.0 : 32.0;
+      for (double split = 1.0; split <= most && (split == 1.0 || count * split <= sms);
            split *= 2.0) {
         const double used = std::max(1.0, count * split / sms);
         const double waves = used + wave_loss * (std::ceil(used) - used);

@@ -15,6 +15,7 @@ enum class DataPath : std::uint8_t { device_memory, pcie, pcie_pageable, nvlink 
 enum class ProductKernel : std::uint8_t {
   plain,           ///< cuBLAS's
   convolution,     ///< cuDNN's for convolutions and gradients of their data
+  many_taps,       ///< those for filters of many taps, whose k no SMs share
   filter_gradient  ///< cuDNN's for gradients of filters
 };
 

@@ -314,6 +314,10 @@ KernelWork convolution(const KernelQuery& query) {
                           .size = size,
                           .nchw = nchw};
   place_factors(work, query.name, shape, shape.in / groups, out / groups, groups);
+  constexpr double many_taps = 49.0, some_channels = 16.0;
+  if (query.name == "conv_fwd" && groups <= 1.0 && shape.strides <= 1.0 && in >= some_channels &&
+      shape.taps >= many_taps && !is_volume(query))
+    work.kernel = ProductKernel::many_taps;
   const double input = images * in * h * w;
   const double output = images * out * p * q;
   // Where filters are narrower than their strides, some pixels are never looked at.
