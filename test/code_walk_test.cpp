@@ -194,8 +194,11 @@ class Launch {
 
   Launch& at(const void* address) { return with(reinterpret_cast<std::uint64_t>(address)); }
 
-  [[nodiscard]] std::optional<CodeWork> walk(const std::string& kernel) const {
-    return rank::walk(launch(kernel));
+  [[nodiscard]] std::optional<CodeWork> walk(const std::string& kernel,
+                                             ReadConstants* looked_at = nullptr) const {
+    CodeLaunch launched = launch(kernel);
+    launched.looked_at = looked_at;
+    return rank::walk(launched);
   }
   /// With as much shared memory as the kernels have.
   [[nodiscard]] std::optional<Reach> execute(const std::string& kernel,
@@ -227,6 +230,26 @@ class Launch {
   std::vector<std::byte> bank_;
   std::size_t next_ = 0x210;
 };
+
+TEST(CodeWalk, TellsWhatOfTheConstantsItLookedAt) {
+  // saxpy(int n, float a, const float* x, float* y), and behind these what no code looks at.
+  ReadConstants looked_at;
+  ASSERT_TRUE((Launch{{4096, 1, 1}, {256, 1, 1}}
+                   .with(1 << 20)
+                   .with(2.0F)
+                   .pointer(0)
+                   .pointer(1)
+                   .with(std::uint64_t{77})
+                   .walk("saxpy", &looked_at)));
+  for (const std::size_t read : {0x0U, 0x210U, 0x214U, 0x218U, 0x21cU, 0x220U, 0x224U})
+    EXPECT_TRUE(looked_at.has(read)) << read;
+  EXPECT_FALSE(looked_at.has(0x228));
+  EXPECT_FALSE(looked_at.has(0x22c));
+  // What is new is told once.
+  ReadConstants all;
+  EXPECT_TRUE(all.add(looked_at));
+  EXPECT_FALSE(all.add(looked_at));
+}
 
 TEST(CodeWalk, CountsWhatAThreadDoesOnce) {
   const auto work =

@@ -51,27 +51,32 @@ TEST(KernelAccuracy, HeldOutKernels) {
 
 // A half of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a quarter
 // of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py, of
-// measure_embeddings.py and of measure_indexing.py, chosen before: no fit ever saw them. The last
-// are 1,174 of the hardest families (27 and 61 % off in the mean), and judges whose kernels overlap
-// have been measured again or are left out: before either was priced, the 12,958 but the very last
-// were 18.2 % off in the mean and 6.9 in the median, recurrent networks 20.7 and 9.8, grouped
-// convolutions 72.5 and 25.6, others without groups 20.3 and 10.5.
+// measure_embeddings.py, of measure_indexing.py and of measure_algebra.py, chosen before: no fit
+// ever saw them. Those of sequences are 1,174 of the hardest families (27 and 61 % off in the
+// mean), and judges whose kernels overlap have been measured again or are left out: before either
+// was priced, the 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median,
+// recurrent networks 20.7 and 9.8, grouped convolutions 72.5 and 25.6, others without groups 20.3
+// and 10.5.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 13800U);
+  ASSERT_EQ(judges.size(), 14284U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.158, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.069, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.159, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.071, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.107, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.108, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.135, 0.002);
+  EXPECT_NEAR(errors.at("dense algebra").median, 0.137, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.061, 0.002);
+  EXPECT_NEAR(errors.at("grouped product").median, 0.111, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
+  EXPECT_NEAR(errors.at("sparse product").median, 0.146, 0.002);
+  EXPECT_NEAR(errors.at("transform").median, 0.135, 0.002);
 }
 
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
@@ -89,9 +94,9 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
   EXPECT_NEAR(random.one, 0.7130, 0.0005);
   EXPECT_NEAR(random.two, 0.9168, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1145, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1163, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7048, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7041, 0.0005);
   EXPECT_NEAR(neighbourhood.two, 0.9078, 0.0005);
 }
 
@@ -99,8 +104,8 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1405, 0.0005);
-  EXPECT_NEAR(error.median, 0.0644, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1433, 0.0005);
+  EXPECT_NEAR(error.median, 0.0657, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -124,12 +129,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0634, .median = 0.0331},
-                      {.one = 0.8371, .two = 0.9613, .median_bar = 0.1058});
+  expect_from_another("h200", "h100", {.mean = 0.0645, .median = 0.0338},
+                      {.one = 0.8365, .two = 0.9613, .median_bar = 0.1066});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0811, .median = 0.0396},
-                      {.one = 0.8325, .two = 0.9620, .median_bar = 0.1106});
+  expect_from_another("h100", "h200", {.mean = 0.0820, .median = 0.0396},
+                      {.one = 0.8315, .two = 0.9620, .median_bar = 0.1111});
 }
 
 // Another H100, on another day: how far apart two of them are.

@@ -1,6 +1,7 @@
 #include <phantora/error.hpp>
 #include <phantora/kernels/builtin_cost_model.hpp>
 #include <phantora/kernels/fitted_model.hpp>
+#include <phantora/kernels/fourier.hpp>
 #include <phantora/kernels/gpu_model.hpp>
 #include <phantora/kernels/kernel_check.hpp>
 #include <phantora/kernels/kernel_cost_model.hpp>
@@ -130,6 +131,65 @@ TEST(KernelSignature, TakesTemplatesApart) {
           .base,
       "kernel");
   EXPECT_EQ(last_type_bytes("f(at::X&)::{lambda(float, c10::BFloat16)#1}"), 2.0);
+  EXPECT_EQ(last_type_bytes("at::native::FillFunctor<c10::complex<float> >"), 8.0);
+  EXPECT_EQ(last_type_bytes("f(at::X&)::{lambda(c10::complex<double>)#1}"), 16.0);
+}
+
+TEST(KernelWork, DenseAlgebraTakesWhatLapackCounts) {
+  // LAPACK Working Note 41, appendix C: LU of a square matrix takes 2/3 n^3, Cholesky's n^3/3, QR
+  // of a square one 4/3 n^3.
+  constexpr double n = 300;
+  const auto flops = [](KernelQuery query) { return describe(query).flops; };
+  EXPECT_DOUBLE_EQ(flops({.name = "getrf", .features = {{"m", n}, {"n", n}}}), 2.0 / 3 * n * n * n);
+  EXPECT_DOUBLE_EQ(flops({.name = "potrf", .features = {{"n", n}}}), n * n * n / 3);
+  EXPECT_DOUBLE_EQ(flops({.name = "geqrf", .features = {{"m", n}, {"n", n}}}), 4.0 / 3 * n * n * n);
+  EXPECT_DOUBLE_EQ(flops({.name = "trsm", .features = {{"n", n}, {"right", 7}}}), n * n * 7);
+  // A batch is so many, and a product of complex numbers four of real ones.
+  EXPECT_DOUBLE_EQ(flops({.name = "potrf",
+                          .features = {{"n", n}, {"batch", 5}},
+                          .attributes = {{"type", "complex64"}}}),
+                   20 * n * n * n / 3);
+}
+
+TEST(KernelWork, ProductsOfComplexNumbersAreFourOfRealOnes) {
+  KernelQuery query = gemm(64, 96, 32);
+  query.attributes["a_type"] = query.attributes["b_type"] = query.attributes["c_type"] =
+      "complex64";
+  const KernelWork work = describe(query);
+  EXPECT_EQ(work.k, 4 * 32);
+  EXPECT_EQ(work.bytes, 8 * (64 * 32 + 32 * 96 + 64 * 96));
+  EXPECT_EQ(work.arithmetic, Arithmetic::fp32);
+}
+
+TEST(Fourier, LengthsThatFitAnSmTakeOneKernel) {
+  const auto passes = [](FourierShape shape) { return fourier_plan(shape).passes; };
+  EXPECT_EQ(passes({.points = {16384, 1, 1}}), 1);
+  EXPECT_EQ(passes({.points = {32768, 1, 1}}), 2);
+  EXPECT_EQ(passes({.points = {20000, 1, 1}}), 3);  // no power of two
+  EXPECT_EQ(passes({.points = {16384, 1, 1}, .wide = true}), 2);
+  // A kernel for each dimension; columns fit up to 1,024 points.
+  EXPECT_EQ(passes({.points = {128, 128, 128}}), 3);
+  EXPECT_EQ(passes({.points = {128, 2048, 1}}), 3);
+  // Real numbers: half as many points, and a kernel that puts the halves together.
+  EXPECT_EQ(passes({.points = {1000, 1, 1}, .real = true}), 1);
+  EXPECT_EQ(passes({.points = {2000, 1, 1}, .real = true}), 2);
+  EXPECT_EQ(passes({.points = {1 << 20, 1, 1}, .real = true}), 3);
+  EXPECT_EQ(passes({.points = {131, 1, 1}}), 1);  // Bluestein's, within an SM
+  EXPECT_EQ(passes({.points = {10007, 1, 1}}), 6);
+}
+
+TEST(Fourier, WhatAKernelLeavesToTheNextIsTheWorkArea) {
+  EXPECT_EQ(fourier_plan({.points = {4096, 1, 1}}).work_area, 0);
+  EXPECT_EQ(fourier_plan({.points = {1 << 18, 1, 1}}).work_area, 1);
+  EXPECT_EQ(fourier_plan({.points = {128, 4096, 1}}).work_area, 1);
+  EXPECT_EQ(fourier_plan({.points = {2000, 1, 1}, .real = true}).work_area, 1);
+}
+
+TEST(Fourier, SmallFactorsAreThePrimesUpTo127) {
+  EXPECT_TRUE(fourier_has_small_factors(1));
+  EXPECT_TRUE(fourier_has_small_factors(2 * 3 * 5 * 7 * 127.0));
+  EXPECT_FALSE(fourier_has_small_factors(131));
+  EXPECT_FALSE(fourier_has_small_factors(4 * 10007.0));
 }
 
 TEST(KernelWork, ElementwiseBytesFollowFromTheSignature) {
@@ -944,7 +1004,9 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "kernel 'gelu': expected one of the operations gemm, conv_fwd, conv_bwd_data, "
             "conv_bwd_filter, sdpa_fwd, sdpa_bwd, pytorch_sdpa_fwd, pytorch_sdpa_bwd, "
             "batch_norm_fwd_train, batch_norm_bwd, "
-            "batch_norm_fwd_infer, rnn_fwd, rnn_bwd_data, rnn_bwd_weights, memcpy_h2d_pinned, "
+            "batch_norm_fwd_infer, rnn_fwd, rnn_bwd_data, rnn_bwd_weights, potrf, potri, potrs, "
+            "getrf, getri, getrs, sytrf, sytrs, geqrf, orgqr, ormqr, trsm, syevd, syevj, geev, "
+            "gesvd, gesvdj, gesvda, fft, spmv, spmm, sddmm, memcpy_h2d_pinned, "
             "memcpy_h2d_pageable, memcpy_d2h_pinned, memcpy_d2h_pageable, memcpy_d2d, memcpy_p2p, "
             "memset, or a kernel that tells its grid, bytes, flops, numel, or rows and cols; got "
             "the features Numel");
@@ -965,7 +1027,7 @@ TEST(Refusals, NamesThatNobodyKnowsWithAKnownOperationsShape) {
   EXPECT_TRUE(text.ends_with("got the features k, m, n")) << text;
   EXPECT_EQ(refusal({}), "kernel '': field 'name': expected a kernel's name, got none");
   // Who tells the work is free to describe the rest.
-  EXPECT_TRUE(refusal({.name = "trsm", .bytes = 1e6, .features = {{"m", 64}}}).starts_with("answ"));
+  EXPECT_TRUE(refusal({.name = "trmm", .bytes = 1e6, .features = {{"m", 64}}}).starts_with("answ"));
 }
 
 TEST(Refusals, SizesThatAreMissing) {
@@ -998,8 +1060,8 @@ TEST(Refusals, SizesThatCannotBe) {
             "kernel 'k': field 'flops': expected a number >= 0, got nan");
   EXPECT_EQ(refusal({.name = "k", .grid = {{4, 0, 1}}}),
             "kernel 'k': field 'grid': expected at least one block, got 0");
-  EXPECT_EQ(refusal({.name = "trsm", .bytes = 1, .features = {{"m", nan}}}),
-            "kernel 'trsm': feature 'm': expected a number >= 0, got nan");
+  EXPECT_EQ(refusal({.name = "trmm", .bytes = 1, .features = {{"m", nan}}}),
+            "kernel 'trmm': feature 'm': expected a number >= 0, got nan");
 }
 
 TEST(Refusals, TypesThatTheGpuDoesNotComputeWith) {

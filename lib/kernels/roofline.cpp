@@ -77,10 +77,10 @@ constexpr ProductKernels half_gradients{0.91,   128.0,   180.0,   1.9, 0.135,
 constexpr ProductKernels tf32_gradients{0.47,   128.0,  570.0,   1.4, 0.23,
                                         5.5e-6, 6.5e-6, 0.5e-12, 32.0};
 /// Forward by filters of 49 taps and more cuDNN has kernels of older GPUs
-/// (cutlass_tensorop_s1688fprop_..., sm80_xmma_fprop_implicit_gemm_indexed_...), which take 64 bytes of
-/// each tap's channels in a step of 0.28 to 0.32 us, one after the other: read off ten of the
-/// H200's calls in data/h200_sweep15.jsonl.gz with 1 to 98 tiles, bf16 and TF32 alike; those with
-/// more tiles attain 0.4 of the TF32 peak.
+/// (cutlass_tensorop_s1688fprop_..., sm80_xmma_fprop_implicit_gemm_indexed_...), which take 64
+/// bytes of each tap's channels in a step of 0.28 to 0.32 us, one after the other: read off ten of
+/// the H200's calls in data/h200_sweep15.jsonl.gz with 1 to 98 tiles, bf16 and TF32 alike; those
+/// with more tiles attain 0.4 of the TF32 peak.
 constexpr ProductKernels many_taps{.efficiency = 0.6,
                                    .step_bytes = 64.0,
                                    .step_cycles = 590.0,

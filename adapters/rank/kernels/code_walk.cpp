@@ -89,9 +89,9 @@ double hot_atomics(const Walk& walk, const std::vector<double>& sectors) {
   return most;
 }
 
-/// The share of threads' atomics that the L2 cache takes one by one. Those of a warp in one sector it
-/// takes at once where the sectors are many: reflection_pad2d_backward's take as long as the plain
-/// stores of the forward kernel (H100, bench/accuracy/studies.py), eight threads to a sector.
+/// The share of threads' atomics that the L2 cache takes one by one. Those of a warp in one sector
+/// it takes at once where the sectors are many: reflection_pad2d_backward's take as long as the
+/// plain stores of the forward kernel (H100, bench/accuracy/studies.py), eight threads to a sector.
 double taken_apart(const Walk& walk) {
   double threads = 0, apart = 0;
   for (const Extent& extent : walk.extents) {

@@ -68,8 +68,8 @@ struct CodeWork {
   double sectors = 0;     ///< of 32 bytes, to and from the L2 cache
   double half_flops = 0;  ///< of tensor cores, by operand type
   double tf32_flops = 0;
-  double eight_flops = 0;      ///< fp8 and int8
-  double fp64_flops = 0;       ///< of tensor cores
+  double eight_flops = 0;  ///< fp8 and int8
+  double fp64_flops = 0;   ///< of tensor cores
   double atomics = 0;  ///< on device memory: of threads, or of warps' sectors where these are many
   double hot_atomics = 0;      ///< requests of warps for the sector that has most
   double local_bytes = 0;      ///< of threads, to and from their stacks

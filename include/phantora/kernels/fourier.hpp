@@ -11,10 +11,10 @@ namespace phantora {
 /// A transform of up to three dimensions; `points[0]` are those of the dimension whose elements lie
 /// beside each other.
 struct FourierShape {
-  std::array<double, 3> points{1, 1, 1};
-  bool real = false;     ///< one side is real numbers
-  bool wide = false;     ///< of 64 bits
-  bool strided = false;  ///< whether even points[0] lie apart
+  std::array<double, 3> points{1, 1, 1};  ///< of each dimension
+  bool real = false;                      ///< one side is real numbers
+  bool wide = false;                      ///< of 64 bits
+  bool strided = false;                   ///< whether even points[0] lie apart
 };
 
 /// Whether the algorithm of Cooley and Tukey does: cuFFT has code for the primes up to 127 (cuFFT
@@ -34,6 +34,7 @@ struct FourierPlan {
   double work_area = 0;  ///< as a multiple of the bytes of the complex side
 };
 
+/// The plan of a transform whose lengths are at least 1.
 inline FourierPlan fourier_plan(const FourierShape& shape) {
   FourierPlan plan;
   for (std::size_t i = 0; i < shape.points.size(); ++i) {

@@ -22,10 +22,7 @@ double lu_flops(const Shape& s) {
   const double k = least(s);
   return 2.0 * (s.m * s.n * k - (s.m + s.n) * k * k / 2.0 + k * k * k / 3.0);
 }
-double qr_flops(const Shape& s) {
-  const double k = least(s);
-  return 2.0 * s.m * s.n * k - (s.m + s.n) * k * k + 2.0 * k * k * k / 3.0;
-}
+double qr_flops(const Shape& s) { return 2.0 * lu_flops(s); }
 double cholesky_flops(const Shape& s) { return s.n * s.n * s.n / 3.0; }
 double inverse_flops(const Shape& s) { return 4.0 / 3.0 * s.n * s.n * s.n; }
 double two_solves_flops(const Shape& s) { return 2.0 * s.n * s.n * s.right; }
