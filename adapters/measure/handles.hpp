@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include <cublasLt.h>
@@ -29,9 +30,42 @@ inline constexpr bool is_handle =
     std::is_same_v<T, cudaFunction_t> || std::is_same_v<T, CUmodule> ||
     std::is_same_v<T, CUlibrary>;
 
+// Of libraries whose headers are not here (../cuda/README.md): what their handles are for the ABI.
+enum class FftPlan : int {};  // cufftHandle
+template <>
+inline constexpr bool is_handle<FftPlan> = true;
+#define PHANTORA_OPAQUE(name) \
+  struct name;                \
+  template <>                 \
+  inline constexpr bool is_handle<name*> = true;
+PHANTORA_OPAQUE(SolverHandle)  // cusolverDnHandle_t
+PHANTORA_OPAQUE(SparseHandle)  // cusparseHandle_t
+PHANTORA_OPAQUE(SparseMatrix)  // cusparseSpMatDescr_t
+PHANTORA_OPAQUE(DenseMatrix)   // cusparseDnMatDescr_t
+PHANTORA_OPAQUE(DenseVector)   // cusparseDnVecDescr_t
+#undef PHANTORA_OPAQUE
+
+/// A handle as an address: a number stands for itself.
+template <class T>
+const void* as_address(T handle) {
+  if constexpr (std::is_enum_v<T>) {
+    return reinterpret_cast<const void*>(static_cast<std::intptr_t>(handle));
+  } else {
+    return handle;
+  }
+}
+template <class T>
+T from_address(void* address) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(reinterpret_cast<std::intptr_t>(address));
+  } else {
+    return static_cast<T>(address);
+  }
+}
+
 template <class T>
 void forget_handle(T handle) {
-  if constexpr (is_handle<T>) forget_handle_at(handle);
+  if constexpr (is_handle<T>) forget_handle_at(as_address(handle));
 }
 
 }  // namespace phantora::measure

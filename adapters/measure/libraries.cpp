@@ -13,9 +13,10 @@
 namespace phantora::measure {
 namespace {
 
-constexpr std::array sonames = {"libcudart.so.12", "libcudart.so.13",   "libcublas.so.12",
-                                "libcublas.so.13", "libcublasLt.so.12", "libcublasLt.so.13",
-                                "libcudnn.so.9"};
+constexpr std::array sonames = {"libcudart.so.12",   "libcudart.so.13",   "libcublas.so.12",
+                                "libcublas.so.13",   "libcublasLt.so.12", "libcublasLt.so.13",
+                                "libcudnn.so.9",     "libcufft.so.11",    "libcufft.so.12",
+                                "libcusolver.so.11", "libcusolver.so.12", "libcusparse.so.12"};
 
 /// Beside this library. Out of the program's sight, and its own names come first in it.
 void* keys_library() {

@@ -16,6 +16,11 @@ enum class Library : std::uint8_t {
   cublasLt12,
   cublasLt13,
   cudnn9,
+  cufft11,
+  cufft12,
+  cusolver11,
+  cusolver12,
+  cusparse12,
 };
 
 /// The function that the program would have reached; the process ends if there is none.

@@ -59,7 +59,7 @@ auto timed(Describe&& describe, Call&& call) {
 template <class T>
 T translated(T argument) {
   if constexpr (is_handle<T>) {
-    return static_cast<T>(handle_for_keys(argument));
+    return from_address<T>(handle_for_keys(as_address(argument)));
   } else {
     return argument;
   }
@@ -107,7 +107,7 @@ struct Mirror<library, name, R(A...)> {
     for_keys(place(arguments)...);
     const auto keep = [&](auto argument) {
       if constexpr (makes_handle<decltype(argument)>) {
-        if (argument != nullptr) stands_for(*argument, made);
+        if (argument != nullptr) stands_for(as_address(*argument), made);
       }
     };
     (keep(arguments), ...);

@@ -32,6 +32,35 @@ PROGRAM = """
         torch.cat([z.float().sort()[0].sum(0), torch.zeros(64, 64, device="cuda")]).sum().item()
     print(images.cpu().shape)
     """
+# Factorisations, orthogonal factors, eigenvalues, singular values, solves, of one matrix and of batches; transforms of
+# one and more dimensions; products of sparse matrices.
+LINEAR_ALGEBRA = """
+    import torch
+    linalg, fft = torch.linalg, torch.fft
+    for dtype in (torch.float32, torch.complex64):
+        for batch in ((), (3,)):
+            x = torch.randn(*batch, 40, 40, dtype=dtype, device="cuda")
+            h, tall = x @ x.mH + 40 * torch.eye(40, device="cuda"), torch.randn(*batch, 80, 40, dtype=dtype, device="cuda")
+            lower = linalg.cholesky(h)
+            torch.cholesky_solve(x, lower)
+            linalg.solve_triangular(lower, x, upper=False)
+            linalg.lu_factor(h)
+            reflectors, tau = torch.geqrf(tall)
+            linalg.householder_product(reflectors, tau)
+            torch.ormqr(reflectors, tau, tall)
+            linalg.eigh(h)
+            linalg.svd(tall, full_matrices=False)
+        linalg.eigvals(h[0])
+        y = torch.randn(6, 30, 64, dtype=dtype, device="cuda")
+        for transform in (fft.fft, fft.fft2, fft.irfft2, lambda y: fft.fft(y, dim=1)):
+            transform(y)
+    fft.rfftn(y.real)
+    places = torch.randint(0, 48, (2, 200), device="cuda")
+    listed = torch.sparse_coo_tensor(places, torch.randn(200, device="cuda"), (64, 48)).coalesce()
+    rows, b = listed.to_sparse_csr(), torch.randn(48, 8, device="cuda")
+    rows @ b, rows @ b[:, 0], torch.sparse.mm(listed, b), torch.sparse.sampled_addmm(rows, torch.randn(64, 8, device="cuda"), b.t())
+    torch.cuda.synchronize()
+    """
 GAP_PS, LATENCY_PS = 1_400_000, 1_500_000  # device_timing.hpp; event_timer.cpp takes the gap off
 
 
@@ -70,7 +99,16 @@ class Measure(Measured):
         return found
 
     def test_measures_what_is_simulated(self):
-        program, record = self.write("program.py", PROGRAM), self.directory / "alone.rec"
+        self.check_measures_what_is_simulated(PROGRAM, 40)
+
+    def test_measures_linear_algebra(self):
+        names = {json.loads(query)["name"] for query in self.check_measures_what_is_simulated(LINEAR_ALGEBRA, 60)}
+        self.assertLessEqual({"potrf", "potrs", "trsm", "getrf", "geqrf", "orgqr", "ormqr", "syevj", "gesvdj", "geev", "fft", "spmm", "spmv",
+                              "sddmm"}, names)
+
+    def check_measures_what_is_simulated(self, text, queries):
+        """@return the queries"""
+        program, record = self.write("program.py", text), self.directory / "alone.rec"
         measured = self.stacked(program)
         self.simulate(program, "--record", record)
         # Each launch's price hangs on the cache.
@@ -81,7 +119,7 @@ class Measure(Measured):
         # The same queries, as often as they are asked for.
         self.assertEqual({query: sum(times.values()) for query, times in found.items()},
                          {query: sum(kernel["count"] for kernel in alike) for query, alike in kernels.items()})
-        self.assertGreater(len(found), 40)
+        self.assertGreater(len(found), queries)
         # And at their prices, to a float's precision: later by what an idle stream adds to the gap.
         exact = 0
         for query, times in found.items():
@@ -92,6 +130,7 @@ class Measure(Measured):
                 self.assertLessEqual(time, max(prices) + LATENCY_PS - GAP_PS + rounding, query)
                 exact += any(abs(time - price) <= rounding for price in prices)
         self.assertGreater(exact, len(found) // 2)
+        return found
 
     def test_more_memory_than_the_gpu_has(self):
         """What has no room shares some: the program sees a larger GPU, and asks for the same kernels as there."""
