@@ -69,10 +69,14 @@ def lines_of(command, limit=None):
     return rows
 
 
+# Whose steps have names.
+PROGRAMS = ("zoo.py", "trainings.py", "studies.py")
+
+
 def cases(gpus):
     """Name and arguments of Python of each case."""
     if gpus == 1:
-        for program in ("zoo.py", "trainings.py", "studies.py"):
+        for program in PROGRAMS:
             for name in re.findall(r"^@(?:architecture|training|study)\ndef (\w+)", (HERE / program).read_text(), re.M):
                 yield name, [HERE / program, "--names", name]
         for told in GENERATION:
@@ -92,7 +96,7 @@ def command_of(what, program, options, name):
         if options.records:
             record = ["--record", str(pathlib.Path(options.records) / (re.sub(r"\W+", "_", name) + ".rec"))]
         return [options.phantora, "run", "--cluster", f"{options.gpu}:1x{options.gpus}", *record, "--", sys.executable, *program]
-    if options.kernels and program[0].endswith(("zoo.py", "trainings.py", "studies.py")):
+    if options.kernels and program[0].endswith(PROGRAMS):
         program += ["--kernels", options.kernels]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.gpus)] if options.gpus > 1 else []
     return [sys.executable, *launcher, *program]

@@ -1,5 +1,5 @@
-// Level 2 and 3 beside the general products: these are not
-// executed, they take their time and make their outputs unknown.
+// Level 2 and 3 beside the general products: these are not executed, they take their time and make
+// their outputs unknown.
 #include "cuda/cublas/handle.hpp"
 #include "cuda/cublas/index.hpp"
 #include "cuda/library/operation.hpp"

@@ -63,10 +63,17 @@ struct Told {
 };
 
 /// These look at results on the way, so that the program waits for all but the last kernels: 268
-/// calls on an H200 (lib/kernels/data/h200_sweep15.jsonl.gz) return when 0.99 of their time is over,
-/// in the median.
+/// calls on an H200 (lib/kernels/data/h200_sweep15.jsonl.gz) return when 0.99 of their time is
+/// over, in the median.
 bool waits_for_results(std::string_view name) {
   return name.starts_with("syev") || name.starts_with("gesvd") || name == "geev";
+}
+
+/// `count` zeros at `info`, in stream order: all went well.
+void succeed(rank::Stream& stream, int* info, std::int64_t count) {
+  if (!info) return;
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(int);
+  rank::data::enqueue(stream, [=] { rank::fill(info, 0, bytes); });
 }
 
 /// One call, of `batch` problems.
@@ -90,10 +97,7 @@ Status submit(void* handle, const char* name, cudaDataType type, std::initialize
     }
     rank::Stream& stream = driver::stream_of(as<Handle>(handle).stream);
     if (!empty) library::submit(stream, query, outputs);
-    if (info) {
-      const auto count = static_cast<std::size_t>(batch);
-      rank::data::enqueue(stream, [=] { rank::fill(info, 0, count * sizeof(int)); });
-    }
+    succeed(stream, info, batch);
     if (waits_for_results(name) && !rank::capturing(stream)) rank::synchronize(stream);
     return success;
   });
@@ -103,15 +107,14 @@ Status submit(void* handle, const char* name, cudaDataType type, std::initialize
 /// how many numbers the call reports.
 Status submit_listed(void* handle, const char* name, cudaDataType type,
                      std::initializer_list<Told> told, void* const* list, int leading, int columns,
-                     int* info, int batch, int infos = -1) {
+                     int* info, int infos, int batch) {
   const Status status = submit(handle, name, type, told, {}, nullptr, batch);
   if (status != success || batch == 0) return status;
   rank::Stream& stream = driver::stream_of(as<Handle>(handle).stream);
   library::forget_listed_later(stream, list, batch,
                                static_cast<std::size_t>(leading) *
                                    static_cast<std::size_t>(columns) * library::size_of(type));
-  const auto count = static_cast<std::size_t>(infos < 0 ? batch : infos);
-  if (info) rank::data::enqueue(stream, [=] { rank::fill(info, 0, count * sizeof(int)); });
+  succeed(stream, info, infos);
   return success;
 }
 
@@ -211,13 +214,13 @@ PHANTORA_JACOBI(gesvdj)
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potrfBatched(void* handle, int, int n, void* a[], int lda, \
                                                      int* info, int batch) {                       \
-    return submit_listed(handle, "potrf", T, {{"n", n}}, a, lda, n, info, batch);                  \
+    return submit_listed(handle, "potrf", T, {{"n", n}}, a, lda, n, info, batch, batch);           \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potrsBatched(void* handle, int, int n, int right, void**,  \
                                                      int, void* b[], int ldb, int* info,           \
                                                      int batch) {                                  \
-    return submit_listed(handle, "potrs", T, {{"n", n}, {"right", right}}, b, ldb, right, info,    \
-                         batch, 1);                                                                \
+    return submit_listed(handle, "potrs", T, {{"n", n}, {"right", right}}, b, ldb, right, info, 1, \
+                         batch);                                                                   \
   }                                                                                                \
   PHANTORA_EXPORT Status cusolverDn##L##potri_bufferSize(void*, int, int n, void*, int,            \
                                                          int* size) {                              \

@@ -378,7 +378,8 @@ PHANTORA_EXPORT Status cusparseSpMM_preprocess(void* handle, int, int, const voi
 }
 
 PHANTORA_EXPORT Status cusparseSpMM(void* handle, int, int, const void*, const void* a,
-                                    const void* b, const void*, void* c, cudaDataType, int algorithm, void*) {
+                                    const void* b, const void*, void* c, cudaDataType,
+                                    int algorithm, void*) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
     if (!a || !b || !c) return invalid_value;
@@ -402,8 +403,8 @@ PHANTORA_EXPORT Status cusparseSDDMM_preprocess(void* handle, int, int, const vo
 }
 
 PHANTORA_EXPORT Status cusparseSDDMM(void* handle, int a_operation, int, const void*, const void* a,
-                                     const void* b, const void*, void* c, cudaDataType, int algorithm,
-                                     void*) {
+                                     const void* b, const void*, void* c, cudaDataType,
+                                     int algorithm, void*) {
   return library::guarded(failures, Api::launch, [&] {
     if (!handle) return not_initialized;
     if (!a || !b || !c) return invalid_value;

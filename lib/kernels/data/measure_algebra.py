@@ -15,18 +15,16 @@ many, and their microseconds), and
 A third of the cases judges and is never fitted: those whose digest leaves 1 when it is divided by 3 (make_table.py's is_judge()).
 Filters of many taps are lines as measure_architectures.py has them.
 """
-import collections
 import json
 import math
 import os
 import statistics
 import sys
-import tempfile
 import time
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 
+import make_table
 import measure_h200
 from measure_architectures import a_convolution
 from measure_h200 import draw, pick
@@ -34,7 +32,6 @@ from measure_h200 import draw, pick
 draw.seed(1126)
 TYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16,
          "complex64": torch.complex64, "complex128": torch.complex128}
-REPEATS = 5
 MOST = 1 << 26  # elements
 
 
@@ -219,10 +216,6 @@ def many_taps():
         yield from a_convolution(n, c, k, (hw, hw), r, 1, padding, dtype=draw.choice(("bf16", "tf32", "tf32")), last=draw.random() < 0.3)
 
 
-def is_torch(name):
-    return "at::" in name or "at_cuda" in name
-
-
 def times(run):
     """Of one call, with an idle GPU: until it returns, and until the GPU is done. And what it needs of memory meanwhile."""
     host, wall = [], []
@@ -235,72 +228,40 @@ def times(run):
         host.append((between - before) * 1e6)
         wall.append((time.perf_counter() - before) * 1e6)
     torch.cuda.reset_peak_memory_stats()
-    there = torch.cuda.memory_allocated()
     returned = run()
     memory = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
     del returned
-    return round(statistics.median(host), 1), round(statistics.median(wall), 1), memory, there
-
-
-def events_of(runs, repeats):
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        for run in runs:
-            for _ in range(repeats):
-                torch.cuda._sleep(100)
-                run()
-        torch.cuda._sleep(100)
-        torch.cuda.synchronize()
-    path = tempfile.mktemp(suffix=".json")
-    profiler.export_chrome_trace(path)
-    with open(path) as trace:
-        events = json.load(trace)["traceEvents"]
-    os.unlink(path)
-    groups = []
-    for event in sorted((e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")), key=lambda e: e["ts"]):
-        if "spin_kernel" in event["name"]:
-            groups.append([])
-        elif groups:
-            groups[-1].append(event)
-    return groups
+    return round(statistics.median(host), 1), round(statistics.median(wall), 1), memory
 
 
 def line(case, calls, timed):
     """A call's kernels are those of the library, and the copies and fills between the first and the last of these."""
     spans, kept = [], None
     for events in calls:
-        own = [i for i, e in enumerate(events) if e["cat"] == "kernel" and not is_torch(e["name"])]
-        inner = [e for e in events[own[0]:own[-1] + 1] if not is_torch(e["name"])] if own else []
+        own = [i for i, e in enumerate(events) if e["cat"] == "kernel" and not make_table.is_torch(e)]
+        inner = [e for e in events[own[0]:own[-1] + 1] if not make_table.is_torch(e)] if own else []
         if inner:
             spans.append(max(e["ts"] + e["dur"] for e in inner) - inner[0]["ts"])
             kept = inner if kept is None or spans[-1] <= statistics.median(spans) else kept
     if kept is None:
         return None
-    kernels = collections.OrderedDict()
+    kernels = {}
     for event in kept:
         found = kernels.setdefault(event["name"][:160], dict(us=0.0, count=0, grid=event["args"].get("grid"), block=event["args"].get("block"),
                                                              smem=event["args"].get("shared memory")))
         found["us"], found["count"] = round(found["us"] + event["dur"], 3), found["count"] + 1
-    host, wall, memory, _ = timed
+    host, wall, memory = timed
     return dict(case, span=round(statistics.median(spans), 3), busy=round(measure_h200.busy(kept), 3), host=host, wall=wall, memory=memory,
                 kernels=[dict(name=name, **of) for name, of in kernels.items()])
 
 
 def flush(cases, out, turns):
-    runs = []
-    for case, make in cases:
-        with turns.beside_others():
-            try:
-                run = make()
-                run()
-                runs.append((case, run))
-            except Exception as error:  # out of memory, or an operation that this build lacks
-                print(case, str(error).splitlines()[0][:100], file=sys.stderr)
-            torch.cuda.synchronize()
+    runs = measure_h200.prepared(cases, turns)
     with turns.alone():
         timed = [times(run) for _, run in runs]
-        groups = events_of([run for _, run in runs], REPEATS)
+        groups = measure_h200.calls_of(runs)
     for i, (case, _) in enumerate(runs):
-        calls = groups[i * REPEATS + 1:(i + 1) * REPEATS]
+        calls = groups[i * measure_h200.REPEATS + 1:(i + 1) * measure_h200.REPEATS]
         if told := line(case, calls, timed[i]):
             out.write(json.dumps(told) + "\n")
 

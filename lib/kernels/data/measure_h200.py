@@ -388,7 +388,8 @@ def overlap(events):
     return apart - busy(events) > max(1.0, 0.02 * apart)
 
 
-def flush(cases, out, turns):
+def prepared(cases, turns):
+    """The cases that can be made and run, each with what runs it."""
     runs = []
     for case, make in cases:
         with turns.beside_others():
@@ -399,7 +400,12 @@ def flush(cases, out, turns):
             except Exception as error:  # out of memory, or an operation that this build lacks
                 print(case, str(error).splitlines()[0][:100], file=sys.stderr)
             torch.cuda.synchronize()
-    with turns.alone(), profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    return runs
+
+
+def calls_of(runs):
+    """What the GPU did in each of REPEATS calls of each of these, one call after the other."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _, run in runs:
             for _ in range(REPEATS):
                 torch.cuda._sleep(100)
@@ -417,6 +423,13 @@ def flush(cases, out, turns):
             groups.append([])
         elif groups:
             groups[-1].append(event)
+    return groups
+
+
+def flush(cases, out, turns):
+    runs = prepared(cases, turns)
+    with turns.alone():
+        groups = calls_of(runs)
     for i, (case, _) in enumerate(runs):
         repeats = groups[i * REPEATS:(i + 1) * REPEATS]
         if len({len(r) for r in repeats}) != 1:

@@ -72,8 +72,6 @@ const Routine& routine(std::string_view name) {
   return *std::ranges::find(routines, name, &Routine::name);
 }
 
-bool is_complex(std::string_view type) { return type.starts_with("complex"); }
-
 /// How a routine runs: `path` names the way, for all of whose calls a column takes about as long.
 struct Way {
   std::string_view path;

@@ -38,7 +38,7 @@ KernelWork gemm(const KernelQuery& query) {
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
   // A product of complex numbers is four of real ones.
-  if (a_type.starts_with("complex")) work.k *= 4.0;
+  if (is_complex(a_type)) work.k *= 4.0;
   place_product(work,
                 {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
                            feature(query, "c_align", 16.0), 16.0}),

@@ -23,6 +23,8 @@ double type_bytes(std::string_view type) {
   return type == "complex128" ? 16.0 : 4.0;
 }
 
+bool is_complex(std::string_view type) { return type.starts_with("complex"); }
+
 Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
   if (type.starts_with("fp8")) return Arithmetic::fp8;
   if (type == "bf16" || type == "fp16") return Arithmetic::half;

@@ -18,6 +18,7 @@ std::string_view attribute(const KernelQuery& query, std::string_view key,
 
 /// Of an element of a library operation's type.
 double type_bytes(std::string_view type);
+bool is_complex(std::string_view type);
 /// Which units multiply such elements, and add them up in `compute`.
 Arithmetic arithmetic_of(std::string_view type, std::string_view compute);
 /// The part of a group's name that tells the units, e.g. "/half".

@@ -13,7 +13,7 @@ namespace phantora::detail {
 KernelWork fourier_transform(const KernelQuery& query) {
   const std::string_view in = attribute(query, "type", "complex64"),
                          out = attribute(query, "output_type", in);
-  const bool from_real = !in.starts_with("complex"), to_real = !out.starts_with("complex");
+  const bool from_real = !is_complex(in), to_real = !is_complex(out);
   const bool wide = in == "complex128" || in == "fp64";
   const double x = feature(query, "x", 1.0), y = feature(query, "y", 1.0),
                z = feature(query, "z", 1.0), batch = feature(query, "batch", 1.0);
