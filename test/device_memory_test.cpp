@@ -85,6 +85,39 @@ TEST(DeviceMemory, HostMemoryIsAlwaysKnown) {
   EXPECT_TRUE(deallocate(device));
 }
 
+TEST(DeviceMemory, TellsTheShareOfFlagsUntilAnythingIsWrittenThere) {
+  char* const flags = static_cast<char*>(allocate(0, 3 * MiB));
+  char* const copied = static_cast<char*>(allocate(0, 3 * MiB));
+  const auto noted = [&] {
+    forget(flags, MiB);
+    note_share_set(flags, MiB, 0.25);
+    return share_set(flags, MiB);
+  };
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(noted(), 0.25);
+  EXPECT_EQ(share_set(flags, MiB / 2), std::nullopt);  // of a part nobody knows
+  copy(copied, flags, MiB);
+  EXPECT_EQ(share_set(copied, MiB), 0.25);
+  forget(flags + MiB, MiB);  // the neighbour
+  EXPECT_EQ(share_set(flags, MiB), 0.25);
+  write(flags + 7, "1", 1);
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(noted(), 0.25);
+  fill(flags + MiB / 2, 1, MiB);
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(noted(), 0.25);
+  copy(flags + 1, copied + 2 * MiB, 4);
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(noted(), 0.25);
+  forget(flags + MiB - 1, 1);
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(noted(), 0.25);
+  EXPECT_TRUE(deallocate(flags));
+  EXPECT_EQ(share_set(flags, MiB), std::nullopt);
+  EXPECT_EQ(share_set(copied, MiB), 0.25);
+  EXPECT_TRUE(deallocate(copied));
+}
+
 TEST(DeviceMemory, RefusesMoreThanTheCapacity) {
   auto& process = fakes::process();
   process.capacity = process.used + 4 * MiB;

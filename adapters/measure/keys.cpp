@@ -178,6 +178,8 @@ void fill(void*, std::span<const std::byte>, std::size_t) {}
 void fill(void*, int, std::size_t) {}
 void copy(void*, const void*, std::size_t) {}
 void forget(void*, std::size_t, const Writer&) {}
+void note_share_set(const void*, std::size_t, double) {}
+std::optional<double> share_set(const void*, std::size_t) { return std::nullopt; }
 
 }  // namespace rank
 

@@ -206,7 +206,36 @@ def expected_known():
         wrong.append("a large constant")
 
 
-for part in (elementwise, reductions, moves, expected_known):
+def expanded_masks():
+    """Masks of tokens, expanded to the tokens' features, are too large to be computed; how many they select is known."""
+    tokens = torch.arange(2048).reshape(4, 512)
+    mask, features = (tokens % 7 == 3), torch.empty(4, 512, 1024, device="cuda")
+    expanded, on_gpu = mask[..., None].expand(4, 512, 1024), mask.cuda()[..., None].expand(4, 512, 1024)
+    rows = torch.arange(512) % 3 == 0
+    cases = {
+        "expanded": (on_gpu, expanded),
+        "copied": (on_gpu.contiguous().clone(), expanded),
+        "inverted": (~on_gpu.contiguous(), ~expanded),
+        "of tokens of 8 bytes": ((torch.arange(200_000) % 5).cuda() == 0, torch.arange(200_000) % 5 == 0),
+        "both": (on_gpu & rows.cuda()[:, None], expanded & rows[:, None]),
+        "transposed": (on_gpu.transpose(0, 2).contiguous(), expanded.transpose(0, 2)),
+    }
+    for name, (got, wanted) in cases.items():
+        if got.nonzero().shape != wanted.nonzero().shape:
+            wrong.append(name)
+            print("wrong:", name, got.nonzero().shape, wanted.nonzero().shape, file=sys.stderr)
+    if features[on_gpu].numel() != expanded.sum().item() or features.masked_select(on_gpu).numel() != expanded.sum().item():
+        wrong.append("x[mask]")
+    # That many images' features, written in their place; nothing of what lies beside is lost.
+    images = torch.randn(int(mask.sum()), 1024, device="cuda", requires_grad=True)
+    features.masked_scatter(on_gpu, images).sum().backward()
+    if images.grad.shape != images.shape:
+        wrong.append("masked_scatter's gradient")
+    if not is_known(on_gpu[..., 0]).all():
+        wrong.append("the mask itself")
+
+
+for part in (elementwise, reductions, moves, expected_known, expanded_masks):
     part()
 print(f"{checked} operations, {decided} known elements, {len(wrong)} wrong")
 sys.exit(1 if wrong or checked < 700 or decided < 10000 else 0)

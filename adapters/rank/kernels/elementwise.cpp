@@ -120,6 +120,59 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
   }
 }
 
+/// The loop over the elements that differ: without the dimensions along which every argument
+/// repeats, as where a mask of tokens is expanded to their features. The result lies side by side.
+/// As long as before: nothing repeats.
+Loop without_repetition(const Loop& loop) {
+  Loop shorter = loop;
+  shorter.numel = 1;
+  shorter.offsets.sizes.clear();
+  shorter.offsets.strides.clear();
+  const std::size_t operands = loop.offsets.operands;
+  for (std::size_t d = 0; d < loop.offsets.sizes.size(); ++d) {
+    const std::span strides{loop.offsets.strides.data() + d * operands + 1, operands - 1};
+    if (std::ranges::all_of(strides, [](std::uint32_t stride) { return stride == 0; })) continue;
+    shorter.offsets.sizes.push_back(loop.offsets.sizes[d]);
+    shorter.offsets.strides.push_back(shorter.numel);  // flags have a byte
+    for (const std::uint32_t stride : strides) shorter.offsets.strides.push_back(stride);
+    shorter.numel *= loop.offsets.sizes[d];
+  }
+  return shorter;
+}
+
+/// Of flags too many to be computed, the share that is set: counted where the arguments are small
+/// and repeat, else what the function makes of the share of its only argument's.
+std::optional<double> share_of_result(const Loop& loop, const ElementwiseFunction& function,
+                                      const std::byte* state, std::size_t limit) {
+  if (loop.offsets.valid) {
+    const Loop shorter = without_repetition(loop);
+    bool small = shorter.numel <= limit;
+    for (std::size_t o = 1; o < loop.operands; ++o)
+      small = small && shorter.extent(o) <= limit && is_device_address(loop.data[o]);
+    if (small) {
+      std::vector<Image> images;
+      for (std::size_t o = 0; o < loop.operands; ++o)
+        images.emplace_back(Operand{loop.data[o], shorter.extent(o), o != 0, o == 0});
+      run(shorter, function, state, images);
+      std::size_t set = 0;
+      for (std::uint32_t i = 0; i < shorter.numel; ++i) {
+        const auto flag = images[0].load(i, loop.types[0]);
+        if (!flag) return std::nullopt;
+        if (flag->to_bool()) ++set;
+      }
+      return static_cast<double>(set) / shorter.numel;
+    }
+  }
+  if (loop.operands != 2 || loop.types[1] != ElementType::boolean) return std::nullopt;
+  const std::optional<double> share = rank::share_set(loop.data[1], loop.extent(1));
+  if (!share) return std::nullopt;
+  const auto outcome = [&](bool flag) {
+    const Value value = converted(function.arguments[0], Value{static_cast<std::int64_t>(flag)});
+    return function.evaluate(&value, state).to_bool() ? 1.0 : 0.0;
+  };
+  return *share * outcome(true) + (1 - *share) * outcome(false);
+}
+
 /// Which operands a function must know something of to have a known result at all.
 Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state) {
   if (function.contrast == Contrast::none) return Effect::Needs::every_input;
@@ -149,6 +202,9 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
                                 std::span<const std::byte> state) {
   std::optional<Effect> made{std::in_place};  // to be returned without a move
   Effect& effect = *made;
+  // A mask of 64-bit tokens has an eighth of their bytes.
+  const bool flags = loop.types[0] == ElementType::boolean;
+  if (flags && loop.numel <= effect.limit) effect.limit *= 8;
   bool small = true;
   effect.operands.reserve(loop.operands);
   for (std::size_t o = 0; o < loop.operands; ++o) {
@@ -181,6 +237,11 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
     }
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
                          std::span<Image> images) { run(loop, *function, bytes.data(), images); };
+  } else if (flags && loop.operands > 1) {
+    effect.share_set = [loop, function, limit = effect.limit,
+                        bytes = std::vector<std::byte>{state.begin(), state.end()}] {
+      return share_of_result(loop, *function, bytes.data(), limit);
+    };
   }
   return made;
 }
@@ -281,12 +342,18 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
     if (operands && types.size() != *operands) return nullptr;
   } else {
     // The meaning is unknown. Sizes as far as the name tells: the result is taken to be as wide as
-    // the widest argument.
+    // the widest argument, or, if the first is no integer, the widest that is none (masked_scatter
+    // has a place of 64 bits beside each value).
     types = functor_types(functor);
     if (!operands) operands = operands_of_functor(functor);
     if (types.empty() || !operands || *operands > max_operands) return nullptr;
-    const auto widest = *std::max_element(types.begin(), types.end(),
-                                          [](auto a, auto b) { return size_of(a) < size_of(b); });
+    const auto is_integer = [](ElementType type) {
+      return !is_floating(type) && !is_complex(type);
+    };
+    const auto width = [&](ElementType type) {
+      return is_integer(type) && !is_integer(types.front()) ? 0 : size_of(type);
+    };
+    const auto widest = *std::ranges::max_element(types, {}, width);
     types.insert(types.begin(), widest);
     types.resize(*operands, widest);
   }

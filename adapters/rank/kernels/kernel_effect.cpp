@@ -178,6 +178,9 @@ void apply(const Effect& effect, const char* kernel) {
       if (is_device_address(operand.address)) fill(operand.address, element.span(), operand.extent);
     }
     if (effect.assumption) tell_assumed(*effect.assumption);
+    if (!effect.share_set) return;
+    const Operand& flags = effect.operands.front();
+    if (const auto share = effect.share_set()) note_share_set(flags.address, flags.extent, *share);
   };
   if (effect.follows_pointers) {
     for (const Operand& operand : effect.operands) {

@@ -160,6 +160,9 @@ struct Effect {
   };
   boost::container::small_vector<Assumed, 1> assumed;
   std::optional<Assumption> assumption{};  ///< what the user is told that they are
+  /// Of a kernel whose first operand, flags, is too large to be executed: which share of the flags
+  /// is set all the same, if known. Empty: nobody can tell.
+  std::function<std::optional<double>()> share_set;
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = executed_bytes();

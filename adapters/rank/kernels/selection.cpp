@@ -5,6 +5,9 @@
 #include "rank/kernels/tensor_info.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 /// cub's selections and reductions, and what PyTorch builds of them: nonzero, masked_select,
 /// unique.
 namespace phantora::rank {
@@ -38,11 +41,16 @@ void assume_selected(Effect& effect, std::size_t operand, ElementType type, Sele
 }
 
 /// How many of the flags select: of more than are executed counted where all are known, as a fill
-/// leaves them, else assumed.
+/// leaves them, or where what wrote them could tell how many there are, else assumed.
 Selected selected_of(const InputIterator& flags, const std::byte* address, std::size_t count,
                      const AssumedSelection& assumed) {
   const std::size_t extent = flags.extent(count);
-  if (extent <= executed_bytes() || !known(address, extent)) return {assumed.of(count)};
+  if (extent <= executed_bytes()) return {assumed.of(count)};
+  if (!known(address, extent)) {
+    const auto share = share_set(address, extent);
+    if (!share || flags.element != 1) return {assumed.of(count)};
+    return {static_cast<std::size_t>(std::lround(*share * static_cast<double>(count))), true};
+  }
   Selected selected{0, true};
   const std::size_t most = executed_bytes() / flags.element;
   for (std::size_t first = 0; first < count; first += most) {
@@ -259,10 +267,15 @@ std::unique_ptr<Meaning> select(const TemplateName& kernel) {
     forget_tile_states(effect, arguments, 4, tiles);
     // Of values that nobody knows, all are taken to differ.
     const AssumedSelection assumed{unique ? nullptr : flags.pointer(arguments, 1)};
-    assume_selected(
-        effect, 3, selected_type,
-        unique ? Selected{count} : selected_of(flags, flags.pointer(arguments, 1), count, assumed));
-    if (!small) return effect;
+    const Selected passed =
+        unique ? Selected{count} : selected_of(flags, flags.pointer(arguments, 1), count, assumed);
+    assume_selected(effect, 3, selected_type, passed);
+    if (!small) {
+      // Nobody has memory for more.
+      if (flags.extent(count) > executed_bytes())
+        effect.operands[2].extent = passed.count * out.element;
+      return effect;
+    }
     effect.needs = Effect::Needs::nothing;  // which flags select is assumed, too
     effect.limit = 8 * executed_bytes();    // an index is up to eight times as large as a flag
     effect.compute = [=, type = *out_type](std::span<Image> images) {

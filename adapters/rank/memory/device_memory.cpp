@@ -210,6 +210,11 @@ bool DeviceMemory::show_others(void* base) {
 }
 
 /// With lock_ held.
+void DeviceMemory::overwritten(const void* address, std::size_t bytes) {
+  shares_.forget(address_of(address), bytes);
+  forget_what_others_write(address, bytes);
+}
+
 void DeviceMemory::forget_what_others_write(const void* address, std::size_t bytes) {
   if (!any_of_others_.load(std::memory_order_acquire)) return;
   Window& window = window_of(address);
@@ -234,6 +239,7 @@ bool DeviceMemory::deallocate(void* address) {
   window.freed.remove(window.live, found);
   window.of_others.erase(base);
   window.bytes.forget(base, bytes);
+  shares_.forget(base, bytes);
   writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
@@ -451,7 +457,7 @@ void DeviceMemory::write(void* device_destination, const void* host_source, std:
   window_of(device_destination)
       .bytes.write(address_of(device_destination), static_cast<const std::byte*>(host_source),
                    bytes);
-  forget_what_others_write(device_destination, bytes);
+  overwritten(device_destination, bytes);
 }
 
 void DeviceMemory::write_known(void* device_destination, const std::byte* source,
@@ -498,7 +504,7 @@ void DeviceMemory::fill(void* device_destination, std::span<const std::byte> ele
   }
   const std::lock_guard lock{lock_};
   window_of(device_destination).bytes.fill(address_of(device_destination), element, bytes);
-  forget_what_others_write(device_destination, bytes);
+  overwritten(device_destination, bytes);
 }
 
 void DeviceMemory::fill(void* device_destination, int value, std::size_t bytes) {
@@ -525,7 +531,9 @@ void DeviceMemory::copy(void* destination, const void* source, std::size_t bytes
   const std::lock_guard lock{lock_};
   const SparseBytes& from = window_of(source).bytes;
   window_of(destination).bytes.copy(address_of(destination), from, address_of(source), bytes);
-  forget_what_others_write(destination, bytes);
+  const std::optional<double> share = shares_.of(address_of(source), bytes);
+  overwritten(destination, bytes);
+  if (share) shares_.note(address_of(destination), bytes, *share);
   if (bytes <= small_bytes) writers_.note_copy(destination, source, bytes);
 }
 
@@ -542,11 +550,23 @@ void DeviceMemory::forget(void* device_address, std::size_t bytes, const Writer&
   {
     const std::lock_guard lock{lock_};
     window_of(device_address).bytes.forget(address_of(device_address), bytes);
+    shares_.forget(address_of(device_address), bytes);
   }
   // What is large is read a little at a time at most, unless its writer is of interest itself.
   if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
     writers_.note(device_address, bytes, writer);
   }
+}
+
+void DeviceMemory::note_share_set(const void* flags, std::size_t bytes, double share) {
+  if (!covers(flags)) return;
+  const std::lock_guard lock{lock_};
+  shares_.note(address_of(flags), bytes, share);
+}
+
+std::optional<double> DeviceMemory::share_set(const void* flags, std::size_t bytes) {
+  const std::lock_guard lock{lock_};
+  return shares_.of(address_of(flags), bytes);
 }
 
 }  // namespace phantora::rank

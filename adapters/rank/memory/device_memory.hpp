@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/memory/flag_shares.hpp"
 #include "rank/memory/last_writer.hpp"
 #include "rank/runtime/mutex.hpp"
 #include "rank/runtime/spin_lock.hpp"
@@ -140,6 +141,10 @@ class DeviceMemory {
   /// Work that was not executed wrote here: the bytes become unknown. `writer`: what to tell those
   /// who read them.
   void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
+  /// Of the flags, of a byte each, which that made unknown, this share is set.
+  void note_share_set(const void* flags, std::size_t bytes, double share);
+  /// That share, unless anything was written there since; copies have it too.
+  std::optional<double> share_set(const void* flags, std::size_t bytes);
 
   // One memory at several addresses (cuMemMap of one allocation into two ranges).
 
@@ -158,6 +163,7 @@ class DeviceMemory {
     std::byte* at = nullptr;
     std::size_t bytes = 0;
   };
+  void overwritten(const void* address, std::size_t bytes);
   void forget_what_others_write(const void* address, std::size_t bytes);
   Window& window_of(int device);
   Window& window_of(const void* address);
@@ -172,6 +178,7 @@ class DeviceMemory {
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
   // Mutex would cost every launch another atomic operation, for who waits.
   SpinLock lock_{};
+  FlagShares shares_;
   std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
@@ -209,6 +216,8 @@ void fill(void* device_destination, std::span<const std::byte> element, std::siz
 void fill(void* device_destination, int value, std::size_t bytes);
 void copy(void* destination, const void* source, std::size_t bytes);
 void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
+void note_share_set(const void* flags, std::size_t bytes, double share);
+std::optional<double> share_set(const void* flags, std::size_t bytes);
 void show(void* address, void* home, std::size_t bytes);
 void show_nothing(void* address);
 

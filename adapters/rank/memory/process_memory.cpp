@@ -62,6 +62,12 @@ void copy(void* destination, const void* source, std::size_t bytes) {
 void forget(void* device_address, std::size_t bytes, const Writer& writer) {
   return device_memory().forget(device_address, bytes, writer);
 }
+void note_share_set(const void* flags, std::size_t bytes, double share) {
+  return device_memory().note_share_set(flags, bytes, share);
+}
+std::optional<double> share_set(const void* flags, std::size_t bytes) {
+  return device_memory().share_set(flags, bytes);
+}
 void show(void* address, void* home, std::size_t bytes) {
   device_memory().show(address, home, bytes);
 }
