@@ -3,7 +3,7 @@
 
 Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...]
 
-Runs zoo.py, trainings.py, studies.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
+Runs zoo.py, trainings.py, studies.py, multimodal.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
 prints what was measured.
 """
@@ -70,14 +70,14 @@ def lines_of(command, limit=None):
 
 
 # Whose steps have names.
-PROGRAMS = ("zoo.py", "trainings.py", "studies.py")
+PROGRAMS = ("zoo.py", "trainings.py", "studies.py", "multimodal.py")
 
 
 def cases(gpus):
     """Name and arguments of Python of each case."""
     if gpus == 1:
         for program in PROGRAMS:
-            for name in re.findall(r"^@(?:architecture|training|study)\ndef (\w+)", (HERE / program).read_text(), re.M):
+            for name in re.findall(r"^@(?:architecture|training|study|multimodal)\ndef (\w+)", (HERE / program).read_text(), re.M):
                 yield name, [HERE / program, "--names", name]
         for told in GENERATION:
             yield f"generate {' '.join(map(str, told))}".replace("--", ""), [HERE / "generation.py", *told]
@@ -159,7 +159,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=1e9, help="begin none after so long, end those that run")
     arguments.add_argument("--at-once", type=int, default=1)
     arguments.add_argument("--records", help="folder for what phantora replay can price anew")
-    arguments.add_argument("--kernels", help="what the kernels of zoo.py, trainings.py and studies.py took is appended to this file")
+    arguments.add_argument("--kernels", help="what the kernels of these programs but generation.py took is appended to this file")
     options = arguments.parse_args()
     if options.table:
         return table(options.table)

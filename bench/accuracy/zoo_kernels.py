@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The GPU's time in a step of each architecture of zoo.py, trainings.py and studies.py: measured, and as kernels are priced here.
+"""The GPU's time in a step of each architecture of zoo.py, trainings.py, studies.py and multimodal.py: measured, and as kernels are priced here.
 
 Usage: zoo_kernels.py PHANTORA [--gpu h200|h100] [--unmeasured] [--only TEXT | --names NAME...] [--without NAME...]
                       [--worst N] [--bound PERCENT]
@@ -65,8 +65,8 @@ def add(kinds, name, us, count):
 
 def program_of(model):
     """The program that has an architecture, or a training, of that name."""
-    return next(HERE / name for name in ("zoo.py", "trainings.py", "studies.py")
-                if re.search(rf"^@(architecture|training|study)\ndef {model}\(", (HERE / name).read_text(), re.M))
+    return next(HERE / name for name in ("zoo.py", "trainings.py", "studies.py", "multimodal.py")
+                if re.search(rf"^@(architecture|training|study|multimodal)\ndef {model}\(", (HERE / name).read_text(), re.M))
 
 
 def take(phantora, python, model):
