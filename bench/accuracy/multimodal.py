@@ -161,7 +161,7 @@ def handwriting():
 @multimodal
 def documents():
     """LayoutLMv3: words, where they stand on the page, and the page."""
-    model = hf.LayoutLMv3ForTokenClassification(hf.LayoutLMv3Config(num_labels=7, visual_embed=True)).to(DEVICE)
+    model = hf.LayoutLMv3ForTokenClassification(hf.LayoutLMv3Config(num_labels=7, max_position_embeddings=514)).to(DEVICE)
     corners = torch.randint(0, 500, (8, 512, 2))
     boxes = torch.cat((corners, corners + torch.randint(1, 500, (8, 512, 2))), -1).to(DEVICE)
     return trained(model, input_ids=torch.randint(3, 1000, (8, 512), device=DEVICE), bbox=boxes, pixel_values=noise(8, 3, 224, 224),
