@@ -27,6 +27,17 @@ struct Touched {
 
 /// The caches of a process's GPUs, in the order in which it gives them work. Thread-safe.
 class CachedOperands {
+  /// A kernel goes through all of its operands at once: of a product of two large tensors, the
+  /// first of the result is older at its end than what was read last. Where all are small that is
+  /// as one after the other.
+  static constexpr std::size_t together_bytes = std::size_t{16} << 20U, parts_of_large = 8;
+  static Touched part_of(Touched operand, std::size_t part, std::size_t parts) {
+    const std::size_t begin = operand.bytes * part / parts,
+                      end = operand.bytes * (part + 1) / parts;
+    operand.address = static_cast<const std::byte*>(operand.address) + begin;
+    operand.bytes = end - begin;
+    return operand;
+  }
   struct Device {
     SpinLock lock{};
     std::unique_ptr<L2Cache> cache{};  ///< from the first launch on
@@ -41,7 +52,12 @@ class CachedOperands {
   KernelQuery::Operands touch(int device, const Operands& operands, AsTouched as_touched = {}) {
     KernelQuery::Operands found;
     Launch launch{devices_.at(static_cast<std::size_t>(device)), found};
-    for (const auto& operand : operands) launch.touch(as_touched(operand));
+    std::size_t bytes = 0;
+    for (const auto& operand : operands) bytes += as_touched(operand).bytes;
+    const std::size_t parts = bytes > together_bytes ? parts_of_large : 1;
+    for (std::size_t part = 0; part < parts; ++part) {
+      for (const auto& operand : operands) launch.touch(part_of(as_touched(operand), part, parts));
+    }
     launch.ends();
     return found;
   }

@@ -10,10 +10,11 @@ namespace phantora {
 /// Which of a GPU's memory its L2 cache holds, after what kernels read and wrote one after the
 /// other.
 ///
-/// What was last touched before the cache took in much else is gone. The policy of the real cache
-/// is not published; measured on an H200 and an H100 (lib/kernels/README.md), all is there after
-/// 0.53 times the size was taken in, nothing after 0.8 times, and a share that falls evenly
-/// between.
+/// What was last touched before much else was is gone. The policy of the real cache is not
+/// published; measured on an H200 and an H100 (lib/kernels/README.md), all is there after 0.53
+/// times the size was touched, nothing after 0.8 times, and a share that falls evenly between. What
+/// is touched counts whether it was there or not: the cache has two halves, and an SM that finds
+/// something in the other half brings it into its own.
 class L2Cache {
  public:
   /// @param size  of the GPU's cache (GpuModel::l2); 0 = it holds nothing
@@ -26,7 +27,7 @@ class L2Cache {
   /// @return how many of them it did not hold before
   double touch(std::uint64_t address, std::uint64_t bytes);
 
-  /// The share of what was touched before the cache took in `since` other bytes, and is missing.
+  /// The share that is missing of what was touched before `since` bytes were.
   static double missing_share(double since, Bytes size) noexcept;
 
  private:

@@ -38,16 +38,17 @@ class Cache:
     """phantora::L2Cache, by parts of half a MB of named operands."""
 
     def __init__(self, size):
-        self.size, self.taken_in, self.stamps = size, 0.0, {}
+        self.size, self.touched, self.stamps = size, 0.0, {}
 
-    def touch(self, name, mb):
-        parts, missing = max(1, round(2 * mb)), 0.0
-        for part in range(parts):
-            since = self.taken_in - self.stamps.get((name, part), -math.inf)
-            absent = mb / parts * missing_share(since, self.size)
-            missing += absent
-            self.taken_in += absent
-            self.stamps[name, part] = self.taken_in
+    def touch(self, *operands):
+        """A kernel goes through all of these, pairs of a name and MB, at once; what of each is missing."""
+        parts = [max(1, round(2 * mb)) for _, mb in operands]
+        order = sorted((part / count, name, part, mb / count) for (name, mb), count in zip(operands, parts) for part in range(count))
+        missing = collections.Counter()
+        for _, name, part, mb in order:
+            missing[name] += mb * missing_share(self.touched - self.stamps.get((name, part), -math.inf), self.size)
+            self.touched += mb
+            self.stamps[name, part] = self.touched
         return missing
 
 
@@ -98,9 +99,8 @@ def points(gpu, family):
         trips = round_trips(rows["warm"]["kernels"][counts.index(True)], sum(read), SIZE[dtype]) if family == "reduce_kernel" else 0
 
         def run(cache):
-            missing = sum(cache.touch(("read", i), mb) for i, mb in enumerate(read))
-            cache.touch("written", written)
-            return missing
+            missing = cache.touch(*((f"read {i}", mb) for i, mb in enumerate(read)), ("written", written))
+            return sum(mb for name, mb in missing.items() if name != "written")
         for state, row in rows.items():
             if state == "warm":
                 continue
@@ -108,9 +108,9 @@ def points(gpu, family):
             run(cache)
             if state == "gap":
                 run(cache)
-            cache.touch("other", row["gap"] / MB if state == "gap" else 256 * 2**20 / MB)
+            cache.touch(("other", row["gap"] / MB if state == "gap" else 256 * 2**20 / MB))
             if state == "produced":
-                cache.touch(("read", 0), read[0])
+                cache.touch(("read 0", read[0]))
             more = run(cache) - sum(read) * missing_share(sum(read) + written, size)
             if more > 0:
                 found.append((more / sum(read), trips, more / bandwidth, time("warm"), time(state), state == "written"))
