@@ -3,7 +3,7 @@
 
 Plain PyTorch, torchvision and Transformers on one GPU; nothing here knows of a simulator.
 
-Usage: zoo.py [--only TEXT | --names NAME...] [--steps N] [--kernels FILE]
+Usage: zoo.py [--only TEXT | --names NAME...] [--without NAME...] [--steps N] [--kernels FILE]
 
 --kernels also profiles two steps of each, and writes one JSON line per kernel, grid and block: launches
 and their time in us.
@@ -855,13 +855,14 @@ def main(names, make, about):
     arguments = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", default="", help="one of them, or those whose names contain this")
     arguments.add_argument("--names", nargs="+", default=list(names), choices=list(names), metavar="NAME")
+    arguments.add_argument("--without", nargs="+", default=[], choices=list(names), metavar="NAME")
     arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--warmup", type=int, default=4)
     arguments.add_argument("--kernels", type=argparse.FileType("a"), help="profile, and append to this file")
     options = arguments.parse_args()
     failed = []
     for name in options.names:
-        if options.only not in name or (options.only in names and options.only != name):
+        if options.only not in name or (options.only in names and options.only != name) or name in options.without:
             continue
         try:
             print(json.dumps(measure(name, make, options.warmup, options.steps, options.kernels)), flush=True)
