@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real and simulated training steps, one after the other on one host with GPUs, and their table.
 
-Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...]
+Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...] [--scripts FOLDER]
 
 Runs zoo.py, trainings.py, studies.py, multimodal.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import scripts
 
 HERE = pathlib.Path(__file__).resolve().parent
 TRAIN = HERE.parents[1] / "test/programs/train.py"
@@ -73,8 +75,13 @@ def lines_of(command, limit=None):
 PROGRAMS = ("zoo.py", "trainings.py", "studies.py", "multimodal.py")
 
 
-def cases(gpus):
-    """Name and arguments of Python of each case."""
+def cases(gpus, folder):
+    """Name and arguments of Python of each case; those of scripts.py, whose clones lie in `folder`, where there is one."""
+    if folder:
+        for script in scripts.SCRIPTS:
+            if script.gpus == gpus:
+                yield script.name, [HERE / "scripts.py", folder, "--name", script.name]
+        return
     if gpus == 1:
         for program in PROGRAMS:
             for name in re.findall(r"^@(?:architecture|training|study|multimodal)\ndef (\w+)", (HERE / program).read_text(), re.M):
@@ -91,6 +98,8 @@ def cases(gpus):
 
 def command_of(what, program, options, name):
     program = list(map(str, program))
+    if options.kernels and options.scripts:
+        program += ["--kernels", f"{options.kernels}.{what}"]
     if what == "simulated":
         record = []
         if options.records:
@@ -104,7 +113,7 @@ def command_of(what, program, options, name):
 
 def measure(options, out):
     deadline = time.monotonic() + options.seconds
-    chosen = [case for case in cases(options.gpus) if options.only is None or case[0] in options.only]
+    chosen = [case for case in cases(options.gpus, options.scripts) if options.only is None or case[0] in options.only]
     if options.only:
         chosen.sort(key=lambda case: options.only.index(case[0]))
     # One after the other unless more are asked for: what the host does is measured.
@@ -156,6 +165,7 @@ def main():
     arguments.add_argument("--order", nargs="+", choices=("real", "simulated"),
                            default=("real", "simulated", "real"))
     arguments.add_argument("--only", nargs="+", help="these cases, in this order")
+    arguments.add_argument("--scripts", help="the folder with clones of the projects whose scripts scripts.py runs: these instead")
     arguments.add_argument("--seconds", type=float, default=1e9, help="begin none after so long, end those that run")
     arguments.add_argument("--at-once", type=int, default=1)
     arguments.add_argument("--records", help="folder for what phantora replay can price anew")

@@ -1,4 +1,4 @@
-"""DeepSpeed with ZeRO: train.py STAGE [--offload] [--fused] [--profile] [--checkpoint]
+"""DeepSpeed with ZeRO: train.py STAGE [--offload] [--fused] [--profile] [--checkpoint] [--steps N] [--hidden N] [--layers N]
 
 --offload keeps the optimizer on the CPU, --fused takes DeepSpeed's FusedAdam (which it compiles with
 nvcc), --profile switches its flops profiler on.
@@ -16,6 +16,8 @@ arguments.add_argument("--offload", action="store_true")
 arguments.add_argument("--fused", action="store_true")
 arguments.add_argument("--profile", action="store_true")
 arguments.add_argument("--checkpoint", action="store_true")
+for name, default in dict(steps=4, hidden=512, layers=4).items():
+    arguments.add_argument(f"--{name}", type=int, default=default)
 arguments.add_argument("--local_rank", type=int, help="from the deepspeed launcher")
 options = arguments.parse_args()
 
@@ -25,8 +27,8 @@ config = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
           "wall_clock_breakdown": True, "zero_optimization": zero}
 if options.profile:
     config["flops_profiler"] = {"enabled": True, "profile_step": 2, "detailed": False}
-model = GPT2LMHeadModel(GPT2Config(n_embd=512, n_layer=4, n_head=8, n_positions=512,
-                                   use_cache=False))
+model = GPT2LMHeadModel(GPT2Config(n_embd=options.hidden, n_layer=options.layers, n_head=options.hidden // 64,
+                                   n_positions=512, use_cache=False))
 optimizer = None
 if options.offload:
     # DeepSpeed's own CPU Adam is compiled; PyTorch's is not.
@@ -41,7 +43,7 @@ engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters
                                   optimizer=optimizer, config=config)
 tokens = torch.randint(50257, (4, 512), device=engine.device)
 before = time.perf_counter()
-for micro_step in range(8):
+for micro_step in range(2 * options.steps):
     loss = engine(input_ids=tokens, labels=tokens).loss
     engine.backward(loss)
     engine.step()

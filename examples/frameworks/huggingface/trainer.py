@@ -1,4 +1,4 @@
-"""transformers.Trainer of a small Llama with random weights and tokens: trainer.py ddp|fsdp1|fsdp2 [--save]"""
+"""transformers.Trainer of a small Llama with random weights and tokens: trainer.py ddp|fsdp1|fsdp2 [--save] [--steps N]"""
 import argparse
 
 import torch
@@ -18,6 +18,7 @@ class Tokens(torch.utils.data.Dataset):
 arguments = argparse.ArgumentParser()
 arguments.add_argument("strategy", choices=["ddp", "fsdp1", "fsdp2"])
 arguments.add_argument("--save", action="store_true")
+arguments.add_argument("--steps", type=int, default=8)
 options = arguments.parse_args()
 
 more = {}
@@ -29,10 +30,10 @@ model = LlamaForCausalLM(LlamaConfig(
     hidden_size=512, num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=4,
     intermediate_size=1536, vocab_size=32000, use_cache=False))
 trainer = Trainer(model=model, train_dataset=Tokens(), args=TrainingArguments(
-    output_dir="out/trainer", per_device_train_batch_size=4, max_steps=8, logging_steps=2,
+    output_dir="out/trainer", per_device_train_batch_size=4, max_steps=options.steps, logging_steps=2,
     bf16=True, report_to=[], disable_tqdm=True, max_grad_norm=1.0,
     save_strategy="steps" if options.save else "no", save_steps=4, **more))
 result = trainer.train()
 if trainer.is_world_process_zero():
-    print(f"training completed, step of {1e3 * result.metrics['train_runtime'] / 8:.3f} ms",
+    print(f"training completed, step of {1e3 * result.metrics['train_runtime'] / options.steps:.3f} ms",
           flush=True)
