@@ -218,11 +218,11 @@ TEST_F(RankThreadClocks, MessagesCarryTime) {
   comes_to(sleeper, 5us);
   comes_to(waker, 9us);
   clocks.sends_time(waker, key);
-  clocks.receives_time(sleeper, key + 1);
+  clocks.receives_time(sleeper, key + 1, 1);
   EXPECT_EQ(sleeper.clock.now(), at(5us));
   // A thread without a part in time reads, and wakes who has one.
   begins_to_wait(sleeper, &condition);
-  clocks.receives_time(third, key);
+  clocks.receives_time(third, key, 1);
   clocks.wakes(third, &condition);
   wakes_up(sleeper);
   EXPECT_EQ(sleeper.clock.now(), at(9us));

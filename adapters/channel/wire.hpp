@@ -21,7 +21,7 @@
 /// functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 11;
+inline constexpr std::uint32_t version = 12;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -180,7 +180,7 @@ struct HostShared {
 };
 
 /// Virtual time that travels beside data between the processes of a run: what was last written to a
-/// connection or pipe was written at this instant.
+/// connection was written at this instant.
 ///
 /// A key that finds no room takes the place of another, whose reader then goes on by its own clock.
 struct MessageTimes {
@@ -188,13 +188,34 @@ struct MessageTimes {
     std::atomic<std::uint64_t> key{0};  ///< of one direction of a connection; 0 = free
     std::atomic<std::int64_t> clock_ps{0};
   };
-  static constexpr std::size_t probes = 8;
   std::array<Entry, std::size_t{1} << 14> entries{};
+};
+
+/// The same of pipes, where many messages may wait to be read: the data loaders of a rank write
+/// batches ahead of it, and each is as old as its writer was.
+struct PipeTimes {
+  /// What was written to the pipe from byte `at` on.
+  struct Written {
+    std::atomic<std::uint64_t> at{0};
+    std::atomic<std::int64_t> clock_ps{0};
+  };
+  struct Entry {
+    std::atomic<std::uint64_t> key{0};               ///< of the pipe; 0 = free
+    std::atomic<std::uint64_t> written{0}, read{0};  ///< bytes
+    std::atomic<std::uint64_t> messages{0};
+    /// The last messages, each at its number modulo their count. A pipe has room for 64 KiB: as
+    /// many of a batch's size.
+    std::array<Written, 64> last{};
+  };
+  std::array<Entry, std::size_t{1} << 12> entries{};
 };
 
 /// What all processes of a run share.
 struct RunShared {
   MessageTimes message_times{};
+  PipeTimes pipe_times{};
+  /// What a rank's CPU time was last multiplied by, where that is measured; 0: none has said.
+  std::atomic<double> host_scale{0};
   /// How often bytes were sent on connections and pipes: counted when whom they wake is awake, and
   /// before the sender's clock goes on.
   std::atomic<std::uint64_t> sends{0};

@@ -4,9 +4,11 @@
 #include "libc/deadline.hpp"
 #include "libc/followed.hpp"
 #include "libc/real.hpp"
+#include "rank/runtime/helper.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string_view>
 
@@ -52,6 +54,8 @@ int sleep_until(const FollowedInstant& instant, timespec* left) {
 
 /// nanosleep() where a process follows the run's clock, or has nothing to do with it.
 int sleep_outside(const timespec* length, timespec* left) {
+  if (rank::Helper* const helper = rank::helper())
+    helper->slept(std::chrono::nanoseconds{to_ns(*length)});
   rank::FollowedClock* const followed = rank::followed_clock();
   const bool bad = length->tv_sec < 0 || length->tv_nsec < 0 || length->tv_nsec >= ns_per_s;
   if (followed == nullptr || bad) return real_nanosleep(length, left);
@@ -134,6 +138,11 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespe
     return sleep_until(until, (flags & TIMER_ABSTIME) != 0 ? nullptr : left);
   }
   if (!rank::in_virtual_time() || epoch_of(clock) < 0) {
+    if (rank::Helper* const helper = rank::helper()) {
+      const bool absolute = (flags & TIMER_ABSTIME) != 0;
+      const std::int64_t now = absolute ? to_ns(real_now(clock)) : 0;
+      helper->slept(std::chrono::nanoseconds{std::max<std::int64_t>(0, to_ns(*request) - now)});
+    }
     return real_clock_nanosleep(clock, flags, request, left);
   }
   if ((flags & TIMER_ABSTIME) == 0) {

@@ -2,6 +2,8 @@
 // the other.
 #include "libc/connections.hpp"
 
+#include "rank/runtime/message_times.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -21,13 +23,8 @@
 namespace phantora::libc {
 namespace {
 
-/// Where keys of each kind lie.
-enum Kind : std::uint64_t {
-  connections = std::uint64_t{1} << 56U,
-  pipes = std::uint64_t{2} << 56U,
-  unix_sockets = std::uint64_t{3} << 56U,
-  event_counters = std::uint64_t{4} << 56U
-};
+using rank::key_of;
+using rank::KeyKind;
 
 /// All simulated hosts are this machine, so that ports alone tell its TCP connections apart.
 std::uint64_t port_of(const sockaddr_storage& address) noexcept {
@@ -86,19 +83,24 @@ std::uint32_t peer_of(std::uint32_t inode) noexcept {
 }
 
 Directions directions_of(int descriptor, const struct stat& file) noexcept {
-  if (S_ISFIFO(file.st_mode)) return {pipes | file.st_ino, pipes | file.st_ino};
+  if (S_ISFIFO(file.st_mode)) {
+    const std::uint64_t key = key_of(KeyKind::pipe, file.st_ino);
+    return {key, key};
+  }
   sockaddr_storage here{}, there{};
   socklen_t here_length = sizeof here, there_length = sizeof there;
   if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &here_length) != 0) return {};
   if (here.ss_family == AF_UNIX) {
     // A key names the socket that writes: a client's is known before the server accepts it.
     const std::uint32_t peer = peer_of(static_cast<std::uint32_t>(file.st_ino));
-    return {unix_sockets | file.st_ino, peer == 0 ? 0 : unix_sockets | peer};
+    return {key_of(KeyKind::unix_socket, file.st_ino),
+            peer == 0 ? 0 : key_of(KeyKind::unix_socket, peer)};
   }
   if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&there), &there_length) != 0) return {};
   const std::uint64_t mine = port_of(here), theirs = port_of(there);
   if (mine == 0 || theirs == 0) return {};
-  return {connections | mine << 16U | theirs, connections | theirs << 16U | mine};
+  return {key_of(KeyKind::connection, mine << 16U | theirs),
+          key_of(KeyKind::connection, theirs << 16U | mine)};
 }
 
 /// All event counters have one inode: it is told by the link in /proc, and within its process by
@@ -124,8 +126,9 @@ std::optional<Directions> connection(int descriptor) noexcept {
   if (fstat(descriptor, &file) != 0) return std::nullopt;
   if ((file.st_mode & S_IFMT) == 0) {
     if (!is_event_counter(descriptor)) return std::nullopt;
-    const std::uint64_t key = event_counters | static_cast<std::uint64_t>(getpid()) << 24U |
-                              static_cast<std::uint64_t>(descriptor);
+    const std::uint64_t key =
+        key_of(KeyKind::event_counter, static_cast<std::uint64_t>(getpid()) << 24U |
+                                           static_cast<std::uint64_t>(descriptor));
     return Directions{key, key};
   }
   if (!S_ISFIFO(file.st_mode) && !S_ISSOCK(file.st_mode)) return std::nullopt;

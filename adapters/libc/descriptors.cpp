@@ -3,11 +3,14 @@
 
 #include "libc/connections.hpp"
 #include "libc/real.hpp"
+#include "rank/runtime/helper.hpp"
 #include "rank/runtime/host_thread.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <poll.h>
@@ -96,9 +99,33 @@ auto waiting(phantora::channel::Wait kind, Wait wait) {
   return result;
 }
 
+/// Of a process that helps a rank: it goes on no earlier than what it reads was written.
+template <class Receive>
+auto helper_receives(int descriptor, Receive receive) {
+  const auto result = receive();
+  rank::Helper* const helper = rank::helper();
+  if (helper == nullptr || result <= 0) return result;
+  const int saved = errno;
+  if (const auto from = connection(descriptor); from && from->in != 0)
+    helper->receives_time(from->in, static_cast<std::size_t>(result));
+  errno = saved;
+  return result;
+}
+
+template <class Send>
+auto helper_sends(int descriptor, Send send) {
+  rank::Helper* const helper = rank::helper();
+  const auto to = helper != nullptr ? connection(descriptor) : std::nullopt;
+  if (!to || to->out == 0) return send();
+  helper->sends_time(to->out);
+  const auto result = send();
+  if (result > 0) helper->has_sent(to->out, static_cast<std::size_t>(result));
+  return result;
+}
+
 template <class Receive>
 auto receives(int descriptor, Receive receive) {
-  if (!rank::in_virtual_time()) return receive();
+  if (!rank::in_virtual_time()) return helper_receives(descriptor, receive);
   auto from = connection(descriptor);
   if (!from) return receive();
   const bool waits = rank::this_thread().issues && !ready(descriptor);
@@ -107,7 +134,7 @@ auto receives(int descriptor, Receive receive) {
     const int saved = errno;
     // The other end of a Unix socket may have come to be while this one waited.
     if (from->in == 0 && from->out != 0) from = connection(descriptor);
-    if (from && from->in != 0) rank::receives_time(from->in);
+    if (from && from->in != 0) rank::receives_time(from->in, static_cast<std::size_t>(result));
     errno = saved;
   }
   return result;
@@ -115,23 +142,28 @@ auto receives(int descriptor, Receive receive) {
 
 template <class Send>
 auto sends(int descriptor, Send send) {
-  if (!rank::in_virtual_time()) return send();
+  if (!rank::in_virtual_time()) return helper_sends(descriptor, send);
   const auto to = connection(descriptor);
   if (!to) return send();
   // Before the data, which may be read at once.
   if (to->out != 0) rank::sends_time(to->out);
   const auto result = send();
-  rank::has_sent();
+  rank::has_sent(to->out, static_cast<std::size_t>(std::max<decltype(result)>(result, 0)));
   return result;
 }
 
 /// @return what `wait` does: a process that has ended, if it is positive.
 template <class Wait>
 pid_t waits_for_process(int flags, Wait wait) {
-  if (!rank::in_virtual_time()) return wait();
-  const pid_t ended =
-      (flags & WNOHANG) != 0 ? wait() : waiting(phantora::channel::Wait::process, wait);
-  if (ended > 0) rank::receives_time(rank::key_of_process(ended));
+  const bool in_time = rank::in_virtual_time();
+  const bool waits = in_time && (flags & WNOHANG) == 0;
+  const pid_t ended = waits ? waiting(phantora::channel::Wait::process, wait) : wait();
+  if (ended <= 0) return ended;
+  if (in_time) {
+    rank::receives_time(rank::key_of_process(ended), 0);
+  } else if (rank::Helper* const helper = rank::helper()) {
+    helper->receives_time(rank::key_of_process(ended), 0);
+  }
   return ended;
 }
 

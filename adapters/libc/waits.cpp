@@ -6,6 +6,7 @@
 #include "libc/deadline.hpp"
 #include "libc/followed.hpp"
 #include "libc/real.hpp"
+#include "rank/runtime/helper.hpp"
 
 #include <cerrno>
 #include <cstdarg>
@@ -151,6 +152,29 @@ int followed_sleep(clockid_t clock, const timespec& until, const void* caller, W
   return result;
 }
 
+// In processes that help a rank. Python's interpreter lock says nothing of time there either.
+
+void helper_leaves_time(const void* object) {
+  if (rank::Helper* const helper = rank::helper()) helper->leaves_time(object);
+}
+void helper_leaves_time(const void* object, const void* caller) {
+  rank::Helper* const helper = rank::helper();
+  if (helper != nullptr && !is_interpreter(library_of(caller))) helper->leaves_time(object);
+}
+
+/// @param result  of a wait for `object`.
+int helper_waited(const void* object, int result) {
+  const int saved = errno;
+  if (rank::Helper* const helper = result == 0 ? rank::helper() : nullptr)
+    helper->takes_time(object);
+  errno = saved;
+  return result;
+}
+int helper_waited(const void* object, const void* caller, int result) {
+  const bool counts = rank::helper() != nullptr && !is_interpreter(library_of(caller));
+  return counts ? helper_waited(object, result) : result;
+}
+
 /// What a new thread runs, and from when on.
 struct Start {
   void* (*routine)(void*);
@@ -161,7 +185,11 @@ struct Start {
 void* start(void* given) {
   const Start start = *static_cast<const Start*>(given);
   delete static_cast<const Start*>(given);
-  rank::begins_at(start.at);
+  if (rank::in_virtual_time()) {
+    rank::begins_at(start.at);
+  } else if (rank::Helper* const helper = rank::helper()) {
+    helper->begins_at(start.at);
+  }
   return start.routine(start.argument);
 }
 
@@ -171,17 +199,18 @@ extern "C" {
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)(void*),
                    void* argument) {
-  if (!rank::in_virtual_time() || !rank::this_thread().issues) {
-    return real_create(thread, attributes, routine, argument);
-  }
-  auto* const given = new Start{routine, argument, rank::virtual_now()};
+  const bool issues = rank::in_virtual_time() && rank::this_thread().issues;
+  rank::Helper* const helper = rank::helper();
+  if (!issues && helper == nullptr) return real_create(thread, attributes, routine, argument);
+  auto* const given = new Start{routine, argument, issues ? rank::virtual_now() : helper->now()};
   const int result = real_create(thread, attributes, start, given);
   if (result != 0) delete given;
   return result;
 }
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  if (!rank::in_virtual_time()) return real_cond_wait(condition, mutex);
+  if (!rank::in_virtual_time())
+    return helper_waited(condition, __builtin_return_address(0), real_cond_wait(condition, mutex));
   gives_up(mutex);
   return sleep_on(condition, Kind::condition, nullptr,
                   [&] { return real_cond_wait(condition, mutex); });
@@ -194,7 +223,8 @@ int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
   };
   const clockid_t clock = clock_of(condition);
   const void* const caller = __builtin_return_address(0);
-  if (!rank::in_virtual_time()) return followed_sleep(clock, *until, caller, wait);
+  if (!rank::in_virtual_time())
+    return helper_waited(condition, caller, followed_sleep(clock, *until, caller, wait));
   gives_up(mutex);
   return timed_sleep(condition, clock, *until, caller, wait);
 }
@@ -205,37 +235,47 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
     return real_cond_clockwait(condition, mutex, clock, real);
   };
   const void* const caller = __builtin_return_address(0);
-  if (!rank::in_virtual_time()) return followed_sleep(clock, *until, caller, wait);
+  if (!rank::in_virtual_time())
+    return helper_waited(condition, caller, followed_sleep(clock, *until, caller, wait));
   gives_up(mutex);
   return timed_sleep(condition, clock, *until, caller, wait);
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) {
-  if (rank::in_virtual_time()) rank::wakes(condition);
+  if (rank::in_virtual_time()) {
+    rank::wakes(condition);
+  } else {
+    helper_leaves_time(condition, __builtin_return_address(0));
+  }
   return real_cond_signal(condition);
 }
 
 int pthread_cond_broadcast(pthread_cond_t* condition) {
-  if (rank::in_virtual_time()) rank::wakes(condition);
+  if (rank::in_virtual_time()) {
+    rank::wakes(condition);
+  } else {
+    helper_leaves_time(condition, __builtin_return_address(0));
+  }
   return real_cond_broadcast(condition);
 }
 
 int sem_wait(sem_t* semaphore) {
-  if (!rank::in_virtual_time()) return real_sem_wait(semaphore);
+  if (!rank::in_virtual_time()) return helper_waited(semaphore, real_sem_wait(semaphore));
   if (take(semaphore)) return 0;
   return sleep_on(semaphore, Kind::semaphore, nullptr, [&] { return real_sem_wait(semaphore); });
 }
 
 int sem_trywait(sem_t* semaphore) {
-  if (!rank::in_virtual_time()) return real_sem_trywait(semaphore);
+  if (!rank::in_virtual_time()) return helper_waited(semaphore, real_sem_trywait(semaphore));
   return take(semaphore) ? 0 : -1;
 }
 
 int sem_timedwait(sem_t* semaphore, const timespec* until) {
   if (!rank::in_virtual_time()) {
-    return wait_as_followed(CLOCK_REALTIME, *until, [&](const timespec* real) {
-      return real_sem_timedwait(semaphore, real);
-    });
+    return helper_waited(semaphore,
+                         wait_as_followed(CLOCK_REALTIME, *until, [&](const timespec* real) {
+                           return real_sem_timedwait(semaphore, real);
+                         }));
   }
   if (take(semaphore)) return 0;
   const Deadline deadline{CLOCK_REALTIME, *until};
@@ -245,9 +285,9 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
 
 int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
   if (!rank::in_virtual_time()) {
-    return wait_as_followed(clock, *until, [&](const timespec* real) {
-      return real_sem_clockwait(semaphore, clock, real);
-    });
+    return helper_waited(semaphore, wait_as_followed(clock, *until, [&](const timespec* real) {
+                           return real_sem_clockwait(semaphore, clock, real);
+                         }));
   }
   if (take(semaphore)) return 0;
   const Deadline deadline{clock, *until};
@@ -256,7 +296,11 @@ int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
 }
 
 int sem_post(sem_t* semaphore) {
-  if (rank::in_virtual_time()) rank::wakes(semaphore);
+  if (rank::in_virtual_time()) {
+    rank::wakes(semaphore);
+  } else {
+    helper_leaves_time(semaphore);
+  }
   return real_sem_post(semaphore);
 }
 

@@ -63,7 +63,7 @@ def lines_of(command, limit=None):
     except subprocess.TimeoutExpired:
         print(f"{' '.join(map(str, command))}: took more than {limit} s", file=sys.stderr)
         return []
-    rows = [json.loads(line) for line in re.findall(r"^\{.*\}$", done.stdout, re.M)] or of_steps(done.stdout)
+    rows = [json.loads(line) for line in re.findall(r"^\{\".*\}$", done.stdout, re.M)] or of_steps(done.stdout)
     if done.returncode != 0:
         print(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-3000:]}",
               file=sys.stderr)

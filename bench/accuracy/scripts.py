@@ -146,8 +146,9 @@ def prepare(folder):
             for file in (folder / target).iterdir():
                 (place / file.name).unlink(missing_ok=True)
                 (place / file.name).symlink_to(file.resolve())
-        elif not place.is_symlink():
+        else:
             place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
             place.symlink_to((folder / target).resolve())
     subprocess.run([sys.executable, FRAMEWORKS / "make_data.py", folder / "data"], check=True)
     characters = folder / "nanoGPT/data/shakespeare_char"
@@ -222,6 +223,9 @@ def main():
     if options.prepare:
         return prepare(folder)
     from torch.optim.optimizer import register_optimizer_step_post_hook
+    # As torchrun and phantora run set them; some frameworks cannot do without.
+    for name, value in dict(RANK=0, LOCAL_RANK=0, WORLD_SIZE=1, LOCAL_WORLD_SIZE=1, MASTER_ADDR="localhost", MASTER_PORT=29500).items():
+        os.environ.setdefault(name, str(value))
     script = next(script for script in SCRIPTS if script.name == options.name)
     register_optimizer_step_post_hook(Timed(script, options.kernels))
     if script.path.startswith("-m "):

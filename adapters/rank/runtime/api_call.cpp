@@ -53,8 +53,7 @@ ApiCall::ApiCall(Api api, CalledFunction function) noexcept {
   ThreadClocks::stop_charging(thread);
   if (noted_) note_begin(thread, function);
   if (!thread.issues || policy.kind == HostTime::off) return;
-  if (measured && !policy.scale && thread.speed.look())
-    thread.clock.set_host_scale(thread.speed.scale() * policy.host.work);
+  if (measured) rank.clocks.follow_speed(thread);
   std::optional<Time>& last = ended[static_cast<std::size_t>(api)];
   const Time now = thread.clock.now();
   thread.clock.advance(host_cost(api, policy, last ? std::optional{now - *last} : std::nullopt));

@@ -1,24 +1,15 @@
 #include "rank/runtime/followed_clock.hpp"
 
 #include "rank/runtime/rank.hpp"
+#include "rank/runtime/run_memory.hpp"
 
 #include <algorithm>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace phantora::rank {
 
 std::unique_ptr<FollowedClock> FollowedClock::open(const std::string& path) noexcept {
-  if (path.empty()) return nullptr;
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return nullptr;
-  void* const address =
-      mmap(nullptr, sizeof(channel::RunShared), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  close(descriptor);
-  if (address == MAP_FAILED) return nullptr;
-  return std::make_unique<FollowedClock>(*static_cast<channel::RunShared*>(address));
+  channel::RunShared* const run = run_memory_at(path);
+  return run == nullptr ? nullptr : std::make_unique<FollowedClock>(*run);
 }
 
 std::int64_t FollowedClock::monotonic_ns(std::int64_t real_ns) noexcept {

@@ -1,6 +1,7 @@
 #include "rank/runtime/host_thread.hpp"
 
 #include "rank/runtime/cpu_clock.hpp"
+#include "rank/runtime/message_times.hpp"
 #include "rank/runtime/rank.hpp"
 
 #include <array>
@@ -88,7 +89,11 @@ HostThread& make_self() {
 
 /// The program's last words.
 [[gnu::destructor]] void process_ends() {
-  if (in_virtual_time() && clocks().connection() != nullptr) sends_time(key_of_process(getpid()));
+  if (in_virtual_time() && clocks().connection() != nullptr) {
+    sends_time(key_of_process(getpid()));
+  } else if (Helper* const own = helper()) {
+    own->sends_time(key_of_process(getpid()));
+  }
 }
 
 void show_state(channel::ThreadState state) {
@@ -135,6 +140,7 @@ void looks_for_messages() noexcept {
   HostThread& thread = this_thread();
   if (thread.issues) return;
   thread.carried_ps = 0;
+  thread.woken_ps = 0;
   thread.begins_ps.reset();
 }
 void host_function_begins(Time instant) noexcept {
@@ -158,10 +164,12 @@ bool someone_waits_for_a_lock() noexcept {
 }
 
 void sends_time(std::uint64_t key) noexcept { clocks().sends_time(this_thread(), key); }
-void has_sent() noexcept { clocks().has_sent(); }
-void receives_time(std::uint64_t key) noexcept { clocks().receives_time(this_thread(), key); }
+void has_sent(std::uint64_t key, std::size_t bytes) noexcept { clocks().has_sent(key, bytes); }
+void receives_time(std::uint64_t key, std::size_t bytes) noexcept {
+  clocks().receives_time(this_thread(), key, bytes);
+}
 std::uint64_t key_of_process(std::int32_t process) noexcept {
-  return std::uint64_t{3} << 56U | static_cast<std::uint32_t>(process);
+  return key_of(KeyKind::process, static_cast<std::uint32_t>(process));
 }
 void is_a_poller() noexcept { clocks().is_a_poller(this_thread()); }
 

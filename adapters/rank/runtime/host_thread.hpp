@@ -41,6 +41,9 @@ struct HostThread {
   /// Of a thread that has issued no work yet: the clock of who started it or woke it last, if
   /// known.
   std::optional<std::int64_t> begins_ps{};
+  /// Of a thread without a part in time: the latest clock of those that woke it. What it sends it
+  /// may have been given then, as by Python's queues between processes.
+  std::int64_t woken_ps = 0;
   bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
   std::array<std::int64_t, 2> read_once_ps{};
@@ -115,12 +118,12 @@ bool someone_waits_for_a_lock() noexcept;
 /// The calling thread is about to send bytes on the connection or pipe `key`: its time goes with
 /// them.
 void sends_time(std::uint64_t key) noexcept;
-/// The calling thread has sent bytes on some connection or pipe.
-void has_sent() noexcept;
+/// The calling thread has sent so many bytes.
+void has_sent(std::uint64_t key, std::size_t bytes) noexcept;
 /// The same of the end of a process, for whoever waits for that.
 std::uint64_t key_of_process(std::int32_t process) noexcept;
-/// The calling thread received bytes: it goes on no earlier than who sent them.
-void receives_time(std::uint64_t key) noexcept;
+/// The calling thread received so many bytes: it goes on no earlier than who sent them.
+void receives_time(std::uint64_t key, std::size_t bytes) noexcept;
 /// The calling thread is one of a library's own that wakes now and then, looks, and sleeps again.
 void is_a_poller() noexcept;
 /// The calling thread, of an event loop, looks what has come: what came before no longer counts.

@@ -3,11 +3,13 @@
 #include "channel/number.hpp"
 #include "rank/runtime/connection.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/runtime/run_memory.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -113,12 +115,29 @@ Rank::Rank()
       streams{clocks, data, activities, physical_device},
       communicators{clocks, streams, activities} {
   if (standing == Standing::outside) return;
-  // Only the forking thread lives on in a child, and CUDA does not survive a fork.
-  pthread_atfork(nullptr, nullptr, [] {
-    Rank& rank = this_rank();
-    const bool used = rank.clocks.connection() != nullptr;
-    rank.standing.store(used ? Standing::outside : Standing::may_join, std::memory_order_relaxed);
-  });
+  if (descends_from_rank()) {
+    if (channel::RunShared* const run = run_memory_at(settings->run_memory))
+      helper = new Helper{*run, settings->host_time, Time{}};
+  }
+  static thread_local constinit Time forking{};
+  pthread_atfork(
+      [] {
+        Helper* const parent = rank::helper();
+        forking = in_virtual_time() ? virtual_now() : parent != nullptr ? parent->now() : Time{};
+      },
+      nullptr, [] { this_rank().was_forked(forking); });
+}
+
+// Only the forking thread lives on in a child, and CUDA does not survive a fork.
+void Rank::was_forked(Time then) noexcept {
+  Connection* const used = clocks.connection();
+  const bool by_rank = standing == Standing::in_time || helper != nullptr;
+  standing.store(used != nullptr ? Standing::outside : Standing::may_join,
+                 std::memory_order_relaxed);
+  if (!by_rank) return;
+  channel::RunShared* const run =
+      used != nullptr ? &used->run() : run_memory_at(settings->run_memory);
+  helper = run != nullptr ? new (std::nothrow) Helper{*run, settings->host_time, then} : nullptr;
 }
 
 const std::vector<int>& Rank::read_devices() {

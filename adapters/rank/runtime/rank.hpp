@@ -7,6 +7,7 @@
 #include "rank/runtime/captures.hpp"
 #include "rank/runtime/communicators.hpp"
 #include "rank/runtime/followed_clock.hpp"
+#include "rank/runtime/helper.hpp"
 #include "rank/runtime/host_functions.hpp"
 #include "rank/runtime/mutex.hpp"
 #include "rank/runtime/program_ticks.hpp"
@@ -52,6 +53,7 @@ struct Rank {
   const GpuModel gpu;                               ///< as all GPUs of that host are
   std::atomic<Standing> standing;
   const std::unique_ptr<FollowedClock> followed;  ///< by whoever may still join
+  std::atomic<Helper*> helper{nullptr};  ///< of a process that a rank started, directly or not
   Epoch epoch;
   ThreadClocks clocks;
   DataQueue data;
@@ -69,6 +71,8 @@ struct Rank {
 
  private:
   Connection* make_connection();
+  /// The process was forked from one of the simulation, when that one's clock showed `then`.
+  void was_forked(Time then) noexcept;
   const std::vector<int>& read_devices();
   void handle_delivery(const channel::Delivery& delivery, std::span<const std::byte> bytes);
 

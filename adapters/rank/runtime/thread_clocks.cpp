@@ -1,6 +1,7 @@
 #include "rank/runtime/thread_clocks.hpp"
 
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/message_times.hpp"
 
 #include <phantora/simulation/host_process.hpp>
 
@@ -25,26 +26,10 @@ std::int64_t time_of(HostThread& thread) {
   return thread.keeps_time() ? ps_of(thread.clock.now()) : thread.carried_ps;
 }
 
-/// The entry of `key`, or the one to use for it.
-channel::MessageTimes::Entry* message_time(channel::MessageTimes& times, std::uint64_t key,
-                                           bool make) {
-  if (key == 0) return nullptr;
-  auto& entries = times.entries;
-  constexpr std::uint64_t golden = 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads keys
-  const std::size_t first = (key * golden) >> 50U;         // 14 bits, as there are entries
-  static_assert(std::tuple_size_v<std::remove_reference_t<decltype(entries)>> == 1U << 14U);
-  for (std::size_t i = 0; i < channel::MessageTimes::probes; ++i) {
-    auto& entry = entries[(first + i) % entries.size()];
-    std::uint64_t found = entry.key.load(std::memory_order_acquire);
-    if (found == key) return &entry;
-    if (!make || found != 0) continue;
-    if (entry.key.compare_exchange_strong(found, key) || found == key) return &entry;
-  }
-  if (!make) return nullptr;
-  auto& replaced = entries[first];
-  replaced.clock_ps.store(0, std::memory_order_relaxed);
-  replaced.key.store(key, std::memory_order_release);
-  return &replaced;
+/// The instant at which what the thread sends was sent at the earliest: one without a part in time
+/// passes on what it saw, or was given by who woke it.
+std::int64_t sending_time(HostThread& thread) {
+  return thread.keeps_time() ? time_of(thread) : std::max(thread.carried_ps, thread.woken_ps);
 }
 
 }  // namespace
@@ -323,7 +308,9 @@ void ThreadClocks::begins_as_woken(HostThread& thread, const void* object) noexc
   if (object == nullptr || left.object.load(std::memory_order_acquire) != object) {
     thread.begins_ps.reset();
   } else {
-    begins_at(thread, time_of_ps(left.clock_ps.load(std::memory_order_relaxed)));
+    const std::int64_t left_ps = left.clock_ps.load(std::memory_order_relaxed);
+    begins_at(thread, time_of_ps(left_ps));
+    thread.woken_ps = std::max(thread.woken_ps, left_ps);
   }
 }
 
@@ -367,29 +354,28 @@ void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
 
 void ThreadClocks::sends_time(HostThread& thread, std::uint64_t key) noexcept {
   goes_on(thread);
-  const std::int64_t now = time_of(thread);
-  if (now == 0) return;
+  if (Connection* const open = connection())
+    leave_message_time(open->run(), key, sending_time(thread));
+}
+
+void ThreadClocks::has_sent(std::uint64_t key, std::size_t bytes) noexcept {
   Connection* const open = connection();
   if (open == nullptr) return;
-  auto* const entry = message_time(open->run().message_times, key, true);
-  if (entry != nullptr) entry->clock_ps.store(now, std::memory_order_release);
+  message_was_written(open->run(), key, bytes);
+  open->run().sends.fetch_add(1);
 }
 
-void ThreadClocks::has_sent() noexcept {
-  if (Connection* const open = connection()) open->run().sends.fetch_add(1);
-}
-
-void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key) noexcept {
+void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key,
+                                 std::size_t bytes) noexcept {
   goes_on(thread);
   Connection* const open = connection();
   if (open == nullptr) return;
-  const auto* const entry = message_time(open->run().message_times, key, false);
-  if (entry == nullptr) return;
-  const std::int64_t sent = entry->clock_ps.load(std::memory_order_acquire);
+  const std::int64_t sent = message_was_read(open->run(), key, bytes);
+  if (sent == 0) return;
   if (thread.runs_host_function) {
     thread.clock.wait_until(time_of_ps(sent));
   } else if (!thread.issues) {
-    thread.carried_ps = sent;
+    thread.carried_ps = std::max(thread.carried_ps, sent);
   } else if (thread.api_depth == 0) {
     thread.clock.wait_until(time_of_ps(sent));
     publish(thread);
@@ -416,11 +402,17 @@ void ThreadClocks::sleeps_until(HostThread& thread, Time deadline) noexcept {
   charge_host(thread);
 }
 
+void ThreadClocks::follow_speed(HostThread& thread) noexcept {
+  if (policy_.scale || !thread.speed.look()) return;
+  const double scale = thread.speed.scale() * policy_.host.work;
+  thread.clock.set_host_scale(scale);
+  if (Connection* const open = connection())
+    open->run().host_scale.store(scale, std::memory_order_relaxed);
+}
+
 void ThreadClocks::host_function_begins(HostThread& thread, Time instant) noexcept {
   const bool measured = policy_.kind == HostTime::measured;
-  if (measured && !policy_.scale && thread.speed.look()) {
-    thread.clock.set_host_scale(thread.speed.scale() * policy_.host.work);
-  }
+  if (measured) follow_speed(thread);
   thread.clock.wait_until(instant);
   thread.runs_host_function = true;
   charge_host(thread);

@@ -59,6 +59,10 @@ class ThreadClocks {
     show_scale(thread, 0);
   }
 
+  /// What CPU time is worth hangs on how fast this machine is now. To be called while none is
+  /// charged, where it is measured.
+  void follow_speed(HostThread& thread) noexcept;
+
   Time now(HostThread& thread) noexcept;
   Time read(HostThread& thread, ProgramClock clock) noexcept;
   static void shows_once(HostThread& thread, Time deadline) noexcept;
@@ -90,8 +94,8 @@ class ThreadClocks {
   }
 
   void sends_time(HostThread& thread, std::uint64_t key) noexcept;
-  void has_sent() noexcept;
-  void receives_time(HostThread& thread, std::uint64_t key) noexcept;
+  void has_sent(std::uint64_t key, std::size_t bytes) noexcept;
+  void receives_time(HostThread& thread, std::uint64_t key, std::size_t bytes) noexcept;
   void is_a_poller(HostThread& thread) noexcept;
 
  private:
