@@ -56,6 +56,11 @@ struct Loop {
   }
 };
 
+/// `value`, which memory has as `stored`, as a function takes it.
+Value as(ElementType type, const Value& value, ElementType stored) {
+  return type == stored ? value : converted(type, value);
+}
+
 /// Whether no element of the result can be known: one of two operands is unknown throughout, and
 /// nothing in the other decides alone. A layer's weight and its unknown activation: the weight has
 /// fewer elements, and is looked at instead of the activation's.
@@ -72,7 +77,7 @@ bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::
     if (at > 0 && images[known].alike(at, at - size, size)) continue;
     auto& argument = arguments[known - 1];
     argument = images[known].load(at, loop.types[known]);
-    if (argument) argument = converted(function.arguments[known - 1], *argument);
+    if (argument) argument = as(function.arguments[known - 1], *argument, loop.types[known]);
     if (decided(arguments, [&](const Value* v) { return function.evaluate(v, state); })) {
       return false;
     }
@@ -107,7 +112,7 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
     for (std::size_t a = 0; a < arguments; ++a) {
       const auto value = images[a + 1].load(offsets[a], loop.types[a + 1]);
       all = all && value;
-      if (value) values[a] = converted(function.arguments[a], *value);
+      if (value) values[a] = as(function.arguments[a], *value, loop.types[a + 1]);
       partly[a] = value ? std::optional{values[a]} : std::nullopt;
     }
     if (all) {
@@ -115,7 +120,8 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
     } else {
       result = decided(std::span{partly}.first(arguments), evaluate);
     }
-    if (result) result = converted(function.result, *result);
+    // Of the same type it is converted when it is stored.
+    if (result && function.result != loop.types[0]) result = converted(function.result, *result);
     images[0].store(loop.offset(i, 0), loop.types[0], result);
   }
 }

@@ -21,12 +21,57 @@ Image::Image(const Operand& operand)
   }
 }
 
+namespace {
+
+/// `size` bytes, those of an element up to eight at once, each as `each` tells of them. Elements
+/// are looked at by the million.
+template <class Each>
+bool all_of(std::size_t size, Each each) {
+  switch (size) {
+    case 1:
+      return each(std::uint8_t{}, 0);
+    case 2:
+      return each(std::uint16_t{}, 0);
+    case 4:
+      return each(std::uint32_t{}, 0);
+    case 8:
+      return each(std::uint64_t{}, 0);
+    default:
+      for (std::size_t i = 0; i < size; ++i) {
+        if (!each(std::uint8_t{}, i)) return false;
+      }
+      return true;
+  }
+}
+
+template <class Word>
+Word word_at(const void* bytes) {
+  Word word{};
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+bool same(const void* one, const void* other, std::size_t size) {
+  return all_of(size, [&](auto word, std::size_t at) {
+    using Word = decltype(word);
+    return word_at<Word>(static_cast<const std::byte*>(one) + at) ==
+           word_at<Word>(static_cast<const std::byte*>(other) + at);
+  });
+}
+
+}  // namespace
+
 bool Image::known(std::size_t offset, std::size_t size) const {
   if (offset > bytes_.size() || size > bytes_.size() - offset) return false;
-  for (std::size_t i = offset; i < offset + size; ++i) {
-    if (states_[i] != State::known && states_[i] != State::stored_known) return false;
-  }
-  return true;
+  // Those that are have their lowest bit set.
+  static_assert((static_cast<int>(State::known) & static_cast<int>(State::stored_known) & 1) == 1);
+  static_assert(
+      ((static_cast<int>(State::unknown) | static_cast<int>(State::stored_unknown)) & 1) == 0);
+  return all_of(size, [&](auto word, std::size_t at) {
+    using Word = decltype(word);
+    constexpr Word lowest = static_cast<Word>(0x0101'0101'0101'0101ULL);
+    return (word_at<Word>(states_.data() + offset + at) & lowest) == lowest;
+  });
 }
 
 std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
@@ -36,8 +81,8 @@ std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
 
 bool Image::alike(std::size_t one, std::size_t other, std::size_t size) const {
   if (std::max(one, other) + size > bytes_.size()) return bytes_.empty();
-  return std::memcmp(states_.data() + one, states_.data() + other, size) == 0 &&
-         std::memcmp(bytes_.data() + one, bytes_.data() + other, size) == 0;
+  return same(bytes_.data() + one, bytes_.data() + other, size) &&
+         same(states_.data() + one, states_.data() + other, size);
 }
 
 void Image::store(std::size_t offset, ElementType type, const std::optional<Value>& value) {
