@@ -5,7 +5,8 @@
 
 namespace phantora::libc {
 
-/// The two directions of what a descriptor is an end of, as keys of channel::MessageTimes.
+/// The two directions of what a descriptor is an end of, as keys of
+/// rank/runtime/message_times.hpp.
 struct Directions {
   std::uint64_t out = 0;  ///< of what is written; 0: carries no time
   std::uint64_t in = 0;   ///< of what is read; 0: carries no time, or who writes is not known yet

@@ -44,16 +44,10 @@ VirtualClock& Helper::clock() noexcept {
 Time Helper::now() noexcept { return clock().now(); }
 void Helper::begins_at(Time instant) noexcept { clock().wait_until(instant); }
 
-void Helper::leaves_time(const void* object) noexcept {
-  LeftTime& left = left_time(object);
-  left.clock_ps.store(ps_of(now()), std::memory_order_relaxed);
-  left.object.store(object, std::memory_order_release);
-}
+void Helper::leaves_time(const void* object) noexcept { left_.leave(object, ps_of(now())); }
 
 void Helper::takes_time(const void* object) noexcept {
-  const LeftTime& left = left_time(object);
-  if (left.object.load(std::memory_order_acquire) != object) return;
-  clock().wait_until(time_of_ps(left.clock_ps.load(std::memory_order_relaxed)));
+  if (const auto left_ps = left_.at(object)) clock().wait_until(time_of_ps(*left_ps));
 }
 
 void Helper::sends_time(std::uint64_t key) noexcept { leave_message_time(run_, key, ps_of(now())); }

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "rank/runtime/left_times.hpp"
+
 #include <phantora/simulation/host_time.hpp>
 #include <phantora/simulation/virtual_clock.hpp>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -41,21 +41,13 @@ class Helper {
   void slept(Duration length) noexcept;
 
  private:
-  /// Times left at objects, as in ThreadClocks.
-  struct LeftTime {
-    std::atomic<const void*> object{nullptr};
-    std::atomic<std::int64_t> clock_ps{0};
-  };
-  LeftTime& left_time(const void* object) noexcept {
-    return left_[(reinterpret_cast<std::uintptr_t>(object) >> 5U) % left_.size()];
-  }
   [[nodiscard]] double scale() const noexcept;
   VirtualClock& clock() noexcept;
 
   channel::RunShared& run_;
   HostTimePolicy policy_;
   Time beginning_;
-  std::array<LeftTime, 256> left_{};
+  LeftTimes<256> left_{};
 };
 
 /// This process's; nullptr if it is none.

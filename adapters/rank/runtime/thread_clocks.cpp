@@ -304,13 +304,12 @@ void ThreadClocks::begins_at(HostThread& thread, Time instant) noexcept {
 
 void ThreadClocks::begins_as_woken(HostThread& thread, const void* object) noexcept {
   if (thread.issues) return;
-  const LeftTime& left = left_time(object);
-  if (object == nullptr || left.object.load(std::memory_order_acquire) != object) {
+  const auto left_ps = object != nullptr ? left_.at(object) : std::nullopt;
+  if (!left_ps) {
     thread.begins_ps.reset();
   } else {
-    const std::int64_t left_ps = left.clock_ps.load(std::memory_order_relaxed);
-    begins_at(thread, time_of_ps(left_ps));
-    thread.woken_ps = std::max(thread.woken_ps, left_ps);
+    begins_at(thread, time_of_ps(*left_ps));
+    thread.woken_ps = std::max(thread.woken_ps, *left_ps);
   }
 }
 
@@ -338,17 +337,15 @@ void ThreadClocks::leaves_time(HostThread& thread, const void* object) noexcept 
   if (thread.issues ? thread.slot == nullptr || thread.api_depth > 0 : time_of(thread) == 0) {
     return;
   }
-  LeftTime& left = left_time(object);
-  left.clock_ps.store(time_of(thread), std::memory_order_relaxed);
-  left.object.store(object, std::memory_order_release);
+  left_.leave(object, time_of(thread));
 }
 
 void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
   if (!thread.issues) return begins_as_woken(thread, object);
   if (thread.slot == nullptr || thread.api_depth > 0) return;
-  const LeftTime& left = left_time(object);
-  if (left.object.load(std::memory_order_acquire) != object) return;
-  thread.clock.wait_until(time_of_ps(left.clock_ps.load(std::memory_order_relaxed)));
+  const auto left_ps = left_.at(object);
+  if (!left_ps) return;
+  thread.clock.wait_until(time_of_ps(*left_ps));
   publish(thread);
 }
 

@@ -2,11 +2,11 @@
 
 #include "channel/wire.hpp"
 #include "rank/runtime/host_thread.hpp"
+#include "rank/runtime/left_times.hpp"
 #include "rank/runtime/spin_lock.hpp"
 
 #include <phantora/simulation/host_time.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -99,16 +99,6 @@ class ThreadClocks {
   void is_a_poller(HostThread& thread) noexcept;
 
  private:
-  /// Times left at objects. Where two objects share an entry the older one's time is lost: whoever
-  /// comes there goes on by its own clock, as if nothing had been left.
-  struct LeftTime {
-    std::atomic<const void*> object{nullptr};
-    std::atomic<std::int64_t> clock_ps{0};
-  };
-  LeftTime& left_time(const void* object) noexcept {
-    // Semaphores are 32 bytes apart at least.
-    return left_[(reinterpret_cast<std::uintptr_t>(object) >> 5U) % left_.size()];
-  }
   /// It has a slot, and hands over time by itself: not within an intercepted call, which does.
   [[nodiscard]] static bool takes_part(const HostThread& thread) noexcept {
     return thread.issues && thread.slot != nullptr && thread.api_depth == 0;
@@ -136,7 +126,7 @@ class ThreadClocks {
   /// So that sleepers can be found. Few.
   std::vector<HostThread*> issuers_{};
   std::atomic<std::int64_t> latest_ps_{0};  ///< of all their clocks
-  std::array<LeftTime, 1024> left_{};
+  LeftTimes<1024> left_{};
   std::atomic<int> waiting_for_locks_{0};
 };
 
