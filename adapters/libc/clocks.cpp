@@ -52,12 +52,26 @@ int sleep_until(const FollowedInstant& instant, timespec* left) {
   return result;
 }
 
+/// What CLOCK_MONOTONIC last showed the calling thread, outside of virtual time; 0: it never did.
+thread_local std::int64_t shown_monotonic_ns = 0;
+
+/// How long a thread that helps a rank sleeps. Where host time is free, none has passed since it
+/// read the clock that its deadline was made of (Python's time.sleep() makes one).
+std::chrono::nanoseconds helper_sleep(clockid_t clock, bool absolute, std::int64_t until_ns) {
+  if (!absolute) return std::chrono::nanoseconds{std::max<std::int64_t>(0, until_ns)};
+  const bool free = rank::host_time_policy().kind != phantora::HostTime::measured;
+  const bool shown = free && clock == CLOCK_MONOTONIC && shown_monotonic_ns != 0;
+  const std::int64_t from = shown ? shown_monotonic_ns : to_ns(real_now(clock));
+  if (clock == CLOCK_MONOTONIC) shown_monotonic_ns = std::max(from, until_ns);
+  return std::chrono::nanoseconds{std::max<std::int64_t>(0, until_ns - from)};
+}
+
 /// nanosleep() where a process follows the run's clock, or has nothing to do with it.
 int sleep_outside(const timespec* length, timespec* left) {
-  if (rank::Helper* const helper = rank::helper())
-    helper->slept(std::chrono::nanoseconds{to_ns(*length)});
   rank::FollowedClock* const followed = rank::followed_clock();
   const bool bad = length->tv_sec < 0 || length->tv_nsec < 0 || length->tv_nsec >= ns_per_s;
+  rank::Helper* const helper = rank::helper();
+  if (helper != nullptr && !bad) helper->slept(std::chrono::nanoseconds{to_ns(*length)});
   if (followed == nullptr || bad) return real_nanosleep(length, left);
   const int error = sleep_until(FollowedInstant::after(*followed, to_ns(*length)), left);
   if (error == 0) return 0;
@@ -101,7 +115,11 @@ int clock_gettime(clockid_t clock, timespec* out) {
     }
   }
   rank::FollowedClock* const followed = rank::followed_clock();
-  if (followed == nullptr || epoch_of(clock) < 0) return real_clock_gettime(clock, out);
+  if (followed == nullptr || epoch_of(clock) < 0) {
+    const int result = real_clock_gettime(clock, out);
+    if (result == 0 && clock == CLOCK_MONOTONIC) shown_monotonic_ns = to_ns(*out);
+    return result;
+  }
   *out = to_timespec(read_followed_ns(*followed, clock));
   return 0;
 }
@@ -138,11 +156,8 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* request, timespe
     return sleep_until(until, (flags & TIMER_ABSTIME) != 0 ? nullptr : left);
   }
   if (!rank::in_virtual_time() || epoch_of(clock) < 0) {
-    if (rank::Helper* const helper = rank::helper()) {
-      const bool absolute = (flags & TIMER_ABSTIME) != 0;
-      const std::int64_t now = absolute ? to_ns(real_now(clock)) : 0;
-      helper->slept(std::chrono::nanoseconds{std::max<std::int64_t>(0, to_ns(*request) - now)});
-    }
+    if (rank::Helper* const helper = rank::helper())
+      helper->slept(helper_sleep(clock, (flags & TIMER_ABSTIME) != 0, to_ns(*request)));
     return real_clock_nanosleep(clock, flags, request, left);
   }
   if ((flags & TIMER_ABSTIME) == 0) {
