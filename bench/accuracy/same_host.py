@@ -138,7 +138,7 @@ def table(files):
             rows.setdefault(row["name"], {}).setdefault(row["what"], []).append(row)
     print("| case | real step, ms | simulated, ms | error | peak allocated, real | error |")
     print("| --- | --- | --- | --- | --- | --- |")
-    errors = []
+    errors, gpu_errors, bound_errors = [], [], []
     for name, found in rows.items():
         if len(found) < 2:
             print(f"| {name} | only {' '.join(found)} | | | | |")
@@ -147,12 +147,20 @@ def table(files):
         simulated = statistics.median(row["median_s"] for row in found["simulated"])
         memory = [found[what][0]["peak_alloc"] for what in ("real", "simulated")]
         errors.append(simulated / real - 1)
+        # Of several GPUs NCCL's kernels are busy with waiting.
+        if "gpu_s" in found["real"][0] and not re.search(r" x\d+$", name):
+            busy = [statistics.median(row["gpu_s"] for row in found[what]) for what in ("real", "simulated")]
+            gpu_errors.append(busy[1] / busy[0] - 1)
+            if busy[0] > 0.8 * real:
+                bound_errors.append(errors[-1])
         steps = ", ".join(format(1e3 * row["median_s"], ".1f") for row in found["real"])
         print(f"| {name} | {steps} | {1e3 * simulated:.1f} | {errors[-1]:+.1%} "
               f"| {memory[0] / 2**30:.2f} GiB | {memory[1] / memory[0] - 1:+.2%} |")
-    if errors:
-        print(f"\n{len(errors)} cases: mean error {statistics.mean(map(abs, errors)):.1%}, median "
-              f"{statistics.median(map(abs, errors)):.1%}, worst {max(map(abs, errors)):.1%}.")
+    for what, of in (("cases", errors), ("of them whose GPU is busy for four fifths of the real step", bound_errors),
+                     ("of them by what the GPU does in a step", gpu_errors)):
+        if of:
+            print(f"\n{len(of)} {what}: mean error {statistics.mean(map(abs, of)):.1%}, median "
+                  f"{statistics.median(map(abs, of)):.1%}, worst {max(map(abs, of)):.1%}.")
 
 
 def main():
