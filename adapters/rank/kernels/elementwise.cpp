@@ -1,6 +1,7 @@
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/elementwise_function.hpp"
+#include "rank/kernels/executed_before.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -86,9 +87,8 @@ bool hopeless(const Loop& loop, const ElementwiseFunction& function, const std::
 }
 
 /// Runs `function` over a loop's images.
-void run(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
-         std::span<Image> images) {
-  if (hopeless(loop, function, state, images)) return images[0].forget();
+void execute(const Loop& loop, const ElementwiseFunction& function, const std::byte* state,
+             std::span<Image> images) {
   const std::size_t arguments = function.arguments.size();
   const auto evaluate = [&](const Value* values) { return function.evaluate(values, state); };
   std::array<Value, max_operands> values;
@@ -126,6 +126,28 @@ void run(const Loop& loop, const ElementwiseFunction& function, const std::byte*
   }
 }
 
+/// All that a result hangs on but for the function and its arguments' values.
+std::vector<std::uint32_t> launch_of(const Loop& loop, std::span<const std::byte> state) {
+  std::vector<std::uint32_t> launch{loop.numel, loop.offsets.valid};
+  for (std::size_t o = 0; o < loop.operands; ++o)
+    launch.push_back(static_cast<std::uint32_t>(loop.types[o]));
+  launch.insert(launch.end(), loop.offsets.sizes.begin(), loop.offsets.sizes.end());
+  launch.insert(launch.end(), loop.offsets.strides.begin(), loop.offsets.strides.end());
+  for (const std::byte byte : state) launch.push_back(std::to_integer<std::uint32_t>(byte));
+  return launch;
+}
+
+/// Runs `function` over a loop's images, or finds what an earlier run made of the same.
+void run(const Loop& loop, const ElementwiseFunction& function, std::span<const std::byte> state,
+         std::span<Image> images, ExecutedBefore& before) {
+  if (hopeless(loop, function, state.data(), images)) return images[0].forget();
+  const auto executed = [&] { execute(loop, function, state.data(), images); };
+  // Fewer are executed about as fast as they are found.
+  constexpr std::uint32_t fewest = 1024;
+  if (loop.numel < fewest) return executed();
+  before.run(launch_of(loop, state), images, executed);
+}
+
 /// The loop over the elements that differ: without the dimensions along which every argument
 /// repeats, as where a mask of tokens is expanded to their features. The result lies side by side.
 /// As long as before: nothing repeats.
@@ -159,7 +181,8 @@ std::optional<double> share_of_result(const Loop& loop, const ElementwiseFunctio
       std::vector<Image> images;
       for (std::size_t o = 0; o < loop.operands; ++o)
         images.emplace_back(Operand{loop.data[o], shorter.extent(o), o != 0, o == 0});
-      run(shorter, function, state, images);
+      if (hopeless(shorter, function, state, images)) return std::nullopt;
+      execute(shorter, function, state, images);
       std::size_t set = 0;
       for (std::uint32_t i = 0; i < shorter.numel; ++i) {
         const auto flag = images[0].load(i, loop.types[0]);
@@ -205,7 +228,7 @@ double scattered_lines(const Loop& loop) {
 }
 
 std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* function,
-                                std::span<const std::byte> state) {
+                                std::span<const std::byte> state, ExecutedBefore& before) {
   std::optional<Effect> made{std::in_place};  // to be returned without a move
   Effect& effect = *made;
   // A mask of 64-bit tokens has an eighth of their bytes.
@@ -241,8 +264,10 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
       effect.assumed.push_back(
           {0, assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0])});
     }
-    effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()}](
-                         std::span<Image> images) { run(loop, *function, bytes.data(), images); };
+    effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()},
+                      &before](std::span<Image> images) {
+      run(loop, *function, bytes, images, before);
+    };
   } else if (flags && loop.operands > 1) {
     effect.share_set = [loop, function, limit = effect.limit,
                         bytes = std::vector<std::byte>{state.begin(), state.end()}] {
@@ -284,7 +309,7 @@ class Elementwise final : public Meaning {
           loop.types[o] = *type;
         }
       }
-      return effect_of(loop, executable(), state);
+      return effect_of(loop, executable(), state, before_);
     }
     // (int numel, closure): captures in order of use: calculator, pointers, functor[, types].
     const std::size_t pointers = aligned(OffsetCalculator::bytes(operands_), sizeof(void*));
@@ -315,7 +340,7 @@ class Elementwise final : public Meaning {
         loop.types[o] = *type;
       }
     }
-    return effect_of(loop, executable(), state);
+    return effect_of(loop, executable(), state, before_);
   }
 
  private:
@@ -335,6 +360,7 @@ class Elementwise final : public Meaning {
   std::size_t operands_;
   std::optional<ElementwiseFunction> function_;
   std::array<ElementType, max_operands> types_{};  ///< of the operands
+  mutable ExecutedBefore before_{};
 };
 
 std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,

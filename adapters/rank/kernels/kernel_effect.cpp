@@ -120,6 +120,23 @@ bool Image::assume(std::span<const std::byte> element) {
   return any;
 }
 
+bool same_content(const Image& one, const Image& other) {
+  const std::size_t size = one.extent();
+  if (size != other.extent()) return false;
+  // memcmp() of nothing must not be asked with no address.
+  return size == 0 || (std::memcmp(one.bytes_.data(), other.bytes_.data(), size) == 0 &&
+                       std::memcmp(one.states_.data(), other.states_.data(), size) == 0);
+}
+
+void Image::add_to(WordHash& hash) const {
+  std::size_t at = 0;
+  for (; at + 16 <= bytes_.size(); at += 16) {
+    hash.mix(word_at<std::uint64_t>(bytes_.data() + at),
+             word_at<std::uint64_t>(bytes_.data() + at + 8));
+  }
+  for (; at < bytes_.size(); ++at) hash.mix(std::to_integer<std::uint64_t>(bytes_[at]));
+}
+
 void Image::commit(std::byte* address, const Writer& writer) const {
   for (std::size_t first = 0; first < states_.size();) {
     std::size_t last = first + 1;

@@ -4,6 +4,7 @@
 #include "rank/kernels/element_type.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
+#include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/unknown_reads.hpp"
 
@@ -96,6 +97,10 @@ class Image {
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Of the operand as it was read.
   [[nodiscard]] bool knows_anything() const noexcept { return knows_; }
+  /// Whether both hold the same bytes, and the same of them are known.
+  friend bool same_content(const Image& one, const Image& other);
+  /// Adds the bytes to a hash.
+  void add_to(WordHash& hash) const;
   /// Writes what was stored back to device memory.
   void commit(std::byte* address, const Writer& writer) const;
 
@@ -106,6 +111,8 @@ class Image {
   std::vector<State> states_;
   bool knows_ = false;
 };
+
+bool same_content(const Image& one, const Image& other);
 
 /// A literal, compared by what it says, and a value.
 using Feature = std::pair<std::string_view, double>;
