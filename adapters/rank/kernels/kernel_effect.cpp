@@ -12,13 +12,11 @@ namespace phantora::rank {
 Image::Image(const Operand& operand)
     : bytes_(operand.extent), states_(operand.extent, State::unknown) {
   if (!operand.read || operand.extent == 0) return;
-  static_assert(sizeof(State) == 1);
-  std::vector<std::uint8_t> mask(operand.extent);
-  knows_ = read_with_mask(bytes_.data(), mask.data(), operand.address, operand.extent);
-  if (!knows_) return;
-  for (std::size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] != 0) states_[i] = State::known;
-  }
+  // The mask has 1 where a byte is known, else 0.
+  static_assert(sizeof(State) == 1 && static_cast<int>(State::unknown) == 0 &&
+                static_cast<int>(State::known) == 1);
+  knows_ = read_with_mask(bytes_.data(), reinterpret_cast<std::uint8_t*>(states_.data()),
+                          operand.address, operand.extent);
 }
 
 namespace {
@@ -137,10 +135,19 @@ void Image::add_to(WordHash& hash) const {
   for (; at < bytes_.size(); ++at) hash.mix(std::to_integer<std::uint64_t>(bytes_[at]));
 }
 
+std::size_t Image::end_of_run(std::size_t first) const {
+  // Mostly there is one run, which memcmp() finds faster than a look at each byte.
+  const State* const states = states_.data();
+  const std::size_t rest = states_.size() - first - 1;
+  if (std::memcmp(states + first, states + first + 1, rest) == 0) return states_.size();
+  std::size_t last = first + 1;
+  while (states[last] == states[first]) ++last;
+  return last;
+}
+
 void Image::commit(std::byte* address, const Writer& writer) const {
   for (std::size_t first = 0; first < states_.size();) {
-    std::size_t last = first + 1;
-    while (last < states_.size() && states_[last] == states_[first]) ++last;
+    const std::size_t last = end_of_run(first);
     if (states_[first] == State::stored_known) {
       write(address + first, bytes_.data() + first, last - first);
     } else if (states_[first] == State::stored_unknown) {

@@ -107,6 +107,8 @@ class Image {
  private:
   enum class State : std::uint8_t { unknown, known, stored_unknown, stored_known };
   [[nodiscard]] bool known(std::size_t offset, std::size_t size) const;
+  /// Where the bytes from `first` on that are in the same state end.
+  [[nodiscard]] std::size_t end_of_run(std::size_t first) const;
   std::vector<std::byte> bytes_;
   std::vector<State> states_;
   bool knows_ = false;
