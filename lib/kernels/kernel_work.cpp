@@ -16,35 +16,6 @@ namespace {
 
 using namespace detail;
 
-/// Batch normalisation passes over its operands: statistics, then the result.
-KernelWork batch_norm(const KernelQuery& query) {
-  const double elements = feature(query, "n", 1.0) * feature(query, "c", 1.0) *
-                          feature(query, "h", 1.0) * feature(query, "w", 1.0);
-  // Training reads x twice and writes y; backward reads x and dy twice and writes dx.
-  const double passes = query.name == "batch_norm_bwd"         ? 5.0
-                        : query.name == "batch_norm_fwd_train" ? 3.0
-                                                               : 2.0;
-  KernelWork work;
-  work.bytes = elements * passes * type_bytes(attribute(query, "type", "fp32"));
-  // Planes have a block for each channel, which goes through all of it: on an H200 1.40 ns for each
-  // element backward and 0.7 forward, of 32 and 64 channels of more than a million elements
-  // (data/h200_sweep2.jsonl.gz), whatever the other SMs do.
-  const double channel = elements / feature(query, "c", 1.0);
-  constexpr double long_channel = 32768.0;  // below that a block keeps its channel
-  if (attribute(query, "layout", "nchw") == "nchw" && channel > long_channel) {
-    const double ps = query.name == "batch_norm_bwd"         ? 1400.0
-                      : query.name == "batch_norm_fwd_train" ? 700.0
-                                                             : 0.0;
-    work.arithmetic = Arithmetic::fp32;
-    work.flops = flops_per_ps * channel * ps;
-  }
-  work.group = query.name;
-  work.family = attribute(query, "layout", "nchw");
-  work.coordinates = {log_coordinate(work.bytes, 1.5),
-                      log_coordinate(feature(query, "c", 1.0), 2.0)};
-  return work;
-}
-
 KernelWork transfer(const KernelQuery& query) {
   KernelWork work;
   // The feature is the size; the query's bytes may count reading and writing.

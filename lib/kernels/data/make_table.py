@@ -6,8 +6,8 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
 driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s, measure_again.py in 353 s
-and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25). GPU_overlaps.jsonl.gz is what measure_overlaps.py
-measured again of them.
+and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the last two are of measure_half.py and measure_timm.py
+(2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -760,8 +760,8 @@ def coverage(samples, spread):
 
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
 # measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
-JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3, "h200_sweep15": 3, "h200_sweep16": 3,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3}
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3, "h200_sweep15": 3, "h200_sweep16": 3, "h200_sweep17": 3, "h200_sweep18": 4,
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3, "h100_sweep16": 3, "h100_sweep17": 4}
 
 
 def case_of(row):

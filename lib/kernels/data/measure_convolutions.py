@@ -17,6 +17,7 @@ from measure_architectures import a_convolution
 from measure_h200 import draw
 
 draw.seed(90)
+TYPES = ("bf16", "bf16", "bf16", "bf16", "fp16", "tf32", "tf32", "fp32")
 BATCHES = (1, 2, 4, 8, 16, 16, 24, 32, 32, 48, 64, 64, 96, 128, 128, 256)
 
 
@@ -74,7 +75,7 @@ def drawn(layers, count):
     # Each model is drawn from as often as another, however many layers it has.
     for _ in range(count):
         c, k, size, r, stride, padding, dilation, groups, transposed = draw.choice(draw.choice(layers))
-        n, dtype = draw.choice(BATCHES), draw.choice(("bf16", "bf16", "bf16", "bf16", "fp16", "tf32", "tf32", "fp32"))
+        n, dtype = draw.choice(BATCHES), draw.choice(TYPES)
         places = torch.Size(size).numel()
         flop = 2.0 * n * places / stride ** len(size) * c * k * r ** len(size) / groups
         if n * max(c, k / stride ** len(size)) * places > 3e8 or flop > (2e11 if dtype == "fp32" else 1e12):

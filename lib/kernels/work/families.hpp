@@ -13,6 +13,8 @@ namespace phantora::detail {
 // Operations of NVIDIA's libraries.
 KernelWork gemm(const KernelQuery& query);
 KernelWork convolution(const KernelQuery& query);
+/// cuDNN's; PyTorch's own are launches of kernels by name.
+KernelWork batch_norm(const KernelQuery& query);
 KernelWork recurrent(const KernelQuery& query);
 KernelWork library_attention(const KernelQuery& query);
 /// LAPACK's routines, as cuSOLVER and cuBLAS have them.
