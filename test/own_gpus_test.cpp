@@ -45,5 +45,18 @@ TEST_F(OwnGpus, MustBeAllOfAMixedClusters) {
   EXPECT_TRUE(has_gpus_of("h200:1x8+l40s:1x4"));
 }
 
+TEST_F(OwnGpus, OthersAreSaid) {
+  const Cluster cluster = parse_cluster("h100:1x1");
+  EXPECT_EQ(note_on_other_gpus(cluster, "h200", driver_), "");
+  has("0000:00:06.0", "NVIDIA H200");
+  EXPECT_EQ(
+      note_on_other_gpus(cluster, "h200", driver_),
+      "phantora: this machine has NVIDIA H200, the cluster other GPUs: its hosts are taken to "
+      "be as fast as h200, the host of the built-in data (--host this: as this machine)\n");
+  EXPECT_EQ(note_on_other_gpus(parse_cluster("h200:2x8"), "h200", driver_), "");
+  has("0000:00:07.0", "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(note_on_other_gpus(cluster, "h200", driver_), "");
+}
+
 }  // namespace
 }  // namespace phantora::run

@@ -264,6 +264,8 @@ int main(int argc, char** argv) {
     } else if (*host_option) {
       options.host = phantora::host_profile(host_spec);
       options.host_time.host = phantora::slowness(options.host, phantora::host_presets().front());
+    } else if (nothing_said) {
+      std::cerr << phantora::run::note_on_other_gpus(cluster, options.host.name);
     }
     options.costs = phantora::run::costs_of(databases, cluster);
     return phantora::run::launch(cluster, options);

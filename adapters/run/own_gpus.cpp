@@ -6,6 +6,9 @@
 #include <fstream>
 #include <system_error>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace phantora::run {
 
 // "Model: <tab> NVIDIA H200" in a GPU's information.
@@ -27,6 +30,16 @@ bool has_gpus_of(const Cluster& cluster, const std::filesystem::path& driver) {
   const std::set<std::string> here = names_of_gpus(driver);
   return std::ranges::all_of(cluster.hosts,
                              [&](const Host& host) { return here.contains(gpu_model(host).name); });
+}
+
+std::string note_on_other_gpus(const Cluster& cluster, const std::string& host,
+                               const std::filesystem::path& driver) {
+  const std::set<std::string> here = names_of_gpus(driver);
+  if (here.empty() || has_gpus_of(cluster, driver)) return {};
+  return fmt::format(
+      "phantora: this machine has {}, the cluster other GPUs: its hosts are taken to be as fast as "
+      "{}, the host of the built-in data (--host this: as this machine)\n",
+      fmt::join(here, " and "), host);
 }
 
 }  // namespace phantora::run

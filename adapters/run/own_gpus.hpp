@@ -20,4 +20,10 @@ std::set<std::string> names_of_gpus(
 bool has_gpus_of(const Cluster& cluster,
                  const std::filesystem::path& driver = "/proc/driver/nvidia/gpus");
 
+/// What a user is told whose machine has GPUs that are not all of the cluster's, so that the
+/// built-in `host` stands for the cluster's hosts; empty where nothing need be said.
+/// @param driver  as names_of_gpus() takes it.
+std::string note_on_other_gpus(const Cluster& cluster, const std::string& host,
+                               const std::filesystem::path& driver = "/proc/driver/nvidia/gpus");
+
 }  // namespace phantora::run
