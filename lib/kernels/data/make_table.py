@@ -16,6 +16,7 @@ PyTorch launches itself. README.md, one folder up, lists the keys. What a key wa
 more than once tells how far from the mean a further measurement lies: the column stddev.
 """
 import collections
+import functools
 import gzip
 import hashlib
 import json
@@ -97,7 +98,12 @@ def gemm(row):
 
 def is_torch(kernel):
     """Whether PyTorch launched the kernel itself, rather than cuDNN."""
-    return re.search(r"\bat::|at_cuda_detail|pytorch_flash|fmha_cutlass", kernel["name"]) is not None
+    return is_torchs_name(kernel["name"])
+
+
+@functools.cache  # there are six million kernels, of few names
+def is_torchs_name(name):
+    return re.search(r"\bat::|at_cuda_detail|pytorch_flash|fmha_cutlass", name) is not None
 
 
 def attention(row):
@@ -736,11 +742,16 @@ class Spread:
     # The profiler counts in 32 ns.
     tick = 0.032
 
+    @functools.cache
+    def variances(self, size):
+        """Of the kinds that were measured more than once at times of that magnitude, and their median."""
+        found = {k: squares / freedom for (m, k), (squares, freedom) in self.pools.items() if freedom and m == size}
+        return found, median(found.values())
+
     def of_another(self, name, us):
         """Standard deviation of a further measurement from the mean of these, in microseconds."""
-        variances = {k: squares / freedom for (m, k), (squares, freedom) in self.pools.items()
-                     if freedom and m == magnitude(mean(us))}
-        pooled = variances.get(kind(name), median(variances.values()))
+        variances, usual = self.variances(magnitude(mean(us)))
+        pooled = variances.get(kind(name), usual)
         variance = (self.squares(us) + self.prior * pooled) / (len(us) - 1 + self.prior)
         return max(mean(us) * math.sqrt(variance * (1 + 1 / len(us))), self.tick / math.sqrt(12))
 
