@@ -30,15 +30,23 @@ class Unfilled(torch.overrides.TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+def is_square(layer):
+    alike = all(len(set(value)) == 1 for value in (layer.kernel_size, layer.stride, layer.padding, layer.dilation))
+    return alike and not isinstance(layer.padding, str)
+
+
+def described(layer, shape):
+    return (layer.in_channels, layer.out_channels, tuple(shape[2:]), layer.kernel_size[0], layer.stride[0], layer.padding[0],
+            layer.dilation[0], layer.groups, layer.transposed)
+
+
 def of_model(build, image):
     """Convolutions of a model: (channels in, out, image, filter, stride, padding, dilation, groups, transposed)."""
     found = set()
 
     def seen(layer, inputs, _):
-        square = all(len(set(value)) == 1 for value in (layer.kernel_size, layer.stride, layer.padding, layer.dilation))
-        if square and not isinstance(layer.padding, str):
-            found.add((layer.in_channels, layer.out_channels, tuple(inputs[0].shape[2:]), layer.kernel_size[0], layer.stride[0], layer.padding[0],
-                       layer.dilation[0], layer.groups, layer.transposed))
+        if is_square(layer):
+            found.add(described(layer, inputs[0].shape))
     with torch.no_grad():
         with Unfilled():
             net = build().eval().to("meta")
@@ -71,7 +79,8 @@ def diffusion():
             for c, k, r, stride in ((base * wide, base * wide, 3, 1), (2 * base * wide, base * wide, 3, 1), (2 * base * wide, base * wide, 1, 1), (base * wide, base * wide, 3, 2))}
 
 
-def drawn(layers, count):
+def drawn(layers, count, last=0.4):
+    """`last`: the share that has its channels last."""
     # Each model is drawn from as often as another, however many layers it has.
     for _ in range(count):
         c, k, size, r, stride, padding, dilation, groups, transposed = draw.choice(draw.choice(layers))
@@ -80,7 +89,7 @@ def drawn(layers, count):
         flop = 2.0 * n * places / stride ** len(size) * c * k * r ** len(size) / groups
         if n * max(c, k / stride ** len(size)) * places > 3e8 or flop > (2e11 if dtype == "fp32" else 1e12):
             continue
-        yield from a_convolution(n, c, k, size, r, stride, padding, dilation, groups, dtype, draw.random() < 0.4, transposed, f"conv{len(size)}d")
+        yield from a_convolution(n, c, k, size, r, stride, padding, dilation, groups, dtype, draw.random() < last, transposed, f"conv{len(size)}d")
 
 
 def main():

@@ -40,21 +40,26 @@ def tensor(*shape, dtype="bf16", grad=False):
     return torch.randn(*shape, device="cuda", dtype=TYPES[dtype]).requires_grad_(grad)
 
 
+def batch_norm_case(n, c, hw, dtype, last):
+    """A training step's batch norm, forward and back; weights are fp32."""
+
+    def make():
+        x = tensor(n, c, hw, hw, dtype=dtype)
+        x = (x.to(memory_format=torch.channels_last) if last else x).requires_grad_(True)
+        w, b = tensor(c, dtype="fp32", grad=True), tensor(c, dtype="fp32", grad=True)
+        mean, var = torch.zeros(c, device="cuda"), torch.ones(c, device="cuda")
+        g = torch.randn_like(x)
+        return lambda: F.batch_norm(x, mean, var, w, b, True).backward(g)
+    return dict(op="batch_norm_fwd_bwd", dtype=dtype, batch=n, cin=c, hw=hw, channels_last=last), make
+
+
 def batch_norm():
     for _ in range(140):
         n, c, hw = pick(3, 8), pick(5, 11, 8), draw.choice((7, 14, 28, 32, 56, 64, 112))
         dtype, last = draw.choice(("bf16", "bf16", "fp32")), draw.random() < 0.4
         if n * c * hw * hw > 3e8:
             continue
-
-        def make(n=n, c=c, hw=hw, dtype=dtype, last=last):
-            x = tensor(n, c, hw, hw, dtype=dtype)
-            x = (x.to(memory_format=torch.channels_last) if last else x).requires_grad_(True)
-            w, b = tensor(c, dtype="fp32", grad=True), tensor(c, dtype="fp32", grad=True)
-            mean, var = torch.zeros(c, device="cuda"), torch.ones(c, device="cuda")
-            g = torch.randn_like(x)
-            return lambda: F.batch_norm(x, mean, var, w, b, True).backward(g)
-        yield dict(op="batch_norm_fwd_bwd", dtype=dtype, batch=n, cin=c, hw=hw, channels_last=last), make
+        yield batch_norm_case(n, c, hw, dtype, last)
 
 
 def convolution():

@@ -12,13 +12,11 @@ import itertools
 import sys
 
 import torch
-import torch.nn.functional as F
 
 import measure_convolutions
 import measure_h200
 import measure_libraries
-from measure_architectures import format_of
-from measure_h200 import draw, pick, tensor
+from measure_h200 import batch_norm_case, draw, pick
 
 # Channels and planes of networks for images, and odd ones.
 CHANNELS = (16, 24, 32, 40, 48, 64, 64, 80, 96, 112, 128, 128, 160, 192, 256, 256, 320, 384, 512, 512, 672, 960, 1024, 1280, 1536, 2048)
@@ -33,14 +31,7 @@ def batch_norm():
         dtype = draw.choice(("fp16", "fp16", "fp16", "fp16", "fp32", "bf16"))
         if not 1e4 < n * c * hw * hw < 2e8:
             continue
-
-        def make(n=n, c=c, hw=hw, dtype=dtype, last=last):
-            x = format_of(tensor(n, c, hw, hw, dtype=dtype), last).requires_grad_(True)
-            w, b = tensor(c, dtype="fp32", grad=True), tensor(c, dtype="fp32", grad=True)
-            mean, var = torch.zeros(c, device="cuda"), torch.ones(c, device="cuda")
-            g = torch.randn_like(x)
-            return lambda: F.batch_norm(x, mean, var, w, b, True).backward(g)
-        yield dict(op="batch_norm_fwd_bwd", dtype=dtype, batch=n, cin=c, hw=hw, channels_last=last), make
+        yield batch_norm_case(n, c, hw, dtype, last)
 
 
 def scaled_product():

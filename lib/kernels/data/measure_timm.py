@@ -15,12 +15,11 @@ import timm
 import torch
 import torch.nn.functional as F
 
+import measure_convolutions
 import measure_h200
-from measure_architectures import a_convolution, format_of
-from measure_convolutions import BATCHES, Unfilled
-from measure_h200 import draw, tensor
+from measure_convolutions import BATCHES, Unfilled, described, drawn, is_square
+from measure_h200 import batch_norm_case, draw, tensor
 
-TYPES = ("bf16", "bf16", "bf16", "fp16", "fp16", "tf32", "tf32", "fp32")
 OF_A_MODULE = 5
 TOO_LARGE = re.compile("giant|huge|gigantic|enormous|xxlarge|_7b|_so400m|_so150m|e5_|deit3_h|_1b|_2b|_3b|_8b")
 
@@ -38,10 +37,8 @@ def layers_of(name):
     def seen(layer, inputs, _):
         shape = inputs[0].shape
         if isinstance(layer, torch.nn.modules.conv._ConvNd):
-            square = all(len(set(value)) == 1 for value in (layer.kernel_size, layer.stride, layer.padding, layer.dilation))
-            if square and not layer.transposed and not isinstance(layer.padding, str) and len(shape) == 4:
-                found["convolution"].add((layer.in_channels, layer.out_channels, tuple(shape[2:]), layer.kernel_size[0], layer.stride[0],
-                                          layer.padding[0], layer.dilation[0], layer.groups))
+            if is_square(layer) and not layer.transposed and len(shape) == 4:
+                found["convolution"].add(described(layer, shape))
         elif isinstance(layer, torch.nn.Linear):
             found["product"].add((shape.numel() // shape[-1] // 2, layer.in_features, layer.out_features))
         elif len(shape) == 4:
@@ -59,31 +56,13 @@ def layers_of(name):
     return {kind: sorted(layers) for kind, layers in found.items()}
 
 
-def convolutions(models):
-    for _ in range(1650):
-        c, k, size, r, stride, padding, dilation, groups = draw.choice(draw.choice(models))
-        n, dtype = draw.choice(BATCHES), draw.choice(TYPES)
-        places = torch.Size(size).numel()
-        flop = 2.0 * n * places / stride ** 2 * c * k * r ** 2 / groups
-        if n * max(c, k / stride ** 2) * places > 3e8 or flop > (2e11 if dtype == "fp32" else 1e12):
-            continue
-        yield from a_convolution(n, c, k, size, r, stride, padding, dilation, groups, dtype, draw.random() < 0.45)
-
-
 def batch_norms(models):
     for _ in range(450):
         c, hw = draw.choice(draw.choice(models))
         n, dtype, last = draw.choice(BATCHES), draw.choice(("bf16", "fp16", "fp16", "fp16", "fp32")), draw.random() < 0.5
         if not 1e4 < n * c * hw * hw < 2e8:
             continue
-
-        def make(n=n, c=c, hw=hw, dtype=dtype, last=last):
-            x = format_of(tensor(n, c, hw, hw, dtype=dtype), last).requires_grad_(True)
-            w, b = tensor(c, dtype="fp32", grad=True), tensor(c, dtype="fp32", grad=True)
-            mean, var = torch.zeros(c, device="cuda"), torch.ones(c, device="cuda")
-            g = torch.randn_like(x)
-            return lambda: F.batch_norm(x, mean, var, w, b, True).backward(g)
-        yield dict(op="batch_norm_fwd_bwd", dtype=dtype, batch=n, cin=c, hw=hw, channels_last=last), make
+        yield batch_norm_case(n, c, hw, dtype, last)
 
 
 def products(models):
@@ -117,7 +96,8 @@ def main():
     of_kind = {kind: [layers[kind] for layers in found if layers[kind]] for kind in found[0]}
     print({kind: (len(models), len(set().union(*models))) for kind, models in of_kind.items()}, file=sys.stderr)
     draw.seed(193)
-    families = (lambda: convolutions(of_kind["convolution"]), lambda: batch_norms(of_kind["batch_norm"]), lambda: products(of_kind["product"]))
+    measure_convolutions.TYPES = ("bf16", "bf16", "bf16", "fp16", "fp16", "tf32", "tf32", "fp32")
+    families = (lambda: drawn(of_kind["convolution"], 1650, 0.45), lambda: batch_norms(of_kind["batch_norm"]), lambda: products(of_kind["product"]))
     arguments = sys.argv[2:] + ["250", "6"][len(sys.argv) - 2:]
     measure_h200.main(sys.argv[1], float(arguments[0]), families, int(arguments[1]))
 

@@ -2,10 +2,10 @@
 """Measures, on a machine with a GPU, what convolutions take that were tried out first (torch.backends.cudnn.benchmark), and without.
 
 Usage: measure_trials.py OUT.jsonl [SECONDS]
-       measure_trials.py --compare IN.jsonl.gz   # needs no GPU
 
 Each case is measured twice: as cuDNN's heuristics choose its kernel, and as PyTorch chooses after it has tried what cuDNN offers.
-h100_trials.jsonl.gz is what an H100 said, which compare_trials.py reads. Lines are like measure_architectures.py's, and tell `benchmark`. One process at a time, so that nothing runs beside a trial.
+h100_trials.jsonl.gz is what an H100 said, which compare_trials.py reads. Lines are like measure_architectures.py's, and tell `benchmark`.
+One process at a time, so that nothing runs beside a trial.
 """
 import pathlib
 import sys
