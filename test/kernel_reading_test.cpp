@@ -819,12 +819,14 @@ TEST(KernelEffect, ResizedImages) {
   deallocate(memory);
 }
 
+// torch.add: (int numel, functor with alpha, {result, one, other}).
+const std::string sum_of_floats =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+    "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)";
+
 // Large operands are not computed: what was known of the output is not kept.
 TEST(KernelEffect, LargeOutputsBecomeUnknown) {
-  const std::string name =
-      "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
-      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)";
-  const Signature parts = signature(name);
+  const Signature parts = signature(sum_of_floats);
   const auto meaning = read_elementwise(parts, {});
   ASSERT_NE(meaning, nullptr);
   constexpr int count = small_bytes / 4 + 1;
@@ -1153,10 +1155,7 @@ TEST(KernelEffect, FillsOfAnySizeAreKnown) {
 // The same kernel again and again, on values of which some come back: what it made of them before
 // is found, and only of them. 400 launches of 120 kinds keep more than the 4 MiB that are kept.
 TEST(KernelEffect, ResultsOfTheSameValuesAreFound) {
-  const std::string name =
-      "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
-      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)";
-  const Signature parts = signature(name);
+  const Signature parts = signature(sum_of_floats);
   const auto meaning = read_elementwise(parts, {});
   ASSERT_NE(meaning, nullptr);
   constexpr std::size_t most = 2048;
