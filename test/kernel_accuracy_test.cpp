@@ -41,6 +41,7 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"convolution dilated", {.mean = 0.22, .median = 0.165}},
                  {"convolution depthwise", {.mean = 0.24, .median = 0.1}},
                  {"convolution grouped", {.mean = 0.41, .median = 0.166}},
+                 {"convolution tried", {.mean = 0.203, .median = 0.1}},
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
@@ -52,24 +53,26 @@ TEST(KernelAccuracy, HeldOutKernels) {
 // A half of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a quarter
 // of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py, of
 // measure_embeddings.py, of measure_indexing.py, of measure_algebra.py, of measure_filters.py and
-// of measure_half.py, and a quarter of measure_timm.py, chosen before: no fit ever saw them. Those
-// of sequences are 1,174 of the hardest families (27 and 61 % off in the mean), and judges whose
-// kernels overlap have been measured again or are left out: before either was priced, the 12,958
-// but the very last were 18.2 % off in the mean and 6.9 in the median, recurrent networks 20.7
-// and 9.8, grouped convolutions 72.5 and 25.6, others without groups 20.3 and 10.5.
+// of measure_half.py, and a quarter of measure_timm.py and measure_trials.py, chosen before: no fit
+// ever saw them. Those of sequences are 1,174 of the hardest families (27 and 61 % off in the
+// mean), and judges whose kernels overlap have been measured again or are left out: before either
+// was priced, the 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median,
+// recurrent networks 20.7 and 9.8, grouped convolutions 72.5 and 25.6, others without groups 20.3
+// and 10.5.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 17390U);
+  ASSERT_EQ(judges.size(), 18698U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.164, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.162, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.072, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.107, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
-  EXPECT_NEAR(errors.at("convolution grouped").median, 0.164, 0.002);
+  EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
+  EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("dense algebra").median, 0.137, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
@@ -93,20 +96,20 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7110, 0.0005);
+  EXPECT_NEAR(random.one, 0.7135, 0.0005);
   EXPECT_NEAR(random.two, 0.9148, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1160, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1174, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7030, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9064, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7084, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9104, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1463, 0.0005);
-  EXPECT_NEAR(error.median, 0.0661, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1475, 0.0005);
+  EXPECT_NEAR(error.median, 0.0667, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -130,12 +133,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0633, .median = 0.0338},
-                      {.one = 0.8409, .two = 0.9624, .median_bar = 0.1052});
+  expect_from_another("h200", "h100", {.mean = 0.0654, .median = 0.0338},
+                      {.one = 0.8383, .two = 0.9604, .median_bar = 0.1039});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0790, .median = 0.0396},
-                      {.one = 0.8364, .two = 0.9629, .median_bar = 0.1111});
+  expect_from_another("h100", "h200", {.mean = 0.0845, .median = 0.0407},
+                      {.one = 0.8316, .two = 0.9605, .median_bar = 0.1111});
 }
 
 // Another H100, on another day: how far apart two of them are.

@@ -356,6 +356,15 @@ TEST(KernelWork, GroupsShareTilesAreWidenedOrRunApart) {
   EXPECT_EQ(describe(wide).batch, 8.0);
 }
 
+TEST(KernelWork, ConvolutionsThatAreTriedLieBesideThoseThatAreNot) {
+  const KernelQuery first = convolution("conv_fwd", "nhwc", 8, 512, 14, 3);
+  KernelQuery tried = first;
+  tried.attributes["plan"] = "tried";
+  EXPECT_EQ(describe(tried).group, describe(first).group);
+  EXPECT_EQ(describe(tried).family, describe(first).family);
+  EXPECT_NE(describe(tried).coordinates, describe(first).coordinates);
+}
+
 TEST(KernelWork, MasksOfCutlassAttentionAreTold) {
   const auto work = [](const char* mask) {
     KernelQuery query{.name =
@@ -995,6 +1004,9 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal(query),
             "kernel 'gemm': attribute 'type': expected one of a_type, b_type, c_type, compute, "
             "transa, transb, epilogue, got bf16");
+  query = convolution("conv_fwd", "nhwc", 8, 512, 14, 3);
+  query.attributes["plan"] = "best";
+  EXPECT_EQ(refusal(query), "kernel 'conv_fwd': attribute 'plan': expected one of tried, got best");
   query = gemm(64, 64, 64);
   query.attributes["a_type"] = "bfloat16";
   EXPECT_EQ(refusal(query),

@@ -68,10 +68,11 @@ inline std::string family_of(const KernelQuery& query) {
       const auto found = query.features.find(key);
       return found == query.features.end() || found->second <= 1.0;
     };
-    return group.find("/depthwise") != std::string::npos ? "convolution depthwise"
-           : !is_one("groups")                           ? "convolution grouped"
-           : !is_one("dilation_w")                       ? "convolution dilated"
-                                                         : "convolution";
+    return query.attributes.contains("plan")               ? "convolution tried"
+           : group.find("/depthwise") != std::string::npos ? "convolution depthwise"
+           : !is_one("groups")                             ? "convolution grouped"
+           : !is_one("dilation_w")                         ? "convolution dilated"
+                                                           : "convolution";
   }
   if (group.starts_with("rnn_")) return "recurrent network";
   if (group.starts_with("batch_norm_")) return "batch norm";

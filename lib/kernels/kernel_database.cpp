@@ -1,3 +1,5 @@
+#include "kernels/work/reading.hpp"
+
 #include <phantora/error.hpp>
 #include <phantora/kernels/kernel_database.hpp>
 #include <phantora/kernels/measured_table.hpp>
@@ -445,6 +447,20 @@ std::vector<MeasuredKernel> KernelDatabase::kernels_of(const std::string& source
   return read_kernels(body_->path, rows);
 }
 
+namespace {
+
+/// Of a convolution that is tried out, a program's database has what it ran, and not how that was
+/// chosen.
+struct Measured {
+  MeasuredTable table;
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    const auto first = detail::untried(query);
+    return table.estimate(first.value_or(query));
+  }
+};
+
+}  // namespace
+
 KernelCostModel KernelDatabase::model(const GpuModel& gpu) const {
   // The table does not compare these, which a launch's name and sizes imply.
   std::map<KernelQuery, MeasuredKernel> known;
@@ -459,7 +475,7 @@ KernelCostModel KernelDatabase::model(const GpuModel& gpu) const {
   std::vector<Measurement> measured;
   for (const auto& [query, kernel] : known)
     measured.push_back({query, kernel.mean(), kernel.stddev()});
-  return MeasuredTable{std::move(measured), gpu, CostSource::database};
+  return Measured{MeasuredTable{std::move(measured), gpu, CostSource::database}};
 }
 
 }  // namespace phantora

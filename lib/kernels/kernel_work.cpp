@@ -72,7 +72,14 @@ KernelWork describe(const KernelQuery& query) {
     return work;
   }
   if (name == "gemm") return gemm(query);
-  if (name.starts_with("conv_")) return convolution(query);
+  if (name.starts_with("conv_")) {
+    KernelWork work = convolution(query);
+    // Of 6,270 convolutions 57 % ran the same kernels when they had been tried out. Of 0.2 to 1.2,
+    // 0.5 to 0.8 leave the least errors of those that were, held out.
+    constexpr float apart = 0.6F;
+    if (untried(query)) work.coordinates.back() = apart;
+    return work;
+  }
   if (name.starts_with("rnn_")) return recurrent(query);
   if (name.starts_with("sdpa_") || name.starts_with("pytorch_sdpa_"))
     return library_attention(query);

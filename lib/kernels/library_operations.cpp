@@ -50,8 +50,11 @@ constexpr std::array<FeatureKey, 14> conv_features{{{"n", true},
                                                     {"dilation_h"},
                                                     {"dilation_w"},
                                                     {"groups"}}};
-constexpr std::array<AttributeKey, 3> conv_attributes{
-    {{"type", types}, {"compute", computes}, {"layout", layouts}}};
+// "tried": the fastest of all that cuDNN offers, as its find modes choose (PyTorch's
+// torch.backends.cudnn.benchmark), in place of what its heuristics put first.
+constexpr std::array<std::string_view, 1> plans{"tried"};
+constexpr std::array<AttributeKey, 4> conv_attributes{
+    {{"type", types}, {"compute", computes}, {"layout", layouts}, {"plan", plans}}};
 
 constexpr std::array<FeatureKey, 7> sdpa_features{
     {{"b", true}, {"h", true}, {"h_kv"}, {"s_q", true}, {"s_kv"}, {"d", true}, {"d_v"}}};

@@ -31,14 +31,14 @@ enum class TensorInstruction : std::uint8_t {
 /// other arithmetic beside it (repeats, flops), or arithmetic cut into tiles (flops and tiles > 0),
 /// or moves bytes only. All of them move bytes.
 struct KernelWork {
-  static constexpr std::size_t dimensions = 9;  ///< of `coordinates`
+  static constexpr std::size_t dimensions = 10;  ///< of `coordinates`
 
   /// Kernels whose efficiency may be compared, e.g. "gemm/half" or "reduce_kernel".
   std::string group{};
   /// The variant within the group, e.g. the operand layout or the functor.
   std::string family{};
   /// Where in its group the kernel lies, in units of the distance over which efficiencies stay
-  /// alike. Unused ones are 0.
+  /// alike. Unused ones are 0. The last is that of convolutions which are tried out.
   std::array<float, dimensions> coordinates{};
 
   KernelLimit limit = KernelLimit::memory;      ///< what holds it up

@@ -6,8 +6,8 @@ Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.ts
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
 driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 200 s, measure_again.py in 353 s
-and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the last two are of measure_half.py and measure_timm.py
-(2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
+and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the last three are of measure_half.py, measure_timm.py
+and measure_trials.py (2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -175,9 +175,12 @@ def convolution_part(row):
                  dilation_h=1 if flat else dilation, dilation_w=dilation, groups=row["groups"])
     attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
                       layout="nhwc" if row["channels_last"] and c > 1 else "nchw")
+    if row.get("benchmark"):
+        attributes["plan"] = "tried"
     mine = [k for k in row["kernels"] if not is_torch(k)]
     own = lambda kernel: "::conv_depthwise2d_" in kernel["name"]
-    rows = [depthwise(k, shape, row) if own(k) else pointwise(k, row) for k in row["kernels"] if is_torch(k)]
+    # What PyTorch runs itself is not tried, and was measured without.
+    rows = [depthwise(k, shape, row) if own(k) else pointwise(k, row) for k in row["kernels"] if is_torch(k) and not row.get("benchmark")]
     return rows + ([call("conv_" + part, total(mine), features=shape, attributes=attributes)] if mine else [])
 
 
@@ -771,18 +774,22 @@ def coverage(samples, spread):
 
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
 # measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
-JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3, "h200_sweep15": 3, "h200_sweep16": 3, "h200_sweep17": 3, "h200_sweep18": 4,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3, "h100_sweep16": 3, "h100_sweep17": 4}
+JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3, "h200_sweep15": 3, "h200_sweep16": 3, "h200_sweep17": 3, "h200_sweep18": 4, "h200_sweep19": 4,
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3, "h100_sweep16": 3, "h100_sweep17": 4, "h100_sweep18": 4, "h100_sweep19": 1}
+
+
+# What measure_trials.py adds to a case of another sweep: a convolution judges with trials if it judges without.
+OF_TRIALS = ("benchmark", "seconds", "trial_workspace", "workspace")
 
 
 def case_of(row):
     """What was asked for, as text."""
-    return json.dumps({key: value for key, value in row.items() if key != "kernels"}, sort_keys=True)
+    return json.dumps({key: value for key, value in row.items() if key != "kernels" and key not in OF_TRIALS}, sort_keys=True)
 
 
 def is_judge(row, share):
-    """Whether the digest of what was asked for leaves 1, as one of `share` does. Decided before any was measured."""
-    return int(hashlib.sha256(case_of(row).encode()).hexdigest(), 16) % share == 1
+    """Whether the digest of what was asked for leaves 1, as one of `share` does; all, of 1. Decided before any was measured."""
+    return share == 1 or int(hashlib.sha256(case_of(row).encode()).hexdigest(), 16) % share == 1
 
 
 def run_apart(row):
@@ -810,7 +817,7 @@ def host_was_late(kernels):
 def measured_again(row, again):
     """The row of a sweep as measure_overlaps.py measured it, if it did and some of its kernels overlap; nothing where
     nobody knows what it takes."""
-    kernels = again.get(case_of(row))
+    kernels = None if row.get("benchmark") else again.get(case_of(row))
     if row["op"].startswith("rnn_"):
         return row if kernels is None else dict(row, again=kernels)
     if not run_apart(row):
@@ -865,7 +872,8 @@ def main(gpu, out, judges=None):
     held_out = lines_of(gpu, judges=True)
     lines = lines_of(gpu, judges=False, never_fitted=held_out)
     # A launch of which only the grid is known may have had any size: those are not measured again.
-    samples = [(key[0], us) for key, us in lines.items() if key[4] != "0" or key[5] != "-"]
+    # What was tried first may have been chosen otherwise the next time: how those scatter tells of no other.
+    samples = [(key[0], us) for key, us in lines.items() if (key[4] != "0" or key[5] != "-") and "plan=tried" not in key[6]]
     spread = Spread(samples)
     coverage(samples, spread)
     with open(out, "w") as file:

@@ -1,45 +1,89 @@
 #!/usr/bin/env python3
-"""Measures, on a machine with a GPU, what convolutions take that were tried out first (torch.backends.cudnn.benchmark), and without.
+"""Measures, on a machine with GPUs, what convolutions of earlier sweeps take that were tried out first (torch.backends.cudnn.benchmark).
 
-Usage: measure_trials.py OUT.jsonl [SECONDS]
+Usage: measure_trials.py OUT.jsonl SECONDS SWEEP.jsonl.gz...
 
-Each case is measured twice: as cuDNN's heuristics choose its kernel, and as PyTorch chooses after it has tried what cuDNN offers.
-h100_trials.jsonl.gz is what an H100 said, which compare_trials.py reads. Lines are like measure_architectures.py's, and tell `benchmark`.
-One process at a time, so that nothing runs beside a trial.
+Draws convolutions of the sweeps, which say what cuDNN's heuristics chose, and runs each as PyTorch chooses after it has tried what cuDNN
+offers. Lines are like measure_architectures.py's, and tell `benchmark`; of the first call, which tries, `seconds` of the host and
+`trial_workspace`, the bytes that it allocates beside its result; and `workspace`, those of later calls. Two processes for each GPU take turns with what they
+measure: a trial keeps the host busy for about a second, of which its kernels take little.
 """
+import gzip
+import json
+import multiprocessing
 import pathlib
+import random
 import sys
+import time
 
 import torch
 
-import measure_convolutions
 import measure_h200
-from measure_h200 import draw
+from measure_architectures import a_convolution
+
+WORKERS = 2  # for each GPU
 
 
-def tried(case, make, benchmark):
-    """The case with trials or without; the flag is read at each call."""
+def requested(kind):
+    return torch.cuda.memory_stats()[f"requested_bytes.all.{kind}"]
+
+
+def alone_in_memory(run):
+    """What `run` allocates at its peak, beside its results, and the seconds until its GPU is done."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before, began = requested("current"), time.perf_counter()
+    result = run()
+    torch.cuda.synchronize()
+    results = result if isinstance(result, (tuple, list)) else [result]
+    own = sum(one.untyped_storage().nbytes() for one in results if isinstance(one, torch.Tensor))
+    return requested("peak") - before - own, round(time.perf_counter() - began, 4)
+
+
+def is_tried(row):
+    """Not the gradients of images, which no training asks for: of patches the slowest of all kernels takes minutes."""
+    return row["op"] in ("conv1d", "conv2d", "conv3d") and row["kernels"] and not (row["part"] == "bwd_data" and row["cin"] <= 4)
+
+
+def tried(row):
+    """The case of a sweep's row, with trials, which tells of its first calls once it has been made."""
+    case = {key: row[key] for key in row if key != "kernels"} | dict(benchmark=True)
+    shape = [row[key] for key in ("batch", "cin", "cout", "size", "k", "stride", "padding", "dilation", "groups", "dtype", "channels_last", "transposed", "op")]
+    make = next(make for same, make in a_convolution(*shape) if same["part"] == row["part"])
+
     def made():
+        torch.backends.cudnn.benchmark = False
         run = make()
+        torch.backends.cudnn.benchmark = True
+        case["trial_workspace"], case["seconds"] = alone_in_memory(run)
+        case["workspace"], _ = alone_in_memory(run)
+        return run
+    return case, made
 
-        def runs():
-            torch.backends.cudnn.benchmark = benchmark
-            return run()
-        return runs
-    return case | dict(benchmark=benchmark), made
+
+def work(gpu, path, rows, end, turns):
+    torch.cuda.set_device(gpu)
+    measure_h200.CHUNK = 6
+    measure_h200.work(path, [tried(row) for row in rows], end, turns)
 
 
 def main():
-    layers = [sorted(found) for _, found in measure_convolutions.models() if found]
-    measure_convolutions.TYPES = ("bf16", "fp16", "fp16", "tf32")
-    measure_convolutions.BATCHES = (8, 16, 32, 64, 64, 128)
-    out, seconds = sys.argv[1], float((sys.argv[2:] + ["240"])[0])
-    for benchmark in (False, True):
-        # The same cases, in a process of their own: PyTorch keeps what it has once chosen.
-        draw.seed(194)
-        cases = [tried(case, make, benchmark) for case, make in measure_convolutions.drawn(layers, 300)]
-        measure_h200.main(f"{out}.{benchmark}", seconds / 2, (lambda: cases,), 1)
-    pathlib.Path(out).write_text("".join(pathlib.Path(f"{out}.{benchmark}").read_text() for benchmark in (False, True)))
+    out, end = sys.argv[1], time.time() + float(sys.argv[2])
+    rows = [row for path in sys.argv[3:] for row in map(json.loads, gzip.open(path, "rt")) if is_tried(row)]
+    random.Random(195).shuffle(rows)
+    processes = multiprocessing.get_context("fork")
+    gpus = torch.cuda.device_count()  # asks the driver's management library, which may be asked before a fork
+    turns = [measure_h200.Turns(WORKERS, processes) for _ in range(gpus)]
+    for one in turns:
+        one.next = turns[0].next  # all take of the same cases
+    paths = [f"{out}.{number}" for number in range(gpus * WORKERS)]
+    children = [processes.Process(target=work, args=(number % gpus, path, rows, end, turns[number % gpus])) for number, path in enumerate(paths)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    pathlib.Path(out).write_text("".join(pathlib.Path(path).read_text() for path in paths))
+    print(min(turns[0].next.value, len(rows)), "of", len(rows), "cases")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <phantora/kernels/kernel_signature.hpp>
 #include <phantora/kernels/kernel_work.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ namespace phantora::detail {
 double feature(const KernelQuery& query, std::string_view key, double otherwise);
 std::string_view attribute(const KernelQuery& query, std::string_view key,
                            std::string_view otherwise);
+
+/// The same convolution as cuDNN's heuristics choose for it, of one that is tried out first.
+std::optional<KernelQuery> untried(const KernelQuery& query);
 
 /// Of an element of a library operation's type.
 double type_bytes(std::string_view type);
