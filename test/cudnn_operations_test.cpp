@@ -70,6 +70,55 @@ TEST(CudnnOperations, WorkspaceIsFittedWhereItWasNotMeasured) {
   }
 }
 
+Convolution plain(Pass pass, cudnnDataType_t type, std::vector<std::int64_t> image,
+                  std::int64_t filters, std::int64_t taps, bool channels_last = false) {
+  const std::vector<std::int64_t> padding(2, taps / 2), one(2, 1);
+  std::vector<std::int64_t> output = image;
+  output[1] = filters;
+  return {pass,
+          dense(type, image, channels_last),
+          dense(type, {filters, image[1], taps, taps}, channels_last),
+          dense(type, output, channels_last),
+          padding,
+          one,
+          one,
+          "tf32"};
+}
+
+TEST(CudnnOperations, TheWidestEngineTransformsPlanes) {
+  // A plane of 7 x 7 becomes one of 16 x 9 complex numbers, 1,152 bytes; twice those of the image
+  // and the filter, and the filter itself.
+  EXPECT_EQ(widest_workspace_bytes(plain(Pass::forward, CUDNN_DATA_FLOAT, {64, 960, 7, 7}, 128, 1)),
+            2u * 1152 * (64 * 960 + 960 * 128) + 4 * 960 * 128);
+  // 32 x 17 complex numbers, 4,352 bytes; the filter's gradient has more planes than both others.
+  EXPECT_EQ(widest_workspace_bytes(
+                plain(Pass::backward_filter, CUDNN_DATA_FLOAT, {16, 768, 32, 32}, 768, 1)),
+            std::size_t{2} * 4352 * 768 * 768 + 4 * 16 * 768 * 32 * 32);
+  // Tiles of 32 x 32, once each where a padded plane fits into one, twice where not.
+  EXPECT_EQ(widest_workspace_bytes(
+                plain(Pass::backward_data, CUDNN_DATA_FLOAT, {16, 512, 28, 28}, 512, 3)),
+            4352u * (512 * 512 + 2 * 16 * 512));
+  EXPECT_EQ(widest_workspace_bytes(
+                plain(Pass::backward_data, CUDNN_DATA_FLOAT, {64, 256, 56, 56}, 256, 3)),
+            4352u * (256 * 256 + 2 * 2 * 64 * 256));
+}
+
+TEST(CudnnOperations, TheWidestEngineCopiesHalves) {
+  // No Fourier transforms in 16 bits: image, output and filter in the other layout.
+  Convolution c = plain(Pass::forward, CUDNN_DATA_HALF, {8, 64, 14, 14}, 128, 3, true);
+  EXPECT_EQ(widest_workspace_bytes(c), 2u * (8 * 64 * 14 * 14 + 8 * 128 * 14 * 14 + 128 * 64 * 9));
+  // Nobody needs less than what the heuristics' first choice asks for.
+  c = first_layer(Pass::forward, 64);
+  EXPECT_GE(widest_workspace_bytes(c), workspace_bytes(c));
+}
+
+TEST(CudnnOperations, ConvolutionsSayThatTheyWereTried) {
+  Convolution c = first_layer(Pass::forward, 2);
+  EXPECT_FALSE(describe(c).attributes.contains("plan"));
+  c.tried = true;
+  EXPECT_EQ(describe(c).attributes.at("plan"), "tried");
+}
+
 TEST(CudnnOperations, CausalAttentionDoesHalfTheWork) {
   Attention attention;
   attention.q = dense(CUDNN_DATA_BFLOAT16, {8, 12, 1024, 64});

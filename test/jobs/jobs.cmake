@@ -85,6 +85,7 @@ phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks Mem
 phantora_jobs(waits SilentSpin HEAVY)
 phantora_jobs(values SmallValues Selections DistributedValues TORCH)
 phantora_jobs(values UnknownValues Routing TORCH HEAVY)
+phantora_jobs(trials Trials TORCH)
 phantora_jobs(graphs Capture Construction)
 phantora_jobs(graphs GraphsTorch TORCH)
 phantora_jobs(profiler Profiles TORCH)

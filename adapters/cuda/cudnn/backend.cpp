@@ -66,12 +66,27 @@ Reference make(cudnnBackendDescriptorType_t type) {
   return made;
 }
 
+/// A graph, and what runs it.
+struct Choice {
+  Reference graph;
+  Engine engine;
+};
+/// Without a graph if the descriptor is no engine of ours.
+Choice choice_of(const Reference& engine) {
+  const Reference graph = engine ? engine->reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH) : nullptr;
+  if (!graph) return {};
+  const std::vector<Engine> all = engines(*graph);
+  const auto index = engine->get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0);
+  if (index < 0 || index >= static_cast<std::int64_t>(all.size())) return {};
+  return {graph, all[static_cast<std::size_t>(index)]};
+}
+
 /// Completes an engine: which notes it carries.
-void describe_engine(Descriptor& engine) {
-  const Reference graph = engine.reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
-  const auto index = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0);
+void describe_engine(const Reference& engine_descriptor) {
+  Descriptor& engine = *engine_descriptor;
+  const Choice choice = choice_of(engine_descriptor);
   std::vector<cudnnBackendNumericalNote_t> notes;
-  if (graph && uses_tensor_cores(*graph, index)) notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  if (choice.graph && choice.engine.tensor_cores) notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   engine.put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes);
   engine.put(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
              std::vector<cudnnBackendBehaviorNote_t>{});
@@ -81,29 +96,32 @@ void describe_engine(Descriptor& engine) {
 
 /// Completes a configuration of an engine: what it needs.
 void describe_configuration(Descriptor& configuration) {
-  const Reference engine = configuration.reference(CUDNN_ATTR_ENGINECFG_ENGINE);
-  const Reference graph = engine ? engine->reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH) : nullptr;
-  if (!graph) return;
-  const auto index = engine->get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0);
-  configuration.put(
-      CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-      std::vector<std::int64_t>{static_cast<std::int64_t>(workspace_bytes(*graph, index))});
+  const Choice choice = choice_of(configuration.reference(CUDNN_ATTR_ENGINECFG_ENGINE));
+  if (!choice.graph) return;
+  configuration.put(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                    std::vector<std::int64_t>{
+                        static_cast<std::int64_t>(workspace_bytes(*choice.graph, choice.engine))});
   // Programs deselect engines that need more than the device has; ours needs none.
   configuration.put(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32,
                     std::vector<std::int32_t>{0});
   configuration.finalized = true;
 }
 
-/// Answers a heuristics query: one configuration per engine, best first.
+/// Answers a heuristics query: one configuration per engine. What needs most workspace is not among
+/// those to fall back on: programs that try all ask for both.
 void answer(Descriptor& heuristics) {
   const Reference graph = heuristics.reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+  const bool fallback = heuristics.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) ==
+                        CUDNN_HEUR_MODE_FALLBACK;
   std::vector<Reference> results;
-  const int engines = graph && supported(*graph) ? engine_count(*graph) : 0;
-  for (int i = 0; i < engines; ++i) {
+  const auto all = graph && supported(*graph) ? engines(*graph) : std::vector<Engine>{};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (fallback && all[i].widest) continue;
     const Reference engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     engine->put(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, {graph});
-    engine->put(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, std::vector<std::int64_t>{i});
-    describe_engine(*engine);
+    engine->put(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64,
+                std::vector<std::int64_t>{static_cast<std::int64_t>(i)});
+    describe_engine(engine);
     const Reference configuration = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     configuration->put(CUDNN_ATTR_ENGINECFG_ENGINE, {engine});
     configuration->put(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, std::vector<Reference>{});
@@ -115,42 +133,45 @@ void answer(Descriptor& heuristics) {
 }
 
 /// The graph and the engine that a plan runs.
-struct Choice {
-  Reference graph;
-  std::int64_t engine = 0;
-};
 Choice choice_of(const Descriptor& plan) {
   const Reference configuration = plan.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const Reference engine =
-      configuration ? configuration->reference(CUDNN_ATTR_ENGINECFG_ENGINE) : nullptr;
-  if (!engine) return {};
-  return {engine->reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH),
-          engine->get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX).value_or(0)};
+  return choice_of(configuration ? configuration->reference(CUDNN_ATTR_ENGINECFG_ENGINE)
+                                 : Reference{});
 }
 
 // Host time of making a plan, in training steps on H200 hosts (test/data/first_use.jsonl): the
 // first look for engines loads the library's tables; graphs of several operations are compiled; a
 // single convolution loads a kernel when it first runs (about 70 plans of ResNet-50 took 118 to 173
-// ms).
+// ms). The widest engine of a convolution stands for all that are tried: of 6,270 convolutions, a
+// half took PyTorch 40 ms and less (lib/kernels/data/h200_sweep19.jsonl.gz).
 struct PlanningCost {
   static constexpr std::chrono::microseconds first_search{14'700};
   static constexpr std::chrono::microseconds fused{40'200};
   static constexpr std::chrono::microseconds single{2'100};
+  static constexpr std::chrono::microseconds trials{40'000};
 };
 
-cudnnStatus_t finalize(Descriptor& descriptor) {
+std::chrono::microseconds planning_cost(const Choice& choice) {
+  if (choice.engine.widest) return PlanningCost::trials;
+  const bool fused = choice.graph->references(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() > 1;
+  return fused ? PlanningCost::fused : PlanningCost::single;
+}
+
+cudnnStatus_t finalize(const Reference& reference) {
+  Descriptor& descriptor = *reference;
   switch (descriptor.type) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
       if (!supported(descriptor)) {
         rank::unsupported("cuDNN operation graph with an operation that is not known");
         return CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
       }
-      descriptor.put(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64,
-                     std::vector<std::int64_t>{engine_count(descriptor)});
+      descriptor.put(
+          CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64,
+          std::vector<std::int64_t>{static_cast<std::int64_t>(engines(descriptor).size())});
       break;
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-      describe_engine(descriptor);
+      describe_engine(reference);
       break;
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
       describe_configuration(descriptor);
@@ -164,8 +185,8 @@ cudnnStatus_t finalize(Descriptor& descriptor) {
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
       const Choice choice = choice_of(descriptor);
       if (!choice.graph) return CUDNN_STATUS_BAD_PARAM;
-      const bool fused = choice.graph->references(CUDNN_ATTR_OPERATIONGRAPH_OPS).size() > 1;
-      rank::costs_more(fused ? PlanningCost::fused : PlanningCost::single);
+      rank::costs_more(planning_cost(choice));
+      if (choice.engine.widest) choice.graph->tried = true;
       descriptor.put(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                      std::vector<std::int64_t>{
                          static_cast<std::int64_t>(workspace_bytes(*choice.graph, choice.engine))});
@@ -256,7 +277,7 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
 PHANTORA_EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
   return entry(Api::library_setup, [&] {
     if (!handle) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    return finalize(*hold_of(handle)->descriptor);
+    return finalize(hold_of(handle)->descriptor);
   });
 }
 

@@ -27,6 +27,7 @@ struct Attribute {
 struct Descriptor {
   cudnnBackendDescriptorType_t type{};
   bool finalized = false;
+  bool tried = false;  ///< of a graph: a program has tried its engines out (Engine::widest)
   std::map<cudnnBackendAttributeName_t, Attribute> attributes{};
 
   /// First element of a plain attribute; nullopt if it was not set.

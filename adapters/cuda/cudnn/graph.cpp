@@ -320,30 +320,34 @@ bool supported(const Descriptor& graph) {
   });
 }
 
-int engine_count(const Descriptor& graph) {
+std::vector<Engine> engines(const Descriptor& graph) {
   const Reference operation = convolution_in(graph);
-  if (!operation) return 1;
-  return convolution_of(*operation, false).image.type == CUDNN_DATA_FLOAT ? 2 : 1;
+  if (!operation) return {Engine{}};
+  const bool single = convolution_of(*operation, false).image.type == CUDNN_DATA_FLOAT;
+  // Fourier transforms, which need most, are done in single precision.
+  if (single) return {{.tensor_cores = true}, {}, {.widest = true}};
+  return {{.tensor_cores = true}, {.tensor_cores = true, .widest = true}};
 }
 
-bool uses_tensor_cores(const Descriptor& graph, std::int64_t engine) {
-  return engine == 0 && convolution_in(graph) != nullptr;
-}
-
-std::size_t workspace_bytes(const Descriptor& graph, std::int64_t engine) {
+std::size_t workspace_bytes(const Descriptor& graph, Engine engine) {
   if (const Reference operation = convolution_in(graph)) {
-    return workspace_bytes(convolution_of(*operation, uses_tensor_cores(graph, engine)));
+    const Convolution c = convolution_of(*operation, engine.tensor_cores);
+    return engine.widest ? widest_workspace_bytes(c) : workspace_bytes(c);
   }
   const auto attention = attention_in(graph);
   return attention ? workspace_bytes(*attention) : 0;
 }
 
-Execution execution(const Descriptor& graph, std::int64_t engine,
+Execution execution(const Descriptor& graph, Engine engine,
                     const std::map<std::int64_t, void*>& pointers) {
   Execution result;
   if (const Reference operation = convolution_in(graph)) {
-    result.queries.push_back(
-        describe(convolution_of(*operation, uses_tensor_cores(graph, engine))));
+    Convolution c = convolution_of(*operation, engine.tensor_cores);
+    c.tried = graph.tried;
+    result.queries.push_back(describe(c));
+    if (engine.widest)
+      result.queries.push_back(
+          describe_memory_bound("tensor_transform", {c.image, c.filter, c.output}));
   } else if (const auto attention = attention_in(graph)) {
     result.queries.push_back(describe(*attention));
   } else if (const auto products = operations(graph, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);

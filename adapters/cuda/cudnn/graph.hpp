@@ -15,12 +15,20 @@ namespace phantora::cudnn {
 /// Whether one of our engines runs the graph: it must hold operations that we know.
 bool supported(const Descriptor& graph);
 
-/// Engines that the heuristics offer: single-precision convolutions may use TF32 tensor cores or
-/// not, which programs tell apart by the engine's numerical notes.
-int engine_count(const Descriptor& graph);
-bool uses_tensor_cores(const Descriptor& graph, std::int64_t engine);
+/// What runs a graph. cuDNN has tens of engines for a convolution; ours stand for what a program
+/// can tell of them.
+struct Engine {
+  /// Single-precision convolutions may use TF32 tensor cores or not, which programs tell apart by
+  /// the engine's numerical notes.
+  bool tensor_cores = false;
+  /// Needs most workspace of all, and transforms its operands first, so that nobody keeps it. Who
+  /// makes a plan of it tries all engines, and runs the fastest from then on.
+  bool widest = false;
+};
+/// Engines that the heuristics offer, best first as far as these know.
+std::vector<Engine> engines(const Descriptor& graph);
 
-std::size_t workspace_bytes(const Descriptor& graph, std::int64_t engine);
+std::size_t workspace_bytes(const Descriptor& graph, Engine engine);
 
 struct Execution {
   std::vector<KernelQuery> queries{};
@@ -28,7 +36,7 @@ struct Execution {
   std::vector<library::Input> inputs{};
 };
 /// @param pointers  device addresses by the tensors' unique ids.
-Execution execution(const Descriptor& graph, std::int64_t engine,
+Execution execution(const Descriptor& graph, Engine engine,
                     const std::map<std::int64_t, void*>& pointers);
 
 }  // namespace phantora::cudnn

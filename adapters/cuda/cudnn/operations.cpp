@@ -156,6 +156,7 @@ KernelQuery describe(const Convolution& c) {
                     {"groups", number(groups)}};
   query.attributes = {
       {"type", name_of(c.image.type)}, {"compute", c.compute}, {"layout", c.image.layout()}};
+  if (c.tried) query.attributes.emplace("plan", "tried");
   // Each output element is a sum over the filter's channels and space, in every pass.
   const double products =
       number(c.filter.elements()) / number(std::max<std::int64_t>(1, c.filter.dim(0)));
@@ -204,6 +205,79 @@ std::size_t workspace_bytes(const Convolution& c) {
     bytes = image + output + (filter_space == 1 ? 0 : filter);
   }
   return static_cast<std::size_t>(bytes);
+}
+
+namespace {
+
+/// Bytes of the transforms of an engine that convolves by Fourier transforms, in single precision;
+/// 0 if there is none. A plane of side s, padding and all, becomes s (s / 2 + 1) complex numbers, s
+/// being a power of two and at least 16. Forward and for the filter's gradient, cuDNN keeps the
+/// planes of two operands, or the third's, twice. The data's gradient is made of tiles of 32 x 32,
+/// twice the image's and the output's where those do not fit into one; with a stride of s x s there
+/// are s^2 images and filters, each of every s-th row and column. E.g. 64 images of 7 x 7 with 960
+/// channels, 128 filters of 1 x 1: 2 (64 960 + 960 128) planes of 16 (8 + 1) 8 bytes, and the
+/// filter. h200_sweep19.jsonl.gz (lib/kernels/data) has the workspaces: of its forward calls with
+/// filters of several taps 64 of 67 ask for as many bytes to 3 %, of those with one tap 171 of 232,
+/// of the filters' gradients 307 of 319, of the data's with several taps and no stride 53 of 55,
+/// and with a stride of 2 and 3 x 3 taps 39 of 60 to 12 %.
+std::int64_t fourier_bytes(const Convolution& c) {
+  const auto all_one = [](const std::vector<std::int64_t>& list) {
+    return std::all_of(list.begin(), list.end(), [](std::int64_t value) { return value == 1; });
+  };
+  const bool grouped = c.filter.dim(1) != c.image.dim(1);
+  if (c.image.type != CUDNN_DATA_FLOAT || c.image.dims.size() != 4 || grouped ||
+      !all_one(c.dilation))
+    return 0;
+  constexpr std::int64_t least = 16, tile = 32, most = 256;
+  const std::int64_t extent = std::max(c.image.dim(2) + 2 * spatial(c.padding, 0, 0),
+                                       c.image.dim(3) + 2 * spatial(c.padding, 1, 0));
+  const auto plane = [](std::int64_t side) {
+    return side * (side / 2 + 1) * static_cast<std::int64_t>(sizeof(float[2]));
+  };
+  const std::int64_t image = c.image.dim(0) * c.image.dim(1);
+  const std::int64_t output = c.image.dim(0) * c.filter.dim(0);
+  const std::int64_t filter = c.filter.dim(0) * c.filter.dim(1);
+  if (c.pass == Pass::backward_data) {
+    const std::int64_t rows = spatial(c.stride, 0, 1), columns = spatial(c.stride, 1, 1);
+    if (c.filter.dim(2) <= rows || c.filter.dim(3) <= columns) return 0;
+    const std::int64_t phases = rows * columns;
+    const std::int64_t times = extent > tile * std::min(rows, columns) ? 2 : 1;
+    return plane(tile) * (phases * filter + times * (phases * image + output));
+  }
+  std::int64_t side = least;
+  while (side < extent) side *= 2;
+  if (side > most || !all_one(c.stride)) return 0;
+  const auto element = static_cast<std::int64_t>(sizeof(float));
+  return c.pass == Pass::forward
+             ? 2 * plane(side) * std::max(image + filter, output) + c.filter.elements() * element
+             : 2 * plane(side) * std::max(image + output, filter) + c.output.elements() * element;
+}
+
+}  // namespace
+
+std::size_t widest_workspace_bytes(const Convolution& c) {
+  const auto element = static_cast<std::int64_t>(size_of(c.image.type));
+  const bool depthwise = c.filter.dim(1) == 1 && c.image.dim(1) > 1;
+  const bool strided = std::any_of(c.stride.begin(), c.stride.end(),
+                                   [](std::int64_t stride) { return stride != 1; });
+  const std::int64_t taps =
+      c.filter.elements() / std::max<std::int64_t>(1, c.filter.dim(0) * c.filter.dim(1));
+  // Copies of the operands: of channels that are widened to four each, of a strided convolution in
+  // 16 bits two, else one, by the medians of h200_sweep19.jsonl.gz. Filters of one tap need none.
+  std::int64_t bytes = (c.image.elements() + c.output.elements()) * element;
+  if (depthwise) {
+    bytes *= 4;
+  } else {
+    if (strided && element < 4 && c.pass != Pass::backward_filter) bytes *= 2;
+    if (taps > 1) bytes += c.filter.elements() * element;
+  }
+  if (std::int64_t fourier = fourier_bytes(c)) {
+    // Transforms are of planes: what has its channels last is converted.
+    if (std::string_view{c.image.layout()} == "nhwc")
+      fourier += (c.image.elements() + c.output.elements() + c.filter.elements()) * element;
+    bytes = std::max(bytes, fourier);
+  }
+  return std::max(workspace_bytes(c), static_cast<std::size_t>(bytes));
 }
 
 std::size_t workspace_bytes(const Attention& a) {

@@ -38,12 +38,15 @@ struct Convolution {
   Tensor image{}, filter{}, output{};  ///< x, w and y, or their gradients
   std::vector<std::int64_t> padding{}, stride{}, dilation{};
   const char* compute = "fp32";  ///< "fp32" or "tf32"
+  bool tried = false;            ///< by the fastest engine, not by the heuristics' first
 };
 
 KernelQuery describe(const Convolution& convolution);
 /// Bytes of workspace that the engine which the real heuristics choose asks for.
 /// @note Approximation: split-k sums of filter gradients are not in it.
 std::size_t workspace_bytes(const Convolution& convolution);
+/// Bytes of workspace that the engine asks for which asks for most, of all that cuDNN offers.
+std::size_t widest_workspace_bytes(const Convolution& convolution);
 
 enum class Norm : std::uint8_t { training, backward, inference };
 KernelQuery describe_batch_norm(Norm norm, const Tensor& x);
