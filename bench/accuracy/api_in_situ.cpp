@@ -1,6 +1,6 @@
 // Host time of CUDA, cuBLAS, cuDNN and NCCL calls while a real program trains on a real GPU:
 //
-//   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters
+//   g++ -O2 -std=c++20 -fPIC -shared -static-libstdc++ -static-libgcc -Iadapters -Iinclude
 //     bench/accuracy/api_in_situ.cpp adapters/rank/runtime/{host_speed,cpu_clock}.cpp -o
 //     api_in_situ.so
 //   API_IN_SITU=out LD_PRELOAD=./api_in_situ.so python3 test/programs/train.py --model gpt2
