@@ -103,6 +103,22 @@ TEST_F(KernelDatabaseTest, PricesTheVeryQueries) {
 }
 
 // Several processes, each of which adds to one kernel of all and to one of its own.
+TEST_F(KernelDatabaseTest, PricesTriedConvolutionsAsTheyRan) {
+  KernelQuery first{
+      .name = "conv_fwd",
+      .features = {{"n", 8}, {"c", 64}, {"h", 8}, {"w", 8}, {"k", 64}, {"r", 3}, {"s", 3}},
+      .attributes = {{"type", "bf16"}}};
+  KernelQuery tried = first;
+  tried.attributes["plan"] = "tried";
+  KernelDatabase database{path(), Access::write};
+  database.add(h200(), std::vector{MeasuredKernel{first, {{7us, 3}}}});
+  const auto model = database.model(gpu_model("h200"));
+  EXPECT_EQ(model.estimate(tried)->duration, Duration{7us});
+  EXPECT_EQ(model.estimate(tried)->source, CostSource::database);
+  tried.features["k"] = 128;
+  EXPECT_FALSE(model.estimate(tried));
+}
+
 TEST_F(KernelDatabaseTest, TakesSeveralWriters) {
   constexpr int writers = 6, rounds = 25;
   std::vector<pid_t> children;

@@ -1,6 +1,8 @@
 // Entry points of cuDNN.
 #include "measure/mirror.hpp"
 
+#include <map>
+#include <mutex>
 #include <vector>
 
 namespace phantora::measure {
@@ -25,10 +27,55 @@ F* really() {
   return real<cudnn, name, F>();
 }
 
+/// Plans that a program makes one after the other, and runs none of meanwhile, are of engines that
+/// will be tried out: of each, cudnn-frontend's time_sorted_plan(), which PyTorch calls, runs two
+/// executions, the first to warm up. What these take is no time of a step: nothing keeps most of
+/// the engines.
+class Trials {
+ public:
+  void created(Descriptor plan) {
+    const std::lock_guard lock{mutex_};
+    left_[plan] = 0;
+  }
+  void destroyed(Descriptor plan) {
+    const std::lock_guard lock{mutex_};
+    left_.erase(plan);
+    std::erase(waiting_, plan);
+  }
+  /// Of any descriptor.
+  void finalized(Descriptor plan) {
+    const std::lock_guard lock{mutex_};
+    if (left_.contains(plan)) waiting_.push_back(plan);
+  }
+  /// Whether this execution tries the plan out.
+  bool tries(Descriptor plan) {
+    const std::lock_guard lock{mutex_};
+    constexpr int executions = 2;
+    if (waiting_.size() > 1) {
+      for (Descriptor const one : waiting_) left_[one] = executions;
+    }
+    waiting_.clear();
+    const auto found = left_.find(plan);
+    if (found == left_.end() || found->second == 0) return false;
+    --found->second;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Descriptor> waiting_;  ///< plans that were made since one was run
+  std::map<Descriptor, int> left_;   ///< executions that try, of each plan
+};
+Trials& trials() {
+  static Trials all;
+  return all;
+}
+
 cudnnStatus_t create(cudnnBackendDescriptorType_t type, Descriptor* descriptor) {
   const cudnnStatus_t status =
       really<"cudnnBackendCreateDescriptor", CreateDescriptor>()(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS || depth > 0 || keys() == nullptr) return status;
+  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) trials().created(*descriptor);
   const Inside inside;
   Descriptor ours = nullptr;
   keyed<"cudnnBackendCreateDescriptor", CreateDescriptor>()(type, &ours);
@@ -40,6 +87,7 @@ cudnnStatus_t destroy(Descriptor descriptor) {
   if (Descriptor const ours = for_keys(descriptor)) {
     keyed<"cudnnBackendDestroyDescriptor", DestroyDescriptor>()(ours);
     forget_handle_at(descriptor);
+    trials().destroyed(descriptor);
   }
   return really<"cudnnBackendDestroyDescriptor", DestroyDescriptor>()(descriptor);
 }
@@ -70,7 +118,10 @@ cudnnStatus_t finalize(Descriptor descriptor) {
     const Inside inside;
     keyed<"cudnnBackendFinalize", FinalizeDescriptor>()(ours);
   }
-  return really<"cudnnBackendFinalize", FinalizeDescriptor>()(descriptor);
+  const cudnnStatus_t status = really<"cudnnBackendFinalize", FinalizeDescriptor>()(descriptor);
+  if (ours != nullptr && depth == 0 && status == CUDNN_STATUS_SUCCESS)
+    trials().finalized(descriptor);
+  return status;
 }
 
 /// Whether a configuration's engine uses tensor cores, by its notes; of the real ones or the keys'.
@@ -149,11 +200,16 @@ cudnnStatus_t get_attribute(Descriptor const descriptor, cudnnBackendAttributeNa
 }
 
 cudnnStatus_t execute(cudnnHandle_t handle, Descriptor plan, Descriptor pack) {
+  auto* const run = really<"cudnnBackendExecute", Execute>();
+  if (depth == 0 && trials().tries(plan)) {
+    const Inside inside;
+    return run(handle, plan, pack);
+  }
   return timed(
       [&] {
         keyed<"cudnnBackendExecute", Execute>()(translated(handle), for_keys(plan), for_keys(pack));
       },
-      [&] { return really<"cudnnBackendExecute", Execute>()(handle, plan, pack); });
+      [&] { return run(handle, plan, pack); });
 }
 
 }  // namespace
