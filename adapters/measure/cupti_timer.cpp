@@ -1,3 +1,4 @@
+#include "measure/other_clock.hpp"
 #include "measure/results.hpp"
 #include "measure/timer.hpp"
 
@@ -5,11 +6,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <cupti.h>
 #include <dlfcn.h>
@@ -33,6 +39,7 @@ static_assert(offsetof(Fill, correlationId) == offsetof(CUpti_ActivityMemset, co
 struct Functions {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
   decltype(&cuptiActivityEnable) enable;
+  decltype(&cuptiActivityDisable) disable;
   decltype(&cuptiActivityFlushAll) flush;
   decltype(&cuptiActivityGetNextRecord) next;
   decltype(&cuptiActivityPushExternalCorrelationId) push;
@@ -57,11 +64,94 @@ bool find(Functions& all) {
     return function != nullptr;
   };
   return get(all.register_callbacks, "cuptiActivityRegisterCallbacks") &&
-         get(all.enable, "cuptiActivityEnable") && get(all.flush, "cuptiActivityFlushAll") &&
-         get(all.next, "cuptiActivityGetNextRecord") &&
+         get(all.enable, "cuptiActivityEnable") && get(all.disable, "cuptiActivityDisable") &&
+         get(all.flush, "cuptiActivityFlushAll") && get(all.next, "cuptiActivityGetNextRecord") &&
          get(all.push, "cuptiActivityPushExternalCorrelationId") &&
          get(all.pop, "cuptiActivityPopExternalCorrelationId");
 }
+
+constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                        CUPTI_ACTIVITY_KIND_MEMCPY,
+                                        CUPTI_ACTIVITY_KIND_MEMSET,
+                                        CUPTI_ACTIVITY_KIND_RUNTIME,
+                                        CUPTI_ACTIVITY_KIND_DRIVER,
+                                        CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+// PyTorch's profiler uses the other two.
+constexpr auto external_kind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
+
+/// A profiler of the program's own. CUPTI has one client in a process, which is ours: this one gets
+/// copies of the records that it asked for.
+class OtherClient {
+ public:
+  void registers(CUpti_BuffersCallbackRequestFunc request,
+                 CUpti_BuffersCallbackCompleteFunc complete) {
+    const std::lock_guard lock{mutex_};
+    request_ = request;
+    complete_ = complete;
+  }
+  void enables(CUpti_ActivityKind kind) {
+    const std::lock_guard lock{mutex_};
+    kinds_.insert(kind);
+    since_flush_.insert(kind);
+    // Kineto asks for records only if a buffer is with CUPTI.
+    have_buffer();
+  }
+  void disables(CUpti_ActivityKind kind) {
+    const std::lock_guard lock{mutex_};
+    kinds_.erase(kind);
+  }
+  /// What was disabled before it asked for all records has been given.
+  void flushed() {
+    const std::lock_guard lock{mutex_};
+    since_flush_ = kinds_;
+  }
+  void give(const Functions& cupti, CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
+            std::size_t valid) {
+    std::unique_lock lock{mutex_};
+    if (complete_ == nullptr || since_flush_.empty()) return;
+    std::vector<const std::uint8_t*> records;
+    CUpti_Activity* record = nullptr;
+    while (cupti.next(buffer, valid, &record) == CUPTI_SUCCESS)
+      records.push_back(reinterpret_cast<const std::uint8_t*>(record));
+    records.push_back(buffer + valid);
+    const auto wants = [&](const std::uint8_t* at) {
+      const auto* const one = reinterpret_cast<const CUpti_Activity*>(at);
+      return since_flush_.contains(one->kind) &&
+             (one->kind != CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION ||
+              reinterpret_cast<const CUpti_ActivityExternalCorrelation*>(one)->externalKind !=
+                  external_kind);
+    };
+    std::vector<std::uint8_t> wanted;
+    for (std::size_t i = 0; i + 1 < records.size(); ++i) {
+      if (wants(records[i])) wanted.insert(wanted.end(), records[i], records[i + 1]);
+    }
+    have_buffer();
+    if (wanted.empty() || buffer_ == nullptr) return;
+    std::uint8_t* const theirs = std::exchange(buffer_, nullptr);
+    const std::size_t size = size_;
+    const std::size_t filled = wanted.size() <= size ? wanted.size() : 0;
+    std::memcpy(theirs, wanted.data(), filled);
+    have_buffer();
+    const CUpti_BuffersCallbackCompleteFunc complete = complete_;
+    lock.unlock();
+    complete(context, stream, theirs, size, filled);
+  }
+
+ private:
+  /// Under the lock.
+  void have_buffer() {
+    std::size_t most = 0;
+    if (buffer_ == nullptr && request_ != nullptr) request_(&buffer_, &size_, &most);
+  }
+
+  std::mutex mutex_;
+  std::uint8_t* buffer_ = nullptr;  ///< of the client's, not yet filled
+  std::size_t size_ = 0;
+  CUpti_BuffersCallbackRequestFunc request_ = nullptr;
+  CUpti_BuffersCallbackCompleteFunc complete_ = nullptr;
+  std::set<CUpti_ActivityKind> kinds_;
+  std::set<CUpti_ActivityKind> since_flush_;  ///< enabled then or later
+};
 
 /// The GPU's work for one call.
 struct Work {
@@ -73,8 +163,9 @@ struct Work {
 /// A call's time is that from its first kernel's start to its last one's end, as the estimates of
 /// library calls are: with the gaps between them. What is longer than the gap of kernels that
 /// follow one another is the host's, which launches them.
-Duration time_of(const Work& work) {
-  const Duration span = std::chrono::nanoseconds{work.last_end - work.first_start};
+Duration time_of(const Work& work, OtherClock& clock) {
+  const Duration span =
+      std::chrono::nanoseconds{clock.nanoseconds(work.first_start, work.last_end)};
   const Duration sum = std::chrono::nanoseconds{work.sum};
   return std::min(span, sum + static_cast<std::int64_t>(work.kernels - 1) * launch_gap);
 }
@@ -90,14 +181,16 @@ class CuptiTimer final : public Timer {
     if (!find(cupti_)) return false;
     if (cupti_.register_callbacks(give_buffer, take_buffer) != CUPTI_SUCCESS) return false;
     // A call's own record goes before its kernels', and its external id before that.
-    for (const CUpti_ActivityKind kind :
-         {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-          CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
-          CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION}) {
+    for (const CUpti_ActivityKind kind : kinds) {
       if (cupti_.enable(kind) != CUPTI_SUCCESS) return false;
     }
+    started_ = true;
     return true;
   }
+  /// Whether this is CUPTI's client.
+  [[nodiscard]] bool started() const { return started_; }
+  OtherClient& other() { return other_; }
+  OtherClock& clock() { return clock_; }
 
   void begin(const Asked& asked) override {
     // The id says the query too: nobody has to look it up.
@@ -120,17 +213,14 @@ class CuptiTimer final : public Timer {
   }
 
  private:
-  // PyTorch's profiler uses the other two.
-  static constexpr auto external_kind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
-
   static void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
     constexpr std::size_t bytes = std::size_t{4} << 20;
     *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(ACTIVITY_RECORD_ALIGNMENT, bytes));
     *size = *buffer != nullptr ? bytes : 0;
     *records = 0;
   }
-  static void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
-                                   std::size_t valid) {
+  static void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
+                                   std::size_t, std::size_t valid) {
     CuptiTimer& timer = instance();
     {
       const std::lock_guard lock{timer.mutex_};
@@ -138,6 +228,7 @@ class CuptiTimer final : public Timer {
       while (timer.cupti_.next(buffer, valid, &record) == CUPTI_SUCCESS) timer.read(record);
       timer.forget_old();
     }
+    timer.other_.give(timer.cupti_, context, stream, buffer, valid);
     std::free(buffer);
   }
 
@@ -176,7 +267,7 @@ class CuptiTimer final : public Timer {
 
   void worked(std::uint32_t correlation, std::uint64_t start, std::uint64_t end, const char* name) {
     if (end == 0 || end < start) return;  // it was not timed
-    const Work work{start, end, end - start, 1};
+    const Work work{start, end, clock_.nanoseconds(start, end), 1};
     const auto call = calls_.find(correlation);
     if (call != calls_.end()) {
       join(call->second, work);
@@ -207,9 +298,9 @@ class CuptiTimer final : public Timer {
       const auto query = static_cast<std::uint32_t>(work->first);
       if (query == not_the_program) continue;
       if (query == no_query) {
-        keyless_["a call of several operations"] += time_of(work->second);
+        keyless_["a call of several operations"] += time_of(work->second, clock_);
       } else {
-        took(query, time_of(work->second));
+        took(query, time_of(work->second, clock_));
       }
     }
     works_.erase(works_.begin(), end);
@@ -227,6 +318,9 @@ class CuptiTimer final : public Timer {
   };
 
   Functions cupti_{};
+  std::atomic<bool> started_{false};
+  OtherClient other_;
+  OtherClock clock_;
   std::atomic<std::uint64_t> last_call_{0};
   std::mutex mutex_{};
   std::unordered_map<std::uint32_t, std::uint64_t> calls_{};  ///< external ids, by correlation
@@ -243,3 +337,64 @@ Timer* cupti_timer() {
 }
 
 }  // namespace phantora::measure
+
+// A profiler of the program's own (PyTorch's) would end ours: CUPTI forgets the callbacks of
+// before, and what one client disables is disabled for all.
+namespace {
+
+using phantora::measure::CuptiTimer;
+
+/// What CUPTI makes of the call where nobody else is its client.
+template <class F, class... A>
+CUptiResult really(const char* name, F*, A... arguments) {
+  void* const handle = phantora::measure::library();
+  auto* const function = handle != nullptr ? reinterpret_cast<F*>(dlsym(handle, name)) : nullptr;
+  return function != nullptr ? function(arguments...) : CUPTI_ERROR_NOT_INITIALIZED;
+}
+bool is_ours(CUpti_ActivityKind kind) {
+  return std::ranges::find(phantora::measure::kinds, kind) != std::end(phantora::measure::kinds);
+}
+
+}  // namespace
+
+#define PHANTORA_CUPTI extern "C" __attribute__((visibility("default"))) CUptiResult CUPTIAPI
+
+PHANTORA_CUPTI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                              CUpti_BuffersCallbackCompleteFunc complete) {
+  CuptiTimer& timer = CuptiTimer::instance();
+  timer.other().registers(request, complete);
+  if (timer.started()) return CUPTI_SUCCESS;
+  return really("cuptiActivityRegisterCallbacks", &cuptiActivityRegisterCallbacks, request,
+                complete);
+}
+
+PHANTORA_CUPTI cuptiActivityEnable(CUpti_ActivityKind kind) {
+  CuptiTimer& timer = CuptiTimer::instance();
+  timer.other().enables(kind);
+  return really("cuptiActivityEnable", &cuptiActivityEnable, kind);
+}
+
+PHANTORA_CUPTI cuptiActivityDisable(CUpti_ActivityKind kind) {
+  CuptiTimer& timer = CuptiTimer::instance();
+  timer.other().disables(kind);
+  if (timer.started() && is_ours(kind)) return CUPTI_SUCCESS;
+  return really("cuptiActivityDisable", &cuptiActivityDisable, kind);
+}
+
+PHANTORA_CUPTI cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc now) {
+  const CUptiResult result = really("cuptiActivityRegisterTimestampCallback",
+                                    &cuptiActivityRegisterTimestampCallback, now);
+  if (result == CUPTI_SUCCESS) CuptiTimer::instance().clock().use(now);
+  return result;
+}
+
+PHANTORA_CUPTI cuptiActivityFlushAll(std::uint32_t flag) {
+  const CUptiResult result = really("cuptiActivityFlushAll", &cuptiActivityFlushAll, flag);
+  CuptiTimer::instance().other().flushed();
+  return result;
+}
+
+PHANTORA_CUPTI cuptiFinalize() {
+  if (CuptiTimer::instance().started()) return CUPTI_SUCCESS;
+  return really("cuptiFinalize", &cuptiFinalize);
+}

@@ -7,6 +7,7 @@
 #include <phantora/kernels/query_text.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,7 @@
 
 #include <dlfcn.h>
 #include <library_types.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace phantora::measure {
@@ -82,6 +84,10 @@ std::string now() {
   return text;
 }
 
+[[noreturn]] void end_process(int status) {
+  for (;;) syscall(SYS_exit_group, status);
+}
+
 class Results {
  public:
   Results() {
@@ -95,15 +101,8 @@ class Results {
     source_.command = variable("PHANTORA_MEASURE_COMMAND");
     source_.date = now();
     // CUDA has been used, so that its own handlers at exit come after this one.
-    std::atexit([] {
-      Results& all = the_results();
-      if (getpid() != all.process_) return;
-      timer().flush();
-      const std::lock_guard lock{all.mutex_};
-      all.write();
-      all.database_.reset();  // the last to close it leaves one file
-      all.tell();
-    });
+    std::atexit(write_results);
+    made() = this;
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -112,6 +111,22 @@ class Results {
   static Results& the_results() {
     static auto* const instance = new Results;
     return *instance;
+  }
+  /// nullptr where nothing is measured.
+  static std::atomic<Results*>& made() {
+    static std::atomic<Results*> instance{nullptr};
+    return instance;
+  }
+
+  void end() {
+    // Children that were forked, and those that share its memory until they are another program,
+    // measure nothing.
+    if (getpid() != process_ || ended_.exchange(true)) return;
+    timer().flush();
+    const std::lock_guard lock{mutex_};
+    write();
+    database_.reset();  // the last to close it leaves one file
+    tell();
   }
 
   void took(std::uint32_t query, Duration time) {
@@ -144,7 +159,7 @@ class Results {
       unwritten_.clear();
     } catch (const std::exception& problem) {
       std::fprintf(stderr, "phantora: %s\n", problem.what());
-      std::_Exit(70);  // a run that is not kept is of no use
+      end_process(70);  // a run that is not kept is of no use
     }
   }
   void tell() const {
@@ -164,6 +179,7 @@ class Results {
   }
 
   const pid_t process_ = getpid();
+  std::atomic<bool> ended_{false};
   KernelSource source_{};
   std::mutex mutex_{};
   std::map<std::uint32_t, DurationCounts> unwritten_{};
@@ -178,9 +194,23 @@ class Results {
 }  // namespace
 
 void expect_results() { Results::the_results(); }
+void write_results() {
+  if (Results* const results = Results::made()) results->end();
+}
 void took(std::uint32_t query, Duration time) { Results::the_results().took(query, time); }
 void had_no_key(std::string_view what, Duration time) {
   Results::the_results().had_no_key(what, time);
 }
 
 }  // namespace phantora::measure
+
+// Programs that end without their handlers at exit (os._exit() of Python) have measured, too.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" [[noreturn]] __attribute__((visibility("default"))) void _exit(int status) {
+  phantora::measure::write_results();
+  phantora::measure::end_process(status);
+}
+extern "C" [[noreturn]] __attribute__((visibility("default"))) void _Exit(int status) noexcept {
+  _exit(status);
+}
+// NOLINTEND(bugprone-reserved-identifier)

@@ -33,17 +33,27 @@ Timed::~Timed() {
   if (queries_ > 0) timer().end(asked_);
 }
 
+namespace {
+
+void begin_or_end_another(bool begins) {
+  if (keys() == nullptr || &timer() == &event_timer()) return;
+  const Asked nothing{Timer::not_the_program, nullptr};
+  if (begins) {
+    timer().begin(nothing);
+  } else {
+    timer().end(nothing);
+  }
+}
+
+}  // namespace
+
+NotTheProgram::NotTheProgram() { begin_or_end_another(true); }
+NotTheProgram::~NotTheProgram() { begin_or_end_another(false); }
+
 }  // namespace phantora::measure
 
-/// What is done between `begins` and its end is not the program's (proxy/rank.cpp): CUPTI would
-/// see it.
+/// What is done between `begins` and its end is not the program's (proxy/rank.cpp).
 extern "C" __attribute__((visibility("default"))) void phantora_measure_not_the_program(
     bool begins) {
-  using namespace phantora::measure;
-  if (keys() == nullptr || &timer() == &event_timer()) return;
-  if (begins) {
-    timer().begin({Timer::not_the_program, nullptr});
-  } else {
-    timer().end({Timer::not_the_program, nullptr});
-  }
+  phantora::measure::begin_or_end_another(begins);
 }

@@ -22,6 +22,16 @@ class Timed {
   Asked asked_;
 };
 
+/// Between construction and destruction the GPU works for nothing that the program would do again:
+/// CUPTI sees that, too.
+class NotTheProgram {
+ public:
+  NotTheProgram();
+  ~NotTheProgram();
+  NotTheProgram(const NotTheProgram&) = delete;
+  NotTheProgram& operator=(const NotTheProgram&) = delete;
+};
+
 /// One way to time calls. begin() and end() are called in pairs on one thread.
 struct Timer {
   static constexpr std::uint32_t no_query = ~std::uint32_t{0};    ///< time that has no key

@@ -86,10 +86,10 @@ class Measure(Measured):
         return self.run_job([*under, TORCH_PYTHON, program], cluster="h200:1x1", timeout=600,
                             options=["--host-time", "off", *options])
 
-    def stacked(self, program, *options):
+    def stacked(self, program, *options, timer=("--timer", "events")):
         """Measures a program on the simulated GPU. @return {query: {picoseconds: count}}"""
         path = self.directory / "my.db"
-        self.simulate(program, *options, under=[PHANTORA, "measure", "--kernels", path, "--timer", "events", "--"])
+        self.simulate(program, *options, under=[PHANTORA, "measure", "--kernels", path, *timer, "--"])
         found = {}
         with sqlite3.connect(path) as database:
             for query, time, count in database.execute(
@@ -105,6 +105,31 @@ class Measure(Measured):
         names = {json.loads(query)["name"] for query in self.check_measures_what_is_simulated(LINEAR_ALGEBRA, 60)}
         self.assertLessEqual({"potrf", "potrs", "trsm", "getrf", "geqrf", "orgqr", "ormqr", "syevj", "gesvdj", "geev", "fft", "spmm", "spmv",
                               "sddmm"}, names)
+
+    def test_a_profiler_of_the_programs_own_sees_its_part(self):
+        """And nothing is lost by that, nor where the program ends without its handlers at exit."""
+        program = self.write("profiled.py", """
+            import os, torch
+            from torch.profiler import ProfilerActivity, profile
+            layer, x = torch.nn.Linear(512, 512).cuda(), torch.randn(64, 512, device="cuda")
+            def steps(count):
+                for _ in range(count):
+                    layer(x).relu().sum().backward()
+                torch.cuda.synchronize()
+            def profiled(count):
+                with profile(activities=[ProfilerActivity.CUDA]) as found:
+                    steps(count)
+                return sum(event.device_type().name == "CUDA" for event in found.profiler.kineto_results.events())
+            steps(5)
+            one, four = profiled(1), profiled(4)
+            assert one > 4 and four == 4 * one, (one, four)
+            steps(6)
+            os._exit(0)
+            """)
+        times = next(times for query, times in self.stacked(program, timer=()).items() if '"epilogue":"bias"' in query)
+        self.assertEqual(sum(times.values()), 16)
+        # The profiler's clock counts ticks, and CUPTI's records with it.
+        self.assertLess(max(times), 1.1 * min(times))
 
     def test_trials_are_no_times_of_a_step(self):
         program = self.write("trials.py", """
