@@ -1,6 +1,7 @@
 #pragma once
 
 #include "measure/handles.hpp"
+#include "measure/inside.hpp"
 #include "measure/libraries.hpp"
 #include "measure/timer.hpp"
 
@@ -20,15 +21,6 @@ struct Name {
   constexpr Name(const char (&literal)[N]) {  // NOLINT(google-explicit-constructor)
     std::copy_n(literal, N, text);
   }
-};
-
-/// Calls that the real libraries, or the keys, make among themselves are passed on.
-inline thread_local int depth = 0;
-struct Inside {
-  Inside() noexcept { ++depth; }
-  ~Inside() { --depth; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
 };
 
 template <Library library, Name name, class F>

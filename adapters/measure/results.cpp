@@ -1,5 +1,6 @@
 #include "measure/results.hpp"
 
+#include "measure/inside.hpp"
 #include "measure/libraries.hpp"
 #include "measure/timer.hpp"
 
@@ -207,7 +208,8 @@ void had_no_key(std::string_view what, Duration time) {
 // Programs that end without their handlers at exit (os._exit() of Python) have measured, too.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" [[noreturn]] __attribute__((visibility("default"))) void _exit(int status) {
-  phantora::measure::write_results();
+  // A signal's handler may end the program amid a call, which holds locks of ours.
+  if (phantora::measure::depth == 0) phantora::measure::write_results();
   phantora::measure::end_process(status);
 }
 extern "C" [[noreturn]] __attribute__((visibility("default"))) void _Exit(int status) noexcept {
