@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -86,6 +87,7 @@ class OtherClient {
   void registers(CUpti_BuffersCallbackRequestFunc request,
                  CUpti_BuffersCallbackCompleteFunc complete) {
     const std::lock_guard lock{mutex_};
+    if (request != request_) buffer_ = nullptr;  // it is another's
     request_ = request;
     complete_ = complete;
   }
@@ -105,39 +107,55 @@ class OtherClient {
     const std::lock_guard lock{mutex_};
     since_flush_ = kinds_;
   }
+  /// @param valid  bytes of `buffer` that records fill.
   void give(const Functions& cupti, CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
             std::size_t valid) {
     std::unique_lock lock{mutex_};
     if (complete_ == nullptr || since_flush_.empty()) return;
-    std::vector<const std::uint8_t*> records;
-    CUpti_Activity* record = nullptr;
-    while (cupti.next(buffer, valid, &record) == CUPTI_SUCCESS)
-      records.push_back(reinterpret_cast<const std::uint8_t*>(record));
-    records.push_back(buffer + valid);
-    const auto wants = [&](const std::uint8_t* at) {
-      const auto* const one = reinterpret_cast<const CUpti_Activity*>(at);
-      return since_flush_.contains(one->kind) &&
-             (one->kind != CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION ||
-              reinterpret_cast<const CUpti_ActivityExternalCorrelation*>(one)->externalKind !=
-                  external_kind);
+    struct Filled {
+      std::uint8_t* buffer;
+      std::size_t size, used;
     };
-    std::vector<std::uint8_t> wanted;
-    for (std::size_t i = 0; i + 1 < records.size(); ++i) {
-      if (wants(records[i])) wanted.insert(wanted.end(), records[i], records[i + 1]);
+    std::vector<Filled> filled;
+    for (const std::span<const std::uint8_t> record : records_in(cupti, buffer, valid)) {
+      if (!wants(record.data())) continue;
+      if (filled.empty() || filled.back().used + record.size() > filled.back().size) {
+        have_buffer();
+        if (buffer_ == nullptr || record.size() > size_) break;
+        filled.push_back({std::exchange(buffer_, nullptr), size_, 0});
+      }
+      Filled& last = filled.back();
+      std::memcpy(last.buffer + last.used, record.data(), record.size());
+      last.used += record.size();
     }
-    have_buffer();
-    if (wanted.empty() || buffer_ == nullptr) return;
-    std::uint8_t* const theirs = std::exchange(buffer_, nullptr);
-    const std::size_t size = size_;
-    const std::size_t filled = wanted.size() <= size ? wanted.size() : 0;
-    std::memcpy(theirs, wanted.data(), filled);
     have_buffer();
     const CUpti_BuffersCallbackCompleteFunc complete = complete_;
     lock.unlock();
-    complete(context, stream, theirs, size, filled);
+    for (const Filled& one : filled) complete(context, stream, one.buffer, one.size, one.used);
   }
 
  private:
+  static std::vector<std::span<const std::uint8_t>> records_in(const Functions& cupti,
+                                                               std::uint8_t* buffer,
+                                                               std::size_t valid) {
+    std::vector<const std::uint8_t*> begins;
+    CUpti_Activity* record = nullptr;
+    while (cupti.next(buffer, valid, &record) == CUPTI_SUCCESS)
+      begins.push_back(reinterpret_cast<const std::uint8_t*>(record));
+    begins.push_back(buffer + valid);
+    std::vector<std::span<const std::uint8_t>> records;
+    for (std::size_t i = 0; i + 1 < begins.size(); ++i)
+      records.emplace_back(begins[i], begins[i + 1]);
+    return records;
+  }
+  /// Under the lock.
+  [[nodiscard]] bool wants(const std::uint8_t* at) const {
+    const auto* const record = reinterpret_cast<const CUpti_Activity*>(at);
+    if (!since_flush_.contains(record->kind)) return false;
+    if (record->kind != CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) return true;
+    const auto* const call = reinterpret_cast<const CUpti_ActivityExternalCorrelation*>(record);
+    return call->externalKind != external_kind;
+  }
   /// Under the lock.
   void have_buffer() {
     std::size_t most = 0;
