@@ -102,7 +102,6 @@ TEST_F(KernelDatabaseTest, PricesTheVeryQueries) {
   EXPECT_FALSE(database.model(gpu_model("h100")).estimate(gemm(64, 64, 64)));
 }
 
-// Several processes, each of which adds to one kernel of all and to one of its own.
 TEST_F(KernelDatabaseTest, PricesTriedConvolutionsAsTheyRan) {
   KernelQuery first{
       .name = "conv_fwd",
@@ -119,6 +118,7 @@ TEST_F(KernelDatabaseTest, PricesTriedConvolutionsAsTheyRan) {
   EXPECT_FALSE(model.estimate(tried));
 }
 
+// Several processes, each of which adds to one kernel of all and to one of its own.
 TEST_F(KernelDatabaseTest, TakesSeveralWriters) {
   constexpr int writers = 6, rounds = 25;
   std::vector<pid_t> children;

@@ -454,8 +454,10 @@ namespace {
 struct Measured {
   MeasuredTable table;
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
-    const auto first = detail::untried(query);
-    return table.estimate(first.value_or(query));
+    if (!detail::is_tried(query)) return table.estimate(query);
+    KernelQuery first = query;
+    first.attributes.erase("plan");
+    return table.estimate(first);
   }
 };
 

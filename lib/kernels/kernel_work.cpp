@@ -77,7 +77,7 @@ KernelWork describe(const KernelQuery& query) {
     // Of 6,270 convolutions 57 % ran the same kernels when they had been tried out. Of 0.2 to 1.2,
     // 0.5 to 0.8 leave the least errors of those that were, held out.
     constexpr float apart = 0.6F;
-    if (untried(query)) work.coordinates.back() = apart;
+    if (is_tried(query)) work.coordinates.back() = apart;
     return work;
   }
   if (name.starts_with("rnn_")) return recurrent(query);

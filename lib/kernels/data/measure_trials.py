@@ -6,7 +6,7 @@ Usage: measure_trials.py OUT.jsonl SECONDS SWEEP.jsonl.gz...
 Draws convolutions of the sweeps, which say what cuDNN's heuristics chose, and runs each as PyTorch chooses after it has tried what cuDNN
 offers. Lines are like measure_architectures.py's, and tell `benchmark`; of the first call, which tries, `seconds` of the host and
 `trial_workspace`, the bytes that it allocates beside its result; and `workspace`, those of later calls. Two processes for each GPU take turns with what they
-measure: a trial keeps the host busy for about a second, of which its kernels take little.
+measure: a trial takes 40 ms in the median, of which its kernels take little.
 """
 import gzip
 import json

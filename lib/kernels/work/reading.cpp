@@ -16,12 +16,7 @@ std::string_view attribute(const KernelQuery& query, std::string_view key,
   return found != query.attributes.end() ? std::string_view{found->second} : otherwise;
 }
 
-std::optional<KernelQuery> untried(const KernelQuery& query) {
-  if (attribute(query, "plan", "") != "tried") return std::nullopt;
-  KernelQuery first = query;
-  first.attributes.erase("plan");
-  return first;
-}
+bool is_tried(const KernelQuery& query) { return attribute(query, "plan", "") == "tried"; }
 
 double type_bytes(std::string_view type) {
   if (type.starts_with("fp8") || type == "int8" || type == "bool") return 1.0;

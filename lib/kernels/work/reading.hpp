@@ -4,7 +4,6 @@
 #include <phantora/kernels/kernel_signature.hpp>
 #include <phantora/kernels/kernel_work.hpp>
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +16,8 @@ double feature(const KernelQuery& query, std::string_view key, double otherwise)
 std::string_view attribute(const KernelQuery& query, std::string_view key,
                            std::string_view otherwise);
 
-/// The same convolution as cuDNN's heuristics choose for it, of one that is tried out first.
-std::optional<KernelQuery> untried(const KernelQuery& query);
+/// Whether a convolution runs by the fastest of all that cuDNN offers.
+bool is_tried(const KernelQuery& query);
 
 /// Of an element of a library operation's type.
 double type_bytes(std::string_view type);
