@@ -96,6 +96,18 @@ class UnknownValues(JobTest):
         self.assertRegex(job.out, r"(?m)^  assumed tests +\d+ of values that are not computed: all\(\) holds")
         self.assertGreater(self.report()["counters"]["assumed_tests"], 10)
 
+    def test_scattered_flags_leave_their_mask(self):
+        job = self.run_python("""
+            import torch
+            # The mask lies behind what is written: flags, with a place of 64 bits beside each.
+            memory = torch.zeros(8192, dtype=torch.bool, device="cuda")
+            flags, mask = memory[:4096].view(64, 64), memory[4096:].view(64, 64)
+            mask[:, ::2] = True
+            flags.masked_scatter_(mask, torch.ones(2048, dtype=torch.bool, device="cuda"))
+            print(mask.nonzero().shape)
+            """, torch=True, cluster="h200:1x1")
+        self.assertIn("torch.Size([2048, 2])", job.out, job.text())
+
     def test_places_are_told_once_and_only_a_few(self):
         job = self.run_python(
             """
