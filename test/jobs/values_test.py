@@ -96,6 +96,28 @@ class UnknownValues(JobTest):
         self.assertRegex(job.out, r"(?m)^  assumed tests +\d+ of values that are not computed: all\(\) holds")
         self.assertGreater(self.report()["counters"]["assumed_tests"], 10)
 
+    def test_what_a_program_checks_of_a_number_of_its_own(self):
+        job = self.run_python("""
+            import torch
+            torch.manual_seed(0)
+            scores = torch.randn(2000, 2000, device="cuda") @ torch.randn(2000, 8, device="cuda")
+            loss = scores.mean()
+            # A loss is a number, a token is in the vocabulary and not an end, beside a prompt that is known.
+            print("loss", bool(loss.isfinite()), bool(loss.isnan()), bool(loss.isinf()), bool(loss != loss))
+            token = scores.argmax(0)
+            print("token", bool((token[0] >= 0) & (token[0] < 2000)), bool((token < 0).any()), (token % 1).tolist())
+            text = torch.cat([torch.arange(8, device="cuda").view(8, 1), token.view(8, 1)], 1)
+            written = text[:, 1:]
+            ended = torch.isin(written, torch.tensor([7], device="cuda"))
+            print("ended", ended.any(dim=1).nonzero().shape[0], (~ended).nonzero().shape[0], (text[:, :1] == 7).sum().item())
+            # How many there are of something, nobody knows.
+            print("some", (torch.bincount(token, minlength=4)[:4] > 0).nonzero().shape[0])
+            policy = torch.distributions.Categorical(logits=scores[:1])
+            print("policy", policy.log_prob(policy.sample()).shape)
+            """, torch=True, cluster="h200:1x1")
+        self.assertEqual([line for line in job.out.splitlines() if line][:5], [
+            "loss True False False False", f"token True False {[0] * 8}", "ended 0 8 1", "some 4", "policy torch.Size([1])"], job.text())
+
     def test_scattered_flags_leave_their_mask(self):
         job = self.run_python("""
             import torch

@@ -190,12 +190,16 @@ def expected_known():
         "where": (torch.where(true, torch.ones(4, device="cuda"), loss), [1.0] * 4),
         "unfinished": ((torch.ones(4, dtype=torch.long, device="cuda")
                         & ~(true | (token == 2))).max() == 0, True),
+        # Assumed: losses are numbers, tokens in the vocabulary.
+        "nan": (loss.isnan(), [False] * 4),
+        "finite": (loss.isfinite(), [True] * 4),
+        "in the vocabulary": ((token >= 0) & (token < 100) & (token % 1 == 0), [True] * 4),
     }
     for name, (tensor, value) in cases.items():
         if not is_known(tensor).all() or tensor.tolist() != value:
             wrong.append(name)
             print("wrong:", name, is_known(tensor).tolist(), tensor.tolist(), file=sys.stderr)
-    for name, tensor in {"log": loss.log(), "sum": loss.sum(), "nan": loss.isnan(),
+    for name, tensor in {"log": loss.log(), "sum": loss.sum(),
                          "argmax": loss.argmax(), "or": ~true | (loss == 2)}.items():
         if is_known(tensor).any():
             wrong.append(name)

@@ -5,14 +5,15 @@
 
 /// What a program finds when it tests values that are not computed. Zeros would mean that each
 /// check of its own fails ("(value == value).all()", which torch.distributions asks of all that it
-/// is given), and that each sequence has ended as soon as a token is compared with zero. So all()
-/// holds, any() finds nothing, and an unknown number (a token, an index) equals no other. The
-/// report counts what was assumed so (assumed_tests).
+/// is given), that each sequence has ended as soon as a token is compared with zero, and that each
+/// loss is NaN ("isfinite(loss)"). So all() holds, any() finds nothing, an unknown integer (a
+/// token, an index) equals no other, and an unknown float is neither NaN nor infinite. The report
+/// counts what was assumed so (assumed_tests).
 namespace phantora::rank {
 
-enum class Test : std::uint8_t { all, any, equal, not_equal };
+enum class Test : std::uint8_t { holds, fails, finds };
 
-/// The outcome, as an element of `type`; with --unknown 1, any() finds something.
+/// The outcome, as an element of `type`; with --unknown 1, what is looked for is found.
 ElementBytes assumed_outcome(Test test, ElementType type);
 
 /// Whether numbers of the type are compared with others one by one: tokens and indices, not flags

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 /// PyTorch's elementwise kernels (ATen/native/cuda/Loops.cuh, CUDALoops.cuh): one output, a
 /// functor, contiguous or strided operands, converted while loading and storing or not.
@@ -227,6 +228,30 @@ double scattered_lines(const Loop& loop) {
   return touched > 2 * filled ? static_cast<double>(touched) : 0.0;
 }
 
+/// What a function that compares finds of values that are not computed; nullopt: nobody can tell.
+std::optional<Test> comparison(const Loop& loop, const ElementwiseFunction& function,
+                               const std::byte* state) {
+  using Compares = ElementwiseFunction::Compares;
+  if (function.compares == Compares::nothing) return std::nullopt;
+  const auto found = [&](const Value& x) { return function.evaluate(&x, state).to_bool(); };
+  const bool integers = is_told_apart(loop.types[1]) && is_told_apart(function.arguments.front());
+  if (function.compares == Compares::order) {
+    // A token is in the vocabulary: the outcome is that of 0, if that of 1 is the same.
+    if (!integers || found(Value{0}) != found(Value{1})) return std::nullopt;
+    return found(Value{0}) ? Test::holds : Test::fails;
+  }
+  const bool with_itself = loop.operands == 3 && loop.data[1] == loop.data[2];
+  const bool not_equal = load(ElementType::int32, state).to_bool();
+  const Test equal = not_equal ? Test::fails : Test::holds;
+  const Test unlike = not_equal ? Test::holds : Test::fails;
+  if (integers) return with_itself ? std::nullopt : std::optional{unlike};
+  if (!is_floating(loop.types[1])) return std::nullopt;
+  if (with_itself) return equal;  // only NaN is not
+  if (loop.operands != 2) return std::nullopt;
+  const bool asks_for_infinity = found(Value{std::numeric_limits<double>::infinity()}) != not_equal;
+  return asks_for_infinity ? std::optional{unlike} : std::nullopt;
+}
+
 std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* function,
                                 std::span<const std::byte> state, ExecutedBefore& before) {
   std::optional<Effect> made{std::in_place};  // to be returned without a move
@@ -256,13 +281,16 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
   } else if (small) {
     effect.needs = needs(*function, state.data());
     effect.independent = true;
-    const bool with_itself = loop.operands == 3 && loop.data[1] == loop.data[2];
     const bool dense = loop.extent(0) == loop.numel * size_of(loop.types[0]);
-    if (function->compares_integers && is_told_apart(loop.types[1]) && !with_itself && dense) {
-      const bool not_equal = load(ElementType::int32, state.data()).to_bool();
+    const auto test = dense ? comparison(loop, *function, state.data()) : std::nullopt;
+    if (test) {
       effect.assumption = Assumption::test;
-      effect.assumed.push_back(
-          {0, assumed_outcome(not_equal ? Test::not_equal : Test::equal, loop.types[0])});
+      effect.assumed.push_back({0, assumed_outcome(*test, loop.types[0])});
+      effect.reads_known = [loop](const Image& image, std::size_t operand) {
+        for (std::uint32_t i = 0; i < loop.numel; ++i)
+          if (image.load(loop.offset(i, operand), loop.types[operand])) return true;
+        return false;
+      };
     }
     effect.compute = [loop, function, bytes = std::vector<std::byte>{state.begin(), state.end()},
                       &before](std::span<Image> images) {

@@ -2,7 +2,6 @@
 
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/arithmetic.hpp"
-#include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/complex_function.hpp"
 #include "rank/kernels/functor.hpp"
 #include "rank/kernels/lambda_function.hpp"
@@ -67,10 +66,15 @@ std::optional<Inner> inner_operation(std::string_view text, ElementType type) {
                  1, Contrast::choice};
   }
   if (const BinaryFunction* const f = binary_function(functor.key)) {
+    // Any integer leaves nothing when it is divided by 1 or -1, and 0 and 1 leave something unlike
+    // each other by every other divisor.
+    const bool divides =
+        functor.key == "fmod_kernel_cuda" || functor.key == "remainder_kernel_cuda";
+    const Contrast contrast = divides && !is_floating(type) ? Contrast::choice : f->contrast;
     return Inner{[type, g = f->evaluate](const Value& a, const Value& b, const std::byte*) {
                    return g(type, a, b);
                  },
-                 1, f->contrast};
+                 1, contrast};
   }
   const RealBinaryFunction* const f = real_binary_function(functor.key);
   if (f == nullptr || !is_floating(type)) return std::nullopt;
@@ -218,7 +222,9 @@ std::optional<ElementwiseFunction> elementwise_function(std::string_view text) {
       is_complex(f->result) || std::any_of(f->arguments.begin(), f->arguments.end(), is_complex);
   const std::string_view key = wraps ? functor_of(functor.arguments[3]).key : functor.key;
   if (complex && !knows_complex(key)) return std::nullopt;
-  f->compares_integers = key == "CompareEqFunctor" && is_told_apart(f->arguments.front());
+  using Compares = ElementwiseFunction::Compares;
+  if (key == "CompareEqFunctor") f->compares = Compares::equality;
+  if (key == "compare_scalar_kernel") f->compares = Compares::order;
   return f;
 }
 

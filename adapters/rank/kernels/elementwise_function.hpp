@@ -4,6 +4,7 @@
 #include "rank/kernels/element_type.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,8 +24,9 @@ struct ElementwiseFunction {
   std::function<Value(const Value* values, const std::byte* state)> evaluate;
   /// How to find out whether the known arguments decide the result alone.
   Contrast contrast = Contrast::none;
-  /// Compares integers: whether they are equal, or, if `state` says so, whether they are not.
-  bool compares_integers = false;
+  /// Tells whether two numbers are equal (or, if `state` says so, whether they are not), or on
+  /// which side of a scalar a number is.
+  enum class Compares : std::uint8_t { nothing, equality, order } compares = Compares::nothing;
 };
 
 /// @param functor  e.g. "at::native::CUDAFunctor_add<float>" or a lambda's full name.

@@ -296,8 +296,11 @@ void apply(const Effect& effect, const char* kernel) {
   effect.compute(images);
   // Of an operand of which something is known, the rest stays unknown to operations on elements.
   bool applies = !effect.independent;
-  for (std::size_t i = 0; i < images.size(); ++i)
-    applies = applies || (effect.operands[i].read && !images[i].knows_anything());
+  const auto knows = [&](std::size_t i) {
+    return images[i].knows_anything() && (!effect.reads_known || effect.reads_known(images[i], i));
+  };
+  for (std::size_t i = 0; i < images.size() && !applies; ++i)
+    applies = effect.operands[i].read && !knows(i);
   bool assumes = false;
   for (const auto& [i, element] : effect.assumed)
     assumes = (applies && images[i].assume(element.span())) || assumes;

@@ -168,6 +168,9 @@ struct Effect {
     ElementBytes element{};
   };
   boost::container::small_vector<Assumed, 1> assumed;
+  /// Whether anything is known of what the kernel reads of an operand, which may lie between values
+  /// that it does not read (a slice). Empty: it reads all of its operands.
+  std::function<bool(const Image& image, std::size_t operand)> reads_known;
   std::optional<Assumption> assumption{};  ///< what the user is told that they are
   /// Of a kernel whose first operand, flags, is too large to be executed: which share of the flags
   /// is set all the same, if known. Empty: nobody can tell.

@@ -412,7 +412,7 @@ class TensorReduction final : public Meaning {
         (operation_->kind == Kind::all || operation_->kind == Kind::any)) {
       effect.assumption = Assumption::test;
       effect.assumed.push_back(
-          {1, assumed_outcome(operation_->kind == Kind::all ? Test::all : Test::any, output_)});
+          {1, assumed_outcome(operation_->kind == Kind::all ? Test::holds : Test::finds, output_)});
     }
     const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
