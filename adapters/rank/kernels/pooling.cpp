@@ -122,7 +122,9 @@ std::unique_ptr<Meaning> maximum_of_volumes(const TemplateName& kernel, bool bac
 /// round.
 std::unique_ptr<Meaning> adaptive_average(const TemplateName& kernel, bool channels_last,
                                           bool backward) {
-  const std::size_t element = moved_bytes(kernel.arguments.back());
+  // An index's type stands before the element's where channels come last, else behind, if at all.
+  const std::size_t element =
+      moved_bytes(channels_last ? kernel.arguments.back() : kernel.arguments.front());
   if (element == 0) return nullptr;
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     const std::size_t at = channels_last ? 4 : 2;

@@ -392,11 +392,16 @@ class TensorReduction final : public Meaning {
     const bool one_pass = partial == nullptr;
     if (partial != nullptr) effect.operands.push_back({partial, first_extent * 2, true, true});
     if (staging != nullptr) {
+      // What each block has of each output; of threads side by side that do not share an output,
+      // what each has of several.
       const auto element = arguments.get<std::uint32_t>(0, at->config);
       const auto blocks = arguments.get<std::uint32_t>(0, at->config + 20);
-      effect.operands.push_back({staging,
-                                 std::size_t{element} * outputs * blocks * arguments.shape.block.x,
-                                 false, true});
+      const bool shares = arguments.get<std::uint32_t>(0, at->config + 24) != 0;
+      const auto outputs_of_thread = arguments.get<std::uint32_t>(0, at->config + 60);
+      const std::size_t apart =
+          shares ? 1 : std::size_t{arguments.shape.block.x} * outputs_of_thread;
+      effect.operands.push_back(
+          {staging, std::size_t{element} * outputs * blocks * apart, false, true});
     }
     if (semaphores != nullptr) {
       effect.operands.push_back({semaphores, arguments.shape.grid.x * 4, false, true});

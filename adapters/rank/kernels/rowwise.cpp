@@ -142,10 +142,13 @@ std::unique_ptr<Meaning> softmax_backward(const TemplateName& kernel, bool warp)
 /// m = rows, x = a matrix, r = a value per row in the accumulator's type, s = one in the matrix's,
 /// c = a value per column, . = other; capitals are written. A row per block where m is not given.
 std::unique_ptr<Meaning> layer_norm(const TemplateName& kernel, std::string_view layout) {
-  const auto type = element_type_named(kernel.arguments[0]);
+  // The vector width, where there is one, comes first.
+  const std::size_t first = element_type_named(kernel.arguments[0]) ? 0 : 1;
+  if (first == kernel.arguments.size()) return nullptr;
+  const auto type = element_type_named(kernel.arguments[first]);
   // Where it is not named it is that of all types but float64.
-  const auto accumulator = kernel.arguments.size() > 1
-                               ? element_type_named(kernel.arguments[1])
+  const auto accumulator = kernel.arguments.size() > first + 1
+                               ? element_type_named(kernel.arguments[first + 1])
                                : std::optional{type == ElementType::float64 ? ElementType::float64
                                                                             : ElementType::float32};
   if (!type || !accumulator) return nullptr;
@@ -300,7 +303,9 @@ std::unique_ptr<Meaning> read_rowwise(const Signature& signature, const KernelRe
       {"RowwiseMomentsCUDAKernel", "n.xRR", 3},
       {"RowwiseMomentsCUDAKernel", "n.xSS", 1},    // of group norm
       {"RowwiseMomentsCUDAKernel", "n.xSSRR", 2},  // of group norm, in newer versions
+      {"RowwiseMomentsContiguousCUDAKernel", "n.xSSRR"},
       {"ComputeInternalGradientsCUDAKernel", "nxxRR"},
+      {"ComputeInternalGradientsContiguousCUDAKernel", "nxxRR"},
       {"layer_norm_grad_input_kernel", "xxrrcXn"},
       {"layer_norm_grad_input_kernel_vectorized", "xxrrcXn"},
       {"GammaBetaBackwardCUDAKernelTemplate", "mnxxrrCC"},

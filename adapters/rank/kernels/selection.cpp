@@ -17,8 +17,8 @@ namespace {
 /// The tile states of a scan over `tiles` tiles: a status word each, and 32 before the first
 /// (cub/agent/single_pass_scan_operators.cuh). Words are of 8 or 16 bytes.
 void forget_tile_states(Effect& effect, const Arguments& arguments, std::size_t parameter,
-                        std::size_t tiles) {
-  constexpr std::size_t padding = 32, word = 16;
+                        std::size_t tiles, std::size_t word = 16) {
+  constexpr std::size_t padding = 32;
   for (std::size_t at = 0; at + 8 <= arguments.bytes(parameter).size(); at += 8) {
     std::byte* const states = arguments.pointer(parameter, at);
     if (is_device_address(states)) {
@@ -176,11 +176,16 @@ std::unique_ptr<Meaning> compact_init(const TemplateName& kernel) {
   });
 }
 
-/// DeviceScanInitKernel(states, tiles)
-std::unique_ptr<Meaning> scan_init() {
-  return meaning([](const Arguments& arguments) -> std::optional<Effect> {
+/// DeviceScanInitKernel<states>(states, tiles). A word has a sum and whether it is one yet.
+std::unique_ptr<Meaning> scan_init(const TemplateName& kernel) {
+  const bool sums_of_4_bytes =
+      !kernel.arguments.empty() &&
+      template_name(kernel.arguments[0]).name.ends_with("::ScanTileState") &&
+      element_type_named(template_name(kernel.arguments[0]).arguments[0]) == ElementType::int32;
+  const std::size_t word = sums_of_4_bytes ? 8 : 16;
+  return meaning([word](const Arguments& arguments) -> std::optional<Effect> {
     Effect effect;
-    forget_tile_states(effect, arguments, 0, arguments.get<std::uint32_t>(1));
+    forget_tile_states(effect, arguments, 0, arguments.get<std::uint32_t>(1), word);
     return effect;
   });
 }
@@ -391,7 +396,7 @@ std::unique_ptr<Meaning> read_selection(const Signature& signature, const Kernel
   if (name == "DeviceReduceSingleTileKernel") return reduce(kernel);
   if (name == "DeviceReduceKernel") return partial_sums(kernel);
   if (name == "DeviceCompactInitKernel" && !kernel.arguments.empty()) return compact_init(kernel);
-  if (name == "DeviceScanInitKernel") return scan_init();
+  if (name == "DeviceScanInitKernel") return scan_init(kernel);
   if (name == "DeviceSelectSweepKernel") return select(kernel);
   if (name == "DeviceReduceByKeyKernel") return runs_of_keys(kernel);
   if (name == "DeviceScanByKeyInitKernel") return scan_by_key_init(signature);
