@@ -257,8 +257,10 @@ std::unique_ptr<Meaning> cutlass_forward(std::size_t element) {
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     if (a.bytes(0).size() < 200) return std::nullopt;
     const auto number = [&](std::size_t at) { return std::size_t{a.get<std::uint32_t>(0, at)}; };
-    const Shape s{number(192), number(196), number(196), number(104),
-                  number(108), number(96),  number(100)};
+    // PyTorch 2.15 counts the batch in 64 bits (272 bytes before).
+    constexpr std::size_t newer = 280;
+    const std::size_t heads = number(a.bytes(0).size() >= newer ? 204 : 196);
+    const Shape s{number(192), heads, heads, number(104), number(108), number(96), number(100)};
     Effect effect;
     describe(effect, s);
     describe_mask(effect, a.get<std::uint8_t>(0, 116), a.pointer(0, 24));
@@ -277,9 +279,12 @@ std::unique_ptr<Meaning> cutlass_backward(std::size_t element) {
   return meaning([=](const Arguments& a) -> std::optional<Effect> {
     if (a.bytes(0).size() < 464) return std::nullopt;
     const auto number = [&](std::size_t at) { return std::size_t{a.get<std::uint32_t>(0, at)}; };
-    const auto stride = [&](std::size_t at) { return a.get<std::size_t>(0, at); };
-    const Shape s{number(376), number(160), number(160), number(152),
-                  number(156), number(144), number(148)};
+    // PyTorch 2.15 has 8 bytes more before the batch and the strides (464 in all before).
+    constexpr std::size_t newer = 480;
+    const std::size_t more = a.bytes(0).size() >= newer ? 8 : 0;
+    const auto stride = [&](std::size_t at) { return a.get<std::size_t>(0, at + more); };
+    const Shape s{number(376 + more), number(160), number(160), number(152),
+                  number(156),        number(144), number(148)};
     Effect effect;
     describe(effect, s);
     describe_mask(effect, a.get<std::uint8_t>(0, 164), a.pointer(0, 24));
