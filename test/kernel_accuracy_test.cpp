@@ -45,7 +45,7 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
-                 {"by index", {.mean = 0.2, .median = 0.123}},
+                 {"by index", {.mean = 0.206, .median = 0.123}},
                  {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
@@ -69,7 +69,7 @@ TEST(KernelAccuracy, Judges) {
   EXPECT_NEAR(error_of(predictions).median, 0.072, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("by index").median, 0.107, 0.002);
+  EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
   EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
@@ -133,8 +133,8 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0654, .median = 0.0338},
-                      {.one = 0.8383, .two = 0.9604, .median_bar = 0.1039});
+  expect_from_another("h200", "h100", {.mean = 0.0662, .median = 0.0343},
+                      {.one = 0.8389, .two = 0.9608, .median_bar = 0.1047});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
   expect_from_another("h100", "h200", {.mean = 0.0845, .median = 0.0407},

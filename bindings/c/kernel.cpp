@@ -12,8 +12,9 @@ ElementType element(phantora_element type) { return enumerator<ElementType>(type
 /// By number and not by order of ours, so that either may change.
 Arithmetic arithmetic(phantora_arithmetic units) {
   constexpr Arithmetic ours[] = {Arithmetic::none, Arithmetic::fp8,  Arithmetic::half,
-                                 Arithmetic::tf32, Arithmetic::fp32, Arithmetic::fp64};
-  return ours[enumerator<int>(units, 6, "arithmetic")];
+                                 Arithmetic::tf32, Arithmetic::fp32, Arithmetic::fp64,
+                                 Arithmetic::int8};
+  return ours[enumerator<int>(units, 7, "arithmetic")];
 }
 
 using OverRows = KernelQuery (*)(std::int64_t rows, std::int64_t cols, ElementType type);

@@ -95,7 +95,8 @@ typedef enum phantora_arithmetic PHANTORA_ENUM {
   PHANTORA_ARITHMETIC_HALF = 2,
   PHANTORA_ARITHMETIC_TF32 = 3,
   PHANTORA_ARITHMETIC_FP32 = 4,
-  PHANTORA_ARITHMETIC_FP64 = 5
+  PHANTORA_ARITHMETIC_FP64 = 5,
+  PHANTORA_ARITHMETIC_INT8 = 6
 } phantora_arithmetic;
 
 /* What holds a kernel up, and so how it and what runs beside it slow each other. */

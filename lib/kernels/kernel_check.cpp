@@ -23,12 +23,13 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 42> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 43> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
                                                       {"dims"},
                                                       {"table"},
+                                                      {"run"},
                                                       {"m"},
                                                       {"n"},
                                                       {"k"},

@@ -36,6 +36,8 @@ std::string_view to_string(Arithmetic arithmetic) noexcept {
       return "fp32";
     case Arithmetic::fp64:
       return "fp64";
+    case Arithmetic::int8:
+      return "int8";
     case Arithmetic::none:
       break;
   }

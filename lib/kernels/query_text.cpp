@@ -39,8 +39,9 @@ std::optional<KernelQuery::Dim3> grid_from(const Json& json) {
   return dim3_from(json);
 }
 Arithmetic arithmetic_from(const Json& json) {
-  for (const Arithmetic arithmetic : {Arithmetic::none, Arithmetic::fp8, Arithmetic::half,
-                                      Arithmetic::tf32, Arithmetic::fp32, Arithmetic::fp64}) {
+  for (const Arithmetic arithmetic :
+       {Arithmetic::none, Arithmetic::fp8, Arithmetic::half, Arithmetic::tf32, Arithmetic::fp32,
+        Arithmetic::fp64, Arithmetic::int8}) {
     if (json == to_string(arithmetic)) return arithmetic;
   }
   throw malformed("expected a kind of arithmetic, got " + json.dump());

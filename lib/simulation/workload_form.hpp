@@ -69,8 +69,8 @@ inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t any_number = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::size_t any_size = std::numeric_limits<std::size_t>::max();
 
-inline constexpr std::array<std::string_view, 6> arithmetics{"none", "fp8",  "half",
-                                                             "tf32", "fp32", "fp64"};
+inline constexpr std::array<std::string_view, 7> arithmetics{"none", "fp8",  "half", "tf32",
+                                                             "fp32", "fp64", "int8"};
 inline constexpr std::array<std::string_view, cost_sources> sources{
     "measured", "fitted", "roofline", "unknown", "code", "grid", "database"};
 inline constexpr std::array<std::string_view, 3> limits{"arithmetic", "memory", "copy_engine"};

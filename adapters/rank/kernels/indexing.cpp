@@ -293,6 +293,8 @@ std::unique_ptr<Meaning> scatter(Scatter kind) {
     const std::size_t placed = kind.scatters ? 0 : 1;  // among the calculator's operands
     describe_places(effect, numel, element, calculator.distinct(index_operand), 1,
                     calculator.distinct(placed) * static_cast<double>(size));
+    const double run = calculator.run(index_operand);
+    if (run > 1) effect.features.emplace_back("run", run);
     effect.compute = [=](std::span<Image> images) {
       for (std::uint32_t i = 0; i < numel; ++i) {
         const auto index =

@@ -61,6 +61,13 @@ struct OffsetCalculator {
     }
     return n;
   }
+  /// How many elements side by side have the same one of an operand.
+  [[nodiscard]] double run(std::size_t operand) const {
+    double n = 1;
+    for (std::size_t d = 0; d < sizes.size() && strides[d * operands + operand] == 0; ++d)
+      n *= sizes[d];
+    return n;
+  }
 
   bool valid = false;
   std::size_t operands = 0;

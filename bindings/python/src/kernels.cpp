@@ -27,7 +27,7 @@ ElementType element(std::string_view name) {
 }
 Arithmetic arithmetic(std::string_view name) {
   using enum Arithmetic;
-  return named(name, std::array{none, fp8, half, tf32, fp32, fp64}, "arithmetic");
+  return named(name, std::array{none, fp8, half, tf32, fp32, fp64, int8}, "arithmetic");
 }
 
 CostEstimate cost(const Kernel& kernel, std::string_view gpu) {
@@ -201,7 +201,7 @@ keys, depth]. key_heads, keys: 0 for as many as heads, queries. dtype: "bf16" or
       "name"_a = "custom", nb::kw_only(), "bytes"_a = 0.0, "flops"_a = 0.0, "arithmetic"_a = "none",
       R"(A kernel told by its work, which fills the GPU: bytes of device memory and FLOP.
 
-arithmetic: what does them: "none" (fp32), "fp8", "half", "tf32", "fp32" or "fp64".)");
+arithmetic: what does them: "none" (fp32), "fp8", "half", "tf32", "fp32", "fp64" or "int8".)");
   m.def(
       "known_time",
       [](double time, std::string name) { return known_time(to_duration(time), std::move(name)); },

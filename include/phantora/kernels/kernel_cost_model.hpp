@@ -16,8 +16,8 @@
 namespace phantora {
 
 /// Which units do the arithmetic, and so which peak rate bounds it: tensor cores for fp8, half
-/// (bf16 and fp16) and tf32. `none` = not told; FLOP are then those of fp32.
-enum class Arithmetic : std::uint8_t { none, fp8, half, tf32, fp32, fp64 };
+/// (bf16 and fp16), tf32 and int8. `none` = not told; FLOP are then those of fp32.
+enum class Arithmetic : std::uint8_t { none, fp8, half, tf32, fp32, fp64, int8 };
 /// The name as the enumeration has it: "half".
 std::string_view to_string(Arithmetic arithmetic) noexcept;
 

@@ -26,10 +26,10 @@ import re
 import sys
 from statistics import median
 
-SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1, "int64": 8, "c64": 8}
+SIZE = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1, "int8": 1, "int64": 8, "c64": 8}
 SIZES_MOVED = SIZE | {"bool": 1}
-TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp64": "fp64", "fp8": "fp8_e4m3"}
-COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp64": "fp64", "fp8": "fp32"}
+TYPE = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "fp32", "fp64": "fp64", "fp8": "fp8_e4m3", "int8": "int8"}
+COMPUTE = {"bf16": "fp32", "fp16": "fp32", "fp32": "fp32", "tf32": "tf32", "fp64": "fp64", "fp8": "fp32", "int8": "int32"}
 COPIES = {"DtoD": "memcpy_d2d", "HtoD (Pinned": "memcpy_h2d_pinned", "HtoD (Pageable": "memcpy_h2d_pageable",
           "DtoH (Device -> Pinned": "memcpy_d2h_pinned", "DtoH (Device -> Pageable": "memcpy_d2h_pageable"}
 
@@ -82,7 +82,7 @@ def gemm(row):
     a_layout, b_layout = row.get("layout", "NT" if row["op"] in ("linear_bias", "scaled_mm") else "NN")
     m, n, k = row["n"], row["m"], row["k"]
     lda, ldb, ldc = (m if b_layout == "N" else k), (k if a_layout == "N" else n), m
-    c_type = "bf16" if dtype == "fp8" else TYPE[dtype]
+    c_type = {"fp8": "bf16", "int8": "int32"}.get(dtype, TYPE[dtype])
     compute = COMPUTE[dtype]
     if TYPE[dtype] == "fp32":
         # sweep.py sets allow_tf32 when it builds a case, not when it runs it: believe the kernels.
@@ -90,7 +90,7 @@ def gemm(row):
         compute = "tf32" if re.search(r"tf32f32|s1688gemm", names) else "fp32"
     features = dict(m=m, n=n, k=k, batch=row.get("batch") or 1, lda=lda, ldb=ldb, ldc=ldc,
                     a_align=alignment(lda * SIZE[dtype]), b_align=alignment(ldb * SIZE[dtype]),
-                    c_align=alignment(ldc * (2 if dtype == "fp8" else SIZE[dtype])))
+                    c_align=alignment(ldc * {"fp8": 2, "int8": 4}.get(dtype, SIZE[dtype])))
     attributes = dict(a_type=TYPE[dtype], b_type=TYPE[dtype], c_type=c_type, compute=compute,
                       transa=b_layout, transb=a_layout, epilogue="bias" if row["op"] == "linear_bias" else "none")
     return [call("gemm", total(row["kernels"]), features=features, attributes=attributes)]
@@ -427,9 +427,12 @@ def resizing(row):
     return told_or_pointwise(row, "::upsample_(nearest|bilinear)", told)
 
 
-def moved_by_index(kernel, element, numel, indices, tensors, table):
-    """`numel` elements to or from `table` places, which each of `tensors` tensors of `indices` names."""
-    return launch(kernel, dict(numel=numel, rows=indices, dims=tensors, table=table), bytes=2 * numel * element + 8 * indices * tensors)
+def moved_by_index(kernel, element, numel, indices, tensors, table, run=1):
+    """`numel` elements to or from `table` places, which each of `tensors` tensors of `indices` names, `run` side by side by one."""
+    features = dict(numel=numel, rows=indices, dims=tensors, table=table)
+    if run > 1:
+        features["run"] = run
+    return launch(kernel, features, bytes=2 * numel * element + 8 * indices * tensors)
 
 
 def indexed(row):
@@ -448,7 +451,8 @@ def indexed(row):
             return launch(kernel, dict(numel=flags), bytes=9 * flags)
         if "::write_indices" in name:
             return launch(kernel, dict(numel=chosen), bytes=8 * chosen * (row["tensors"] + 1))
-        return moved_by_index(kernel, SIZES_MOVED[row["dtype"]], row["numel"], chosen, row["tensors"], row["table"])
+        run = row["numel"] // chosen if row["op"] == "along" and not row["last"] else 1
+        return moved_by_index(kernel, SIZES_MOVED[row["dtype"]], row["numel"], chosen, row["tensors"], row["table"], run)
     # The second pass of a sum adds what the blocks of the first left.
     second = "" if whole else "|DeviceReduceSingleTileKernel"
     return told_or_pointwise(row, f"(::(index_elementwise_kernel|_scatter_gather_elementwise_kernel|write_indices)|DeviceReduceKernel|DeviceSelectSweepKernel{second})", told)
@@ -461,7 +465,7 @@ def by_index(row):
 
     def told(kernel):
         if "::_scatter_gather_elementwise_kernel" in kernel["name"]:
-            return moved_by_index(kernel, SIZE[row["dtype"]], elements, row["count"], 1, row["table"] * row["dim"])
+            return moved_by_index(kernel, SIZE[row["dtype"]], elements, row["count"], 1, row["table"] * row["dim"], row["dim"])
         if "::vectorized_gather_kernel" in kernel["name"]:
             return launch(kernel, dict(rows=row["count"], cols=slice_bytes), bytes=row["count"] * (2 * slice_bytes + 8))
         if "::embedding_backward_feature_kernel<" in kernel["name"]:
@@ -775,7 +779,7 @@ def coverage(samples, spread):
 # Of what measure_libraries.py, measure_rest.py and measure_strided.py measured, a half is held out for good; of what
 # measure_convolutions.py and measure_again.py did, a quarter, since neighbouring convolutions tell little of each other.
 JUDGED = {"h200_sweep6": 2, "h200_sweep7": 2, "h200_sweep8": 4, "h200_sweep9": 2, "h200_sweep10": 4, "h200_sweep12": 3, "h200_sweep13": 3, "h200_sweep14": 3, "h200_sweep15": 3, "h200_sweep16": 3, "h200_sweep17": 3, "h200_sweep18": 4, "h200_sweep19": 4,
-          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3, "h100_sweep16": 3, "h100_sweep17": 4, "h100_sweep18": 4, "h100_sweep19": 1}
+          "h100_sweep5": 2, "h100_sweep6": 2, "h100_sweep7": 4, "h100_sweep8": 2, "h100_sweep9": 4, "h100_sweep11": 3, "h100_sweep12": 3, "h100_sweep13": 3, "h100_sweep14": 3, "h100_sweep15": 3, "h100_sweep16": 3, "h100_sweep17": 4, "h100_sweep18": 4, "h100_sweep19": 1, "h100_sweep20": 3, "h100_sweep21": 3}
 
 
 # What measure_trials.py adds to a case of another sweep: a convolution judges with trials if it judges without.

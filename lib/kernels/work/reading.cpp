@@ -29,6 +29,7 @@ bool is_complex(std::string_view type) { return type.starts_with("complex"); }
 
 Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
   if (type.starts_with("fp8")) return Arithmetic::fp8;
+  if (type == "int8") return Arithmetic::int8;
   if (type == "bf16" || type == "fp16") return Arithmetic::half;
   if (type == "fp64" || type == "complex128" || compute == "fp64") return Arithmetic::fp64;
   if (compute == "fp16" || compute == "bf16") return Arithmetic::half;
