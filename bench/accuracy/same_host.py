@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real and simulated training steps, one after the other on one host with GPUs, and their table.
 
-Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...] [--scripts FOLDER]
+Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...] [--scripts FOLDER | --libraries FOLDER]
 
 Runs zoo.py, trainings.py, studies.py, multimodal.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
@@ -75,16 +75,25 @@ def lines_of(command, limit=None):
 PROGRAMS = ("zoo.py", "trainings.py", "studies.py", "multimodal.py")
 
 
-def cases(gpus, folder):
-    """Name and arguments of Python of each case; those of scripts.py, whose clones lie in `folder`, where there is one."""
-    if folder:
+def names_in(program, decorator):
+    return re.findall(rf"^@(?:{decorator})\ndef (\w+)", (HERE / program).read_text(), re.M)
+
+
+def cases(options):
+    """Name and arguments of Python of each case; those of scripts.py or libraries.py where there is a folder for them."""
+    gpus = options.gpus
+    if options.scripts:
         for script in scripts.SCRIPTS:
             if script.gpus == gpus:
-                yield script.name, [HERE / "scripts.py", folder, "--name", script.name]
+                yield script.name, [HERE / "scripts.py", options.scripts, "--name", script.name]
+        return
+    if options.libraries:
+        for name in names_in("libraries.py", "library"):
+            yield name, [HERE / "libraries.py", options.libraries, "--name", name]
         return
     if gpus == 1:
         for program in PROGRAMS:
-            for name in re.findall(r"^@(?:architecture|training|study|multimodal)\ndef (\w+)", (HERE / program).read_text(), re.M):
+            for name in names_in(program, "architecture|training|study|multimodal"):
                 yield name, [HERE / program, "--names", name]
         for told in GENERATION:
             yield f"generate {' '.join(map(str, told))}".replace("--", ""), [HERE / "generation.py", *told]
@@ -98,7 +107,7 @@ def cases(gpus, folder):
 
 def command_of(what, program, options, name):
     program = list(map(str, program))
-    if options.kernels and options.scripts:
+    if options.kernels and (options.scripts or options.libraries):
         program += ["--kernels", f"{options.kernels}.{what}"]
     if what == "simulated":
         record = []
@@ -113,7 +122,7 @@ def command_of(what, program, options, name):
 
 def measure(options, out):
     deadline = time.monotonic() + options.seconds
-    chosen = [case for case in cases(options.gpus, options.scripts) if options.only is None or case[0] in options.only]
+    chosen = [case for case in cases(options) if options.only is None or case[0] in options.only]
     if options.only:
         chosen.sort(key=lambda case: options.only.index(case[0]))
     # One after the other unless more are asked for: what the host does is measured.
@@ -174,7 +183,8 @@ def main():
                            default=("real", "simulated", "real"))
     arguments.add_argument("--only", nargs="+", help="these cases, in this order")
     arguments.add_argument("--scripts", help="the folder with clones of the projects whose scripts scripts.py runs: these instead")
-    arguments.add_argument("--seconds", type=float, default=1e9, help="begin none after so long, end those that run")
+    arguments.add_argument("--libraries", help="the folder with the tokenizer that libraries.py's programs read: these instead")
+    arguments.add_argument("--seconds", type=float, default=1e6, help="begin none after so long, end those that run")
     arguments.add_argument("--at-once", type=int, default=1)
     arguments.add_argument("--records", help="folder for what phantora replay can price anew")
     arguments.add_argument("--kernels", help="what the kernels of these programs but generation.py took is appended to this file")
