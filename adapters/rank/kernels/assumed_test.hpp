@@ -7,8 +7,9 @@
 /// check of its own fails ("(value == value).all()", which torch.distributions asks of all that it
 /// is given), that each sequence has ended as soon as a token is compared with zero, and that each
 /// loss is NaN ("isfinite(loss)"). So all() holds, any() finds nothing, an unknown integer (a
-/// token, an index) equals no other, and an unknown float is neither NaN nor infinite. The report
-/// counts what was assumed so (assumed_tests).
+/// token, an index) equals no other and is on the side of a bound on which 0 and 1 both are, and an
+/// unknown float is neither NaN nor infinite. The report counts what was assumed so
+/// (assumed_tests).
 namespace phantora::rank {
 
 enum class Test : std::uint8_t { holds, fails, finds };
