@@ -33,9 +33,8 @@ double memory_share_of(const KernelWork& work, Duration duration, const GpuModel
 /// is not known apart from them.
 double power_share_of(const KernelWork& work, double memory_share, Duration duration,
                       const GpuModel& gpu) {
-  const bool tensor = work.arithmetic == Arithmetic::fp8 || work.arithmetic == Arithmetic::half ||
-                      work.arithmetic == Arithmetic::tf32 || work.arithmetic == Arithmetic::int8;
-  if (!tensor || duration <= Duration{}) return gpu.memory_power * memory_share;
+  if (!on_tensor_cores(work.arithmetic) || duration <= Duration{})
+    return gpu.memory_power * memory_share;
   const double product = 2.0 * work.m * work.n * work.k * work.batch * work.repeats;
   const double rate = (work.flops > 0.0 ? work.flops : product) / to_seconds(duration);
   const double of_peak = std::min(1.0, rate / peak_rate(gpu, work.arithmetic).per_second());

@@ -112,7 +112,7 @@ constexpr ProductKernels oldest_products{.efficiency = 0.1405,
 /// operands along k cutlass_80_tensorop_i16832gemm_s8_128x64_128x3_tn_align16 and its kind, else
 /// cutlass_80_wmma_tensorop_i161616gemm_s8_forwardCompat_128x128_32x2_nn_align4. Fitted to the 201
 /// and 62 calls of data/h100_sweep20.jsonl.gz that are no judges, with the tile chosen; its 106 and
-/// 44 judges are 5.8 and 6.8 % off in the median, 14.8 and 16.7 % at p90.
+/// 44 judges are 5.6 and 7.1 % off in the median, 14.2 and 16.8 % at p90.
 constexpr ProductKernels integer_products{.efficiency = 0.479,
                                           .step_bytes = 128.0,
                                           .step_cycles = 487.0,
@@ -252,11 +252,6 @@ double operand_bytes(Arithmetic arithmetic) {
 /// Of the tensor cores' peak, what large products attain as a whole.
 constexpr double whole_product_efficiency = 0.85;
 
-bool on_tensor_cores(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
-         arithmetic == Arithmetic::tf32 || arithmetic == Arithmetic::int8;
-}
-
 double mma_sync_share(const GpuModel& gpu) {
   if (gpu.capability_major == 9) return hopper_mma_sync;
   // 11.0 is Thor's, which has tcgen05 as well.
@@ -270,6 +265,11 @@ double attained(Arithmetic arithmetic) {
 }
 
 }  // namespace
+
+bool on_tensor_cores(Arithmetic arithmetic) noexcept {
+  return arithmetic == Arithmetic::fp8 || arithmetic == Arithmetic::half ||
+         arithmetic == Arithmetic::tf32 || arithmetic == Arithmetic::int8;
+}
 
 FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic, TensorInstruction instruction) {
   if (instruction == TensorInstruction::mma_sync && on_tensor_cores(arithmetic))

@@ -13,6 +13,9 @@ namespace phantora {
 FlopRate peak_rate(const GpuModel& gpu, Arithmetic arithmetic,
                    TensorInstruction instruction = TensorInstruction::newest);
 
+/// Whether tensor cores do such arithmetic.
+bool on_tensor_cores(Arithmetic arithmetic) noexcept;
+
 /// Bounds a kernel's time from the GPU's peak rates: the least time for its arithmetic, in whole
 /// waves of tiles over the SMs, or for its bytes, plus the floor of any kernel.
 ///
