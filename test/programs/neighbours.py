@@ -5,16 +5,12 @@ operations then put their results and workspaces; an operation that is taken to 
 A mask that is lost so silently leads a program another way: generation that keeps masks in each step, a backward pass that
 selects more than the forward pass. Prints a summary; the exit status is 1 if any canary was lost.
 """
-import ctypes
 import sys
 
 import torch
 import torch.nn.functional as F
 
-# bool phantora::rank::known(const void*, size_t), of the library that every rank has loaded.
-known_bytes = ctypes.CDLL(None)["_ZN8phantora4rank5knownEPKvm"]
-known_bytes.restype = ctypes.c_bool
-known_bytes.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+from known_memory import known_bytes
 
 KIB, MIB = 1 << 10, 1 << 20
 lost = []
@@ -68,11 +64,12 @@ def check(name, function):
 
 
 def of(shape, dtype=torch.float32, known=False):
-    if dtype in (torch.bool, torch.uint8, torch.int32, torch.int64):
-        values = torch.randint(0, 2 if dtype == torch.bool else 8, shape).to(dtype)
-    else:
-        values = torch.randn(shape).to(dtype)
-    return values.cuda() if known else (values.to("cuda", non_blocking=True) if values.numel() > 65536 else SOURCE[dtype][:values.numel()].clone().reshape(shape))
+    """Values that are known, or, if they are few enough to be, not."""
+    count = torch.Size(shape).numel()
+    if not known and count <= 65536:
+        return SOURCE[dtype][:count].clone().reshape(shape)
+    is_number = dtype.is_floating_point
+    return (torch.randn(shape) if is_number else torch.randint(0, 2 if dtype == torch.bool else 8, shape)).to("cuda", dtype)
 
 
 # Large tensors are not computed.
@@ -81,28 +78,26 @@ SOURCE = {dtype: (torch.randn(MIB, device="cuda") * 3).abs().to(dtype)
 SHAPES = [(7,), (8, 114), (8, 4000), (300, 700), (3, 50, 40), (2000, 2000)]
 
 
+def is_defined(f, dtype):
+    if f in (torch.mean, torch.var, torch.std_mean, torch.logsumexp, torch.linalg.vector_norm):
+        return dtype.is_floating_point
+    return dtype != torch.bool or f not in (torch.aminmax, torch.prod, torch.argmax)
+
+
 def reductions():
+    by_dimensions = (torch.sum, torch.any, torch.all, torch.amax, torch.argmax, torch.mean, torch.var, torch.std_mean, torch.prod,
+                     torch.count_nonzero, torch.logsumexp, torch.linalg.vector_norm)
+    whole = (torch.sum, torch.any, torch.all, torch.amax, torch.argmax, torch.mean, torch.var, torch.prod, torch.aminmax, torch.linalg.vector_norm)
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
         for shape in SHAPES:
             for known in (False, True):
-                x = of(shape, dtype, known)
-                for f in (torch.sum, torch.any, torch.all, torch.amax, torch.argmax, torch.mean, torch.var, torch.std_mean, torch.prod, torch.aminmax,
-                          torch.count_nonzero, torch.logsumexp, torch.linalg.vector_norm):
-                    if f in (torch.mean, torch.var, torch.std_mean, torch.logsumexp, torch.linalg.vector_norm) and not dtype.is_floating_point:
-                        continue
-                    if f in (torch.aminmax, torch.prod) and dtype == torch.bool:
-                        continue
-                    if f == torch.aminmax:
-                        check(f"{f.__name__} {dtype} {shape} {known}", lambda: torch.aminmax(x))
-                        continue
-                    for dim in {0, len(shape) - 1}:
-                        if f == torch.argmax and dtype == torch.bool:
-                            continue
-                        check(f"{f.__name__} {dim} {dtype} {shape} {known}", lambda: f(x, dim=dim))
-                    if f not in (torch.logsumexp, torch.std_mean, torch.count_nonzero):
-                        if f == torch.argmax and dtype == torch.bool:
-                            continue
-                        check(f"{f.__name__} {dtype} {shape} {known}", lambda: f(x))
+                x, name = of(shape, dtype, known), f"{dtype} {shape} {known}"
+                for f in by_dimensions:
+                    for dim in {0, len(shape) - 1} if is_defined(f, dtype) else ():
+                        check(f"{f.__name__} {dim} {name}", lambda: f(x, dim=dim))
+                for f in whole:
+                    if is_defined(f, dtype):
+                        check(f"{f.__name__} {name}", lambda: f(x))
 
 
 def orders():

@@ -5,16 +5,12 @@ Every operation runs once on a simulated GPU, where some elements of its operand
 computed, and several times on the CPU. Prints a summary; the exit status is 1 if any known element
 differs, or if an operation that the known operands decide is not known.
 """
-import ctypes
 import sys
 
 import torch
 import torch.nn.functional as F
 
-# bool phantora::rank::known(const void*, size_t), of the library that every rank has loaded.
-known_bytes = ctypes.CDLL(None)["_ZN8phantora4rank5knownEPKvm"]
-known_bytes.restype = ctypes.c_bool
-known_bytes.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+from known_memory import known_bytes
 
 FILLINGS = 12
 TYPES = [torch.bool, torch.uint8, torch.int32, torch.int64, torch.bfloat16, torch.float32]
