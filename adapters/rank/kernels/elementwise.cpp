@@ -403,8 +403,6 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
   } else {
     // The meaning is unknown. Sizes as far as the name tells: the result is taken to be as wide as
     // the widest argument, or, if the first is no integer, the widest that is none.
-    // masked_scatter() has a flag and a place of 64 bits beside each value, which may be a flag,
-    // too.
     types = functor_types(functor);
     if (!operands) operands = operands_of_functor(functor);
     if (types.empty() || !operands || *operands > max_operands) return nullptr;
@@ -414,8 +412,7 @@ std::unique_ptr<Meaning> made(Elementwise::Form form, std::string_view functor,
     const auto width = [&](ElementType type) {
       return is_integer(type) && !is_integer(types.front()) ? 0 : size_of(type);
     };
-    const bool scatters = functor.find("masked_scatter") != std::string_view::npos;
-    const auto widest = scatters ? types.front() : *std::ranges::max_element(types, {}, width);
+    const auto widest = *std::ranges::max_element(types, {}, width);
     types.insert(types.begin(), widest);
     types.resize(*operands, widest);
   }

@@ -338,6 +338,10 @@ Made add_combined(const Lambda& l) {
       });
 }
 
+/// (value, whether it is replaced, place in the source), which is behind a captured pointer: not
+/// computed.
+Made masked_scatter(const Lambda& l) { return l.made(host_pointer_bytes, {}); }
+
 struct Makers {
   std::unordered_map<std::string_view, Maker> by_name;
   Maker other = [](const Lambda&) -> Made { return std::nullopt; };
@@ -375,6 +379,7 @@ const std::vector<Makers>& makers() {
                                 {"smooth_l1_kernel_cuda", smooth_l1}},
                                named_binary},
                               {{{"where_kernel_impl", where},
+                                {"launch_masked_scatter_kernel", masked_scatter},
                                 {"clamp_kernel_impl", clamp},
                                 {"lerp_tensor_kernel", lerp_by_tensor},
                                 {"mse_backward_cuda_kernel", mse_backward},
