@@ -24,10 +24,10 @@ class RankHelper : public testing::Test {
   const int object = 0, other = 0;
 
   void rank_writes(Duration when) {
-    leave_message_time(*run, pipe, when.count());
+    leave_message_time(*run, pipe, {.clock_ps = when.count()});
     message_was_written(*run, pipe, 1);
   }
-  std::int64_t rank_reads() { return message_was_read(*run, pipe, 1); }
+  std::int64_t rank_reads() { return message_was_read(*run, pipe, 1).clock_ps; }
   void sends() {
     helper.sends_time(pipe);
     helper.has_sent(pipe, 1);

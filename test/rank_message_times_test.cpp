@@ -15,11 +15,11 @@ constexpr std::uint64_t connection = key_of(KeyKind::connection, 5);
 class RankMessageTimes : public testing::Test {
  protected:
   void write(std::uint64_t key, std::size_t bytes, std::int64_t clock_ps) {
-    leave_message_time(*run, key, clock_ps);
+    leave_message_time(*run, key, {.clock_ps = clock_ps});
     message_was_written(*run, key, bytes);
   }
   std::int64_t read(std::uint64_t key, std::size_t bytes) {
-    return message_was_read(*run, key, bytes);
+    return message_was_read(*run, key, bytes).clock_ps;
   }
   std::unique_ptr<channel::RunShared> run = std::make_unique<channel::RunShared>();
 };

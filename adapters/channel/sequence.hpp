@@ -23,10 +23,10 @@ class Sequence {
     value_.fetch_add(1);
     if (sleepers_.load() != 0) futex(value_, FUTEX_WAKE, std::numeric_limits<int>::max());
   }
-  /// Sleeps while the number is `seen`: for a second at most, since whoever raises it may be gone.
+  /// Sleeps while the number is `seen`: for a second at most unless told otherwise, since whoever
+  /// raises it may be gone.
   /// @return whether it did not sleep for so long.
-  bool sleep(std::uint32_t seen) noexcept {
-    constexpr timespec patience{1, 0};
+  bool sleep(std::uint32_t seen, timespec patience = {1, 0}) noexcept {
     sleepers_.fetch_add(1);
     const long result = futex(value_, FUTEX_WAIT, seen, &patience);
     sleepers_.fetch_sub(1);

@@ -21,7 +21,7 @@
 /// functions to run) on the socket.
 namespace phantora::channel {
 
-inline constexpr std::uint32_t version = 12;
+inline constexpr std::uint32_t version = 13;
 
 /// Ids that a process chooses (markers, streams, tickets) have so many bits. Above them stands,
 /// where ids of several processes meet, the engine's number of the process.
@@ -106,12 +106,13 @@ enum class Wait : std::uint32_t {
   none,
   condition,  ///< condition variable
   semaphore,
-  lock,        ///< mutex or read-write lock
-  thread,      ///< the end of a thread (pthread_join)
-  futex,       ///< a future, an atomic's wait()
-  descriptor,  ///< data, a connection or room (read, recv, accept, poll, epoll_wait ...)
-  process,     ///< the end of a process (waitpid)
-  memory,      ///< memory that others write: it looks there again and again, and sleeps in between
+  lock,         ///< mutex or read-write lock
+  interpreter,  ///< Python's lock of that name
+  thread,       ///< the end of a thread (pthread_join)
+  futex,        ///< a future, an atomic's wait()
+  descriptor,   ///< data, a connection or room (read, recv, accept, poll, epoll_wait ...)
+  process,      ///< the end of a process (waitpid)
+  memory,       ///< memory that others write: it looks there again and again, and sleeps in between
 };
 
 /// How the 128 bytes of an ncclUniqueId begin that ncclGetUniqueId made; the rest is 0.
@@ -187,6 +188,7 @@ struct MessageTimes {
   struct Entry {
     std::atomic<std::uint64_t> key{0};  ///< of one direction of a connection; 0 = free
     std::atomic<std::int64_t> clock_ps{0};
+    std::atomic<bool> by_helper{false};  ///< a process that uses no GPU wrote that
   };
   std::array<Entry, std::size_t{1} << 14> entries{};
 };
@@ -198,6 +200,7 @@ struct PipeTimes {
   struct Written {
     std::atomic<std::uint64_t> at{0};
     std::atomic<std::int64_t> clock_ps{0};
+    std::atomic<bool> by_helper{false};
   };
   struct Entry {
     std::atomic<std::uint64_t> key{0};               ///< of the pipe; 0 = free

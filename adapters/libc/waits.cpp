@@ -112,7 +112,7 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
     const auto sleep = [&] { return wait(deadline.real()); };
     const std::string_view library = library_of(caller);
     if (is_interpreter(library)) {
-      return sleep_on(condition, Kind::condition, nullptr, sleep);
+      return sleep_on(condition, Kind::interpreter, nullptr, sleep);
     }
     return is_infrastructure(library) ? sleep_on(condition, Kind::condition, &deadline, sleep)
                                       : own_sleep(condition, Kind::condition, deadline, sleep);

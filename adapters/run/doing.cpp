@@ -24,6 +24,8 @@ std::string waits_in_words(Wait wait) {
       return "waits for a semaphore";
     case Wait::lock:
       return "waits for a lock";
+    case Wait::interpreter:
+      return "waits for Python's interpreter lock";
     case Wait::thread:
       return "waits for the end of another thread";
     case Wait::futex:

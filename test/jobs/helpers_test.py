@@ -76,6 +76,53 @@ class Helpers(JobTest):
                 self.assertLessEqual(float(ms), most * float(expected) + 1)
 
 
+class Ahead(JobTest):
+    """A process that is ahead of its rank, whose answers a thread of the rank reads as soon as they have been written."""
+
+    PROGRAM = """
+        import multiprocessing, os, queue, threading, time
+        import gpu
+
+        def load(pipe):
+            for i in range(8):
+                time.sleep(0.02)
+                pipe.send(i)
+
+        def compute():
+            # Takes no time, since host time is off, but real time: about as much as 20 ms.
+            sum(range(1_000_000))
+
+        gpu.set_device()
+        gpu.allocate(1 << 20)
+        for what in ("at once", "late"):
+            here, there = multiprocessing.Pipe(duplex=False)
+            ready = queue.Queue()
+            def read():
+                for _ in range(8):
+                    ready.put(here.recv())
+            begin = time.perf_counter()
+            multiprocessing.Process(target=load, args=(there,), daemon=True).start()
+            threading.Thread(target=read, daemon=True).start()
+            ends = []
+            for _ in range(30 if what == "late" else 8):
+                compute()
+                if what == "late":
+                    time.sleep(0.001)
+                else:
+                    ready.get()
+                ends.append(round(1e3 * (time.perf_counter() - begin)))
+            print(what, *ends, flush=True)
+        os._exit(0)
+        """
+
+    def test_nothing_is_read_before_its_time(self):
+        job = self.run_python(self.PROGRAM, cluster="h200:1x1", options=["--host-time", "off"], timeout=60)
+        # One after the other, though all were there before the first was asked for; and who computes beside
+        # the reader takes turns at Python's lock with it, and not its time.
+        self.assertIn(" ".join(["at once", *map(str, range(20, 161, 20))]), job.out)
+        self.assertIn(" ".join(["late", *map(str, range(1, 31))]), job.out)
+
+
 class Loaders(JobTest):
     """PyTorch's DataLoader, whose items take 10 ms each: two workers have a batch of four every 20 ms."""
 

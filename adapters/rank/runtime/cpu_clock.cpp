@@ -121,6 +121,13 @@ double measure_ns_per_tick() noexcept {
 
 nanoseconds kernels_cpu_time() noexcept { return system_time(CLOCK_THREAD_CPUTIME_ID); }
 
+nanoseconds cpu_time_of_thread(int tid) noexcept {
+  // As pthread_getcpuclockid() makes the clock (Linux: posix-timers.h, CPUCLOCK_SCHED of a thread).
+  constexpr unsigned of_thread = 4, scheduled = 2;
+  return system_time(
+      static_cast<clockid_t>(~static_cast<unsigned>(tid) << 3U | of_thread | scheduled));
+}
+
 nanoseconds kernels_reading_cost() noexcept {
   static const nanoseconds measured = time_between_readings(kernels_cpu_time);
   return measured;

@@ -71,6 +71,9 @@ std::chrono::nanoseconds thread_cpu_time() noexcept;
 /// CPU time between two readings of thread_cpu_time() with nothing between them.
 std::chrono::nanoseconds reading_cost() noexcept;
 
+/// The same of another thread of this process, by the kernel's clock; 0 if it has ended.
+std::chrono::nanoseconds cpu_time_of_thread(int tid) noexcept;
+
 /// The kernel's clock of the calling thread's CPU time: a system call.
 std::chrono::nanoseconds kernels_cpu_time() noexcept;
 /// CPU time between two readings of it with nothing between them.

@@ -50,15 +50,17 @@ void Helper::takes_time(const void* object) noexcept {
   if (const auto left_ps = left_.at(object)) clock().wait_until(time_of_ps(*left_ps));
 }
 
-void Helper::sends_time(std::uint64_t key) noexcept { leave_message_time(run_, key, ps_of(now())); }
+void Helper::sends_time(std::uint64_t key) noexcept {
+  leave_message_time(run_, key, {.clock_ps = ps_of(now()), .by_helper = true});
+}
 
 void Helper::has_sent(std::uint64_t key, std::size_t bytes) noexcept {
   message_was_written(run_, key, bytes);
 }
 
 void Helper::receives_time(std::uint64_t key, std::size_t bytes) noexcept {
-  const std::int64_t sent = message_was_read(run_, key, bytes);
-  if (sent != 0) clock().wait_until(time_of_ps(sent));
+  const MessageTime sent = message_was_read(run_, key, bytes);
+  if (sent.clock_ps != 0) clock().wait_until(time_of_ps(sent.clock_ps));
 }
 
 void Helper::slept(Duration length) noexcept { clock().advance(length); }

@@ -45,36 +45,44 @@ bool is_pipe(std::uint64_t key) noexcept {
   return key >> 56U == static_cast<std::uint64_t>(KeyKind::pipe);
 }
 
-/// When what holds the byte before `end` was written: it is in the last message that begins before.
-/// Of those that are no longer kept the oldest that is.
-std::int64_t time_of_byte_before(const channel::PipeTimes::Entry& pipe,
-                                 std::uint64_t end) noexcept {
+void set(auto& message, MessageTime time) noexcept {
+  message.by_helper.store(time.by_helper, std::memory_order_relaxed);
+  message.clock_ps.store(time.clock_ps, std::memory_order_release);
+}
+
+MessageTime time_of(const auto& message) noexcept {
+  return {.clock_ps = message.clock_ps.load(std::memory_order_acquire),
+          .by_helper = message.by_helper.load(std::memory_order_relaxed)};
+}
+
+/// Of what holds the byte before `end`: it is in the last message that begins before. Of those that
+/// are no longer kept the oldest that is.
+MessageTime time_of_byte_before(const channel::PipeTimes::Entry& pipe, std::uint64_t end) noexcept {
   const std::uint64_t messages = pipe.messages.load(std::memory_order_acquire);
   const std::uint64_t kept = std::min<std::uint64_t>(messages, pipe.last.size());
-  std::int64_t clock_ps = 0;
+  MessageTime time{};
   for (std::uint64_t back = 1; back <= kept; ++back) {
     const auto& message = pipe.last[(messages - back) % pipe.last.size()];
-    clock_ps = message.clock_ps.load(std::memory_order_relaxed);
+    time = time_of(message);
     if (message.at.load(std::memory_order_relaxed) < end) break;
   }
-  return clock_ps;
+  return time;
 }
 
 }  // namespace
 
-void leave_message_time(channel::RunShared& run, std::uint64_t key,
-                        std::int64_t clock_ps) noexcept {
+void leave_message_time(channel::RunShared& run, std::uint64_t key, MessageTime time) noexcept {
   if (is_pipe(key)) {
     // Who writes to a pipe has it for itself meanwhile, or writes so little that it stays together:
     // where two do so at once, their times may be exchanged.
     channel::PipeTimes::Entry* const pipe = pipe_of(run, key, true);
     const std::uint64_t number = pipe->messages.load(std::memory_order_relaxed);
     auto& message = pipe->last[number % pipe->last.size()];
-    message.clock_ps.store(clock_ps, std::memory_order_relaxed);
+    set(message, time);
     message.at.store(pipe->written.load(std::memory_order_relaxed), std::memory_order_relaxed);
     pipe->messages.store(number + 1, std::memory_order_release);
-  } else if (clock_ps != 0) {
-    connection_of(run, key, true)->clock_ps.store(clock_ps, std::memory_order_release);
+  } else if (time.clock_ps != 0) {
+    set(*connection_of(run, key, true), time);
   }
 }
 
@@ -83,14 +91,15 @@ void message_was_written(channel::RunShared& run, std::uint64_t key, std::size_t
   if (auto* const pipe = pipe_of(run, key, false)) pipe->written.fetch_add(bytes);
 }
 
-std::int64_t message_was_read(channel::RunShared& run, std::uint64_t key,
-                              std::size_t bytes) noexcept {
+MessageTime message_was_read(channel::RunShared& run, std::uint64_t key,
+                             std::size_t bytes) noexcept {
   if (is_pipe(key)) {
     auto* const pipe = pipe_of(run, key, false);
-    return pipe == nullptr ? 0 : time_of_byte_before(*pipe, pipe->read.fetch_add(bytes) + bytes);
+    return pipe == nullptr ? MessageTime{}
+                           : time_of_byte_before(*pipe, pipe->read.fetch_add(bytes) + bytes);
   }
   const auto* const connection = connection_of(run, key, false);
-  return connection == nullptr ? 0 : connection->clock_ps.load(std::memory_order_acquire);
+  return connection == nullptr ? MessageTime{} : time_of(*connection);
 }
 
 }  // namespace phantora::rank

@@ -14,13 +14,18 @@ constexpr std::uint64_t key_of(KeyKind kind, std::uint64_t within) noexcept {
   return static_cast<std::uint64_t>(kind) << 56U | within;
 }
 
-/// Something is about to be written under `key`, at `clock_ps` of who does so; 0: by somebody of
-/// whom no time is known.
-void leave_message_time(channel::RunShared& run, std::uint64_t key, std::int64_t clock_ps) noexcept;
+/// When something was written, and by whom.
+struct MessageTime {
+  std::int64_t clock_ps = 0;  ///< of who wrote it; 0: somebody of whom no time is known
+  bool by_helper = false;     ///< a process that uses no GPU (rank/runtime/helper.hpp)
+};
+
+/// Something is about to be written under `key`.
+void leave_message_time(channel::RunShared& run, std::uint64_t key, MessageTime time) noexcept;
 /// So many bytes of that were written.
 void message_was_written(channel::RunShared& run, std::uint64_t key, std::size_t bytes) noexcept;
-/// So many bytes were read. @return when the last of them was written; 0 if nobody knows
-std::int64_t message_was_read(channel::RunShared& run, std::uint64_t key,
-                              std::size_t bytes) noexcept;
+/// So many bytes were read. @return of the last of them
+MessageTime message_was_read(channel::RunShared& run, std::uint64_t key,
+                             std::size_t bytes) noexcept;
 
 }  // namespace phantora::rank

@@ -1,11 +1,13 @@
 #include "rank/runtime/thread_clocks.hpp"
 
 #include "rank/runtime/connection.hpp"
+#include "rank/runtime/cpu_clock.hpp"
 #include "rank/runtime/message_times.hpp"
 
 #include <phantora/simulation/host_process.hpp>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <utility>
 
@@ -102,6 +104,7 @@ void ThreadClocks::publish(HostThread& thread) noexcept {
   std::atomic<std::int64_t>& shown = thread.slot->clock_ps;
   if (shown.load(std::memory_order_relaxed) != now) shown.store(now, std::memory_order_release);
   connection()->ring_if_awaited(now);
+  if (now >= held_at_ps_.load(std::memory_order_relaxed)) others_moved_.raise();
 }
 
 Time ThreadClocks::now(HostThread& thread) noexcept {
@@ -264,6 +267,7 @@ void ThreadClocks::wait_begins(HostThread& thread, const void* object, channel::
   }
   if (wait == channel::Wait::lock) waiting_for_locks_.fetch_add(1);
   connection()->ring_if_awaited(channel::no_time);
+  if (held_at_ps_.load() != channel::no_time) others_moved_.raise();
 }
 
 void ThreadClocks::waits_again(HostThread& thread, const void* object) noexcept {
@@ -352,7 +356,7 @@ void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
 void ThreadClocks::sends_time(HostThread& thread, std::uint64_t key) noexcept {
   goes_on(thread);
   if (Connection* const open = connection())
-    leave_message_time(open->run(), key, sending_time(thread));
+    leave_message_time(open->run(), key, {.clock_ps = sending_time(thread)});
 }
 
 void ThreadClocks::has_sent(std::uint64_t key, std::size_t bytes) noexcept {
@@ -362,19 +366,89 @@ void ThreadClocks::has_sent(std::uint64_t key, std::size_t bytes) noexcept {
   open->run().sends.fetch_add(1);
 }
 
+struct ThreadClocks::Others {
+  struct One {
+    std::int64_t clock_ps = 0;
+    std::chrono::nanoseconds cpu_time{};
+    bool seen = false;
+  };
+  /// As they were when first looked at, by the index of their slots.
+  std::array<One, channel::max_threads> at_first{};
+  bool someone_is_behind = false;
+  std::int64_t clocks_ps = 0;           ///< the sum
+  std::chrono::nanoseconds computed{};  ///< by all, since they were first looked at
+};
+
+void ThreadClocks::look_at(Others& others, const HostThread& but,
+                           std::int64_t instant_ps) noexcept {
+  others.someone_is_behind = false;
+  others.clocks_ps = 0;
+  others.computed = {};
+  const std::lock_guard lock{mutex_};
+  for (const HostThread* other : issuers_) {
+    if (other == &but || other->slot == nullptr) continue;
+    const ThreadState state = other->slot->state.load();
+    const channel::Wait wait = other->slot->wait.load();
+    // Who waits for a lock goes on without the reader.
+    const bool soon = state == ThreadState::waiting &&
+                      (wait == channel::Wait::lock || wait == channel::Wait::interpreter);
+    if (state != ThreadState::running && !soon) continue;
+    const std::int64_t clock_ps = other->slot->clock_ps.load();
+    const std::chrono::nanoseconds cpu_time = cpu_time_of_thread(other->slot->tid);
+    Others::One& first = others.at_first[other->index];
+    if (!std::exchange(first.seen, true)) first = {clock_ps, cpu_time, true};
+    // It shows its clock when it calls; in between it has come as far as it has computed.
+    const std::chrono::nanoseconds computed = cpu_time - first.cpu_time;
+    const auto computed_ps = static_cast<std::int64_t>(1e3 * other->slot->charged_scale.load() *
+                                                       static_cast<double>(computed.count()));
+    others.someone_is_behind |= std::max(clock_ps, first.clock_ps + computed_ps) < instant_ps;
+    others.clocks_ps += clock_ps;
+    others.computed += computed;
+  }
+}
+
+void ThreadClocks::others_come(HostThread& thread, std::int64_t instant_ps) noexcept {
+  constexpr timespec between_looks{0, 2'000'000};
+  // Of a wait that no hook sees: neither clock nor CPU time moves for so many looks.
+  constexpr int looks_in_vain = 50;
+  // Where host time is not measured no clock shows that a thread spins until this one goes on.
+  constexpr std::chrono::seconds taken_for_a_spin{1};
+  Others others;
+  look_at(others, thread, instant_ps);
+  if (!others.someone_is_behind) return;
+  wait_begins(thread, nullptr, channel::Wait::descriptor, {});
+  for (int in_vain = 0; in_vain < looks_in_vain; ++in_vain) {
+    const std::uint32_t seen = others_moved_.value();
+    std::int64_t held_at = held_at_ps_.load();
+    while (instant_ps < held_at && !held_at_ps_.compare_exchange_weak(held_at, instant_ps)) {
+    }
+    const auto before = std::pair{others.clocks_ps, others.computed};
+    look_at(others, thread, instant_ps);
+    if (!others.someone_is_behind || others.computed > taken_for_a_spin) break;
+    if (before != std::pair{others.clocks_ps, others.computed}) in_vain = 0;
+    others_moved_.sleep(seen, between_looks);
+  }
+  // Others that are held say again where they stand.
+  held_at_ps_.store(channel::no_time);
+  others_moved_.raise();
+  wait_ends(thread, channel::no_time);
+}
+
 void ThreadClocks::receives_time(HostThread& thread, std::uint64_t key,
                                  std::size_t bytes) noexcept {
   goes_on(thread);
   Connection* const open = connection();
   if (open == nullptr) return;
-  const std::int64_t sent = message_was_read(open->run(), key, bytes);
-  if (sent == 0) return;
+  const MessageTime sent = message_was_read(open->run(), key, bytes);
+  if (sent.clock_ps == 0) return;
   if (thread.runs_host_function) {
-    thread.clock.wait_until(time_of_ps(sent));
+    thread.clock.wait_until(time_of_ps(sent.clock_ps));
   } else if (!thread.issues) {
-    thread.carried_ps = std::max(thread.carried_ps, sent);
+    if (sent.by_helper) others_come(thread, sent.clock_ps);
+    thread.carried_ps = std::max(thread.carried_ps, sent.clock_ps);
   } else if (thread.api_depth == 0) {
-    thread.clock.wait_until(time_of_ps(sent));
+    if (sent.by_helper) others_come(thread, sent.clock_ps);
+    thread.clock.wait_until(time_of_ps(sent.clock_ps));
     publish(thread);
   }
 }

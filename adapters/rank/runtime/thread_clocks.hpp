@@ -1,5 +1,6 @@
 #pragma once
 
+#include "channel/sequence.hpp"
 #include "channel/wire.hpp"
 #include "rank/runtime/host_thread.hpp"
 #include "rank/runtime/left_times.hpp"
@@ -117,6 +118,18 @@ class ThreadClocks {
   void waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
   void memory_has_changed(HostThread& thread) noexcept;
   void leave_pollers(const HostThread& thread) noexcept;
+  /// The thread has read what a helper wrote at `instant_ps`: it goes on when the process's other
+  /// threads have come as far, or wait, maybe for it.
+  ///
+  /// A helper computes while its rank's clock stands, and may be ahead of the rank. Whoever read
+  /// its batches at once would take locks with that clock, and hand it to threads of before:
+  ///
+  ///     rank, at 10 ms:   lock     unlock                    (10.1 ms)
+  ///     its reader:       reads a batch of 50 ms    lock     (50 ms: the rank's next lock() waits)
+  void others_come(HostThread& thread, std::int64_t instant_ps) noexcept;
+  /// The other threads that run or are about to, as others_come() sees them.
+  struct Others;
+  void look_at(Others& others, const HostThread& but, std::int64_t instant_ps) noexcept;
   /// The bound that the engine uses for this rank now. With mutex_ held.
   [[nodiscard]] std::int64_t bound_ps() const noexcept;
 
@@ -127,6 +140,9 @@ class ThreadClocks {
   std::vector<HostThread*> issuers_{};
   std::atomic<std::int64_t> latest_ps_{0};  ///< of all their clocks
   LeftTimes<1024> left_{};
+  /// Where the first of those stands that others_come() holds, and what wakes them.
+  std::atomic<std::int64_t> held_at_ps_{channel::no_time};
+  channel::Sequence others_moved_{};
   std::atomic<int> waiting_for_locks_{0};
 };
 
