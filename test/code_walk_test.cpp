@@ -13,8 +13,10 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <random>
 #include <span>
 #include <sstream>
 #include <string>
@@ -147,6 +149,48 @@ namespace {
 ///     __constant__ float table[64];
 ///     __global__ void from_table(float* y, int different) {
 ///       y[blockIdx.x * blockDim.x + threadIdx.x] = table[threadIdx.x % different];
+///     }
+///     __global__ void doubles(const double* x, const float* f, const long long* l, double* y,
+///     float* g,
+///                             long long* m, int* k, double c, int n) {
+///       const int i = threadIdx.x;
+///       const double a = x[i], b = x[i + n];
+///       const float p = f[i], q = f[i + n];
+///       const long long w = l[i];
+///       y[i] = a + b;
+///       y[n + i] = a - b;
+///       y[2 * n + i] = -fabs(a) * b;
+///       y[3 * n + i] = fma(a, -b, 1.5);
+///       y[4 * n + i] = fma(-a, c, b);
+///       y[5 * n + i] = a / b;
+///       y[6 * n + i] = sqrt(fabs(a));
+///       y[7 * n + i] = fmin(a, b);
+///       y[8 * n + i] = fmax(a, c);
+///       y[9 * n + i] = floor(a);
+///       y[10 * n + i] = rint(b);
+///       y[11 * n + i] = __dadd_rz(a, b);
+///       y[12 * n + i] = __dmul_ru(a, b);
+///       y[13 * n + i] = p;
+///       y[14 * n + i] = w;
+///       y[15 * n + i] = (unsigned long long)w;
+///       y[16 * n + i] = (int)w;
+///       y[17 * n + i] = exp(a / 1e3);
+///       g[i] = a;
+///       g[n + i] = w;
+///       g[2 * n + i] = fmaf(p, -q, 1.5F);
+///       g[3 * n + i] = fmaf(p, q, -(float)c);
+///       g[4 * n + i] = __fmaf_rd(p, q, 1.0F);
+///       g[5 * n + i] = rintf(p);
+///       g[6 * n + i] = expf(p / 64);
+///       m[i] = a;
+///       m[n + i] = floor(b);
+///       m[2 * n + i] = (long long)(unsigned long long)fabs(b);
+///       m[3 * n + i] = p;
+///       k[i] = a;
+///       k[n + i] = (int)(unsigned)b;
+///       k[2 * n + i] = __double2int_rn(a);
+///       k[3 * n + i] = (a < b) + 2 * (a >= c) + 4 * (a != a) + 8 * !(a <= b);
+///       k[4 * n + i] = (int)w * n - (int)(w >> 3);
 ///     }
 const std::map<std::string, std::vector<std::uint64_t>>& codes() {
   static const auto all = [] {
@@ -773,6 +817,146 @@ TEST(CodeExecution, ComputesWhatIsKnown) {
     } else {
       EXPECT_EQ(values[i], i < 90 ? 2 * static_cast<float>(i + 1) + 5 : 5) << i;
     }
+  }
+}
+
+/// Of "doubles": 32 threads' numbers with signs, halves between whole ones, infinities, and such as
+/// no 32 bits hold.
+struct Numbers {
+  static constexpr int n = 32;
+  static constexpr double c = -2.75;
+  std::vector<double> x = std::vector<double>(2 * n);
+  std::vector<float> f = std::vector<float>(2 * n);
+  std::vector<long long> l = std::vector<long long>(n);
+  Numbers() {
+    std::mt19937_64 random;
+    for (int i = 0; i < 2 * n; ++i) {
+      const int exponent = static_cast<int>(random() % 25) - 8;
+      const double mantissa = static_cast<double>(random() >> 11U) * 0x1p-53 + 0.5;
+      x[i] = std::ldexp(i % 3 == 0 ? -mantissa : mantissa, exponent);
+      f[i] = static_cast<float>(x[i]) / 3.0F;
+    }
+    const double edges[] = {0.5, 1.5, 2.5, -0.5, -1.5, 7, -7, 3e9, -3e9, 1e19, 5e-320, INFINITY};
+    std::copy(std::begin(edges), std::end(edges), x.begin());
+    for (int i = 0; i < n; ++i)
+      l[i] = static_cast<long long>(random() >> (2 * static_cast<unsigned>(i))) * (i % 2 ? -1 : 1);
+  }
+  [[nodiscard]] double a(int i) const { return x[i]; }
+  [[nodiscard]] double b(int i) const { return x[i + n]; }
+};
+
+/// A conversion to an integer as GPUs make it: beyond its range comes its nearest number.
+template <class T>
+T to_integer(double whole) {
+  const double least = static_cast<double>(std::numeric_limits<T>::min());
+  const double most = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  return whole >= most    ? std::numeric_limits<T>::max()
+         : whole <= least ? std::numeric_limits<T>::min()
+                          : static_cast<T>(whole);
+}
+
+// IEEE 754 leaves no choice for sums, products, quotients, roots and conversions: the processor
+// that runs this has the same. Exponential functions are approximations of CUDA's own.
+TEST(CodeExecution, ComputesDoubles) {
+  const Numbers in;
+  constexpr int n = Numbers::n;
+  constexpr double c = Numbers::c;
+  const OnDevice<double> x{in.x}, y{std::vector<double>(18 * n)};
+  const OnDevice<float> f{in.f}, g{std::vector<float>(7 * n)};
+  const OnDevice<long long> l{in.l}, m{std::vector<long long>(4 * n)};
+  const OnDevice<int> k{std::vector<int>(5 * n)};
+  ASSERT_TRUE((Launch{{1, 1, 1}, {n, 1, 1}}
+                   .at(x.address())
+                   .at(f.address())
+                   .at(l.address())
+                   .at(y.address())
+                   .at(g.address())
+                   .at(m.address())
+                   .at(k.address())
+                   .with(c)
+                   .with(n)
+                   .execute("doubles")));
+  const auto doubles = y.values();
+  const auto floats = g.values();
+  const auto longs = m.values();
+  const auto ints = k.values();
+  for (int i = 0; i < n; ++i) {
+    SCOPED_TRACE(i);
+    const double a = in.a(i), b = in.b(i);
+    const float p = in.f[i], q = in.f[i + n];
+    const long long w = in.l[i];
+    // By how much the nearest sum is off (Knuth, "The Art of Computer Programming" 2, 4.2.2).
+    const double sum = a + b, of_b = sum - a, sum_error = (a - (sum - of_b)) + (b - of_b);
+    const double toward_zero =
+        sum_error != 0 && (sum_error < 0) != (sum < 0) ? std::nextafter(sum, 0.0) : sum;
+    const double expected[] = {a + b,
+                               a - b,
+                               -std::fabs(a) * b,
+                               std::fma(a, -b, 1.5),
+                               std::fma(-a, c, b),
+                               a / b,
+                               std::sqrt(std::fabs(a)),
+                               std::fmin(a, b),
+                               std::fmax(a, c),
+                               std::floor(a),
+                               std::nearbyint(b),
+                               toward_zero,
+                               0,
+                               static_cast<double>(p),
+                               static_cast<double>(w),
+                               static_cast<double>(static_cast<unsigned long long>(w)),
+                               static_cast<double>(static_cast<int>(w))};
+    for (int row = 0; row < 17; ++row) {
+      if (row == 12) continue;
+      EXPECT_EQ(doubles[static_cast<std::size_t>(row * n + i)], expected[row]) << row;
+    }
+    // By how much a product is off, fma() says, where that is no number too small.
+    const double product = a * b, error = std::fma(a, b, -product);
+    if (std::fabs(product) > 1e-280 && std::isfinite(product)) {
+      EXPECT_EQ(doubles[static_cast<std::size_t>(12 * n + i)],
+                error > 0 ? std::nextafter(product, INFINITY) : product);
+    }
+    const double grown = std::exp(a / 1e3);
+    if (std::isfinite(grown) && grown > 0) {
+      EXPECT_NEAR(doubles[static_cast<std::size_t>(17 * n + i)].value_or(-1) / grown, 1, 1e-15);
+    } else {
+      EXPECT_EQ(doubles[static_cast<std::size_t>(17 * n + i)], grown);
+    }
+    // A product of floats is exact as a double, and so is what a sum of doubles is off by.
+    const double of_floats = static_cast<double>(p) * q, one_more = of_floats + 1,
+                 more_error = of_floats - (one_more - 1) + 0.0;
+    float down = static_cast<float>(one_more);
+    if (down > one_more || (down == one_more && more_error < 0))
+      down = std::nextafter(down, -std::numeric_limits<float>::infinity());
+    const float expected_floats[] = {
+        static_cast<float>(a),
+        static_cast<float>(w),
+        std::fma(p, -q, 1.5F),
+        std::fma(p, q, -static_cast<float>(c)),
+        down,
+        std::nearbyint(p),
+    };
+    for (int row = 0; row < 6; ++row)
+      EXPECT_EQ(floats[static_cast<std::size_t>(row * n + i)], expected_floats[row]) << row;
+    const float risen = std::exp(p / 64);
+    if (std::isfinite(risen) && risen > 0) {
+      EXPECT_NEAR(floats[static_cast<std::size_t>(6 * n + i)].value_or(-1) / risen, 1, 1e-6);
+    } else {
+      EXPECT_EQ(floats[static_cast<std::size_t>(6 * n + i)], risen);
+    }
+    const long long expected_longs[] = {
+        to_integer<long long>(std::trunc(a)), to_integer<long long>(std::floor(b)),
+        static_cast<long long>(to_integer<unsigned long long>(std::trunc(std::fabs(b)))),
+        to_integer<long long>(std::trunc(static_cast<double>(p)))};
+    for (int row = 0; row < 4; ++row)
+      EXPECT_EQ(longs[static_cast<std::size_t>(row * n + i)], expected_longs[row]) << row;
+    const int expected_ints[] = {
+        to_integer<int>(std::trunc(a)), static_cast<int>(to_integer<unsigned>(std::trunc(b))),
+        to_integer<int>(std::nearbyint(a)), (a < b ? 1 : 0) + (a >= c ? 2 : 0) + (a <= b ? 0 : 8),
+        static_cast<int>(static_cast<unsigned>(w) * static_cast<unsigned>(n) -
+                         static_cast<unsigned>(w >> 3))};
+    for (int row = 0; row < 5; ++row)
+      EXPECT_EQ(ints[static_cast<std::size_t>(row * n + i)], expected_ints[row]) << row;
   }
 }
 

@@ -84,6 +84,7 @@ enum Operation : unsigned {
   op_f2f_double = 0x110,
   op_f2i_double = 0x111,
   op_i2f_double = 0x112,
+  op_frnd_double = 0x113,
   op_nop = 0x118,
   op_s2r = 0x119,
   op_depbar = 0x11a,

@@ -381,6 +381,7 @@ class Flow {
       case op_f2f_double:
       case op_f2i_double:
       case op_i2f_double:
+      case op_frnd_double:
       case op_syncs:
         return true;
       default:

@@ -286,6 +286,16 @@ class Warp {
     if (number >= 0) return get(static_cast<unsigned>(number));
     return i.form() == 2 ? constant(i.immediate()) : bank(i);
   }
+  /// Whether the second and the third operand change their signs: a bit of its own has what is at
+  /// bit 32, unless that is a number, and the register at bit 64, whichever of the two that is.
+  [[nodiscard]] static bool negates_b(const Instruction& i) {
+    const bool behind = i.form() == 2 || i.form() == 3 || i.form() == 7;
+    return behind ? i.bit(75) : i.form() != 4 && i.bit(63);
+  }
+  [[nodiscard]] static bool negates_c(const Instruction& i) {
+    const bool before = i.form() == 3 || i.form() == 7;
+    return before ? i.bit(63) : i.form() != 2 && i.bit(75);
+  }
   /// The upper half of a 64-bit third operand.
   [[nodiscard]] Lanes c_high(const Instruction& i) const {
     const int number = c_register(i);
@@ -546,6 +556,24 @@ class Warp {
   /// What the comparison of alike threads hangs on.
   [[nodiscard]] static Name name_of(const Lanes& x, const Lanes& y, Mask alike);
   void compare_doubles(const Instruction& i, Mask mask);
+
+  /// A pair of registers, or what stands for one.
+  struct Doubles {
+    std::array<double, lanes> value{};
+    Mask known = 0;
+  };
+  enum class Operand : std::uint8_t { first, second, third };
+  /// The bits of a 64-bit operand, whatever they are.
+  [[nodiscard]] std::array<std::uint64_t, lanes> wide_bits(const Instruction& i, Operand operand,
+                                                           Mask& known) const;
+  [[nodiscard]] Doubles double_operand(const Instruction& i, Operand operand) const;
+  void set_wide(unsigned to, const std::array<std::uint64_t, lanes>& bits, Mask known, Mask mask);
+  void set_doubles(unsigned to, const Doubles& value, Mask mask);
+  /// Where data count: sums and products of doubles, and conversions of what has 64 bits.
+  void compute_doubles(const Instruction& i, Mask mask);
+  [[nodiscard]] Truth compared_doubles(const Instruction& i) const;
+  void convert_wide(const Instruction& i, Mask mask);
+  void round_to_whole(const Instruction& i, Mask mask);
   /// Of (p + x) (q + y) without x y.
   [[nodiscard]] static Name name_of_product(const Lanes& x, const Lanes& y, std::size_t lane);
   /// Of the upper half of 64 bits, by what the lower half is and what is added.

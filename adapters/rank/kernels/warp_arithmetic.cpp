@@ -24,6 +24,18 @@ Name Warp::name_of(const Lanes& x, const Lanes& y, Mask alike) {
 }
 
 void Warp::compare_doubles(const Instruction& i, Mask mask) {
+  if (executes()) {
+    const Truth truth = compared_doubles(i), with = predicate(i, 87);
+    const unsigned relation = i.field(76, 4);
+    constexpr unsigned least = 0, greatest = 15;
+    // Of a minimum the other says that an operand is no number.
+    const Truth other = relation == least || relation == greatest
+                            ? Truth{0, truth.known}
+                            : Truth{~truth.value, truth.known};
+    set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
+    set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
+    return;
+  }
   const int number = b_register(i);
   const Lanes x = pair(register_of(i, 24)),
               y = number >= 0 ? pair(static_cast<unsigned>(number)) : constant(0);
@@ -178,8 +190,8 @@ void Warp::add(const Instruction& i, Mask mask) {
 
 void Warp::multiply_wide(const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73);
-  const Lanes x = a(i), y = negated(b(i), i.bit(63) && i.form() == 1), low = c(i),
-              upper = c_high(i);
+  const Lanes x = a(i), y = negated(b(i), negates_b(i)), low = c(i), upper = c_high(i);
+  const bool subtracts = negates_c(i);
   const bool extended = i.bit(74);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   Truth out;
@@ -191,7 +203,7 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
                                          static_cast<std::int32_t>(y.value[lane]))
             : std::uint64_t{x.value[lane]} * y.value[lane];
     std::uint64_t addend = std::uint64_t{upper.value[lane]} << 32 | low.value[lane];
-    if (i.bit(75)) addend = extended ? ~addend : 0 - addend;
+    if (subtracts) addend = extended ? ~addend : 0 - addend;
     const std::uint64_t part = product + addend;
     const std::uint64_t sum = part + (carry.value >> lane & 1);
     result.value[lane] = static_cast<std::uint32_t>(sum);
@@ -201,13 +213,13 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
   result.known = result_high.known = x.known & y.known & low.known & upper.known & carry.known;
   for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
     const Name product = name_of_product(x, y, lane),
-               addend = times(low.name(lane), i.bit(75) ? -1 : 1);
+               addend = times(low.name(lane), subtracts ? -1 : 1);
     name_sum(result, lane, plus(product, addend));
     name_sum(result_high, lane, upper_name(product + (std::uint64_t{addend} << 32), upper, lane),
              (carry.known >> lane & 1) != 0);
   }
   // What a carry of signed or subtracted numbers is, nobody has written down.
-  out.known = is_signed || i.bit(75) ? 0 : result.known;
+  out.known = is_signed || subtracts ? 0 : result.known;
   set_predicate(i, 81, out, mask);
   const unsigned to = register_of(i, 16);
   if ((i.operation() & ~uniform) == op_imad_high) {
@@ -496,8 +508,6 @@ Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes&
 Lanes Warp::rounded(const Instruction& i, const Lanes& exact) {
   Lanes result = exact;
   const bool saturates = i.bit(77), flushes = i.bit(80);
-  // Results are of the host's arithmetic, to the nearest; other directions are not looked at.
-  if (i.field(78, 2) != 0) result.known = 0;
   for (std::uint32_t& v : result.value) {
     if (flushes && (v & 0x7f800000U) == 0) v &= 0x80000000U;
     if (std::isnan(as_float(v))) v = saturates ? 0 : 0x7fffffffU;
@@ -548,6 +558,14 @@ Lanes Warp::reciprocal_and_others(const Instruction& i, const Lanes& x) const {
       case 5:
         v = as_bits(1.0F / std::sqrt(f));
         break;
+      case 6:  // of the upper half of a double, as the next
+      case 7: {
+        const double d = std::bit_cast<double>(std::uint64_t{v} << 32);
+        v = static_cast<std::uint32_t>(
+            std::bit_cast<std::uint64_t>(function == 6 ? 1.0 / d : 1.0 / std::sqrt(d)) >> 32);
+        if (!executes()) result.known = 0;
+        break;
+      }
       case 8:
         v = as_bits(std::sqrt(f));
         break;

@@ -59,6 +59,7 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_f2f_double:
     case op_f2i_double:
     case op_i2f_double:
+    case op_frnd_double:
     case op_nop:
     case op_depbar:
     case op_bar:

@@ -1,3 +1,4 @@
+#include "rank/kernels/directed.hpp"
 #include "rank/kernels/warp.hpp"
 
 #include <cmath>
@@ -7,7 +8,7 @@
 namespace phantora::rank::code {
 
 double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, Mask mask) {
-  const unsigned to = register_of(i, 16);
+  const unsigned to = register_of(i, 16), rounding = i.field(78, 2);
   // Operations on uniform registers do what those on registers do, where it has the same number.
   const bool other = operation == op_uldc || operation == op_r2ur || operation == op_uiadd3_wide ||
                      operation == op_uflo || operation == op_ubrev || operation == op_upopc;
@@ -145,7 +146,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_viaddmnmx:
       count(Counts::alu);
-      set(to, least_or_greatest(i, sum(a(i), b(i)), c(i), i.bit(72)), mask);
+      set(to, least_or_greatest(i, sum(a(i), negated(b(i), negates_b(i))), c(i), i.bit(72)), mask);
       return 0;
     case op_shf:
       count(Counts::alu);
@@ -169,18 +170,19 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     }
     case op_imad: {
       count(Counts::fma, 2);
-      const Lanes x = a(i), y = negated(b(i), i.bit(63) && i.form() == 1),
-                  z = negated(c(i), i.bit(75) && !i.bit(74));
+      const bool subtracts = negates_c(i);
+      const Lanes x = a(i), y = negated(b(i), negates_b(i)),
+                  z = negated(c(i), subtracts && !i.bit(74));
       const Truth carry = i.bit(74) ? predicate(i, 87) : Truth{0, all_lanes};
       Lanes result;
       result.known = x.known & y.known & z.known & carry.known;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const std::uint32_t addend = i.bit(74) && i.bit(75) ? ~z.value[lane] : z.value[lane];
+        const std::uint32_t addend = i.bit(74) && subtracts ? ~z.value[lane] : z.value[lane];
         result.value[lane] = x.value[lane] * y.value[lane] + addend + (carry.value >> lane & 1);
         if (names())
           name_sum(result, lane,
                    plus(name_of_product(x, y, lane),
-                        times(z.name(lane), i.bit(74) && i.bit(75) ? -1 : 1)),
+                        times(z.name(lane), i.bit(74) && subtracts ? -1 : 1)),
                    (carry.known >> lane & 1) != 0);
       }
       set(to, result, mask);
@@ -198,8 +200,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
           rounded(i, each(float_operand(i, a(i), i.bit(72), i.bit(73)),
                           float_operand(i, b(i), i.bit(63) && i.form() != 4,
                                         i.bit(62) && i.form() != 4),
-                          [](std::uint32_t x, std::uint32_t y) {
-                            return as_bits(as_float(x) * as_float(y));
+                          [&](std::uint32_t x, std::uint32_t y) {
+                            return as_bits(directed_product(as_float(x), as_float(y), rounding));
                           })),
           mask);
       if (constexpr unsigned as_it_is = 4; i.field(84, 3) != as_it_is) forget(to, 1, mask);
@@ -212,8 +214,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
           rounded(
               i, each(float_operand(i, a(i), i.bit(72), i.bit(73)),
                       float_operand(i, b_or_c(i), !immediate && i.bit(63), !immediate && i.bit(62)),
-                      [](std::uint32_t x, std::uint32_t y) {
-                        return as_bits(as_float(x) + as_float(y));
+                      [&](std::uint32_t x, std::uint32_t y) {
+                        return as_bits(directed_sum(as_float(x), as_float(y), rounding));
                       })),
           mask);
       return 0;
@@ -223,10 +225,11 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       ++walk_.products;
       set(to,
           rounded(i, each(float_operand(i, a(i), i.bit(72), false),
-                          float_operand(i, b(i), i.bit(63) && i.form() == 1, false),
-                          float_operand(i, c(i), i.bit(75), false),
-                          [](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-                            return as_bits(std::fma(as_float(x), as_float(y), as_float(z)));
+                          float_operand(i, b(i), negates_b(i), false),
+                          float_operand(i, c(i), negates_c(i), false),
+                          [&](std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+                            return as_bits(
+                                directed_fma(as_float(x), as_float(y), as_float(z), rounding));
                           })),
           mask);
       return 0;
@@ -268,6 +271,11 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       };
       const bool second = operation != op_dadd, third = operation != op_dmul;
       count(Counts::fp64);
+      if (executes()) {
+        ++walk_.products;
+        compute_doubles(i, mask);
+        return special_latency;
+      }
       set_unknown(to, 2, mask, pair(register_of(i, 24)),
                   second ? operand(b_register(i)) : constant(0),
                   third ? operand(c_register(i)) : constant(0));
@@ -351,12 +359,26 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       count(Counts::special);
       set_predicate(i, 81, executes() ? division_is_hard(i) : Truth{0, all_lanes}, mask);
       return special_latency;
-    case op_f2f:
     case op_frnd:
+    case op_frnd_double:
+      count(Counts::special);
+      if (executes()) {
+        round_to_whole(i, mask);
+        return special_latency;
+      }
+      set_unknown(to, operation == op_frnd ? 1 : 2, mask, b(i));
+      return special_latency;
     case op_f2f_double:
     case op_f2i_double:
     case op_i2f_double:
       count(Counts::special);
+      if (executes()) {
+        convert_wide(i, mask);
+        return special_latency;
+      }
+      [[fallthrough]];
+    case op_f2f:
+      if (operation == op_f2f) count(Counts::special);
       set_unknown(to, 2, mask,
                   b_register(i) >= 0 ? pair(static_cast<unsigned>(b_register(i))) : b(i));
       return special_latency;
