@@ -182,6 +182,7 @@ namespace {
 ///       g[4 * n + i] = __fmaf_rd(p, q, 1.0F);
 ///       g[5 * n + i] = rintf(p);
 ///       g[6 * n + i] = expf(p / 64);
+///       g[7 * n + i] = sinf(p / 64);
 ///       m[i] = a;
 ///       m[n + i] = floor(b);
 ///       m[2 * n + i] = (long long)(unsigned long long)fabs(b);
@@ -862,7 +863,7 @@ TEST(CodeExecution, ComputesDoubles) {
   constexpr int n = Numbers::n;
   constexpr double c = Numbers::c;
   const OnDevice<double> x{in.x}, y{std::vector<double>(18 * n)};
-  const OnDevice<float> f{in.f}, g{std::vector<float>(7 * n)};
+  const OnDevice<float> f{in.f}, g{std::vector<float>(8 * n)};
   const OnDevice<long long> l{in.l}, m{std::vector<long long>(4 * n)};
   const OnDevice<int> k{std::vector<int>(5 * n)};
   ASSERT_TRUE((Launch{{1, 1, 1}, {n, 1, 1}}
@@ -943,6 +944,9 @@ TEST(CodeExecution, ComputesDoubles) {
       EXPECT_NEAR(floats[static_cast<std::size_t>(6 * n + i)].value_or(-1) / risen, 1, 1e-6);
     } else {
       EXPECT_EQ(floats[static_cast<std::size_t>(6 * n + i)], risen);
+    }
+    if (std::isfinite(p)) {
+      EXPECT_NEAR(floats[static_cast<std::size_t>(7 * n + i)].value_or(-2), std::sin(p / 64), 2e-7);
     }
     const long long expected_longs[] = {
         to_integer<long long>(std::trunc(a)), to_integer<long long>(std::floor(b)),

@@ -44,8 +44,10 @@ bool gives_nothing(unsigned operation) {
     case op_membar:
     case op_errbar:
     case op_ldgdepbar:
+    case op_endcollective:
       return true;
-    case op_fchk:  // predicates
+    case op_r2p:  // predicates
+    case op_fchk:
     case op_isetp:
     case op_isetp | uniform:
     case op_fsetp:

@@ -21,6 +21,7 @@ inline constexpr std::uint32_t sector_bytes = 32;  // what L2 and device memory 
 enum Operation : unsigned {
   op_mov = 0x002,
   op_p2r = 0x003,
+  op_r2p = 0x004,
   op_cs2r = 0x005,
   op_vote = 0x006,
   op_sel = 0x007,
@@ -88,6 +89,7 @@ enum Operation : unsigned {
   op_nop = 0x118,
   op_s2r = 0x119,
   op_depbar = 0x11a,
+  op_endcollective = 0x11b,
   op_bar = 0x11d,
   op_bsync = 0x141,
   op_break = 0x142,

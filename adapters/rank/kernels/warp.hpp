@@ -605,6 +605,7 @@ class Warp {
 
   /// The predicates that a mask names, as bits of a register.
   [[nodiscard]] Lanes packed_predicates(const Instruction& i) const;
+  void unpack_predicates(const Instruction& i, Mask mask);
   /// A sum over the threads of the warp.
   [[nodiscard]] Lanes reduced(const Instruction& i, Mask mask) const;
 

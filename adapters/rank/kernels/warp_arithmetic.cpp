@@ -388,6 +388,22 @@ Lanes Warp::packed_predicates(const Instruction& i) const {
   return result;
 }
 
+void Warp::unpack_predicates(const Instruction& i, Mask mask) {
+  const Lanes bits = a(i);
+  // Uniform ones, and other bytes of the register, are not looked at.
+  const bool looked_at = !is_of_warp(i) && i.form() == 4 && i.field(72, 8) == 0;
+  for (unsigned p = 0; p < 7; ++p) {
+    if ((i.immediate() >> p & 1) == 0) continue;
+    Truth truth{0, looked_at ? bits.known : 0};
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      truth.value |= (bits.value[lane] >> p & 1) << lane;
+    Truth& to = registers_.predicates[p];
+    to.value = (to.value & ~mask) | (truth.value & mask);
+    to.known = (to.known & ~mask) | (truth.known & mask & ~unsure_);
+    to.alike &= ~mask;
+  }
+}
+
 Lanes Warp::reduced(const Instruction& i, Mask mask) const {
   constexpr unsigned of_sums = 3;
   const Lanes x = a(i);
@@ -581,12 +597,12 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) const
   Lanes result = x;
   // Of integers of 32 bits; parts of registers are not looked at.
   if (i.operation() != op_i2fp && i.field(to_float ? 84 : 75, 2) != 2) result.known = 0;
-  if (!to_float && !i.bit(77)) result.known = 0;  // without .NTZ: NaN is not zero
   // To and from floats, not halves.
   if (i.operation() != op_i2fp && i.field(to_float ? 75 : 84, to_float ? 3 : 2) != 2)
     result.known = 0;
   const unsigned rounding = i.field(78, 2);  // nearest, down, up, to zero
-  for (std::uint32_t& v : result.value) {
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::uint32_t& v = result.value[lane];
     if (to_float) {
       const bool is_signed = i.bit(74);
       const double exact = is_signed ? double{static_cast<double>(static_cast<std::int32_t>(v))}
@@ -605,6 +621,7 @@ Lanes Warp::converted(const Instruction& i, const Lanes& x, bool to_float) const
           : rounding == 2 ? std::ceil(f)
                           : std::nearbyint(f);
       if (std::isnan(f)) {
+        if (!i.bit(77)) result.known &= ~(Mask{1} << lane);  // without .NTZ it is not zero
         v = 0;
       } else if (is_signed) {
         v = static_cast<std::uint32_t>(

@@ -62,6 +62,7 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_frnd_double:
     case op_nop:
     case op_depbar:
+    case op_endcollective:
     case op_bar:
     case op_bsync:
     case op_break:
@@ -101,6 +102,7 @@ bool Warp::is_written_down(const Instruction& i) {
   switch (operation >= 0x100 ? 0U : operation & ~uniform) {
     case op_mov:
     case op_p2r:
+    case op_r2p:
     case op_cs2r:
     case op_vote:
     case op_sel:
@@ -161,6 +163,8 @@ void Warp::execute(std::size_t at, Mask active) {
   const Instruction& i = program_.code[at];
   const unsigned operation = i.operation();
   at_ = at;
+  // The threads that a shuffle in between waited for: all of them, or nobody knows where they are.
+  if (executes() && operation == op_endcollective) walk_.stop_unless(active == alive_);
   if (executes() ? !is_written_down(i) : walk_.memory != nullptr && stores_elsewhere(operation)) {
     walk_.stop_unless(false, Obstacle::code);
     return;

@@ -44,7 +44,15 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_sel:
     case op_fsel: {
       const Truth which = predicate(i, 87);
-      const Lanes x = a(i), y = b(i);
+      // With the signs of floats, which names have none of.
+      const bool is_float = operation == op_fsel;
+      const bool immediate = i.form() == 4;
+      const bool changed = is_float && (i.field(72, 2) != 0 || (!immediate && i.field(62, 2) != 0));
+      Lanes x = a(i), y = b(i);
+      if (changed) {
+        x = float_operand(i, x, i.bit(72), i.bit(73));
+        if (!immediate) y = float_operand(i, y, i.bit(63), i.bit(62));
+      }
       Lanes result;
       for (std::size_t lane = 0; lane < lanes; ++lane)
         result.value[lane] = (which.value >> lane & 1) != 0 ? x.value[lane] : y.value[lane];
@@ -63,9 +71,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
               name_by(choice + (std::uint64_t{x.name(lane)} << 32 | y.name(lane)));
         }
       }
-      // With the signs of floats.
-      if (operation == op_fsel && (i.field(72, 2) != 0 || (i.form() != 4 && i.field(62, 2) != 0)))
-        result.known = 0;
+      if (changed && names()) result.known = 0;
       count(Counts::alu);
       set(to, result, mask);
       return 0;
@@ -248,6 +254,10 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_vote:
       count(Counts::alu);
       vote(i, mask);
+      return 0;
+    case op_r2p:
+      count(Counts::alu);
+      unpack_predicates(i, mask);
       return 0;
     case op_p2r:
       count(Counts::alu);
