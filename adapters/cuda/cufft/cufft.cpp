@@ -4,6 +4,7 @@
 #include "cuda/library/element.hpp"
 #include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
+#include "cuda/library/version.hpp"
 #include "rank/runtime/mutex.hpp"
 
 #include <phantora/kernels/fourier.hpp>
@@ -41,6 +42,8 @@ enum Type : int {  // cufftType
   z2d = 0x6c,
   z2z = 0x69
 };
+
+constexpr library::Version version_of_cufft{12, 0, 0};  // cufft.h
 
 struct Plan {
   cudaStream_t stream = nullptr;
@@ -367,6 +370,14 @@ PHANTORA_EXPORT Result cufftGetSize(int handle, std::size_t* work_size) {
   if (!work_size) return invalid_value;
   *work_size = plan->work_bytes;
   return success;
+}
+
+PHANTORA_EXPORT Result cufftGetVersion(int* version) {
+  return version_of_cufft.tell(version, success, invalid_value);
+}
+
+PHANTORA_EXPORT Result cufftGetProperty(libraryPropertyType part, int* value) {
+  return version_of_cufft.tell(part, value, success, invalid_value);
 }
 
 PHANTORA_EXPORT Result cufftXtExec(int handle, void*, void* output, int) {

@@ -6,6 +6,7 @@
 #include "cuda/curand/directions.hpp"
 #include "cuda/library/entry.hpp"
 #include "cuda/library/operation.hpp"
+#include "cuda/library/version.hpp"
 #include "rank/memory/device_memory.hpp"
 
 #include <cmath>
@@ -165,16 +166,14 @@ PHANTORA_EXPORT Status curandDestroyGenerator(void* generator) {
   return success;
 }
 
+constexpr phantora::library::Version version_of_curand{10, 4, 0};  // curand.h
+
 PHANTORA_EXPORT Status curandGetVersion(int* version) {
-  if (!version) return out_of_range;
-  *version = 10400;  // of CUDA 13
-  return success;
+  return version_of_curand.tell(version, success, out_of_range);
 }
 
-PHANTORA_EXPORT Status curandGetProperty(libraryPropertyType type, int* value) {
-  if (!value) return out_of_range;
-  *value = type == MAJOR_VERSION ? 10 : type == MINOR_VERSION ? 4 : 0;
-  return success;
+PHANTORA_EXPORT Status curandGetProperty(libraryPropertyType part, int* value) {
+  return version_of_curand.tell(part, value, success, out_of_range);
 }
 
 PHANTORA_EXPORT Status curandSetStream(void* generator, cudaStream_t stream) {

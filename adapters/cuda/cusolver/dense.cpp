@@ -5,6 +5,7 @@
 #include "cuda/library/algebra.hpp"
 #include "cuda/library/element.hpp"
 #include "cuda/library/operation.hpp"
+#include "cuda/library/version.hpp"
 #include "rank/memory/data_queue.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/capture.hpp"
@@ -148,6 +149,16 @@ PHANTORA_OBJECT(Params, Settings)
 PHANTORA_OBJECT(SyevjInfo, Settings)
 PHANTORA_OBJECT(GesvdjInfo, Settings)
 #undef PHANTORA_OBJECT
+
+constexpr phantora::library::Version version_of_cusolver{12, 0, 4};  // cusolver_common.h
+
+PHANTORA_EXPORT Status cusolverGetVersion(int* version) {
+  return version_of_cusolver.tell(version, success, invalid_value);
+}
+
+PHANTORA_EXPORT Status cusolverGetProperty(libraryPropertyType part, int* value) {
+  return version_of_cusolver.tell(part, value, success, invalid_value);
+}
 
 PHANTORA_EXPORT Status cusolverDnSetStream(void* handle, cudaStream_t stream) {
   return set(handle, &Handle::stream, stream);

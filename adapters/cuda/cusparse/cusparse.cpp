@@ -6,6 +6,7 @@
 #include "cuda/library/algebra.hpp"
 #include "cuda/library/element.hpp"
 #include "cuda/library/operation.hpp"
+#include "cuda/library/version.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -158,6 +159,16 @@ Status buffer_size(Size* size, std::int64_t rows) {
 }
 
 }  // namespace
+
+constexpr phantora::library::Version version_of_cusparse{12, 6, 3};  // cusparse.h
+
+PHANTORA_EXPORT Status cusparseGetVersion(const void* handle, int* version) {
+  return handle ? version_of_cusparse.tell(version, success, invalid_value) : not_initialized;
+}
+
+PHANTORA_EXPORT Status cusparseGetProperty(libraryPropertyType part, int* value) {
+  return version_of_cusparse.tell(part, value, success, invalid_value);
+}
 
 PHANTORA_EXPORT Status cusparseCreate(void** handle) { return create<Handle>(handle); }
 PHANTORA_EXPORT Status cusparseDestroy(void* handle) { return destroy<Handle>(handle); }
