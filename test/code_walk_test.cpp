@@ -823,15 +823,15 @@ TEST(CodeExecution, ComputesWhatIsKnown) {
 
 /// Of "doubles": 32 threads' numbers with signs, halves between whole ones, infinities, and such as
 /// no 32 bits hold.
-struct Numbers {
-  static constexpr int n = 32;
+struct OfDoubles {
+  static constexpr std::size_t n = 32;
   static constexpr double c = -2.75;
   std::vector<double> x = std::vector<double>(2 * n);
   std::vector<float> f = std::vector<float>(2 * n);
   std::vector<long long> l = std::vector<long long>(n);
-  Numbers() {
+  OfDoubles() {
     std::mt19937_64 random;
-    for (int i = 0; i < 2 * n; ++i) {
+    for (std::size_t i = 0; i < 2 * n; ++i) {
       const int exponent = static_cast<int>(random() % 25) - 8;
       const double mantissa = static_cast<double>(random() >> 11U) * 0x1p-53 + 0.5;
       x[i] = std::ldexp(i % 3 == 0 ? -mantissa : mantissa, exponent);
@@ -839,11 +839,9 @@ struct Numbers {
     }
     const double edges[] = {0.5, 1.5, 2.5, -0.5, -1.5, 7, -7, 3e9, -3e9, 1e19, 5e-320, INFINITY};
     std::copy(std::begin(edges), std::end(edges), x.begin());
-    for (int i = 0; i < n; ++i)
-      l[i] = static_cast<long long>(random() >> (2 * static_cast<unsigned>(i))) * (i % 2 ? -1 : 1);
+    for (std::size_t i = 0; i < n; ++i)
+      l[i] = static_cast<long long>(random() >> (2 * i)) * (i % 2 != 0 ? -1 : 1);
   }
-  [[nodiscard]] double a(int i) const { return x[i]; }
-  [[nodiscard]] double b(int i) const { return x[i + n]; }
 };
 
 /// A conversion to an integer as GPUs make it: beyond its range comes its nearest number.
@@ -859,9 +857,9 @@ T to_integer(double whole) {
 // IEEE 754 leaves no choice for sums, products, quotients, roots and conversions: the processor
 // that runs this has the same. Exponential functions are approximations of CUDA's own.
 TEST(CodeExecution, ComputesDoubles) {
-  const Numbers in;
-  constexpr int n = Numbers::n;
-  constexpr double c = Numbers::c;
+  const OfDoubles in;
+  constexpr std::size_t n = OfDoubles::n;
+  constexpr double c = OfDoubles::c;
   const OnDevice<double> x{in.x}, y{std::vector<double>(18 * n)};
   const OnDevice<float> f{in.f}, g{std::vector<float>(8 * n)};
   const OnDevice<long long> l{in.l}, m{std::vector<long long>(4 * n)};
@@ -875,15 +873,15 @@ TEST(CodeExecution, ComputesDoubles) {
                    .at(m.address())
                    .at(k.address())
                    .with(c)
-                   .with(n)
+                   .with(static_cast<int>(n))
                    .execute("doubles")));
   const auto doubles = y.values();
   const auto floats = g.values();
   const auto longs = m.values();
   const auto ints = k.values();
-  for (int i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     SCOPED_TRACE(i);
-    const double a = in.a(i), b = in.b(i);
+    const double a = in.x[i], b = in.x[i + n];
     const float p = in.f[i], q = in.f[i + n];
     const long long w = in.l[i];
     // By how much the nearest sum is off (Knuth, "The Art of Computer Programming" 2, 4.2.2).
@@ -907,21 +905,20 @@ TEST(CodeExecution, ComputesDoubles) {
                                static_cast<double>(w),
                                static_cast<double>(static_cast<unsigned long long>(w)),
                                static_cast<double>(static_cast<int>(w))};
-    for (int row = 0; row < 17; ++row) {
+    for (std::size_t row = 0; row < 17; ++row) {
       if (row == 12) continue;
-      EXPECT_EQ(doubles[static_cast<std::size_t>(row * n + i)], expected[row]) << row;
+      EXPECT_EQ(doubles[row * n + i], expected[row]) << row;
     }
     // By how much a product is off, fma() says, where that is no number too small.
     const double product = a * b, error = std::fma(a, b, -product);
     if (std::fabs(product) > 1e-280 && std::isfinite(product)) {
-      EXPECT_EQ(doubles[static_cast<std::size_t>(12 * n + i)],
-                error > 0 ? std::nextafter(product, INFINITY) : product);
+      EXPECT_EQ(doubles[12 * n + i], error > 0 ? std::nextafter(product, INFINITY) : product);
     }
     const double grown = std::exp(a / 1e3);
     if (std::isfinite(grown) && grown > 0) {
-      EXPECT_NEAR(doubles[static_cast<std::size_t>(17 * n + i)].value_or(-1) / grown, 1, 1e-15);
+      EXPECT_NEAR(doubles[17 * n + i].value_or(-1) / grown, 1, 1e-15);
     } else {
-      EXPECT_EQ(doubles[static_cast<std::size_t>(17 * n + i)], grown);
+      EXPECT_EQ(doubles[17 * n + i], grown);
     }
     // A product of floats is exact as a double, and so is what a sum of doubles is off by.
     const double of_floats = static_cast<double>(p) * q, one_more = of_floats + 1,
@@ -937,30 +934,30 @@ TEST(CodeExecution, ComputesDoubles) {
         down,
         std::nearbyint(p),
     };
-    for (int row = 0; row < 6; ++row)
-      EXPECT_EQ(floats[static_cast<std::size_t>(row * n + i)], expected_floats[row]) << row;
+    for (std::size_t row = 0; row < 6; ++row)
+      EXPECT_EQ(floats[row * n + i], expected_floats[row]) << row;
     const float risen = std::exp(p / 64);
     if (std::isfinite(risen) && risen > 0) {
-      EXPECT_NEAR(floats[static_cast<std::size_t>(6 * n + i)].value_or(-1) / risen, 1, 1e-6);
+      EXPECT_NEAR(floats[6 * n + i].value_or(-1) / risen, 1, 1e-6);
     } else {
-      EXPECT_EQ(floats[static_cast<std::size_t>(6 * n + i)], risen);
+      EXPECT_EQ(floats[6 * n + i], risen);
     }
     if (std::isfinite(p)) {
-      EXPECT_NEAR(floats[static_cast<std::size_t>(7 * n + i)].value_or(-2), std::sin(p / 64), 2e-7);
+      EXPECT_NEAR(floats[7 * n + i].value_or(-2), std::sin(p / 64), 2e-7);
     }
     const long long expected_longs[] = {
         to_integer<long long>(std::trunc(a)), to_integer<long long>(std::floor(b)),
         static_cast<long long>(to_integer<unsigned long long>(std::trunc(std::fabs(b)))),
         to_integer<long long>(std::trunc(static_cast<double>(p)))};
-    for (int row = 0; row < 4; ++row)
-      EXPECT_EQ(longs[static_cast<std::size_t>(row * n + i)], expected_longs[row]) << row;
+    for (std::size_t row = 0; row < 4; ++row)
+      EXPECT_EQ(longs[row * n + i], expected_longs[row]) << row;
     const int expected_ints[] = {
         to_integer<int>(std::trunc(a)), static_cast<int>(to_integer<unsigned>(std::trunc(b))),
         to_integer<int>(std::nearbyint(a)), (a < b ? 1 : 0) + (a >= c ? 2 : 0) + (a <= b ? 0 : 8),
         static_cast<int>(static_cast<unsigned>(w) * static_cast<unsigned>(n) -
                          static_cast<unsigned>(w >> 3))};
-    for (int row = 0; row < 5; ++row)
-      EXPECT_EQ(ints[static_cast<std::size_t>(row * n + i)], expected_ints[row]) << row;
+    for (std::size_t row = 0; row < 5; ++row)
+      EXPECT_EQ(ints[row * n + i], expected_ints[row]) << row;
   }
 }
 

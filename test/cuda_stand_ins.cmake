@@ -15,5 +15,12 @@ target_sources(cudnn_operations_test PRIVATE
   ${PROJECT_SOURCE_DIR}/adapters/cuda/cudnn/operations.cpp)
 target_include_directories(cudnn_operations_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
 
+phantora_test(recurrent_spaces)
+target_sources(recurrent_spaces_test PRIVATE
+  ${PROJECT_SOURCE_DIR}/adapters/cuda/cudnn/recurrent_spaces.cpp)
+target_include_directories(recurrent_spaces_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters)
+target_compile_definitions(recurrent_spaces_test PRIVATE
+  PHANTORA_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
+
 phantora_test(nvrtc_source rank_fakes phantora_small_data)
 target_sources(nvrtc_source_test PRIVATE ${PROJECT_SOURCE_DIR}/adapters/cuda/nvrtc/source.cpp)

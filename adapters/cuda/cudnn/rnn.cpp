@@ -2,6 +2,7 @@
 // Nothing is executed.
 #include "cuda/cudnn/handle.hpp"
 #include "cuda/cudnn/legacy.hpp"
+#include "cuda/cudnn/recurrent_spaces.hpp"
 #include "cuda/library/operation.hpp"
 
 #include <phantora/kernels/kernel_work.hpp>
@@ -17,6 +18,7 @@ struct cudnnRNNStruct {
   int directions = 1, input = 0, hidden = 0, projection = 0, layers = 1;
   cudnnMathType_t math{};
   cudnnRNNAlgo_t algorithm{};
+  bool dropout = false, padded = false;
 
   /// Gates, each with one matrix for the input and one for the state.
   [[nodiscard]] int gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
@@ -103,13 +105,19 @@ KernelQuery describe(const char* name, const Rnn& rnn, const cudnnRNNDataStruct&
   return query;
 }
 
-/// Values that the forward pass keeps for the backward one: the gates of every layer and step, and
-/// the layer's outputs.
-std::size_t reserve_bytes(const Rnn& rnn, const cudnnRNNDataStruct& x) {
-  const auto per_row = static_cast<std::size_t>(rnn.layers * rnn.directions) *
-                       static_cast<std::size_t>((rnn.gates() + 2) * rnn.hidden);
-  return static_cast<std::size_t>(x.steps) * static_cast<std::size_t>(x.batch) * per_row *
-         size_of(rnn.type);
+RecurrentSpaces spaces_of(const Rnn& rnn, const cudnnRNNDataStruct& x) {
+  const auto size = [](int count) { return static_cast<std::size_t>(count); };
+  return phantora::cudnn::spaces_of({.gates = size(rnn.gates()),
+                                     .directions = size(rnn.directions),
+                                     .layers = size(rnn.layers),
+                                     .steps = size(x.steps),
+                                     .batch = size(x.batch),
+                                     .input = size(rnn.input),
+                                     .hidden = size(rnn.hidden),
+                                     .projection = rnn.projects() ? size(rnn.projection) : 0,
+                                     .element = size_of(rnn.type),
+                                     .dropout = rnn.dropout,
+                                     .packed = !rnn.padded});
 }
 
 /// Within a call: the host goes on when it has launched the whole pass, of which the GPU does the
@@ -150,13 +158,22 @@ PHANTORA_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
     cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode,
     cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction, cudnnRNNInputMode_t,
     cudnnDataType_t type, cudnnDataType_t, cudnnMathType_t math, std::int32_t input,
-    std::int32_t hidden, std::int32_t projection, std::int32_t layers, cudnnDropoutDescriptor_t,
-    std::uint32_t) {
+    std::int32_t hidden, std::int32_t projection, std::int32_t layers,
+    cudnnDropoutDescriptor_t dropout, std::uint32_t flags) {
   if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if (input < 1 || hidden < 1 || layers < 1) return CUDNN_STATUS_BAD_PARAM;
-  *descriptor = {mode,  bias,     type,       direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
-                 input, hidden,   projection, layers,
-                 math,  algorithm};
+  *descriptor = {mode,
+                 bias,
+                 type,
+                 direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
+                 input,
+                 hidden,
+                 projection,
+                 layers,
+                 math,
+                 algorithm,
+                 dropout != nullptr && dropout->probability > 0,
+                 (flags & CUDNN_RNN_PADDED_IO_ENABLED) != 0};
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -182,8 +199,10 @@ PHANTORA_EXPORT cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNND
                                                         std::size_t* workspace,
                                                         std::size_t* reserve) {
   if (!rnn || !x) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  if (workspace) *workspace = reserve_bytes(*rnn, *x);
-  if (reserve) *reserve = mode == CUDNN_FWD_MODE_TRAINING ? reserve_bytes(*rnn, *x) : 0;
+  const RecurrentSpaces spaces = spaces_of(*rnn, *x);
+  const bool trains = mode == CUDNN_FWD_MODE_TRAINING;
+  if (workspace) *workspace = trains ? spaces.training : spaces.inference;
+  if (reserve) *reserve = trains ? spaces.reserve : 0;
   return CUDNN_STATUS_SUCCESS;
 }
 
