@@ -15,7 +15,7 @@ FLOAT, DOUBLE, HALF, BFLOAT16 = 0, 1, 2, 9
 TYPES = {"fp32": (FLOAT, FLOAT), "fp64": (DOUBLE, DOUBLE), "fp16": (HALF, FLOAT), "bf16": (BFLOAT16, FLOAT)}  # of data, of arithmetic
 MODES = {"relu": 0, "tanh": 1, "lstm": 2, "gru": 3}
 BASE = dict(mode="lstm", type="fp32", tf32=False, steps=16, batch=32, input=64, hidden=128, projection=0, layers=1, directions=1, bias=True,
-            dropout=0.0, packed=False)
+            dropout=0.0, packed=False, algorithm=0)
 
 
 def configurations(count):
@@ -39,7 +39,31 @@ def configurations(count):
         yield dict(mode=mode, type=kind, tf32=kind == "fp32" and draw.random() < .5, steps=int(2 ** draw.uniform(0, 9)), batch=int(2 ** draw.uniform(0, 9)),
                    input=draw.randint(1, 800), hidden=hidden, projection=hidden // 2 if mode == "lstm" and hidden > 2 and draw.random() < .1 else 0,
                    layers=layers, directions=draw.choice((1, 1, 2)), bias=draw.random() < .8, dropout=.3 if layers > 1 and draw.random() < .3 else 0.,
-                   packed=draw.random() < .2)
+                   packed=draw.random() < .2, algorithm=0)
+    # What PyTorch asks for where layers have few units (use_rnn_persist_small_h, use_persist_common_heuristics): one kernel a layer.
+    for algorithm in (1, 3):
+        for configuration in small(algorithm, count // 2):
+            yield configuration
+
+
+def small(algorithm, count):
+    kinds = ("fp32", "fp16", "bf16", "fp64") if algorithm == 3 else ("fp16", "fp32")
+    for mode, layers, directions, kind in itertools.product(MODES, (1, 2, 3), (1, 2), kinds[:2]):
+        yield dict(BASE, mode=mode, layers=layers, directions=directions, type=kind, algorithm=algorithm)
+    one_by_one = dict(steps=[1, 2, 3, 7, 17, 64, 300], batch=[1, 2, 7, 31, 64, 100, 300], input=[1, 3, 28, 63, 65, 128, 200, 512], hidden=[1, 3, 16, 32, 48, 64, 96, 100],
+                      bias=[False], dropout=[0.5])
+    for name, values in one_by_one.items():
+        for value, mode, kind in itertools.product(values, ("lstm", "gru", "tanh"), kinds[:2]):
+            yield dict(BASE, **{"mode": mode, "type": kind, name: value, "algorithm": algorithm})
+    draw = random.Random(2)
+    for _ in range(count):
+        mode = draw.choice(list(MODES))
+        most = 384 if mode in ("relu", "tanh") else 192
+        hidden = draw.choice((draw.randint(1, most), 16 * draw.randint(1, most // 16)))
+        layers = draw.choice((1, 1, 2, 3))
+        yield dict(mode=mode, type=draw.choice(kinds), tf32=draw.random() < .5, steps=int(2 ** draw.uniform(0, 9)), batch=int(2 ** draw.uniform(0, 9)),
+                   input=draw.randint(1, 600), hidden=hidden, projection=0, layers=layers, directions=draw.choice((1, 1, 2)), bias=draw.random() < .8,
+                   dropout=.3 if layers > 1 and draw.random() < .3 else 0., packed=False, algorithm=algorithm)
 
 
 class Cudnn:
@@ -70,7 +94,7 @@ class Cudnn:
         states = ctypes.c_void_p(self.states.data_ptr()) if c["dropout"] else None
         self.call("cudnnSetDropoutDescriptor", dropout, self.handle, ctypes.c_float(c["dropout"]), states,
                   ctypes.c_size_t(self.states.numel() if c["dropout"] else 0), ctypes.c_ulonglong(1))
-        self.call("cudnnSetRNNDescriptor_v8", network, 0, MODES[c["mode"]], 2 if c["bias"] else 0, c["directions"] - 1, 0, data, arithmetic, math,
+        self.call("cudnnSetRNNDescriptor_v8", network, c["algorithm"], MODES[c["mode"]], 2 if c["bias"] else 0, c["directions"] - 1, 0, data, arithmetic, math,
                   c["input"], c["hidden"], c["projection"] or c["hidden"], c["layers"], dropout, 0 if c["packed"] else 1)
         lengths = (ctypes.c_int * c["batch"])(*[c["steps"]] * c["batch"])
         self.call("cudnnSetRNNDataDescriptor", x, data, 1 if c["packed"] else 0, c["steps"], c["batch"], c["input"], lengths, None)

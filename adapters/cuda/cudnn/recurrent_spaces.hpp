@@ -13,6 +13,9 @@ struct RecurrentShape {
   std::size_t element = 4;     ///< bytes
   bool dropout = false;        ///< between layers
   bool packed = false;         ///< sequences lie without padding (CUDNN_RNN_PADDED_IO_DISABLED)
+  /// One kernel for a layer (CUDNN_RNN_ALGO_PERSIST_STATIC, ..._SMALL_H), as PyTorch asks for with
+  /// few units; in fp16 and fp32, which have such kernels, and with padding alone.
+  bool persistent = false;
 };
 
 /// In bytes.
@@ -32,10 +35,12 @@ struct RecurrentSpaces {
 ///     reserve   each layer's gates and states, (G + 1) T B H of an LSTM, 6 T B H of a GRU, and
 ///               what goes from layer to layer
 ///
-/// and 8 MiB for each layer and direction. Training takes the larger of the two passes.
+/// and 8 MiB for each layer and direction. Training takes the larger of the two passes. Kernels for
+/// whole layers keep 4 G more T B H forward, and 9, 14 or 12 more (others, GRU, LSTM) backward.
 ///
-/// Read off 2,326 answers of cuDNN 9.19 on an H100 (bench/accuracy/h100_rnn_spaces.jsonl.gz, by
-/// measure_rnn_spaces.py): all of inference without projections to 0.002 %, and 94 % of training.
+/// Read off 4,192 answers of cuDNN 9.19 on an H100 (bench/accuracy/h100_rnn_spaces.jsonl.gz, by
+/// measure_rnn_spaces.py): all of inference without projections to 0.002 %, and six of seven of
+/// training to 0.1 %; others by up to 15 %, in short sequences of few.
 RecurrentSpaces spaces_of(const RecurrentShape& shape);
 
 }  // namespace phantora::cudnn

@@ -22,6 +22,11 @@ struct cudnnRNNStruct {
 
   /// Gates, each with one matrix for the input and one for the state.
   [[nodiscard]] int gates() const { return mode == CUDNN_LSTM ? 4 : mode == CUDNN_GRU ? 3 : 1; }
+  /// Whether one kernel does a layer: in bf16 and fp64 there is none, whatever is asked for.
+  [[nodiscard]] bool persists() const {
+    return algorithm != CUDNN_RNN_ALGO_STANDARD &&
+           (type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF);
+  }
   [[nodiscard]] bool projects() const { return mode == CUDNN_LSTM && projection != hidden; }
   [[nodiscard]] int state() const { return projects() ? projection : hidden; }
   [[nodiscard]] int layer_input(int pseudo_layer) const {
@@ -117,7 +122,8 @@ RecurrentSpaces spaces_of(const Rnn& rnn, const cudnnRNNDataStruct& x) {
                                      .projection = rnn.projects() ? size(rnn.projection) : 0,
                                      .element = size_of(rnn.type),
                                      .dropout = rnn.dropout,
-                                     .packed = !rnn.padded});
+                                     .packed = !rnn.padded,
+                                     .persistent = rnn.persists()});
 }
 
 /// Within a call: the host goes on when it has launched the whole pass, of which the GPU does the
