@@ -5,6 +5,7 @@
 #include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -254,6 +255,32 @@ PHANTORA_EXPORT Status nvmlDeviceGetPciInfo_v2(Device device, PciInfo* info) {
 }
 PHANTORA_EXPORT Status nvmlDeviceGetPciInfo(Device device, PciInfo* info) {
   return nvmlDeviceGetPciInfo_v3(device, info);
+}
+
+// A x16 slot of 2.5, 5, 8, 16, 32 ... gigatransfers a second and lane is of generation 1, 2, 3,
+// 4, 5.
+PHANTORA_EXPORT Status nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* out) {
+  return device_entry(device, [&](int) {
+    constexpr double bits = 8, lanes = 16, of_first = 2e9;
+    const double transfers = rank::gpu().pcie.bytes_per_second() * bits / lanes;
+    *out = static_cast<unsigned>(std::lround(std::log2(transfers / of_first))) + 1;
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetMaxPcieLinkGeneration(Device device, unsigned* out) {
+  return nvmlDeviceGetCurrPcieLinkGeneration(device, out);
+}
+PHANTORA_EXPORT Status nvmlDeviceGetGpuMaxPcieLinkGeneration(Device device, unsigned* out) {
+  return nvmlDeviceGetCurrPcieLinkGeneration(device, out);
+}
+PHANTORA_EXPORT Status nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* out) {
+  return device_entry(device, [&](int) {
+    *out = 16;
+    return success;
+  });
+}
+PHANTORA_EXPORT Status nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* out) {
+  return nvmlDeviceGetCurrPcieLinkWidth(device, out);
 }
 
 PHANTORA_EXPORT Status nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
