@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -144,6 +145,24 @@ std::uint32_t high(std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32)
 float f(std::uint32_t v) { return std::bit_cast<float>(v); }
 std::uint32_t bits(float v) {
   return std::isnan(v) ? 0x7fffffffU : std::bit_cast<std::uint32_t>(v);
+}
+/// By how much the nearest sum is off (Knuth, "The Art of Computer Programming" 2, 4.2.2).
+float sum_rounded_down(float x, float y) {
+  const float nearest = x + y;
+  if (std::isnan(nearest)) return nearest;
+  if (std::isinf(nearest)) {
+    const bool exact = std::isinf(x) || std::isinf(y) || nearest < 0;
+    return exact ? nearest : std::numeric_limits<float>::max();
+  }
+  // Of opposite numbers the sum is -0, and of zeros unless both are +0.
+  if (nearest == 0)
+    return std::signbit(x) && std::signbit(y)               ? -0.0F
+           : x == 0 && !std::signbit(x) && !std::signbit(y) ? 0.0F
+                                                            : -0.0F;
+  const double exact = static_cast<double>(x) + y;
+  const double of_y = exact - x, error = (x - (exact - of_y)) + (y - of_y);
+  const bool above = nearest > exact || (static_cast<double>(nearest) == exact && error < 0);
+  return above ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
 }
 bool is_small(std::uint32_t v) { return (v & 0x7f800000U) == 0; }
 float flushed(std::uint32_t v) { return is_small(v) ? f(v & 0x80000000U) : f(v); }
@@ -318,6 +337,10 @@ std::vector<Case> cases() {
        })},
       {"FFMA R8, R4, R5, -R6", Code{0x223}.on(75),
        one([](const Given& g) { return bits(std::fma(f(g.x), f(g.y), -f(g.z))); })},
+      {"FFMA R8, R4, -R6, 1.5", Code{0x423}.number(0x3fc00000).on(75),
+       one([](const Given& g) { return bits(std::fma(f(g.x), -f(g.z), 1.5F)); })},
+      {"FADD.RM R8, R4, R5", Code{0x221}.put(78, 2, 1),
+       one([](const Given& g) { return bits(sum_rounded_down(f(g.x), f(g.y))); })},
       {"FSETP.GTU.AND P1, PT, R4, R5, P0", Code{0x20b}.put(76, 4, 12).gives_p1().takes_p0(),
        all([](const Given& g) {
          return Got{0, 0, !(f(g.x) <= f(g.y)) && g.p, 0};
@@ -393,13 +416,28 @@ TEST(Instructions, ABarrierIsOfThoseWhoseGuardHolds) {
   EXPECT_FALSE(run({guarded(synchronize, 8)}, warp)[0]);  // the others wait for ever
 }
 
+// What .NTZ says: that what is no number becomes zero. Without, the GPU's number is not written
+// down.
+TEST(Instructions, WhatIsNoNumberIsNoIntegerEither) {
+  const Word to_integer = Code{0x305}.on(72).put(75, 2, 2).put(78, 2, 3).put(84, 3, 2).word();
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    const Warp warp = given(seed);
+    const auto got = run({to_integer}, warp);
+    for (unsigned lane = 0; lane < warp.size(); ++lane) {
+      const double value = f(warp[lane].y);
+      ASSERT_EQ(got[lane].has_value(), !std::isnan(value)) << lane;
+      if (std::isnan(value)) continue;
+      const auto whole = static_cast<std::int32_t>(std::clamp(value, -2147483648.0, 2147483647.0));
+      EXPECT_EQ((*got[lane])[0], static_cast<std::uint32_t>(whole)) << value;
+    }
+  }
+}
+
 TEST(Instructions, WhatNobodyWroteDownIsNotDone) {
-  // FADD.RM, MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, F2I.TRUNC, I2F.F16
+  // MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, I2F.F16
   for (const Code& code :
-       {Code{0x221}.put(78, 2, 1), Code{0x308}.put(74, 4, 4).on(72), Code{0x220}.put(84, 3, 5),
-        Code{0x209}.put(81, 6, 1), Code{0x305}.put(75, 2, 0).on(77).put(84, 3, 2),
-        Code{0x305}.on(72).put(75, 2, 2).put(78, 2, 3).put(84, 3, 2),
-        Code{0x306}.put(75, 3, 1).put(84, 3, 2)}) {
+       {Code{0x308}.put(74, 4, 4).on(72), Code{0x220}.put(84, 3, 5), Code{0x209}.put(81, 6, 1),
+        Code{0x305}.put(75, 2, 0).on(77).put(84, 3, 2), Code{0x306}.put(75, 3, 1).put(84, 3, 2)}) {
     for (const auto& got : run({code.word()}, given(4))) EXPECT_FALSE(got);
   }
 }
