@@ -389,9 +389,10 @@ void ThreadClocks::look_at(Others& others, const HostThread& but,
     if (other == &but || other->slot == nullptr) continue;
     const ThreadState state = other->slot->state.load();
     const channel::Wait wait = other->slot->wait.load();
-    // Who waits for a lock goes on without the reader.
-    const bool soon = state == ThreadState::waiting &&
-                      (wait == channel::Wait::lock || wait == channel::Wait::interpreter);
+    // Who waits for a lock, or sleeps for a time of its own, goes on without the reader.
+    const bool soon = state == ThreadState::sleeping ||
+                      (state == ThreadState::waiting &&
+                       (wait == channel::Wait::lock || wait == channel::Wait::interpreter));
     if (state != ThreadState::running && !soon) continue;
     const std::int64_t clock_ps = other->slot->clock_ps.load();
     const std::chrono::nanoseconds cpu_time = cpu_time_of_thread(other->slot->tid);
