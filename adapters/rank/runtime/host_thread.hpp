@@ -47,7 +47,8 @@ struct HostThread {
   bool is_poller = false;  ///< listed in RankShared::pollers
   /// A wait timed out: the next reading of each ProgramClock shows its deadline.
   std::array<std::int64_t, 2> read_once_ps{};
-  std::int64_t read_at_least_ps = 0;  ///< where a thread without a part in time has waited to
+  std::int64_t read_at_least_ps = 0;       ///< where a thread without a part in time has waited to
+  std::chrono::nanoseconds read_at_cpu{};  ///< its CPU time when it last read a clock
   int readings = 0;  ///< of the clock, or times the core was given up, since the last GPU call,
                      ///< wait or message
   bool polls_memory = false;  ///< which others write, maybe those of other ranks

@@ -131,7 +131,21 @@ void ThreadClocks::looks_once_more(HostThread& thread) noexcept {
   }
 }
 
+// While the rank's clock stands, a thread without a part in time sees its own time pass: it may
+// make names of the clock, each of which is to be another (XLA's temporary files).
+void ThreadClocks::computes_beside(HostThread& thread) noexcept {
+  const std::chrono::nanoseconds cpu_time = thread_cpu_time();
+  const std::chrono::nanoseconds since = cpu_time - std::exchange(thread.read_at_cpu, cpu_time);
+  const Time seen = std::max(time_of_ps(thread.read_at_least_ps),
+                             time_of_ps(latest_ps_.load(std::memory_order_relaxed)));
+  const std::chrono::duration<double, std::pico> computed =
+      since * policy_.scale.value_or(policy_.host.work);
+  thread.read_at_least_ps =
+      ps_of(seen) + static_cast<std::int64_t>(std::max(0.0, computed.count()));
+}
+
 Time ThreadClocks::read(HostThread& thread, ProgramClock clock) noexcept {
+  if (!thread.keeps_time() && policy_.kind == HostTime::measured) computes_beside(thread);
   const Time now = this->now(thread);
   // Its first work will not be earlier than what it has seen.
   if (!thread.issues && thread.begins_ps) begins_at(thread, now);

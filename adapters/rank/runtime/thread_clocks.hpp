@@ -115,6 +115,7 @@ class ThreadClocks {
   void looks_no_more(HostThread& thread) noexcept;
   void attach(HostThread& thread) noexcept;
   void looks_once_more(HostThread& thread) noexcept;
+  void computes_beside(HostThread& thread) noexcept;
   void waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
   void memory_has_changed(HostThread& thread) noexcept;
   void leave_pollers(const HostThread& thread) noexcept;
