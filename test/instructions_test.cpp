@@ -146,7 +146,8 @@ float f(std::uint32_t v) { return std::bit_cast<float>(v); }
 std::uint32_t bits(float v) {
   return std::isnan(v) ? 0x7fffffffU : std::bit_cast<std::uint32_t>(v);
 }
-/// By how much the nearest sum is off (Knuth, "The Art of Computer Programming" 2, 4.2.2).
+/// The greatest float that is no more than the sum. By how much the nearest is off: Knuth, "The Art
+/// of Computer Programming" 2, 4.2.2.
 float sum_rounded_down(float x, float y) {
   const float nearest = x + y;
   if (std::isnan(nearest)) return nearest;

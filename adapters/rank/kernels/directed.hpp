@@ -45,21 +45,13 @@ T directed_fma(T x, T y, T z, unsigned rounding) {
   });
 }
 
-/// An integer or a double, as the nearest float in that direction.
-template <class From>
-float directed_float(From x, unsigned rounding) {
+/// An integer or a double, as the nearest float or double in that direction.
+template <class To, class From>
+To directed(From x, unsigned rounding) {
   const volatile From exact = x;
   return in_direction(rounding, [&] {
-    const volatile float result = static_cast<float>(exact);
-    return static_cast<float>(result);
-  });
-}
-template <class From>
-double directed_double(From x, unsigned rounding) {
-  const volatile From exact = x;
-  return in_direction(rounding, [&] {
-    const volatile double result = static_cast<double>(exact);
-    return static_cast<double>(result);
+    const volatile To result = static_cast<To>(exact);
+    return static_cast<To>(result);
   });
 }
 

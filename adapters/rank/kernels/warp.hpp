@@ -583,6 +583,8 @@ class Warp {
 
   void compare(std::size_t at, const Instruction& i, Mask mask);
 
+  /// Of floats and doubles, in the four bits of FSETP and DSETP.
+  [[nodiscard]] static bool relation_holds(unsigned relation, double p, double q);
   void compare_floats(std::size_t at, const Instruction& i, Mask mask);
 
   /// A sum of three with carries in and out.

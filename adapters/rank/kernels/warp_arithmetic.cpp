@@ -121,6 +121,13 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
 }
 
+bool Warp::relation_holds(unsigned relation, double p, double q) {
+  constexpr unsigned less = 1, equal = 2, greater = 4, unordered_too = 8;
+  if (std::isnan(p) || std::isnan(q)) return relation >= unordered_too;
+  return ((relation & less) != 0 && p < q) || ((relation & equal) != 0 && p == q) ||
+         ((relation & greater) != 0 && p > q);
+}
+
 void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
   const Lanes x = float_operand(i, a(i), i.bit(72), i.bit(73));
   const Lanes y = float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
@@ -131,13 +138,8 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
   last.known = truth.known & mask;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
-    const bool unordered = std::isnan(p) || std::isnan(q);
-    const bool holds = unordered
-                           ? relation >= 8
-                           : ((relation & 1) != 0 && p < q) || ((relation & 2) != 0 && p == q) ||
-                                 ((relation & 4) != 0 && p > q);
     last.difference[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
-    if (holds) truth.value |= Mask{1} << lane;
+    if (relation_holds(relation, p, q)) truth.value |= Mask{1} << lane;
   }
   const Lanes p = determined(x, x), q = determined(y, y);
   truth.alike = same_names(p, q, mask & ~truth.known);

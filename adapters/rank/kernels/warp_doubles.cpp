@@ -117,7 +117,7 @@ Truth Warp::compared_doubles(const Instruction& i) const {
   const Doubles x = double_operand(i, Operand::first),
                 y = double_operand(i, behind ? Operand::third : Operand::second);
   const unsigned relation = i.field(76, 4);
-  constexpr unsigned least = 0, greatest = 15, unordered_too = 8;
+  constexpr unsigned least = 0, greatest = 15;
   Truth truth{0, x.known & y.known};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const double p = x.value[lane], q = y.value[lane];
@@ -128,11 +128,8 @@ Truth Warp::compared_doubles(const Instruction& i) const {
       if (unordered || (p == 0 && q == 0 && std::signbit(p) != std::signbit(q)))
         truth.known &= ~(Mask{1} << lane);
       holds = relation == least ? p < q : p > q;
-    } else if (unordered) {
-      holds = relation >= unordered_too;
     } else {
-      holds = ((relation & 1) != 0 && p < q) || ((relation & 2) != 0 && p == q) ||
-              ((relation & 4) != 0 && p > q);
+      holds = relation_holds(relation, p, q);
     }
     if (holds) truth.value |= Mask{1} << lane;
   }
@@ -175,11 +172,11 @@ void Warp::convert_wide(const Instruction& i, Mask mask) {
       const auto number = static_cast<std::int64_t>(bits[lane]);
       if (into == two_words) {
         const double made =
-            is_signed ? directed_double(number, rounding) : directed_double(bits[lane], rounding);
+            is_signed ? directed<double>(number, rounding) : directed<double>(bits[lane], rounding);
         result[lane] = std::bit_cast<std::uint64_t>(made);
       } else {
-        result[lane] = as_bits(is_signed ? directed_float(number, rounding)
-                                         : directed_float(bits[lane], rounding));
+        result[lane] = as_bits(is_signed ? directed<float>(number, rounding)
+                                         : directed<float>(bits[lane], rounding));
       }
     } else if (operation == op_f2i_double) {
       // What is no number becomes one of several, as the compiler asks.
@@ -190,7 +187,7 @@ void Warp::convert_wide(const Instruction& i, Mask mask) {
     } else if (into == two_words) {
       result[lane] = std::bit_cast<std::uint64_t>(value);
     } else {
-      std::uint32_t made = as_bits(directed_float(value, rounding));
+      std::uint32_t made = as_bits(directed<float>(value, rounding));
       if (i.bit(80) && (made & 0x7f800000U) == 0) made &= 0x80000000U;  // .FTZ
       result[lane] = made;
     }

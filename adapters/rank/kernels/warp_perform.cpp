@@ -378,17 +378,15 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       }
       set_unknown(to, operation == op_frnd ? 1 : 2, mask, b(i));
       return special_latency;
+    case op_f2f:  // of halves
     case op_f2f_double:
     case op_f2i_double:
     case op_i2f_double:
       count(Counts::special);
-      if (executes()) {
+      if (executes() && operation != op_f2f) {
         convert_wide(i, mask);
         return special_latency;
       }
-      [[fallthrough]];
-    case op_f2f:
-      if (operation == op_f2f) count(Counts::special);
       set_unknown(to, 2, mask,
                   b_register(i) >= 0 ? pair(static_cast<unsigned>(b_register(i))) : b(i));
       return special_latency;
