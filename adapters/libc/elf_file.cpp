@@ -1,6 +1,7 @@
 #include "libc/elf_file.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -250,6 +251,67 @@ std::vector<Function> ElfFile::hidden_functions(
     }
   }
   return found;
+}
+
+std::vector<Function> ElfFile::unwound_functions() const {
+  const auto is_table = [](const Elf64_Phdr& s) { return s.p_type == PT_GNU_EH_FRAME; };
+  const auto segment = std::find_if(segments_.begin(), segments_.end(), is_table);
+  if (segment == segments_.end()) return {};
+  // Version 1, whose table counts in 4 bytes, from the table's own beginning.
+  constexpr std::uint32_t usual = 0x3b031b01;
+  const std::uint64_t table = segment->p_offset;
+  if (at<std::uint32_t>(table) != usual) return {};
+  std::vector<Function> found;
+  const std::uint64_t count = at<std::uint32_t>(table + 8).value_or(0);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    struct Entry {
+      std::int32_t function, frame;
+    };
+    const auto entry = at<Entry>(table + 12 + i * sizeof(Entry));
+    if (!entry) break;
+    const auto from_table = [&](std::int32_t distance) {
+      return segment->p_vaddr + static_cast<std::uint64_t>(std::int64_t{distance});
+    };
+    struct Frame {  // a frame description entry, whose addresses count from where they stand
+      std::uint32_t length, common;
+      std::int32_t function;
+      std::uint32_t size;
+    };
+    const std::uint64_t frame_at = from_table(entry->frame);
+    const auto offset = offset_of(frame_at);
+    const auto frame = offset ? at<Frame>(*offset) : std::nullopt;
+    const std::uint64_t function = from_table(entry->function);
+    if (frame && frame_at + offsetof(Frame, function) +
+                         static_cast<std::uint64_t>(std::int64_t{frame->function}) ==
+                     function) {
+      found.push_back({{}, function, frame->size});
+    }
+  }
+  return found;
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> ElfFile::relocated() const {
+  const auto table = offset_of(entry(DT_RELA).value_or(0));
+  if (!table) return {};
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
+  for (std::uint64_t i = 0; i < entry(DT_RELASZ).value_or(0) / sizeof(Elf64_Rela); ++i) {
+    const auto relocation = at<Elf64_Rela>(*table + i * sizeof(Elf64_Rela));
+    if (!relocation) break;
+    if (ELF64_R_TYPE(relocation->r_info) != R_X86_64_RELATIVE) continue;
+    found.emplace_back(relocation->r_offset, static_cast<std::uint64_t>(relocation->r_addend));
+  }
+  return found;
+}
+
+std::span<const std::byte> ElfFile::bytes_at(std::uint64_t address, std::uint64_t size) const {
+  const auto offset = offset_of(address);
+  if (!offset || *offset > bytes_.size() || size > bytes_.size() - *offset) return {};
+  return bytes_.subspan(*offset, size);
+}
+
+std::string_view ElfFile::text_at(std::uint64_t address, std::uint64_t longest) const {
+  const auto offset = offset_of(address);
+  return offset ? text(0, strings_at(*offset, longest)) : std::string_view{};
 }
 
 }  // namespace phantora::libc

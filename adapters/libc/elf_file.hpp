@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <elf.h>
@@ -45,6 +46,17 @@ class ElfFile {
   /// file without a symbol table, which a stripped one is.
   [[nodiscard]] std::vector<Function> hidden_functions(
       std::initializer_list<std::string_view> prefixes) const;
+  /// All functions that can be unwound, by their addresses and without their names: what the tables
+  /// for exceptions list, which a stripped file keeps. Empty where these are not of the kind that
+  /// linkers write (Linux Standard Base, "Exception Frames").
+  [[nodiscard]] std::vector<Function> unwound_functions() const;
+  /// What the dynamic linker writes as addresses of the file's own: where, and of what.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> relocated() const;
+  /// What the file has for these addresses, less where it is loaded; empty unless it has all.
+  [[nodiscard]] std::span<const std::byte> bytes_at(std::uint64_t address,
+                                                    std::uint64_t size) const;
+  /// The text that begins there, of so many characters at most; empty where the file has nothing.
+  [[nodiscard]] std::string_view text_at(std::uint64_t address, std::uint64_t longest = 256) const;
 
  private:
   ElfFile(std::string path, std::span<const std::byte> bytes);

@@ -44,8 +44,14 @@ class StaticRuntime(JobTest):
     def test_a_release_of_other_types_is_left_alone(self):
         self.check([WORK / "phantora_test_static_11_program"], ITS_OWN)
 
-    def test_without_its_names_nothing_is_found(self):
-        self.check([WORK / "phantora_test_static_stripped_program"], ITS_OWN)
+    def test_stripped_program(self):
+        self.check([WORK / "phantora_test_static_stripped_program"], OURS.format(13))
+
+    def test_stripped_library(self):
+        self.check([WORK / "phantora_test_static_stripped_user"], OURS.format(13))
+
+    def test_with_neither_names_nor_their_number_nothing_is_found(self):
+        self.check([WORK / "phantora_test_static_few_program"], ITS_OWN)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <dlfcn.h>
+#include <link.h>
 
 using namespace phantora::libcuda;
 namespace rank = phantora::rank;
@@ -110,18 +111,22 @@ PHANTORA_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int
 }
 
 PHANTORA_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  // Only a runtime that is linked into who calls asks for NVIDIA's private tables: one whose
-  // functions could not be redirected (cuda/static_runtime). NVIDIA's compiler libraries (libnvrtc)
-  // bring one along, and do without.
+  // Only a runtime that is linked into who calls asks for NVIDIA's private tables: one that could
+  // not be redirected (cuda/static_runtime), or that of NVIDIA's compilers, which do without.
   if (table) *table = nullptr;
   Dl_info caller{};
-  const bool known = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname;
+  link_map* object = nullptr;
+  const bool known = dladdr1(__builtin_return_address(0), &caller,
+                             reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0 &&
+                     caller.dli_fname;
   const std::string file = known ? caller.dli_fname : "this program";
   if (file.find("/libnv") != file.npos) return CUDA_ERROR_NOT_FOUND;
+  const auto redirected = reinterpret_cast<bool (*)(const link_map*)>(
+      dlsym(RTLD_DEFAULT, "phantora_runtime_redirected"));
+  if (redirected && redirected(object)) return CUDA_ERROR_NOT_FOUND;
   rank::warn_once("static cudart",
                   "the CUDA runtime linked into " + file +
-                      " is not simulated: its names were stripped, or its release is before CUDA "
-                      "12. Keep the file's symbol table, or link it with the shared libcudart "
-                      "(nvcc -cudart shared)");
+                      " is not simulated: its release is before CUDA 12, or nothing tells its "
+                      "functions. Link it with the shared libcudart (nvcc -cudart shared)");
   return CUDA_ERROR_NOT_FOUND;
 }

@@ -1,4 +1,5 @@
 #include "channel/settings.hpp"
+#include "cuda/static_runtime/stripped_functions.hpp"
 #include "libc/elf_file.hpp"
 
 #include <algorithm>
@@ -15,11 +16,11 @@
 
 // A CUDA runtime that is linked into a program or a library (nvcc's and CMake's default,
 // `-cudart static`) calls NVIDIA's driver through tables that NVIDIA does not publish. So its
-// functions, which the symbol table of the file names, are made to jump to the stand-in for the
-// shared runtime. That happens before any initializer of the file runs, because initializers
-// register the kernels: for what is loaded at the start by an initializer that comes before all
-// others (-z initfirst), for what is opened later when the dynamic linker tells debuggers that it
-// has mapped a file.
+// functions, which the symbol table of the file names or what they tell profilers does
+// (stripped_functions.hpp), are made to jump to the stand-in for the shared runtime. That happens
+// before any initializer of the file runs, because initializers register the kernels: for what is
+// loaded at the start by an initializer that comes before all others (-z initfirst), for what is
+// opened later when the dynamic linker tells debuggers that it has mapped a file.
 //
 // Nothing here may use what initializers of other libraries set up, the C library's environment
 // included.
@@ -84,17 +85,6 @@ void write(const std::vector<std::pair<std::uintptr_t, Jump>>& jumps) {
   }
 }
 
-/// Which stand-in takes the place of the runtime that has these functions, by the end of its path;
-/// empty for what is no runtime, or one of CUDA 11 and before, whose types are others.
-std::string_view stand_in_for(const std::vector<Function>& functions) {
-  const auto has = [&](std::string_view name) {
-    return std::any_of(functions.begin(), functions.end(),
-                       [&](const Function& f) { return f.name == name; });
-  };
-  if (!has(registration) || has("cudaBindTexture")) return {};
-  return has("cudaGetDeviceProperties_v2") ? "/libcudart.so.12" : "/libcudart.so.13";
-}
-
 /// Found in the dynamic linker's own list. By dlopen, which runs the initializers of what it opens,
 /// this would not do: they read the environment.
 const link_map* loaded(std::string_view end_of_path) {
@@ -105,6 +95,12 @@ const link_map* loaded(std::string_view end_of_path) {
   return object;
 }
 
+bool imports(const ElfFile& file, std::string_view name) {
+  const auto imports = file.imports();
+  return std::any_of(imports.begin(), imports.end(),
+                     [&](const libc::Import& i) { return i.name == name; });
+}
+
 /// Whether a runtime may be linked into the file: it looks for the driver by name, its user needs
 /// no other, and the file is not a shared runtime itself.
 bool may_have_runtime(const ElfFile& file) {
@@ -112,16 +108,41 @@ bool may_have_runtime(const ElfFile& file) {
   for (const std::string_view name : file.needed()) {
     if (name.starts_with("libcudart.so")) return false;
   }
-  const auto imports = file.imports();
-  return std::any_of(imports.begin(), imports.end(),
-                     [](const libc::Import& i) { return i.name == "dlsym"; });
+  return imports(file, "dlsym");
+}
+
+bool has(const std::vector<Function>& functions, std::string_view name) {
+  return std::any_of(functions.begin(), functions.end(),
+                     [&](const Function& f) { return f.name == name; });
+}
+
+/// Of a runtime that is linked into the file; empty where none is. Runtimes import dlvsym, which
+/// hardly anything else does, so that few files are searched for a stripped one.
+std::vector<Function> runtime_functions(const ElfFile& file) {
+  std::vector<Function> functions = file.hidden_functions({"cuda", "__cuda"});
+  if (has(functions, registration)) return functions;
+  return imports(file, "dlvsym") ? stripped_functions(file) : std::vector<Function>{};
+}
+
+/// Which stand-in takes the place of the runtime that has these functions, by the end of its path;
+/// empty for one of CUDA 11 and before, whose types are others.
+std::string_view stand_in_for(const std::vector<Function>& runtime) {
+  if (has(runtime, "cudaBindTexture")) return {};
+  return has(runtime, "cudaGetDeviceProperties_v2") ? "/libcudart.so.12" : "/libcudart.so.13";
+}
+
+/// Objects with a runtime that was redirected. Never destroyed: the last may call while all ends.
+std::vector<const link_map*>& redirected() {
+  static auto* const objects = new std::vector<const link_map*>;
+  return *objects;
 }
 
 void redirect(const link_map& object) {
   const bool program = *object.l_name == '\0';
   const auto file = ElfFile::open(program ? "/proc/self/exe" : object.l_name);
   if (!file || !may_have_runtime(*file)) return;
-  const std::vector<Function> functions = file->hidden_functions({"cuda", "__cuda"});
+  const std::vector<Function> functions = runtime_functions(*file);
+  if (functions.empty()) return;
   const std::string_view name = stand_in_for(functions);
   const link_map* const stand_in = name.empty() ? nullptr : loaded(name);
   if (stand_in == nullptr) return;
@@ -137,6 +158,7 @@ void redirect(const link_map& object) {
     }
   }
   write(jumps);
+  redirected().push_back(&object);
 }
 
 const link_map* last_object() {
@@ -193,3 +215,10 @@ __attribute__((constructor)) void start(int, char**, char** environment) {
 }  // namespace
 
 }  // namespace phantora
+
+/// Whether this object has a runtime that was redirected.
+extern "C" __attribute__((visibility("default"))) bool phantora_runtime_redirected(
+    const link_map* object) {
+  const auto& objects = phantora::redirected();
+  return std::find(objects.begin(), objects.end(), object) != objects.end();
+}
