@@ -2,7 +2,7 @@
 """Makes the committed export lists: what each NVIDIA library exports, one symbol a line.
 
     collect.py [--check] LIBRARY_DIRECTORY... [--imports FILE_OR_DIRECTORY...] [--nvml-header FILE]
-               [--driver-header FILE] [--typedefs FILE]
+               [--driver-headers FILE...] [--typedefs FILE...]
 
 A list is the union of what it held before, what the library of that SONAME in the given directories
 exports (a toolkit's lib folder, its stubs folder, an unpacked wheel), and what the programs in
@@ -114,8 +114,10 @@ def main():
     parser.add_argument("directories", nargs="*", type=pathlib.Path)
     parser.add_argument("--imports", nargs="*", type=pathlib.Path, default=[])
     parser.add_argument("--nvml-header", type=pathlib.Path)
-    parser.add_argument("--driver-header", type=pathlib.Path, help="the toolkit's cuda.h")
-    parser.add_argument("--typedefs", type=pathlib.Path, help="the toolkit's cudaTypedefs.h")
+    parser.add_argument("--driver-headers", nargs="*", type=pathlib.Path, default=[],
+                        help="the toolkit's cuda.h, cudaProfiler.h, cudaGL.h ...")
+    parser.add_argument("--typedefs", nargs="*", type=pathlib.Path, default=[],
+                        help="the toolkit's cudaTypedefs.h, cudaProfilerTypedefs.h, cudaGLTypedefs.h ...")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
 
@@ -140,8 +142,9 @@ def main():
                 symbols.add(name)
         if soname == "libnvidia-ml.so.1" and options.nvml_header:
             symbols.update(re.findall(r"DECLDIR\s+(nvml\w+)", options.nvml_header.read_text()))
-        if soname == "libcuda.so.1" and options.driver_header:
-            symbols.update(declared_by_driver(options.driver_header.read_text()))
+        if soname == "libcuda.so.1":
+            for header in options.driver_headers:
+                symbols.update(declared_by_driver(header.read_text()))
         if options.check:
             for name in sorted(symbols - before):
                 print(f"{soname}.txt lacks {name}")
@@ -153,7 +156,7 @@ def main():
         _, exports = read(HERE / "libcuda.so.1.txt")
         text = "// What cuGetProcAddress finds: name, CUDA version from which on, symbol.\n" + "".join(
             f'PHANTORA_ENTRY_POINT("{name}", {version}, "{symbol}")\n' for name, version, symbol in
-            versioned_entry_points(options.typedefs.read_text(), exports))
+            versioned_entry_points("".join(file.read_text() for file in options.typedefs), exports))
         path = HERE / "libcuda_entry_points.inc"
         if not options.check:
             path.write_text(text)

@@ -98,3 +98,11 @@ PHANTORA_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevi
     return CUDA_SUCCESS;
   });
 }
+
+PHANTORA_EXPORT CUresult cuProfilerStart() {
+  return device_entry(Api::get_last_error, [] { return CUDA_SUCCESS; });
+}
+
+PHANTORA_EXPORT CUresult cuProfilerStop() {
+  return device_entry(Api::get_last_error, [] { return CUDA_SUCCESS; });
+}
