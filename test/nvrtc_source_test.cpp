@@ -121,7 +121,8 @@ TEST(Ptx, ReadsWhatCompilersWrite) {
       .param .u64 .ptr .global .align 4 add_param_0,
       .param .f32 add_param_1,  // a scalar
       .param .align 8 .b8 add_param_2[24],
-      .param .f16x2 p3
+      .param .f16x2 p3,
+      .param .u64 .ptr .global .align 4 p4
     )
     .maxntid 128, 2, 1
     .minnctapersm 2
@@ -129,7 +130,8 @@ TEST(Ptx, ReadsWhatCompilersWrite) {
     .entry none { ret; }
   )"};
   ASSERT_EQ(ptx.kernels().size(), 2u);
-  EXPECT_EQ(ptx.find("add")->parameter_sizes, (Sizes{8, 4, 24, 4}));
+  EXPECT_EQ(ptx.find("add")->parameter_sizes, (Sizes{8, 4, 24, 4, 8}));
+  EXPECT_EQ(ptx.find("add")->parameter_offsets, (Sizes{0, 8, 16, 40, 48}));
   EXPECT_EQ(ptx.find("add")->max_threads, 256);
   EXPECT_TRUE(ptx.find("none")->parameter_sizes.empty());
   rank::FatBinary image{"// text\n.version 8.5\n.target sm_90\n.entry k(.param .u32 n) { ret; }"};

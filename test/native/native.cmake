@@ -11,6 +11,7 @@ endfunction()
 phantora_native_test(arrays phantora_cudart phantora_cuda)
 phantora_native_test(libraries
   phantora_cudart phantora_cufft12 phantora_curand phantora_cusparse phantora_cusolver12)
+phantora_native_test(loaded_libraries phantora_cudart phantora_cuda)
 phantora_native_test(memory phantora_cudart phantora_cuda)
 phantora_native_test(host_functions phantora_cudart)
 phantora_native_test(host_results phantora_cudart phantora_cublas13)

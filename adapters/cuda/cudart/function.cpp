@@ -20,6 +20,24 @@ struct CallConfiguration {
 /// What kernel<<<...>>> pushes before it calls the kernel's host stub, which pops it.
 thread_local std::vector<CallConfiguration> pushed;
 
+cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) {
+  Function* const function = function_of(stub);
+  if (!function) return cudaErrorInvalidDeviceFunction;
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    const int most =
+        driver::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, rank::current_device())
+            .value_or(0) -
+        static_cast<int>(rank::resources(*function).static_shared);
+    if (value < 0 || value > most) return cudaErrorInvalidValue;
+    function->chosen_dynamic_shared = value;
+  }
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+    if (value != 0 && value != 1) return cudaErrorInvalidValue;
+    function->non_portable_clusters = value;
+  }
+  return cudaSuccess;  // the others are hints that change no result
+}
+
 }  // namespace
 
 PHANTORA_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
@@ -74,22 +92,28 @@ PHANTORA_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes
 
 PHANTORA_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute,
                                                  int value) {
+  return device_entry(Api::function_attributes,
+                      [&] { return set_attribute(stub, attribute, value); });
+}
+
+PHANTORA_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
+                                                            cudaFuncAttribute attribute, int value,
+                                                            int) {
+  return device_entry(Api::function_attributes,
+                      [&] { return set_attribute(kernel, attribute, value); });
+}
+
+PHANTORA_EXPORT cudaError_t cudaFuncGetParamInfo(const void* stub, std::size_t index,
+                                                 std::size_t* offset, std::size_t* size) {
   return device_entry(Api::function_attributes, [&] {
-    Function* const function = function_of(stub);
+    const Function* const function = function_of(stub);
     if (!function) return cudaErrorInvalidDeviceFunction;
-    if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-      const int most =
-          driver::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, rank::current_device())
-              .value_or(0) -
-          static_cast<int>(rank::resources(*function).static_shared);
-      if (value < 0 || value > most) return cudaErrorInvalidValue;
-      function->chosen_dynamic_shared = value;
-    }
-    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
-      if (value != 0 && value != 1) return cudaErrorInvalidValue;
-      function->non_portable_clusters = value;
-    }
-    return cudaSuccess;  // the others are hints that change no result
+    if (!offset) return cudaErrorInvalidValue;
+    const rank::KernelResources& kernel = rank::resources(*function);
+    if (index >= kernel.parameter_offsets.size()) return cudaErrorInvalidValue;
+    *offset = kernel.parameter_offsets[index];
+    if (size) *size = kernel.parameter_sizes[index];
+    return cudaSuccess;
   });
 }
 

@@ -69,7 +69,8 @@ Function* function_of(const void* stub_or_handle) {
     return found->second;
   }
   const auto found = all.by_handle.find(stub_or_handle);
-  return found == all.by_handle.end() ? nullptr : found->second;
+  return found == all.by_handle.end() ? driver::loaded_function(stub_or_handle).function
+                                      : found->second;
 }
 
 Variable variable_of(const void* symbol) {

@@ -1,104 +1,96 @@
 #include "cuda/driver/device_attributes.hpp"
 #include "cuda/driver/function.hpp"
 #include "cuda/driver/image.hpp"
+#include "cuda/driver/loaded_module.hpp"
 #include "cuda/libcuda/entry.hpp"
 #include "cuda/libcuda/jit_options.hpp"
-#include "rank/kernels/module_variable.hpp"
-#include "rank/memory/device_memory.hpp"
-#include "rank/runtime/mutex.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
+#include <filesystem>
 
 using namespace phantora::libcuda;
 namespace driver = phantora::driver;
 namespace rank = phantora::rank;
 using driver::Function;
+using driver::LoadedModule;
 
 namespace {
-
-/// An image that the program loaded; its address is the CUmodule and the CUlibrary. Never freed:
-/// launches that are still queued refer to its kernels.
-struct LoadedModule {
-  std::vector<std::byte> image{};
-  rank::Module module{};
-  rank::Mutex mutex{};
-  std::map<std::string, Function> functions{};
-  std::map<std::pair<std::string, int>, std::pair<void*, std::size_t>> variables{};  ///< by device
-};
 
 LoadedModule* module_of(void* handle) { return static_cast<LoadedModule*>(handle); }
 Function* function_of(void* handle) { return static_cast<Function*>(handle); }
 
-CUresult load(void** handle, std::vector<std::byte> image) {
-  if (image.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  auto* const loaded = new LoadedModule;
-  loaded->image = std::move(image);
-  loaded->module.image = loaded->image.data();
-  *handle = loaded;
-  return CUDA_SUCCESS;
-}
-
 CUresult load(void** handle, const void* image) {
   if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
-  return load(handle, driver::copy_image(image));
+  *handle = LoadedModule::load(driver::copy_image(image));
+  return *handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
 CUresult load_file(void** handle, const char* name) {
   if (!handle || !name) return CUDA_ERROR_INVALID_VALUE;
-  std::ifstream file{name, std::ios::binary};
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-  std::string bytes{std::istreambuf_iterator<char>{file}, {}};
-  return load(handle, driver::copy_image(bytes.c_str()));
+  *handle = LoadedModule::load_file(name);
+  if (*handle) return CUDA_SUCCESS;
+  return std::filesystem::exists(name) ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_FILE_NOT_FOUND;
 }
 
 CUresult find(void** function, void* module, const char* name) {
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
-  LoadedModule& loaded = *module_of(module);
-  const std::scoped_lock lock{loaded.mutex};
-  if (!loaded.functions.contains(name) && !rank::has_kernel(loaded.module, name))
-    return CUDA_ERROR_NOT_FOUND;
-  const auto [entry, added] = loaded.functions.try_emplace(name);
-  if (added) {
-    entry->second.module = &loaded.module;
-    entry->second.mangled = entry->first.c_str();
-  }
-  *function = &entry->second;
+  Function* const found = module_of(module)->function(name);
+  if (!found) return CUDA_ERROR_NOT_FOUND;
+  *function = found;
   return CUDA_SUCCESS;
 }
 
-/// Memory of a variable on the current device, taken at the first request.
-CUresult find_variable(CUdeviceptr* place, std::size_t* size, void* handle, const char* name) {
+CUresult count(unsigned* functions, void* module) {
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!functions) return CUDA_ERROR_INVALID_VALUE;
+  *functions = static_cast<unsigned>(module_of(module)->functions().size());
+  return CUDA_SUCCESS;
+}
+
+/// As many as there are, and `most` at most; the others' places stay as they are.
+CUresult enumerate(void** functions, unsigned most, void* module) {
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!functions) return CUDA_ERROR_INVALID_VALUE;
+  for (Function* const function : module_of(module)->functions()) {
+    if (most-- == 0) break;
+    *functions++ = function;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult find_variable(CUdeviceptr* place, std::size_t* size, void* module, const char* name) {
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  const driver::Variable found = module_of(module)->variable(name);
+  if (found.size == 0) return CUDA_ERROR_NOT_FOUND;
+  if (!found.address) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (place) *place = address(found.address);
+  if (size) *size = found.size;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_name(const char** name, void* handle) {
   if (!handle) return CUDA_ERROR_INVALID_HANDLE;
   if (!name) return CUDA_ERROR_INVALID_VALUE;
-  LoadedModule& loaded = *module_of(handle);
-  const std::scoped_lock lock{loaded.mutex};
-  auto& [memory, bytes] = loaded.variables[std::pair{std::string{name}, rank::current_device()}];
-  if (!memory) {
-    const auto known = rank::variable(loaded.module, name);
-    if (!known) return CUDA_ERROR_NOT_FOUND;
-    if (known->size == 0) {
-      const std::string told = "variable " + std::string{name} +
-                               " is not simulated: its size is known to compilers alone; with "
-                               "NVIDIA's NVRTC installed it is";
-      rank::warn_once(told.c_str(), told);
-      return CUDA_ERROR_NOT_FOUND;
-    }
-    bytes = known->size;
-    memory = rank::allocate(rank::current_device(), std::max<std::size_t>(bytes, 1));
-    if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
-    rank::write(memory, known->value.data(), known->value.size());
-    if (!known->constant) rank::add_variable(loaded.module, memory, bytes);
-  }
-  if (place) *place = address(memory);
-  if (size) *size = bytes;
+  *name = function_of(handle)->mangled;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_parameter(void* handle, std::size_t index, std::size_t* offset, std::size_t* size) {
+  if (!handle) return CUDA_ERROR_INVALID_HANDLE;
+  if (!offset) return CUDA_ERROR_INVALID_VALUE;
+  const rank::KernelResources& kernel = rank::resources(*function_of(handle));
+  if (index >= kernel.parameter_offsets.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = kernel.parameter_offsets[index];
+  if (size) *size = kernel.parameter_sizes[index];
+  return CUDA_SUCCESS;
+}
+
+CUresult count_parameters(void* handle, std::size_t* parameters) {
+  if (!handle) return CUDA_ERROR_INVALID_HANDLE;
+  if (!parameters) return CUDA_ERROR_INVALID_VALUE;
+  *parameters = rank::resources(*function_of(handle)).parameter_sizes.size();
   return CUDA_SUCCESS;
 }
 
@@ -212,6 +204,16 @@ PHANTORA_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule modu
                       [&] { return find(reinterpret_cast<void**>(function), module, name); });
 }
 
+PHANTORA_EXPORT CUresult cuModuleGetFunctionCount(unsigned* functions, CUmodule module) {
+  return device_entry(Api::function_attributes, [&] { return count(functions, module); });
+}
+
+PHANTORA_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned most,
+                                                    CUmodule module) {
+  return device_entry(Api::function_attributes,
+                      [&] { return enumerate(reinterpret_cast<void**>(functions), most, module); });
+}
+
 PHANTORA_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr* place, std::size_t* size, CUmodule module,
                                            const char* name) {  // _v2
   return device_entry(Api::function_attributes,
@@ -257,6 +259,16 @@ PHANTORA_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library,
                       [&] { return find(reinterpret_cast<void**>(kernel), library, name); });
 }
 
+PHANTORA_EXPORT CUresult cuLibraryGetKernelCount(unsigned* kernels, CUlibrary library) {
+  return device_entry(Api::function_attributes, [&] { return count(kernels, library); });
+}
+
+PHANTORA_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned most,
+                                                   CUlibrary library) {
+  return device_entry(Api::function_attributes,
+                      [&] { return enumerate(reinterpret_cast<void**>(kernels), most, library); });
+}
+
 PHANTORA_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   return device_entry(Api::function_attributes, [&] {
     if (!library) return CUDA_ERROR_INVALID_HANDLE;
@@ -269,6 +281,16 @@ PHANTORA_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kern
   return device_entry(Api::function_attributes, [&] {
     if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
     *function = reinterpret_cast<CUfunction>(kernel);
+    return CUDA_SUCCESS;
+  });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+  return device_entry(Api::function_attributes, [&] {
+    LoadedModule* const module = driver::loaded_function(kernel).module;
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;
+    if (!library) return CUDA_ERROR_INVALID_VALUE;
+    *library = reinterpret_cast<CUlibrary>(module);
     return CUDA_SUCCESS;
   });
 }
@@ -297,15 +319,51 @@ PHANTORA_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attr
                       [&] { return set_attribute(function, attribute, value); });
 }
 
+PHANTORA_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice) {
+  return device_entry(Api::function_attributes,
+                      [&] { return kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
+}
+
 PHANTORA_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
   return device_entry(Api::function_attributes,
                       [&] { return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; });
 }
 
 PHANTORA_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
+  return device_entry(Api::function_attributes, [&] { return get_name(name, function); });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  return device_entry(Api::function_attributes, [&] { return get_name(name, kernel); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index,
+                                            std::size_t* offset, std::size_t* size) {
+  return device_entry(Api::function_attributes,
+                      [&] { return get_parameter(function, index, offset, size); });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index,
+                                              std::size_t* offset, std::size_t* size) {
+  return device_entry(Api::function_attributes,
+                      [&] { return get_parameter(kernel, index, offset, size); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncGetParamCount(CUfunction function, std::size_t* parameters) {
+  return device_entry(Api::function_attributes,
+                      [&] { return count_parameters(function, parameters); });
+}
+
+PHANTORA_EXPORT CUresult cuKernelGetParamCount(CUkernel kernel, std::size_t* parameters) {
+  return device_entry(Api::function_attributes,
+                      [&] { return count_parameters(kernel, parameters); });
+}
+
+PHANTORA_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   return device_entry(Api::function_attributes, [&] {
     if (!function) return CUDA_ERROR_INVALID_HANDLE;
-    *name = function_of(function)->mangled;
+    if (!state) return CUDA_ERROR_INVALID_VALUE;
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
     return CUDA_SUCCESS;
   });
 }

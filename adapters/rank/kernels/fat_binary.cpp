@@ -269,6 +269,35 @@ Cubin::Cubin(std::span<const std::byte> elf) {
   }
 }
 
+namespace {
+
+/// Symbols of an ELF file for the GPU that may be launched.
+std::vector<std::string> entries_of(std::span<const std::byte> elf) {
+  constexpr unsigned entry = 0x10;  // STO_CUDA_ENTRY of st_other, as nvdisasm and readelf show it
+  const auto header = at<Elf64_Ehdr>(elf, 0);
+  if (!header) return {};
+  const auto section = [&](std::size_t index) {
+    return at<Elf64_Shdr>(elf, header->e_shoff + index * header->e_shentsize);
+  };
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < header->e_shnum; ++i) {
+    const auto table = section(i);
+    if (!table || table->sh_type != SHT_SYMTAB) continue;
+    const auto strings = section(table->sh_link);
+    if (!strings) continue;
+    const auto symbols = part(elf, table->sh_offset, table->sh_size);
+    const auto names = part(elf, strings->sh_offset, strings->sh_size);
+    for (std::size_t k = 0; const auto symbol = at<Elf64_Sym>(symbols, k * sizeof(Elf64_Sym));
+         ++k) {
+      if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && (symbol->st_other & entry) != 0)
+        found.emplace_back(string_at(names, symbol->st_name));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 const KernelResources* Cubin::find(std::string_view mangled) const {
   const auto found = kernels_.find(hash(mangled));
   return found == kernels_.end() ? nullptr : &found->second;
@@ -409,6 +438,19 @@ std::optional<bool> FatBinary::has(std::string_view mangled, int architecture) {
                          : entry.cubin && !entry.cubin->empty();
   });
   return any ? std::optional{false} : std::nullopt;
+}
+
+std::vector<std::string> FatBinary::kernel_names(int architecture) {
+  for (Entry* entry : by_preference(architecture)) {
+    std::vector<std::string> names;
+    if (entry->is_text) {
+      for (const auto& [name, kernel] : text_of(*entry).kernels()) names.push_back(name);
+    } else {
+      names = entries_of(decompress(*entry));
+    }
+    if (!names.empty()) return names;
+  }
+  return {};
 }
 
 std::vector<std::byte> FatBinary::code(const KernelResources& kernel, std::string_view mangled) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -44,6 +45,8 @@ class FatBinary {
   /// Whether any code has that kernel; nullopt where no code tells of any kernel: where nobody
   /// knows how it is written, for one.
   std::optional<bool> has(std::string_view mangled, int architecture);
+  /// Of all kernels in the code that find() looks at first.
+  std::vector<std::string> kernel_names(int architecture);
   /// A variable in the same code; nullopt when it says nothing of it.
   std::optional<ModuleVariable> variable(std::string_view name, int architecture);
 

@@ -543,6 +543,12 @@ bool has_kernel(const Module& module, const char* name) {
   return fat_binary(module).has(name, architecture).value_or(true);
 }
 
+std::vector<std::string> kernel_names(const Module& module) {
+  const int architecture = 10 * gpu().capability_major + gpu().capability_minor;
+  const std::scoped_lock lock{small_data().code.reading};
+  return fat_binary(module).kernel_names(architecture);
+}
+
 const KernelResources& resources(const Kernel& kernel) {
   return reading_of(kernel).kernel_resources;
 }

@@ -53,7 +53,7 @@ struct KernelResources {
   std::size_t static_shared = 0, local = 0, constant = 0;
   int max_threads = 1024;
   std::vector<std::uint32_t> parameter_sizes;  ///< bytes, in order; empty when unknown
-  /// Where each lies among all; empty when unknown (PTX).
+  /// Where each lies among all; empty when unknown.
   std::vector<std::uint32_t> parameter_offsets{};
   KernelQuery::Dim3 cluster{0, 0, 0};  ///< that it was compiled for (__cluster_dims__), or zeros
   Accesses accesses{};                 ///< of kernels that have no C++ signature
@@ -65,6 +65,8 @@ struct KernelResources {
 const KernelResources& resources(const Kernel& kernel);
 /// Whether the code of `module` has a kernel of this name; true where it tells of none.
 bool has_kernel(const Module& module, const char* name);
+/// Of all kernels in the code of `module` for the simulated GPU.
+std::vector<std::string> kernel_names(const Module& module);
 
 struct LaunchShape {
   KernelQuery::Dim3 grid{}, block{};

@@ -45,14 +45,22 @@ std::uint32_t type_size(std::string_view word) {
   return number(word.substr(2)) / 8;
 }
 
-/// One ".param .align 8 .b8 name[16]", behind ".param": its bytes. `word` is the first word that is
-/// not of it.
-std::uint32_t parameter_size(std::string_view& text, std::string_view& word) {
-  std::uint32_t size = 0, count = 1;
+/// In bytes.
+struct Parameter {
+  std::uint32_t size = 0, alignment = 1;
+};
+
+/// One ".param .align 8 .b8 name[16]", behind ".param". `word` is the first word that is not of it.
+Parameter parameter(std::string_view& text, std::string_view& word) {
+  std::uint32_t size = 0, count = 1, alignment = 0;
+  bool points = false;  // the alignment is then that of what it points to
   for (word = next_word(text); !word.empty() && word != ")" && word != ".param";
        word = next_word(text)) {
-    if (word == ".align") {
-      next_word(text);
+    if (word == ".ptr") {
+      points = true;
+    } else if (word == ".align") {
+      const std::uint32_t told = number(next_word(text));
+      if (!points) alignment = told;
     } else if (word == "[") {
       count = number(next_word(text));
     } else if (const std::uint32_t known = type_size(word); known != 0) {
@@ -61,7 +69,8 @@ std::uint32_t parameter_size(std::string_view& text, std::string_view& word) {
   }
   // A kernel's parameters take up to 32764 bytes (CUDA C++ Programming Guide, since 12.1).
   constexpr std::uint64_t most = 32764;
-  return static_cast<std::uint32_t>(std::min(std::uint64_t{size} * count, most));
+  return {static_cast<std::uint32_t>(std::min(std::uint64_t{size} * count, most)),
+          std::max(alignment != 0 ? alignment : size, 1U)};
 }
 
 /// What comments of ours say.
@@ -230,9 +239,17 @@ std::vector<std::string> externals(const Functions& functions, std::string_view 
 /// @return the word behind them.
 std::string_view read_head(std::string_view& text, KernelResources& kernel) {
   kernel.parameter_sizes.clear();
+  kernel.parameter_offsets.clear();
   std::string_view word = next_word(text);
   if (word == "(") word = next_word(text);
-  while (word == ".param") kernel.parameter_sizes.push_back(parameter_size(text, word));
+  std::uint64_t end = 0;  // each lies behind the one before, as far as its alignment asks
+  while (word == ".param") {
+    const Parameter read = parameter(text, word);
+    const std::uint64_t begin = (end + read.alignment - 1) / read.alignment * read.alignment;
+    kernel.parameter_offsets.push_back(static_cast<std::uint32_t>(begin));
+    kernel.parameter_sizes.push_back(read.size);
+    end = begin + read.size;
+  }
   while (!word.empty() && word != "{" && word != ";") {
     const bool limit = word == ".maxntid" || word == ".reqntid";
     word = next_word(text);
