@@ -644,6 +644,79 @@ TEST(CodeWalk, GoesLongWaysByFewerWarps) {
   EXPECT_FALSE(straight(3'000'000));
 }
 
+// One warp of 16 does more than to end: it loads what the others would multiply.
+TEST(CodeWalk, CountsTheRolesThatWarpsHave) {
+  std::vector<std::uint64_t> code{0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
+                                  0x000000200000780c, 0x03f06270,  // ISETP.GE P0, R0, 32
+                                  0x000000000000094d, always};     // @P0 EXIT
+  for (int i = 0; i < 9'996; ++i) code.insert(code.end(), {nop, always});
+  code.insert(code.end(), {exit, always});
+  const auto work = walk({.code = std::as_bytes(std::span{code}),
+                          .grid = {1000, 1, 1},
+                          .block = {512, 1, 1},
+                          .constants = {}});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 1000 * (10'000 + 15 * 3));
+}
+
+// Block b of 64 goes 64 - b times through three instructions, beside two others: 99.5 in the mean.
+TEST(CodeWalk, CountsWorkThatFallsFromBlockToBlock) {
+  const std::vector<std::uint64_t> code{0x0000000000007919,
+                                        0x2500,  // S2R R0, SR_CTAID.X
+                                        0x0000000100007810,
+                                        0x07ffe0ff,  // IADD3 R0, R0, 1
+                                        0x000000400000780c,
+                                        0x03f05270,  // ISETP.NE P0, R0, 64
+                                        0xfffffffc00f40947,
+                                        0x0383ffff,  // @P0 BRA to IADD3
+                                        exit,
+                                        always};
+  const auto work = walk({.code = std::as_bytes(std::span{code}),
+                          .grid = {64, 1, 1},
+                          .block = {256, 1, 1},
+                          .constants = {}});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 64 * 8 * 99.5);
+}
+
+TEST(CodeWalk, AnArrivalHasNoPredicate) {
+  const auto work = walk_of_a_warp({0x000000ffff00720c, 0x03f05070,  // ISETP.NE P0, RZ, RZ
+                                    0x00003002ffff79a7, 0x0800000a,  // SYNCS.ARRIVE RZ, ... R2
+                                    0x000000000000094d, always,      // @P0 EXIT
+                                    nop, always, exit, always},
+                                   {});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 5);
+}
+
+TEST(CodeWalk, AWaitAtABarrierLeavesRegistersAlone) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
+                                    0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
+                                    0x0000100eff0075a7, 0x0800014d,  // SYNCS.PHASECHK P0, ... R14
+                                    0x0000000400047825, 0x078e0202,  // R4 = R2 + 4 R0
+                                    0x0000000404067980, 0x0c101900,  // LD.E R6, [R4.64]
+                                    exit, always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->read_bytes, 128);
+  EXPECT_EQ(work->random_bytes, 0);
+}
+
+// A warp that asks for more registers asks until the pool of its block has them.
+TEST(CodeWalk, RegistersThatAreAskedForAreThere) {
+  const auto work =
+      walk_of_a_warp({nop, always, 0x00000100000079c8, 0x08000600,  // USETMAXREG.TRY_ALLOC UP0
+                      0x000000000000781c, 0x03f0f008,               // PLOP3 P0 = UP0
+                      0xfffffffc00f08947, 0x0383ffff,               // @!P0 BRA to the first
+                      exit, always},
+                     {});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 5);
+}
+
 /// Elements in device memory of which some are known.
 template <class T>
 class OnDevice {

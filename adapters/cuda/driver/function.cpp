@@ -105,8 +105,11 @@ std::optional<std::size_t> dynamic_shared_room(const Function& function, int blo
   const auto all =
       static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
   const std::size_t used = rank::resources(function).static_shared;
-  // An H200 counts in what the driver keeps of each block (test/native/h200/occupancy.txt).
-  const std::size_t each = all / static_cast<std::size_t>(blocks) / 128 * 128;
+  // An H200 counts in what the driver keeps of each block (test/native/h200/occupancy.txt). None has
+  // more than a kernel can opt in to (cuda_occupancy.h, cudaOccAvailableDynamicSMemPerBlock).
+  const auto most =
+      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  const std::size_t each = std::min(all / static_cast<std::size_t>(blocks) / 128 * 128, most);
   return each > used ? each - used : 0;
 }
 

@@ -13,6 +13,9 @@ namespace {
 
 using namespace code;
 
+/// Of all samples together: a round of a block's warps, each as long as it may be, is not finished.
+constexpr std::int64_t longest_walk = 4 * most_steps;
+
 /// Takes from the sectors of each load those that warps of a block have in common, all but once.
 void share_reads(const Walk& walk, const std::vector<std::vector<std::uint64_t>>& first,
                  const std::vector<std::vector<std::uint64_t>>& second, unsigned warps,
@@ -101,6 +104,39 @@ double taken_apart(const Walk& walk) {
   return threads > 0 ? apart / threads : 0.0;
 }
 
+/// A warp of a block.
+struct Sample {
+  double block;
+  unsigned warp;
+};
+
+/// All of them, or the first and the last, which see the operands' ends, and then pairs of rounds
+/// of all the warps that a block has: warps have roles (one loads what the others multiply). In a
+/// round each is in another block, and in the next in the block that lies as far from the other
+/// end, since work often grows or falls from block to block (what masks leave of attention).
+std::vector<Sample> samples_of(double blocks, unsigned warps) {
+  constexpr unsigned most_samples = 40, border = 2;
+  std::vector<Sample> samples;
+  if (blocks * warps <= most_samples) {
+    for (double block = 0; block < blocks; ++block)
+      for (unsigned warp = 0; warp < warps; ++warp) samples.push_back({block, warp});
+    return samples;
+  }
+  samples = {{0, 0}, {blocks - 1, warps - 1}};
+  constexpr double golden = 0.6180339887498949;
+  const unsigned pairs = std::max(1U, (most_samples - border) / (2 * warps));
+  for (unsigned pair = 0; pair < pairs; ++pair) {
+    for (const bool mirrored : {false, true}) {
+      for (unsigned warp = 0; warp < warps; ++warp) {
+        const double place = (pair * warps + warp + 1) * golden;
+        const double block = std::floor((place - std::floor(place)) * blocks);
+        samples.push_back({mirrored ? blocks - 1 - block : block, warp});
+      }
+    }
+  }
+  return samples;
+}
+
 }  // namespace
 
 std::optional<CodeWork> walk(const CodeLaunch& launch) {
@@ -111,27 +147,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const auto warps = static_cast<unsigned>(std::ceil(threads / lanes));
   const double blocks = launch.grid.count();
 
-  struct Sample {
-    double block;
-    unsigned warp;
-  };
-  std::vector<Sample> samples;
-  // All of them, or the first and the last, which see the operands' ends, and some in between.
-  constexpr std::size_t most_samples = 40, least_samples = 10;
-  const bool whole = blocks * warps <= static_cast<double>(most_samples);
-  if (whole) {
-    for (double block = 0; block < blocks; ++block)
-      for (unsigned warp = 0; warp < warps; ++warp) samples.push_back({block, warp});
-  } else {
-    samples = {{0, 0}, {blocks - 1, warps - 1}};
-    constexpr double golden = 0.6180339887498949, silver = 0.4142135623730950;
-    for (double k = 1; samples.size() < most_samples; ++k) {
-      const auto part = [&](double irrational, double of) {
-        return std::floor((k * irrational - std::floor(k * irrational)) * of);
-      };
-      samples.push_back({part(golden, blocks), static_cast<unsigned>(part(silver, warps))});
-    }
-  }
+  const std::vector<Sample> samples = samples_of(blocks, warps);
+  const bool whole = static_cast<double>(samples.size()) == blocks * warps;
 
   Counts total;
   total.sectors.resize(walk.extents.size());
@@ -139,10 +156,12 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   double all = 0;
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
-    // Long ways are walked by fewer, and very long ones by one.
+    // Long ways are walked by fewer rounds, and the longest by one warp.
     constexpr std::int64_t enough_steps = 20'000;
-    if (!whole && walked >= least_samples && walk.steps > enough_steps) break;
-    if (all > 0 && walk.steps > most_steps) break;
+    constexpr double least_samples = 8;
+    const bool pair_ends = walked > 2 && (walked - 2) % (2 * warps) == 0;
+    if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps) break;
+    if (all > 0 && walk.steps > longest_walk) break;
     walk.limit = walk.steps + most_steps;
     const auto block = static_cast<std::uint64_t>(sample.block);
     const KernelQuery::Dim3 at{static_cast<std::uint32_t>(block % launch.grid.x),
@@ -157,11 +176,11 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     total.add(counts);
     all += 1;
     // What a neighbour reads too comes from the L1 cache.
-    if (first.empty() && warps > 1) {
+    if (all == 1 && warps > 1) {
       walk.limit = walk.steps + most_steps;
       Warp neighbour{walk, at,
                      (sample.warp + 1 < warps ? sample.warp + 1 : sample.warp - 1) * lanes};
-      if (!neighbour.run()) break;
+      if (!neighbour.run()) return std::nullopt;
       first = warp.first_sectors();
       second = neighbour.first_sectors();
     }

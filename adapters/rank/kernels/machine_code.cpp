@@ -33,8 +33,11 @@ bool is_access(unsigned operation) {
   }
 }
 
-bool gives_nothing(unsigned operation) {
+bool gives_nothing(const Instruction& i) {
+  const unsigned operation = i.operation();
   switch (operation) {
+    case op_syncs:
+      return checks_phase(i);
     case op_preexit:
     case op_acqbulk:
     case op_nop:
@@ -45,6 +48,7 @@ bool gives_nothing(unsigned operation) {
     case op_errbar:
     case op_ldgdepbar:
     case op_endcollective:
+    case op_usetmaxreg:
       return true;
     case op_r2p:  // predicates
     case op_fchk:
@@ -77,7 +81,8 @@ bool is_comparison(unsigned operation) {
 }
 
 bool is_of_warp(const Instruction& i) {
-  return (i.operation() & 0x180) == uniform && i.operation() != op_r2ur;
+  const unsigned operation = i.operation();
+  return ((operation & 0x180) == uniform && operation != op_r2ur) || operation == op_usetmaxreg;
 }
 
 unsigned register_of(const Instruction& i, unsigned at) {

@@ -132,6 +132,7 @@ enum Operation : unsigned {
   op_ldgdepbar = 0x1af,
   op_s2ur = 0x1c3,
   op_redux = 0x1c4,
+  op_usetmaxreg = 0x1c8,
   op_hgmma = 0x1f0,
   op_igmma = 0x1f1,
   op_qgmma = 0x1f3,
@@ -162,7 +163,11 @@ inline bool is_load(unsigned operation) {
 }
 inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
 /// To registers: then the place of the result's number has zeros.
-bool gives_nothing(unsigned operation);
+bool gives_nothing(const Instruction& i);
+/// SYNCS.PHASECHK: a predicate, and no register. Others (SYNCS.ARRIVE) have no predicate.
+inline bool checks_phase(const Instruction& i) {
+  return i.operation() == op_syncs && i.form() == 2;
+}
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of

@@ -299,7 +299,7 @@ class Flow {
         break;
     }
     if (is_texture(operation)) return give(i, 16, {.elsewhere = true});
-    if (gives_nothing(operation)) return;
+    if (gives_nothing(i)) return;
     if (gives_no_address(operation)) {
       set(i, to, {});
       const bool two = (operation == op_cs2r && i.bit(80)) || operation == op_dmul ||

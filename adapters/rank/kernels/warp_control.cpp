@@ -196,7 +196,7 @@ void Warp::execute(std::size_t at, Mask active) {
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
       const bool together = names() && (unsure_ & ~guard.alike) == 0;
-      if (!gives_nothing(operation)) {
+      if (!gives_nothing(i)) {
         if (together) {
           doubt(register_of(i, 16), unsure_);
         } else {

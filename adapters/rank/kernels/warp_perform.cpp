@@ -295,6 +295,9 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       count(Counts::fp64);
       compare_doubles(i, mask);
       return special_latency;
+    case op_usetmaxreg:
+      set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // the registers are there
+      return special_latency;
     case op_elect:
       count(Counts::alu);
       set_predicate(i, 81, {Mask{1} << std::countr_zero(mask), all_lanes}, mask);
@@ -424,8 +427,11 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_ldgdepbar:
       return std::max(0.0, copies_ready_ - counts_.clock) + 1;
     case op_syncs:
-      forget(to, 1, mask);
-      set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // what is waited for has come
+      if (checks_phase(i)) {
+        set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // what is waited for has come
+      } else {
+        forget(to, 1, mask);
+      }
       return shared_latency;
     default:
       break;
