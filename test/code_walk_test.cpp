@@ -705,6 +705,23 @@ TEST(CodeWalk, AWaitAtABarrierLeavesRegistersAlone) {
   EXPECT_EQ(work->random_bytes, 0);
 }
 
+TEST(CodeWalk, CopiesToSharedMemoryHaveOffsetsOfTheirOwn) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
+                                    0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
+                                    0x0000001000027825, 0x078e0202,  // R2 = R2 + 16 R0
+                                    // LDGSTS.128 [R15], [R2], [R15+0x7000], [R2+0x200], and
+                                    // [R15+0x100], [R2-0x200]
+                                    0x00000000020f7fae, 0x0b901c46, 0x07000200020f7fae, 0x0b901c46,
+                                    0x00100e00020f7fae, 0x0b901c46, exit, always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->read_bytes, 3 * 512);
+  EXPECT_EQ(work->sectors, 3 * 16);
+}
+
 // A warp that asks for more registers asks until the pool of its block has them.
 TEST(CodeWalk, RegistersThatAreAskedForAreThere) {
   const auto work =

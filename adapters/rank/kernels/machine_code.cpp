@@ -175,6 +175,12 @@ Program parse(std::span<const std::byte> bytes, int architecture) {
   return program;
 }
 
+std::int32_t offset_of(const Instruction& i) {
+  const bool copies = i.operation() == op_ldgsts;
+  const unsigned bits = copies ? 12 : 24;
+  return static_cast<std::int32_t>(i.field(copies ? 32 : 40, bits) << (32 - bits)) >> (32 - bits);
+}
+
 std::uint32_t width(const Instruction& i) {
   constexpr std::array<std::uint32_t, 8> widths{1, 1, 2, 2, 4, 8, 16, 4};
   constexpr std::array<std::uint32_t, 8> of_atomics{4, 4, 8, 4, 4, 8, 8, 8};

@@ -170,6 +170,13 @@ inline bool checks_phase(const Instruction& i) {
 }
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
+/// Whether an access goes by two registers, of 64 bits: all of LDGSTS, and those that say .E.
+inline bool has_wide_address(const Instruction& i) {
+  return i.operation() == op_ldgsts || i.bit(72);
+}
+/// What an access adds to its register: 24 bits. A copy to shared memory (LDGSTS) adds 12 to the
+/// address in device memory, and the 20 above them to the other.
+std::int32_t offset_of(const Instruction& i);
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of
 /// an atomic one the type, of which 0, 1, 3 and 4 have 4 bytes.
 std::uint32_t width(const Instruction& i);

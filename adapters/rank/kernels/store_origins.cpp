@@ -227,7 +227,7 @@ class Flow {
     const auto number = static_cast<std::size_t>(program_.number[at]);
     const std::uint32_t bytes = width(i);
     const auto base = static_cast<int>(i.field(24, 8));
-    accesses_[number] |= i.bit(72) ? of_two(base) : of(base);
+    accesses_[number] |= has_wide_address(i) ? of_two(base) : of(base);
     const bool loads = is_load(operation);
     Origin loaded = device_;
     // A pointer is loaded at once.

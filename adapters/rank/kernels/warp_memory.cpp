@@ -153,8 +153,7 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
   bool alike = (mask & ~base.known) == 0 && width(i) >= word_bytes;
   for (std::size_t lane = 0; lane < lanes; ++lane)
     alike = alike && ((mask >> lane & 1) == 0 || base.value[lane] == base.value[first]);
-  const auto offset =
-      static_cast<std::uint32_t>(static_cast<std::int32_t>(i.field(40, 24) << 8) >> 8);
+  const auto offset = static_cast<std::uint32_t>(offset_of(i));
   const std::uint32_t below = 0U - (base.value[first] + offset);  // bytes to the stack's end
   if (!alike || below % word_bytes != 0 || below / word_bytes < words ||
       below / word_bytes > most_words) {
@@ -448,9 +447,8 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   const auto number = static_cast<std::size_t>(program_.number[at]);
   const unsigned base = i.field(24, 8);
   const Lanes low = get(base), upper = high(base);
-  const bool is_wide = i.bit(72);
-  const auto offset =
-      static_cast<std::int64_t>(static_cast<std::int32_t>(i.field(40, 24) << 8) >> 8);
+  const bool is_wide = has_wide_address(i);
+  const std::int64_t offset = offset_of(i);
   const bool generic = operation == op_ld || operation == op_st || operation == op_atom;
   if (generic && is_wide && reaches_shared(upper, mask)) {
     walk_.stop_unless(!executes(), Obstacle::code);
@@ -470,12 +468,11 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
-    const std::int64_t more = operation == op_ldgsts ? 0 : offset;
     if (!known) {
       extent.unknown = true;
       if (walk_.memory == nullptr) {
         // So many bytes behind a base that is taken to lie at a sector's begin.
-        const auto behind = low.value[lane] + static_cast<std::uint32_t>(more);
+        const auto behind = low.value[lane] + static_cast<std::uint32_t>(offset);
         const Name base_name =
             name_by(std::uint64_t{low.name(lane)} << 32 | (is_wide ? upper.name(lane) : no_name));
         places[lane] = behind_base(base_name, behind);
@@ -487,7 +484,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       continue;
     }
     const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
-                                  low.value[lane] + static_cast<std::uint64_t>(more);
+                                  low.value[lane] + static_cast<std::uint64_t>(offset);
     extent.first = std::min(extent.first, address);
     extent.last = std::max(extent.last, address + bytes);
     if (!loads) ++walk_.stores;
