@@ -2,6 +2,7 @@
 
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/runtime/process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -194,6 +195,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .block = arguments.shape.block,
                .constants = bank,
                .architecture = resources.architecture,
+               .sms = gpu().sm_count,
                .looked_at = &looked_at});
 }
 
