@@ -722,6 +722,46 @@ TEST(CodeWalk, CopiesToSharedMemoryHaveOffsetsOfTheirOwn) {
   EXPECT_EQ(work->sectors, 3 * 16);
 }
 
+// 16 sectors that all of 1,000 blocks read come to each of 132 SMs once.
+TEST(CodeWalk, TablesThatAllBlocksReadStayInL1) {
+  std::vector<std::byte> constants(0x218);
+  const std::vector<std::uint64_t> code{0x0000000000007919,
+                                        0x2100,  // S2R R0, SR_TID.X
+                                        0x00008400ff027b82,
+                                        0xa00,  // LDC.64 R2, c[0x0][0x210]
+                                        0x0000001000027825,
+                                        0x078e0202,  // R2 = R2 + 16 R0
+                                        0x00000000020f7fae,
+                                        0x0b901c46,  // LDGSTS.128 [R15], [R2]
+                                        exit,
+                                        always};
+  for (const int sms : {0, 132}) {
+    const auto work = walk({.code = std::as_bytes(std::span{code}),
+                            .grid = {1000, 1, 1},
+                            .block = {32, 1, 1},
+                            .constants = constants,
+                            .sms = sms});
+    ASSERT_TRUE(work);
+    EXPECT_DOUBLE_EQ(work->sectors, 16 * (sms == 0 ? 1000 : sms));
+  }
+}
+
+// The data of the first trip are waited for, those of the others have been asked for meanwhile.
+TEST(CodeWalk, WaitsAtABarrierOnce) {
+  const auto cycles = [](std::uint64_t first) {
+    // R0 = 0, then ten times: what `first` is, IADD3 R0, R0, 1, ISETP.NE P0, R0, 10, @P0 BRA back.
+    return walk_of_a_warp(
+               {0x00000000ff007424, 0x078e00ff, first, 0x0800014d, 0x0000000100007810, 0x07ffe0ff,
+                0x0000000a0000780c, 0x03f05270, 0xfffffffc00f00947, 0x0383ffff, exit, always},
+               {})
+        .value()
+        .warp_cycles;
+  };
+  const double waiting = cycles(0x0000100eff0075a7), not_waiting = cycles(nop);
+  EXPECT_GE(waiting - not_waiting, 900);
+  EXPECT_LT(waiting - not_waiting, 2 * 900);
+}
+
 // A warp that asks for more registers asks until the pool of its block has them.
 TEST(CodeWalk, RegistersThatAreAskedForAreThere) {
   const auto work =

@@ -210,6 +210,7 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
   return LaunchStatus::launched;
 }
 int blocks_per_sm(const Function&, int, std::size_t) { return 1 << 20; }
+int clusters_at_once(const Function&, int, std::size_t, unsigned) { return 1 << 20; }
 int max_dynamic_shared(const Function&) { return 1 << 30; }
 std::optional<std::size_t> dynamic_shared_room(const Function&, int, int) { return std::nullopt; }
 

@@ -174,9 +174,7 @@ PHANTORA_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const 
     }
     const auto threads =
         static_cast<int>(config->blockDim.x * config->blockDim.y * config->blockDim.z);
-    const int blocks =
-        driver::blocks_per_sm(*function, threads, config->dynamicSmemBytes) * rank::gpu().sm_count;
-    *clusters = blocks / static_cast<int>(size ? size : 1);
+    *clusters = driver::clusters_at_once(*function, threads, config->dynamicSmemBytes, size);
     return cudaSuccess;
   });
 }

@@ -6,6 +6,7 @@
 #include "rank/runtime/process.hpp"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <memory>
 
@@ -100,13 +101,29 @@ int blocks_per_sm(const Function& function, int threads, std::size_t dynamic_sha
   return static_cast<int>(blocks);
 }
 
+int clusters_at_once(const Function& function, int threads, std::size_t dynamic_shared,
+                     unsigned cluster) {
+  const auto size = static_cast<int>(std::max(cluster, 1U));
+  const int blocks = blocks_per_sm(function, threads, dynamic_shared);
+  const GpuModel& gpu = rank::gpu();
+  const bool is_measured = gpu.capability_major == 9 && gpu.sm_count == 132;
+  if (!is_measured) return blocks * gpu.sm_count / size;
+  // A cluster is on one of the groups of SMs that Hopper has (GPCs). An H100 with one block on each
+  // SM has room for 132, 66, 30, 15 and 7 clusters of 1, 2, 4, 8 and 16 (2026-11-27): as seven
+  // groups of 16 or 18 SMs and one of 10 have. With more blocks it has up to 3 % more than follows.
+  constexpr std::array<int, 8> groups{18, 18, 18, 18, 18, 16, 16, 10};
+  int clusters = 0;
+  for (const int sms : groups) clusters += sms / size;
+  return blocks * clusters;
+}
+
 std::optional<std::size_t> dynamic_shared_room(const Function& function, int blocks, int threads) {
   if (blocks < 1 || blocks_per_sm(function, threads, 0) < blocks) return std::nullopt;
   const auto all =
       static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
   const std::size_t used = rank::resources(function).static_shared;
-  // An H200 counts in what the driver keeps of each block (test/native/h200/occupancy.txt). None has
-  // more than a kernel can opt in to (cuda_occupancy.h, cudaOccAvailableDynamicSMemPerBlock).
+  // An H200 counts in what the driver keeps of each block (test/native/h200/occupancy.txt). None
+  // has more than a kernel can opt in to (cuda_occupancy.h, cudaOccAvailableDynamicSMemPerBlock).
   const auto most =
       static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   const std::size_t each = std::min(all / static_cast<std::size_t>(blocks) / 128 * 128, most);

@@ -43,6 +43,9 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
 /// Blocks of `function` that fit on one SM at once, by threads, registers and shared memory.
 /// 0 if not even one does.
 int blocks_per_sm(const Function& function, int threads, std::size_t dynamic_shared);
+/// Clusters of so many blocks that the GPU runs at once.
+int clusters_at_once(const Function& function, int threads, std::size_t dynamic_shared,
+                     unsigned cluster);
 /// Dynamic shared memory that each of so many blocks on one SM could have; nullopt if they do not
 /// fit there without any.
 std::optional<std::size_t> dynamic_shared_room(const Function& function, int blocks, int threads);

@@ -439,10 +439,8 @@ PHANTORA_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction 
     if (!function || !config) return CUDA_ERROR_INVALID_VALUE;
     const auto threads =
         static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
-    const int blocks =
-        driver::blocks_per_sm(*function_of(function), threads, config->sharedMemBytes);
-    const auto size = static_cast<int>(cluster_size(*config));
-    *clusters = blocks * rank::gpu().sm_count / (size > 0 ? size : 1);
+    *clusters = driver::clusters_at_once(*function_of(function), threads, config->sharedMemBytes,
+                                         cluster_size(*config));
     return CUDA_SUCCESS;
   });
 }

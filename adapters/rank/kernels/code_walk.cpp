@@ -176,7 +176,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   Counts total;
   total.sectors.resize(walk.extents.size());
   std::vector<std::vector<std::uint64_t>> first, second;
-  double all = 0;
+  double all = 0, cycles_by_work = 0;
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
     // Long ways are walked by fewer rounds, and the longest by one warp.
@@ -197,6 +197,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     if (border) continue;  // for the operands' ends alone
     const Counts& counts = warp.counts();
     total.add(counts);
+    cycles_by_work += counts.clock * counts.sum[Counts::instructions];
     all += 1;
     // What a neighbour reads too comes from the L1 cache.
     if (all == 1 && warps > 1) {
@@ -225,7 +226,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .local_bytes = sum(Counts::local_bytes),
                 .partial_sectors = sum(Counts::partial_sectors),
                 .random_bytes = sum(Counts::random_bytes),
-                .warp_cycles = total.clock / all,
+                .warp_cycles = cycles_by_work / std::max(1.0, total.sum[Counts::instructions]),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /
                                              std::max(1.0, total.sum[Counts::instructions]))};
   std::vector<double> sectors = total.sectors;

@@ -701,6 +701,7 @@ class Warp {
   std::map<std::size_t, Name> exits_{};  ///< out of loops: what they hung on last
   std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
   std::map<std::size_t, std::deque<Passage>> passages_{};
+  std::unordered_set<std::size_t> waited_{};
   bool waits_ = false;     ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction
   Mask unsure_ = 0;        ///< threads that may not execute the present instruction

@@ -429,6 +429,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_syncs:
       if (checks_phase(i)) {
         set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // what is waited for has come
+        if (waited_.insert(at).second) counts_.clock += memory_latency;
       } else {
         forget(to, 1, mask);
       }

@@ -10,13 +10,12 @@ NEW, ATTEMPTS = 32, 3
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--graphs", action="store_true", help="decode by CUDA graphs")
+    arguments.add_argument("--graphs", action="store_true", help="prompts and decoding by CUDA graphs")
     arguments.add_argument("--tp", type=int, default=1, help="GPUs that share each layer")
     arguments.add_argument("--requests", type=int, default=8, help="in each turn, at once")
     options = arguments.parse_args()
     model = pathlib.Path(__file__).resolve().parent.parent / "vllm" / "model"
-    # Prompts run eagerly: their graphs are captured by way of cuda-python's runtime, which no stand-in replaces.
-    graphs = ({"cuda_graph_config": {"prefill": {"backend": "disabled"}, "decode": {"backend": "full", "max_bs": options.requests}}}
+    graphs = ({"cuda_graph_config": {"decode": {"backend": "full", "max_bs": options.requests}}}
               if options.graphs else {"disable_cuda_graph": True})
     engine = sglang.Engine(model_path=str(model), load_format="dummy", skip_tokenizer_init=True,
                            attention_backend="triton", tp_size=options.tp, log_level="info",
