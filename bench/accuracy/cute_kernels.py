@@ -2,11 +2,8 @@
 
     cute_kernels.py          # prints a line of JSON for each: what it is, us of the GPU
 
-The same on a GPU and in a simulation (README.md, "Kernels in CuTe's DSL"). Each operation is captured several
-times into a CUDA graph, whose replays are timed by events, so that the host does not count.
+The same on a GPU and in a simulation (README.md, "Kernels in CuTe's DSL").
 """
-import json
-
 import torch
 from flash_attn.cute import flash_attn_func
 from quack.cross_entropy import cross_entropy_bwd, cross_entropy_fwd
@@ -14,35 +11,9 @@ from quack.gemm_interface import gemm
 from quack.rmsnorm import rmsnorm_bwd, rmsnorm_fwd
 from quack.softmax import softmax_bwd, softmax_fwd
 
-CALLS, REPLAYS = 5, 10
+from graph_times import tell
+
 BF16 = {"device": "cuda", "dtype": torch.bfloat16}
-
-
-def microseconds(call):
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            call()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(3):
-        graph.replay()
-    begin.record()
-    for _ in range(REPLAYS):
-        graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return 1000 * begin.elapsed_time(end) / (CALLS * REPLAYS)
-
-
-def tell(name, call):
-    try:
-        print(json.dumps({"kernel": name, "us": round(microseconds(call), 3)}), flush=True)
-    except Exception as error:  # the others are still of interest
-        print(json.dumps({"kernel": name, "error": f"{type(error).__name__}: {str(error)[:200]}"}), flush=True)
-    torch.cuda.empty_cache()
 
 
 def attention(batch, sequence, heads, kv_heads, width, causal):
