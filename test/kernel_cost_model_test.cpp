@@ -1046,7 +1046,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, alu, fma, "
             "double, special, "
             "l1_passes, "
-            "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, atomics, "
+            "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, mma_sync, "
+            "atomics, "
             "hot_atomics, local_bytes, partial_sectors, random_bytes, guessed, registers, shared, "
             "local, got 5");
 }

@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 43> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 44> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -57,6 +57,7 @@ constexpr std::array<FeatureKey, 43> kernel_features{{{"numel"},
                                                       {"tensor_tf32"},
                                                       {"tensor_8_bits"},
                                                       {"tensor_fp64"},
+                                                      {"mma_sync"},
                                                       {"atomics"},
                                                       {"hot_atomics"},
                                                       {"local_bytes"},

@@ -212,6 +212,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const double weight = blocks * warps / all;
   const double others = blocks * warps / static_cast<double>(walk.warps);
   const auto sum = [&](Counts::Unit unit) { return weight * total.sum[unit]; };
+  const double products = total.sum[Counts::half_flops] + total.sum[Counts::tf32_flops] +
+                          total.sum[Counts::eight_flops];
   CodeWork work{.instructions = sum(Counts::instructions),
                 .alu = sum(Counts::alu),
                 .fma = sum(Counts::fma),
@@ -222,6 +224,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .tf32_flops = sum(Counts::tf32_flops),
                 .eight_flops = sum(Counts::eight_flops),
                 .fp64_flops = sum(Counts::fp64_flops),
+                .mma_sync = total.sum[Counts::mma_sync_flops] / std::max(1.0, products),
                 .atomics = sum(Counts::atomics) * taken_apart(walk),
                 .local_bytes = sum(Counts::local_bytes),
                 .partial_sectors = sum(Counts::partial_sectors),

@@ -47,7 +47,7 @@ struct CodeLaunch {
   /// Constant bank 0: the launch's shape and its parameters, as they lie there.
   std::span<const std::byte> constants;
   int architecture = 90;
-  int sms = 0;  ///< that have an L1 cache each; 0: as if none had
+  int sms = 0;                         ///< that have an L1 cache each; 0: as if none had
   ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
 };
 
@@ -71,6 +71,7 @@ struct CodeWork {
   double tf32_flops = 0;
   double eight_flops = 0;  ///< fp8 and int8
   double fp64_flops = 0;   ///< of tensor cores
+  double mma_sync = 0;     ///< share of the tensor cores' that warps ask for, not groups of them
   double atomics = 0;  ///< on device memory: of threads, or of warps' sectors where these are many
   double hot_atomics = 0;      ///< requests of warps for the sector that has most
   double local_bytes = 0;      ///< of threads, to and from their stacks

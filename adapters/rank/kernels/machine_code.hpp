@@ -132,6 +132,7 @@ enum Operation : unsigned {
   op_ldgdepbar = 0x1af,
   op_s2ur = 0x1c3,
   op_redux = 0x1c4,
+  op_warpgroup = 0x1c5,
   op_usetmaxreg = 0x1c8,
   op_hgmma = 0x1f0,
   op_igmma = 0x1f1,

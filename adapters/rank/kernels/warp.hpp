@@ -89,6 +89,7 @@ struct Counts {
     tf32_flops,
     eight_flops,
     fp64_flops,
+    mma_sync_flops,
     atomics,
     partial_sectors,
     random_bytes,
@@ -702,7 +703,9 @@ class Warp {
   std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
   std::map<std::size_t, std::deque<Passage>> passages_{};
   std::unordered_set<std::size_t> waited_{};
-  bool waits_ = false;     ///< for the block's other warps
+  double products_end_ = 0;  ///< of the warp group, which the tensor cores still make
+  std::deque<double> groups_of_products_{};  ///< when each is done, in order
+  bool waits_ = false;                       ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction
   Mask unsure_ = 0;        ///< threads that may not execute the present instruction
   std::size_t at_ = 0;     ///< where that is

@@ -643,10 +643,12 @@ void Warp::multiply_matrices(const Instruction& i) {
       const bool tf32 = i.bit(83);
       const double k = (i.bit(75) ? 16 : 8) / (tf32 ? 2.0 : 1.0);
       count(tf32 ? Counts::tf32_flops : Counts::half_flops, rows_and_columns * k);
+      count(Counts::mma_sync_flops, rows_and_columns * k);
       return;
     }
     case op_imma:
       count(Counts::eight_flops, rows_and_columns * 32);
+      count(Counts::mma_sync_flops, rows_and_columns * 32);
       return;
     case op_dmma:
       count(Counts::fp64_flops, 2.0 * 8 * 8 * 4);
@@ -655,7 +657,12 @@ void Warp::multiply_matrices(const Instruction& i) {
       // A warp group's: 64 rows, of which each warp does 16.
       const double n = 8.0 * (i.field(53, 5) + 1);
       const bool half = i.operation() == op_hgmma;
-      count(half ? Counts::half_flops : Counts::eight_flops, 2.0 * 16 * n * (half ? 16 : 32));
+      const double flops = 2.0 * 16 * n * (half ? 16 : 32);
+      count(half ? Counts::half_flops : Counts::eight_flops, flops);
+      // Of an SM of Hopper, for all four warps (NVIDIA H100 Tensor Core GPU Architecture, 2022).
+      const double flops_per_cycle = half ? 4096 : 8192;
+      products_end_ = std::max(products_end_, counts_.clock) + 4 * flops / flops_per_cycle;
+      if (i.field(84, 3) != 7) groups_of_products_.push_back(products_end_);  // "gsb0"
       return;
     }
   }

@@ -400,6 +400,8 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   counts_.repeat(past[meant].counts, trips / static_cast<double>(meant));
   counts_.way = now.way + static_cast<std::uint64_t>(trips) * (now.way - before.way);
   for (double& ready : scoreboard_) ready += counts_.clock - clock;
+  for (double& done : groups_of_products_) done += counts_.clock - clock;
+  products_end_ += counts_.clock - clock;
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
   const Name jump = new_name();
   const auto go_on = [&](Lanes& value, const Lanes& v1, const Lanes& v2) {

@@ -295,6 +295,15 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       count(Counts::fp64);
       compare_doubles(i, mask);
       return special_latency;
+    case op_warpgroup:
+      // DEPBAR.LE gsb0, N: all groups of products but the last N are done.
+      if (const std::size_t last = i.field(72, 4); i.bit(80) && groups_of_products_.size() > last) {
+        const std::size_t done = groups_of_products_.size() - last;
+        counts_.clock = std::max(counts_.clock, groups_of_products_[done - 1]);
+        groups_of_products_.erase(groups_of_products_.begin(),
+                                  groups_of_products_.begin() + static_cast<std::ptrdiff_t>(done));
+      }
+      return 0;
     case op_usetmaxreg:
       set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // the registers are there
       return special_latency;
