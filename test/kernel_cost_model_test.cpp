@@ -1218,8 +1218,8 @@ TEST(CodeRoofline, StacksThatDoNotFitL1GoToL2) {
   const double kib = 1024;
   EXPECT_EQ(us(kib / 2, 1), us(1, 1));
   EXPECT_EQ(us(kib / 2, 127 * kib), us(1, 1));
-  EXPECT_GT(us(kib / 2, 128 * kib), 1e11 / (4.8e12 * 1.9) * 1e6);
-  EXPECT_GT(us(1.1 * kib, 1), 1e11 / (4.8e12 * 1.9) * 1e6);
+  EXPECT_GT(us(kib / 2, 128 * kib), 1e11 / (64 * 132 * 1.98e9) * 1e6);
+  EXPECT_GT(us(1.1 * kib, 1), 1e11 / (64 * 132 * 1.98e9) * 1e6);
 }
 
 TEST(CodeRoofline, CountersInOneSectorWaitForOneAnother) {
