@@ -109,10 +109,10 @@ PHANTORA_EXPORT cudaError_t cudaFuncGetParamInfo(const void* stub, std::size_t i
     const Function* const function = function_of(stub);
     if (!function) return cudaErrorInvalidDeviceFunction;
     if (!offset) return cudaErrorInvalidValue;
-    const rank::KernelResources& kernel = rank::resources(*function);
-    if (index >= kernel.parameter_offsets.size()) return cudaErrorInvalidValue;
-    *offset = kernel.parameter_offsets[index];
-    if (size) *size = kernel.parameter_sizes[index];
+    const auto parameter = driver::parameter(*function, index);
+    if (!parameter) return cudaErrorInvalidValue;
+    *offset = parameter->offset;
+    if (size) *size = parameter->size;
     return cudaSuccess;
   });
 }

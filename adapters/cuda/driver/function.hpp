@@ -18,6 +18,17 @@ struct Function : rank::Kernel {
   std::atomic<int> non_portable_clusters{0};
 };
 
+/// Where a parameter lies among all of a kernel's, in bytes.
+struct Parameter {
+  std::size_t offset = 0, size = 0;
+};
+/// nullopt for one that the kernel does not have.
+inline std::optional<Parameter> parameter(const Function& function, std::size_t index) {
+  const rank::KernelResources& kernel = rank::resources(function);
+  if (index >= kernel.parameter_offsets.size()) return std::nullopt;
+  return Parameter{kernel.parameter_offsets[index], kernel.parameter_sizes[index]};
+}
+
 /// Dynamic shared memory that a launch may ask for: what the program opted in to, else what the
 /// kernel's own leaves of 48 KiB.
 int max_dynamic_shared(const Function& function);

@@ -80,10 +80,10 @@ CUresult get_name(const char** name, void* handle) {
 CUresult get_parameter(void* handle, std::size_t index, std::size_t* offset, std::size_t* size) {
   if (!handle) return CUDA_ERROR_INVALID_HANDLE;
   if (!offset) return CUDA_ERROR_INVALID_VALUE;
-  const rank::KernelResources& kernel = rank::resources(*function_of(handle));
-  if (index >= kernel.parameter_offsets.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = kernel.parameter_offsets[index];
-  if (size) *size = kernel.parameter_sizes[index];
+  const auto parameter = driver::parameter(*function_of(handle), index);
+  if (!parameter) return CUDA_ERROR_INVALID_VALUE;
+  *offset = parameter->offset;
+  if (size) *size = parameter->size;
   return CUDA_SUCCESS;
 }
 

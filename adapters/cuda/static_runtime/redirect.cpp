@@ -95,33 +95,26 @@ const link_map* loaded(std::string_view end_of_path) {
   return object;
 }
 
-bool imports(const ElfFile& file, std::string_view name) {
-  const auto imports = file.imports();
-  return std::any_of(imports.begin(), imports.end(),
-                     [&](const libc::Import& i) { return i.name == name; });
+/// Whether an import or a function of this name is among them.
+template <class Named>
+bool has(const std::vector<Named>& all, std::string_view name) {
+  return std::any_of(all.begin(), all.end(), [&](const Named& one) { return one.name == name; });
 }
 
-/// Whether a runtime may be linked into the file: it looks for the driver by name, its user needs
-/// no other, and the file is not a shared runtime itself.
-bool may_have_runtime(const ElfFile& file) {
-  if (file.defines(registration)) return false;
-  for (const std::string_view name : file.needed()) {
-    if (name.starts_with("libcudart.so")) return false;
-  }
-  return imports(file, "dlsym");
-}
-
-bool has(const std::vector<Function>& functions, std::string_view name) {
-  return std::any_of(functions.begin(), functions.end(),
-                     [&](const Function& f) { return f.name == name; });
-}
-
-/// Of a runtime that is linked into the file; empty where none is. Runtimes import dlvsym, which
-/// hardly anything else does, so that few files are searched for a stripped one.
+/// Of a runtime that is linked into the file; empty where none is. One looks for the driver by
+/// name, its user needs no other, and a shared runtime is none.
 std::vector<Function> runtime_functions(const ElfFile& file) {
+  if (file.defines(registration)) return {};
+  for (const std::string_view name : file.needed()) {
+    if (name.starts_with("libcudart.so")) return {};
+  }
+  const std::vector<libc::Import> imports = file.imports();
+  if (!has(imports, "dlsym")) return {};
   std::vector<Function> functions = file.hidden_functions({"cuda", "__cuda"});
   if (has(functions, registration)) return functions;
-  return imports(file, "dlvsym") ? stripped_functions(file) : std::vector<Function>{};
+  // Runtimes import dlvsym, which hardly anything else does: few files are searched for a stripped
+  // one.
+  return has(imports, "dlvsym") ? stripped_functions(file) : std::vector<Function>{};
 }
 
 /// Which stand-in takes the place of the runtime that has these functions, by the end of its path;
@@ -140,7 +133,7 @@ std::vector<const link_map*>& redirected() {
 void redirect(const link_map& object) {
   const bool program = *object.l_name == '\0';
   const auto file = ElfFile::open(program ? "/proc/self/exe" : object.l_name);
-  if (!file || !may_have_runtime(*file)) return;
+  if (!file) return;
   const std::vector<Function> functions = runtime_functions(*file);
   if (functions.empty()) return;
   const std::string_view name = stand_in_for(functions);

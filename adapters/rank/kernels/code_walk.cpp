@@ -55,6 +55,7 @@ double united(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges) {
 void keep_tables(const Walk& walk, std::vector<double>& sectors) {
   constexpr double most_bytes = 128 * 1024;
   const double sms = walk.launch.sms;
+  if (sms == 0) return;
   const auto comes_once = [&](std::size_t i) {
     const Extent& extent = walk.extents[i];
     return sms * static_cast<double>(extent.last - extent.first) / sector_bytes;
@@ -67,7 +68,7 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
     reused.push_back(i);
     tables.emplace_back(extent.first, extent.last);
   }
-  if (sms == 0 || united(tables) > most_bytes) return;
+  if (united(tables) > most_bytes) return;
   for (const std::size_t i : reused) sectors[i] = comes_once(i);
 }
 

@@ -103,10 +103,10 @@ struct Counts {
   double clock = 0;
   std::uint64_t way = 0;  ///< sum over the instructions executed: equal for equal ways
 
+  /// But for the clock and the way, which are each warp's own.
   void add(const Counts& other) {
     for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += other.sum[u];
     for (std::size_t i = 0; i < sectors.size(); ++i) sectors[i] += other.sectors[i];
-    clock += other.clock;
   }
   /// Adds `times` what came since `before`, but for the way.
   void repeat(const Counts& before, double times) {
@@ -702,7 +702,7 @@ class Warp {
   std::map<std::size_t, Name> exits_{};  ///< out of loops: what they hung on last
   std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
   std::map<std::size_t, std::deque<Passage>> passages_{};
-  std::unordered_set<std::size_t> waited_{};
+  std::unordered_set<std::size_t> waited_{};  ///< where data were waited for at a barrier
   double products_end_ = 0;  ///< of the warp group, which the tensor cores still make
   std::deque<double> groups_of_products_{};  ///< when each is done, in order
   bool waits_ = false;                       ///< for the block's other warps
