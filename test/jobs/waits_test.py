@@ -19,17 +19,27 @@ class Waits(JobTest):
             self.assertIn(f"{way} ended", job.out)
             self.assertEqual(self.report()["forced_answers"], 0)
 
-    def all_end(self, *ways):
+    def all_end(self, *ways, does=("poll", "synchronize")):
         for way in ways:
-            for does in ("poll", "synchronize"):
+            for what in does:
                 for mode in MODES:
-                    self.ends(way, does, mode)
+                    self.ends(way, what, mode)
 
     def test_locks(self):
         self.all_end("mutex", "read_lock", "write_lock", "once")
 
     def test_notifications(self):
         self.all_end("condition", "deadline_never", "future", "atomic", "semaphore", "std_semaphore")
+
+    def test_relays(self):
+        self.all_end("relay", "long_relay", does=("poll", "synchronize", "callback"))
+        # How a spinning thread's time comes about nobody sees. After a function that CUDA called,
+        # that is taken for the cause.
+        self.all_end("spinning_relay", does=("callback",))
+
+    def test_callbacks(self):
+        self.all_end("condition", "future", "atomic", "semaphore", "pipe", "socket",
+                     does=("callback",))
 
     def test_descriptors(self):
         self.all_end("pipe", "socket", "unix_socket", "accepted_unix_socket", "event", "poll", "epoll")

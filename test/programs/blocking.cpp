@@ -128,6 +128,47 @@ Way way_of(const std::string& name) {
        [] {
          return Way{[] { semaphore.acquire(); }, [] { semaphore.release(); }};
        }},
+      // Between both stand threads of a pool, which use no GPU.
+      {"relay",
+       [] {
+         static std::binary_semaphore done{0};
+         sem_init(&posix_semaphore, 0, 0);
+         std::thread{[] {
+           sem_wait(&posix_semaphore);
+           done.release();
+         }}.detach();
+         return Way{[] { done.acquire(); }, [] { sem_post(&posix_semaphore); }};
+       }},
+      {"long_relay",
+       [] {
+         static sem_t last;
+         sem_init(&posix_semaphore, 0, 0);
+         sem_init(&last, 0, 0);
+         std::thread{[] {
+           sem_wait(&last);
+           const std::lock_guard lock{mutex};
+           ready = true;
+           condition.notify_all();
+         }}.detach();
+         std::thread{[] {
+           sem_wait(&posix_semaphore);
+           sem_post(&last);
+         }}.detach();
+         return Way{[] {
+                      std::unique_lock lock{mutex};
+                      condition.wait(lock, [] { return ready; });
+                    },
+                    [] { sem_post(&posix_semaphore); }};
+       }},
+      {"spinning_relay",
+       [] {
+         std::thread{[] {
+           while (word == 0) {
+           }
+           promise.set_value();
+         }}.detach();
+         return Way{[] { promise.get_future().wait(); }, [] { word = 1; }};
+       }},
       // Whoever comes second to call_once waits in the C library, which no hook sees.
       {"once",
        [] {
@@ -252,19 +293,25 @@ Way way_of(const std::string& name) {
 
 }  // namespace
 
-/// @param argv  the way; and what the other thread does with the GPU: `poll` it, or `synchronize`.
+void call(void* function) { (*static_cast<std::function<void()>*>(function))(); }
+
+/// @param argv  the way; and what the other thread does with the GPU: `poll` it, `synchronize`, or
+///   leave the rest to a function that CUDA calls then (`callback`).
 int main(int argc, char** argv) {
-  expect(argc == 3, "blocking WAY poll|synchronize");
-  const bool polls = std::string{argv[2]} == "poll";
+  expect(argc == 3, "blocking WAY poll|synchronize|callback");
+  const std::string does = argv[2];
   gpu::must("cudaSetDevice", 0);
-  const Way way = way_of(argv[1]);
+  Way way = way_of(argv[1]);
   const Work work{work_ms};
   const auto start = Clock::now();
   std::atomic<bool> prepared{false};
   std::thread other{[&] {
     if (way.prepare) way.prepare();
     prepared = true;
-    if (polls) {
+    if (does == "callback") {
+      return gpu::must("cudaLaunchHostFunc", work.stream, &call, static_cast<void*>(&way.release));
+    }
+    if (does == "poll") {
       work.poll();
     } else {
       gpu::must("cudaStreamSynchronize", work.stream);

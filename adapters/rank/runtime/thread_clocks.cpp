@@ -23,15 +23,11 @@ namespace {
 std::int64_t ps_of(Time time) { return time.time_since_epoch().count(); }
 Time time_of_ps(std::int64_t ps) { return Time{Duration{ps}}; }
 
-/// The instant from which on the effects of what the thread does count.
-std::int64_t time_of(HostThread& thread) {
-  return thread.keeps_time() ? ps_of(thread.clock.now()) : thread.carried_ps;
-}
-
-/// The instant at which what the thread sends was sent at the earliest: one without a part in time
+/// The instant from which on the effects of what the thread does count. One without a part in time
 /// passes on what it saw, or was given by who woke it.
-std::int64_t sending_time(HostThread& thread) {
-  return thread.keeps_time() ? time_of(thread) : std::max(thread.carried_ps, thread.woken_ps);
+std::int64_t time_of(HostThread& thread) {
+  return thread.keeps_time() ? ps_of(thread.clock.now())
+                             : std::max(thread.carried_ps, thread.woken_ps);
 }
 
 }  // namespace
@@ -337,7 +333,11 @@ void ThreadClocks::wakes(HostThread& thread, const void* object) noexcept {
   const bool sleeper = std::any_of(issuers_.begin(), issuers_.end(),
                                    [&](const HostThread* t) { return t->waits_for == object; });
   if (!sleeper) return;
-  std::int64_t now = thread.issues ? time_of(thread) : std::max(bound_ps(), time_of(thread));
+  std::int64_t now = time_of(thread);
+  if (!thread.issues) {
+    // A thread that spins is woken by nobody: as far as is known it does what a host function left.
+    now = std::max({now, bound_ps(), host_function_began_ps_.load(std::memory_order_relaxed)});
+  }
   // What it found in memory is not seen, nor who wrote it: some process, after its last call.
   if (thread.polls_memory) {
     now = std::max(now, connection()->run().answered_ps.load(std::memory_order_relaxed));
@@ -370,7 +370,7 @@ void ThreadClocks::takes_time(HostThread& thread, const void* object) noexcept {
 void ThreadClocks::sends_time(HostThread& thread, std::uint64_t key) noexcept {
   goes_on(thread);
   if (Connection* const open = connection())
-    leave_message_time(open->run(), key, {.clock_ps = sending_time(thread)});
+    leave_message_time(open->run(), key, {.clock_ps = time_of(thread)});
 }
 
 void ThreadClocks::has_sent(std::uint64_t key, std::size_t bytes) noexcept {
@@ -500,6 +500,7 @@ void ThreadClocks::host_function_begins(HostThread& thread, Time instant) noexce
   const bool measured = policy_.kind == HostTime::measured;
   if (measured) follow_speed(thread);
   thread.clock.wait_until(instant);
+  host_function_began_ps_.store(ps_of(thread.clock.now()), std::memory_order_relaxed);
   thread.runs_host_function = true;
   charge_host(thread);
 }
