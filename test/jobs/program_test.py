@@ -282,6 +282,24 @@ class Starts(JobTest):
         self.assertEqual([line for line in printed(job) if line], ["host0 2", "host1 2"])
         self.assertEqual(self.kernels(), [20] * 4)
 
+    def test_driver_has_its_files(self):
+        # JAX looks for them before it asks CUDA.
+        program = self.write("program.py", """
+            import os, stat
+            def there(name):
+                path = "/dev/" + name
+                found = os.path.exists(path), os.path.lexists(path), os.access(path, os.R_OK | os.W_OK)
+                assert len(set(found)) == 1, (name, found)
+                return found[0] and stat.S_ISCHR(os.stat(path).st_mode)
+            names = ["nvidia0", "nvidia1", "nvidia2", "nvidia", "nvidia0x", "nvidia-1", "nvidiactl",
+                     "nvidia-uvm", "null"]
+            print(os.environ.get("RANK", "all"), [name for name in names if there(name)])
+            """)
+        for options in ([], ["--per", "host"], ["--per", "run"]):
+            job = self.run_job([PYTHON, program], cluster="h200:1x2", options=options, timeout=30)
+            self.assertEqual({line.partition(" ")[2] for line in printed(job) if line},
+                             {"['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'null']"}, options)
+
     def test_children_that_use_a_gpu_are_ranks(self):
         self.module()
         job = self.run_python("""
