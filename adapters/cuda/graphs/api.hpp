@@ -40,6 +40,7 @@ using FillParameters = CUDA_MEMSET_NODE_PARAMS;
 using HostParameters = CUDA_HOST_NODE_PARAMS;
 using AllocationParameters = CUDA_MEM_ALLOC_NODE_PARAMS;
 using DeviceAddress = CUdeviceptr;
+constexpr auto ownership_moves = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
 
 }  // namespace phantora::graphs
 
@@ -79,6 +80,7 @@ using FillParameters = cudaMemsetParams;
 using HostParameters = cudaHostNodeParams;
 using AllocationParameters = cudaMemAllocNodeParams;
 using DeviceAddress = void*;
+constexpr auto ownership_moves = cudaGraphChildGraphOwnershipMove;
 
 }  // namespace phantora::graphs
 

@@ -238,6 +238,15 @@ rank::WorkPointer work_of_child(GraphHandle graph) {
   return std::make_shared<rank::ChildWork>(std::make_unique<rank::Graph>(graph_of(graph)));
 }
 
+namespace {
+
+/// The program goes on naming the nodes of a graph that it hands over, and no longer destroys it.
+rank::WorkPointer work_of_moved_child(GraphHandle graph) {
+  return std::make_shared<rank::ChildWork>(std::unique_ptr<rank::Graph>(&graph_of(graph)));
+}
+
+}  // namespace
+
 rank::WorkPointer work_of(NodeParameters& p) {
   switch (static_cast<rank::NodeType>(p.type)) {
     case rank::NodeType::kernel:
@@ -250,7 +259,8 @@ rank::WorkPointer work_of(NodeParameters& p) {
       expect(p.host.fn != nullptr);
       return std::make_shared<rank::HostWork>(p.host.fn, p.host.userData);
     case rank::NodeType::graph:
-      return work_of_child(p.graph.graph);
+      return p.graph.ownership == ownership_moves ? work_of_moved_child(p.graph.graph)
+                                                  : work_of_child(p.graph.graph);
     case rank::NodeType::empty:
       return std::make_shared<rank::EmptyWork>();
     case rank::NodeType::wait_event:
