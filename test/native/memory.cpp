@@ -259,6 +259,36 @@ void answers() {
   WORKS(cudaFree(memory));
 }
 
+/// Between the memories of two GPUs, through the driver.
+void peers() {
+  std::array<CUdeviceptr, 2> memory{};
+  std::array<CUcontext, 2> contexts{};
+  for (int device = 0; device < 2; ++device) {
+    const auto at = static_cast<std::size_t>(device);
+    WORKS(cudaSetDevice(device));
+    WORKS(cuCtxGetCurrent(&contexts[at]));
+    WORKS(cuMemAlloc(&memory[at], 4));
+    WORKS(cuMemsetD32(memory[at], 10U + static_cast<unsigned>(device), 1));
+    WORKS(cudaDeviceSynchronize());
+  }
+  const auto value = [&](std::size_t device) {
+    unsigned found = 0;
+    WORKS(cuMemcpyDtoH(&found, memory[device], 4));
+    return found;
+  };
+  EXPECT_STATUS(CUDA_ERROR_INVALID_CONTEXT,
+                cuMemcpyPeer(memory[0], nullptr, memory[1], contexts[1], 4));
+  EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuMemcpyPeer(memory[0], contexts[0], 0, contexts[1], 4));
+  WORKS(cuMemcpyPeer(memory[0], contexts[0], memory[1], contexts[1], 4));
+  WORKS(cudaDeviceSynchronize());
+  EXPECT(value(0) == 11 && value(1) == 11);
+  WORKS(cuMemsetD32(memory[0], 7, 1));
+  WORKS(cuMemcpyPeerAsync(memory[1], contexts[1], memory[0], contexts[0], 4, nullptr));
+  WORKS(cudaDeviceSynchronize());
+  EXPECT(value(1) == 7);
+  WORKS(cudaSetDevice(0));
+}
+
 }  // namespace
 
 int main() {
@@ -271,5 +301,6 @@ int main() {
   managed();
   stream_attributes();
   contexts();
+  peers();
   return failures != 0;
 }

@@ -21,6 +21,18 @@ CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes, bo
   });
 }
 
+CUresult peer_copy(CUdeviceptr destination, CUcontext to, CUdeviceptr source, CUcontext from,
+                   std::size_t bytes, CUstream stream, const char* name = __builtin_FUNCTION()) {
+  return device_entry({Api::memcpy_async_d2d, name}, [&] {
+    if (to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes == 0) return CUDA_SUCCESS;
+    if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+    driver::copy({.destination = pointer(destination), .source = pointer(source), .width = bytes},
+                 false, stream_of(stream));
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult set(CUdeviceptr destination, unsigned value, std::size_t unit, std::size_t count,
              CUstream stream, const char* name = __builtin_FUNCTION()) {
   return device_entry({Api::memset_async, name}, [&] {
@@ -73,6 +85,17 @@ PHANTORA_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr destination, CUdeviceptr sourc
 PHANTORA_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source,
                                            std::size_t bytes, CUstream stream) {  // _v2
   return copy(destination, source, bytes, false, stream, Api::memcpy_async_d2d);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext to, CUdeviceptr source,
+                                      CUcontext from, std::size_t bytes) {
+  return peer_copy(destination, to, source, from, bytes, nullptr);
+}
+
+PHANTORA_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext to,
+                                           CUdeviceptr source, CUcontext from, std::size_t bytes,
+                                           CUstream stream) {
+  return peer_copy(destination, to, source, from, bytes, stream);
 }
 
 PHANTORA_EXPORT CUresult cuMemsetD8(CUdeviceptr destination, unsigned char value,
