@@ -9,6 +9,8 @@ function(phantora_native_test name)
 endfunction()
 
 phantora_native_test(arrays phantora_cudart phantora_cuda)
+phantora_native_test(child_graphs phantora_cudart phantora_cuda)
+phantora_native_test(cudnn_engines phantora_cudart phantora_cudnn)
 phantora_native_test(libraries
   phantora_cudart phantora_cufft12 phantora_curand phantora_cusparse phantora_cusolver12)
 phantora_native_test(loaded_libraries phantora_cudart phantora_cuda)

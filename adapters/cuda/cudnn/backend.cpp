@@ -94,6 +94,8 @@ void describe_engine(const Reference& engine_descriptor) {
   engine.finalized = true;
 }
 
+const Attribute no_descriptors{CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}};
+
 /// Completes a configuration of an engine: what it needs.
 void describe_configuration(Descriptor& configuration) {
   const Choice choice = choice_of(configuration.reference(CUDNN_ATTR_ENGINECFG_ENGINE));
@@ -104,6 +106,9 @@ void describe_configuration(Descriptor& configuration) {
   // Programs deselect engines that need more than the device has; ours needs none.
   configuration.put(CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32,
                     std::vector<std::int32_t>{0});
+  // One that the program made, of an engine by its number, says as much of itself as ours do.
+  configuration.attributes.try_emplace(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, no_descriptors);
+  configuration.attributes.try_emplace(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, no_descriptors);
   configuration.finalized = true;
 }
 
@@ -124,8 +129,6 @@ void answer(Descriptor& heuristics) {
     describe_engine(engine);
     const Reference configuration = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     configuration->put(CUDNN_ATTR_ENGINECFG_ENGINE, {engine});
-    configuration->put(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, std::vector<Reference>{});
-    configuration->put(CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO, std::vector<Reference>{});
     describe_configuration(*configuration);
     results.push_back(configuration);
   }

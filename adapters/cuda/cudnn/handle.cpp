@@ -7,6 +7,12 @@ PHANTORA_EXPORT std::size_t cudnnGetMaxDeviceVersion() { return CUDNN_MAX_DEVICE
 // The CUDA that cuDNN 9.19 for CUDA 13 was built with; cudnnGetCudartVersion() of the real one.
 PHANTORA_EXPORT std::size_t cudnnGetCudartVersion() { return 13010; }
 
+// The parts of the library are of one version.
+PHANTORA_EXPORT cudnnStatus_t cudnnAdvVersionCheck() { return CUDNN_STATUS_SUCCESS; }
+PHANTORA_EXPORT cudnnStatus_t cudnnCnnVersionCheck() { return CUDNN_STATUS_SUCCESS; }
+PHANTORA_EXPORT cudnnStatus_t cudnnGraphVersionCheck() { return CUDNN_STATUS_SUCCESS; }
+PHANTORA_EXPORT cudnnStatus_t cudnnOpsVersionCheck() { return CUDNN_STATUS_SUCCESS; }
+
 PHANTORA_EXPORT cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
   if (!value || type < MAJOR_VERSION || type > PATCH_LEVEL) return CUDNN_STATUS_BAD_PARAM;
   constexpr int version[] = {CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL};
