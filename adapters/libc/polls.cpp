@@ -52,7 +52,7 @@ int wait_for(std::int64_t ns, const void* caller, Wait wait) {
     return ready;
   }
   if (!rank::this_thread().issues) {
-    if (library && ns > 0) rank::is_a_poller();
+    if (ns > 0) rank::is_a_poller();
     rank::looks_for_messages();
     const phantora::Time deadline = after(ns);
     const int result = wait(ns);

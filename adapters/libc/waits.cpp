@@ -97,6 +97,8 @@ bool is_interpreter(std::string_view library) {
   return library.starts_with("python") || library.starts_with("libpython");
 }
 
+constexpr std::int64_t look_again_ns = 20'000'000;
+
 /// A timed wait on a condition variable.
 ///
 /// A thread without a part in time (a watchdog, say) that sleeps for long looks at the virtual
@@ -118,7 +120,7 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
                                       : own_sleep(condition, Kind::condition, deadline, sleep);
   }
   rank::is_a_poller();
-  constexpr std::int64_t look_again_ns = 20'000'000, polling_ns = 1'000'000'000;
+  constexpr std::int64_t polling_ns = 1'000'000'000;
   const std::int64_t now = to_ns(real_now(clock));
   const timespec soon = to_timespec(now + look_again_ns);
   const std::int64_t left = to_ns(*deadline.real()) - now;
@@ -131,6 +133,53 @@ int timed_sleep(pthread_cond_t* condition, clockid_t clock, const timespec& unti
   }
   const int result = sleep_on(condition, Kind::condition, nullptr, [&] { return wait(&soon); });
   return result == ETIMEDOUT ? 0 : result;
+}
+
+/// A wait for a word of memory until an instant of `clock`. `wait` is given that of the real clock.
+///
+/// A thread without a part in time looks at the virtual clock now and then, as one that waits on a
+/// condition variable does, but seldom: JAX's processes have dozens of them.
+template <class Wait>
+int futex_sleep(const void* word, clockid_t clock, const timespec& until, Wait wait) {
+  if (!rank::in_virtual_time()) return wait_as_followed(clock, until, wait);
+  const Deadline deadline{clock, until};
+  if (rank::this_thread().issues) {
+    return own_sleep(word, Kind::futex, deadline, [&] { return wait(deadline.real()); });
+  }
+  rank::is_a_poller();
+  return own_sleep(word, Kind::futex, deadline, [&] {
+    for (;;) {
+      const std::int64_t now = to_ns(real_now(clock));
+      const std::int64_t end = to_ns(*deadline.real());
+      const std::int64_t slice = std::max(look_again_ns, (end - now) / 8);
+      const timespec soon = to_timespec(std::min(end, now + slice));
+      const int result = wait(&soon);
+      if (!timed_out(result) || now >= end || virtual_ns() * 1000 >= deadline.virtual_ps()) {
+        return result;
+      }
+    }
+  });
+}
+
+/// The same for a length of time. `wait` is given what is left of that.
+template <class Wait>
+int futex_sleep(const void* word, std::int64_t ns, Wait wait) {
+  constexpr clockid_t clock = CLOCK_MONOTONIC;
+  const auto wait_until = [&](const timespec* real) {
+    const std::int64_t left = to_ns(*real) - to_ns(real_now(clock));
+    const timespec length = to_timespec(std::max<std::int64_t>(0, left));
+    return wait(&length);
+  };
+  timespec now{};
+  clock_gettime(clock, &now);  // as the program reads it
+  const timespec until = to_timespec(to_ns(now) + std::min(ns, longest_ns));
+  if (!rank::in_virtual_time() || !rank::this_thread().issues) {
+    return futex_sleep(word, clock, until, wait_until);
+  }
+  // While JAX waits for the GPU it looks for signals every 200 ms of real time: that is no time of
+  // a thread that has a part in it.
+  const Deadline deadline{clock, until};
+  return sleep_on(word, Kind::futex, &deadline, [&] { return wait_until(deadline.real()); });
 }
 
 /// A timed wait on a condition variable, outside of virtual time. Who waits for longer than pollers
@@ -313,7 +362,8 @@ int pthread_join(pthread_t thread, void** result_of) {
   return result;
 }
 
-/// libstdc++ waits on futures and atomics by this call, with absolute deadlines.
+/// Programs wait for a word of memory by this call: libstdc++ on futures and atomics, with absolute
+/// deadlines, and Abseil (JAX, gRPC), with a length too.
 long syscall(long number, ...) {
   std::va_list list;
   va_start(list, number);
@@ -324,36 +374,21 @@ long syscall(long number, ...) {
   const auto* word = reinterpret_cast<const void*>(a);
   const auto* timeout = reinterpret_cast<const timespec*>(d);
   const auto operation = static_cast<int>(b);
-  const clockid_t clock =
-      (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-  if (!rank::in_virtual_time()) {
-    if ((operation & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET || timeout == nullptr) {
-      return real_syscall(number, a, b, c, d, e, f);
+  const int command = operation & FUTEX_CMD_MASK;
+  if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) {
+    if (rank::in_virtual_time()) rank::wakes(word);
+  } else if (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) {
+    const auto wait = [&](const timespec* until) {
+      return static_cast<int>(real_syscall(number, a, b, c, reinterpret_cast<long>(until), e, f));
+    };
+    if (timeout == nullptr) {
+      if (!rank::in_virtual_time()) return wait(nullptr);
+      return sleep_on(word, Kind::futex, nullptr, [&] { return wait(nullptr); });
     }
-    return wait_as_followed(clock, *timeout, [&](const timespec* real) {
-      return static_cast<int>(real_syscall(number, a, b, c, real, e, f));
-    });
-  }
-  switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAKE:
-    case FUTEX_WAKE_BITSET:
-      rank::wakes(word);
-      break;
-    case FUTEX_WAIT:
-      return sleep_on(word, Kind::futex, nullptr,
-                      [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
-    case FUTEX_WAIT_BITSET: {
-      if (timeout == nullptr) {
-        return sleep_on(word, Kind::futex, nullptr,
-                        [&] { return static_cast<int>(real_syscall(number, a, b, c, d, e, f)); });
-      }
-      const Deadline deadline{clock, *timeout};
-      return own_sleep(word, Kind::futex, deadline, [&] {
-        return static_cast<int>(real_syscall(number, a, b, c, deadline.real(), e, f));
-      });
-    }
-    default:
-      break;
+    if (command == FUTEX_WAIT) return futex_sleep(word, to_ns(*timeout), wait);
+    const clockid_t clock =
+        (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+    return futex_sleep(word, clock, *timeout, wait);
   }
   return real_syscall(number, a, b, c, d, e, f);
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <cudnn.h>
@@ -80,6 +81,53 @@ std::int64_t count_of(Handle descriptor, cudnnBackendAttributeName_t name) {
   return count;
 }
 
+std::int64_t workspace_of(Handle plan) {
+  std::int64_t bytes = -1, count = 0;
+  WORKS(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                 1, &count, &bytes));
+  return bytes;
+}
+
+/// A plan of that text.
+cudnnStatus_t finalize(cudnnHandle_t cudnn, const std::string& text, Handle& plan) {
+  plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, std::vector{cudnn});
+  set(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+      std::vector<char>(text.begin(), text.end()));
+  return cudnnBackendFinalize(plan);
+}
+
+/// A plan is written, and another made of what was written, as other processes do.
+void as_text(cudnnHandle_t cudnn, Handle plan) {
+  std::int64_t count = 0;
+  WORKS(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                 CUDNN_TYPE_CHAR, 0, &count, nullptr));
+  std::string text(static_cast<std::size_t>(count), ' ');
+  WORKS(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                 CUDNN_TYPE_CHAR, count, &count, text.data()));
+  EXPECT(text.size() > 100 && text.back() == '\0');
+  Handle again = nullptr;
+  WORKS(finalize(cudnn, text, again));
+  EXPECT(workspace_of(again) == workspace_of(plan));
+  text.pop_back();  // frontends may leave the end of the string out
+  WORKS(finalize(cudnn, text, again));
+
+  // What is no plan's text.
+  for (std::size_t length = 1; length < text.size(); length += 7) {
+    EXPECT_STATUS(CUDNN_STATUS_BAD_PARAM, finalize(cudnn, text.substr(0, length), again));
+  }
+  for (
+      const char* wrong :
+      {"{}", "[]", "7", R"({"phantora_plan":2,"configuration":0,"descriptors":[]})",
+       R"({"phantora_plan":1,"configuration":0,"descriptors":[]})",
+       R"({"phantora_plan":1,"configuration":0,"descriptors":[{"type":1,"tried":false,"attributes":[
+            {"name":1,"type":15,"count":1,"values":[0]}]}]})",
+       R"({"phantora_plan":1,"configuration":0,"descriptors":[{"type":1,"tried":false,"attributes":[
+            {"name":1,"type":0,"count":9,"values":[0]}]}]})"}) {
+    EXPECT_STATUS(CUDNN_STATUS_BAD_PARAM, finalize(cudnn, wrong, again));
+  }
+}
+
 void own_configuration(cudnnHandle_t cudnn) {
   const Handle engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   set(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -104,6 +152,7 @@ void own_configuration(cudnnHandle_t cudnn) {
   EXPECT(count == 1);
   EXPECT(count_of(told, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) == 0);
   EXPECT(count_of(told, CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO) == 0);
+  as_text(cudnn, plan);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Waits of the C++ library under virtual time: each returns, and shows that its time has passed.
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +13,10 @@
 #include <thread>
 
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -28,6 +34,15 @@ void expect_length(const char* what, Clock::duration length, const std::function
   const auto before = Clock::now();
   wait();
   expect(Clock::now() - before >= length, what);
+}
+
+/// Waits so long for a word that nobody changes, as Abseil does.
+void wait_in_vain(std::chrono::milliseconds length) {
+  static std::uint32_t word = 0;
+  const timespec timeout{0, std::chrono::nanoseconds{length}.count()};
+  expect(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0) == -1 &&
+             errno == ETIMEDOUT,
+         "FUTEX_WAIT times out");
 }
 
 /// The main thread becomes one that uses the GPU.
@@ -76,6 +91,14 @@ int main(int count, char**) {
   });
   auto kept = std::async(std::launch::async, [] { return 42; });
   expect(kept.get() == 42, "a kept promise");
+
+  expect_length("FUTEX_WAIT", 50ms, [] { wait_in_vain(50ms); });
+  // A timer's thread, as gRPC has: while all others wait, real time passes for it.
+  std::thread timer{[] {
+    const auto end = Clock::now() + 1200ms;
+    while (Clock::now() < end) wait_in_vain(400ms);
+  }};
+  timer.join();
 
   std::timed_mutex timed;
   timed.lock();

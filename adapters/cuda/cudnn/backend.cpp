@@ -2,6 +2,7 @@
 
 #include "cuda/cudnn/graph.hpp"
 #include "cuda/cudnn/handle.hpp"
+#include "cuda/cudnn/plan_text.hpp"
 #include "cuda/library/operation.hpp"
 
 #include <algorithm>
@@ -160,6 +161,17 @@ std::chrono::microseconds planning_cost(const Choice& choice) {
   return fused ? PlanningCost::fused : PlanningCost::single;
 }
 
+/// Few programs ask for a plan's text, so that it is written then.
+void write_text(Descriptor& plan) {
+  const Reference configuration = plan.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (!configuration || plan.attributes.contains(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)) {
+    return;
+  }
+  const std::string text = text_of(configuration);
+  plan.put(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+           std::vector<char>(text.c_str(), text.c_str() + text.size() + 1));
+}
+
 cudnnStatus_t finalize(const Reference& reference) {
   Descriptor& descriptor = *reference;
   switch (descriptor.type) {
@@ -186,6 +198,12 @@ cudnnStatus_t finalize(const Reference& reference) {
       break;
     }
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+      if (const auto text = descriptor.list<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+          !text.empty()) {
+        descriptor.put(
+            CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            {configuration_of(std::string{text.begin(), std::ranges::find(text, '\0')})});
+      }
       const Choice choice = choice_of(descriptor);
       if (!choice.graph) return CUDNN_STATUS_BAD_PARAM;
       rank::costs_more(planning_cost(choice));
@@ -251,8 +269,9 @@ PHANTORA_EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
                                                        void* elements) {
   return entry(Api::library_setup, [&] {
     if (!handle) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    const Descriptor& descriptor = *hold_of(handle)->descriptor;
+    Descriptor& descriptor = *hold_of(handle)->descriptor;
     if (!descriptor.finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) write_text(descriptor);
     const auto found = descriptor.attributes.find(name);
     if (found == descriptor.attributes.end()) {
       if (count) *count = 0;

@@ -169,11 +169,22 @@ void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
   deadline += timer_slack;
   if (polls && thread.keeps_time()) {
     sleeps_until(thread, deadline);
-  } else if (polls) {
+  } else if (!thread.keeps_time() && run_stands()) {
     thread.read_at_least_ps = ps_of(deadline);
   } else {
     shows_once(thread, deadline);
   }
+}
+
+// A thread without a part in time sees real time pass while nothing is simulated (gRPC, which JAX's
+// processes find each other by, connects again after a second). While something is, its time is
+// the run's: by real time a slow simulation would look to JAX as if processes had died.
+bool ThreadClocks::run_stands() const noexcept {
+  Connection* const open = connection();
+  if (open == nullptr) return true;
+  channel::RunShared& run = open->run();
+  run.followed.store(true, std::memory_order_relaxed);
+  return run.goes_since_ns.load(std::memory_order_relaxed) == 0;
 }
 
 // Who gives its core up so often waits for another thread or rank, as MPI's progress does: it needs

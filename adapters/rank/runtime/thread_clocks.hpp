@@ -114,6 +114,7 @@ class ThreadClocks {
   void enter(HostThread& thread) noexcept;
   void looks_no_more(HostThread& thread) noexcept;
   void attach(HostThread& thread) noexcept;
+  [[nodiscard]] bool run_stands() const noexcept;
   void looks_once_more(HostThread& thread) noexcept;
   void computes_beside(HostThread& thread) noexcept;
   void waits_for_memory(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
