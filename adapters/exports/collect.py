@@ -141,7 +141,7 @@ def main():
             if re.fullmatch(pattern, name) and version in ("", node):
                 symbols.add(name)
         if soname == "libnvidia-ml.so.1" and options.nvml_header:
-            symbols.update(re.findall(r"DECLDIR\s+(nvml\w+)", options.nvml_header.read_text()))
+            symbols.update(re.findall(r"DECLDIR\s+(?:char\s*\*\s*)?(nvml\w+)", options.nvml_header.read_text()))
         if soname == "libcuda.so.1":
             for header in options.driver_headers:
                 symbols.update(declared_by_driver(header.read_text()))

@@ -11,6 +11,7 @@ folder (torch/lib of a wheel) import of NVIDIA's libraries is in the lists: noth
 import argparse
 import pathlib
 import re
+import subprocess
 import sys
 import textwrap
 
@@ -89,6 +90,21 @@ def missing_imports(folder):
             yield f"{name}, of {version}"
 
 
+def hidden(hooks):
+    """Yields the functions that somebody wrote and nobody can call, since no library's list has them."""
+    listed = set().union(*(collect.read(HERE / f"{soname}.txt")[1] for soname in collect.LIBRARIES))
+    for soname, (_, pattern) in collect.LIBRARIES.items():
+        library = hooks / soname
+        if not library.exists():
+            continue
+        symbols = subprocess.run(["nm", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+        for kind, name in re.findall(r"^\w+ (\w) (\w+)$", symbols, re.MULTILINE):
+            # One source has both names of cuBLAS's functions, of which some have one only.
+            plain = re.sub(r"_v2(?=(_64)?$)", "", name)
+            if kind == "t" and re.fullmatch(pattern, name) and not {name, plain} & listed:
+                yield f"{name}, of {soname}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("hooks", type=pathlib.Path)
@@ -104,6 +120,9 @@ def main():
         before = set(TABLE.read_text().splitlines()) if TABLE.exists() else set()
         for line in [line for line in text.splitlines() if line not in before][:20]:
             print("  " + line.strip())
+        wrong = 1
+    for name in hidden(options.hooks):
+        print(f"written, but in no list: {name}")
         wrong = 1
     if options.imports:
         for name in missing_imports(options.imports):

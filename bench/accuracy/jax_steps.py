@@ -2,25 +2,37 @@
 
     jax_steps.py [NAME...]
 
-Written before any had run on a GPU; nothing is fitted to them. `step_ms` is the median of steps that are waited for one
-by one, `queued_ms` the mean of as many in a row.
+All were written before any had run on a GPU, and nothing is fitted to them. `median_s` is of steps that are waited for
+one by one, `queued_s` the mean of as many in a row. `sharded` uses all GPUs of the process.
 """
-import json, statistics, sys, time
-import jax, jax.numpy as jnp
+import json
+import statistics
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
 from jax import lax
 
-KEY = jax.random.PRNGKey(0)
+PROGRAMS = []
+
+
+def program(function):
+    PROGRAMS.append(function)
+    return function
 
 
 def normal(*shape, dtype=jnp.float32, scale=0.02):
     return (jnp.ones(shape, jnp.float32) * scale).astype(dtype)
 
 
+@program
 def product():
     x = normal(8192, 8192, dtype=jnp.bfloat16)
     return (lambda x: jnp.tanh(x @ x)), (x,)
 
 
+@program
 def mlp():
     sizes = [784, 4096, 4096, 10]
     params = [(normal(a, b), normal(b)) for a, b in zip(sizes, sizes[1:])]
@@ -39,6 +51,7 @@ def mlp():
     return step, (params,)
 
 
+@program
 def transformer():
     layers, width, heads, vocab, batch, tokens = 12, 768, 12, 50304, 8, 1024
     dtype = jnp.bfloat16
@@ -81,6 +94,7 @@ def transformer():
     return step, ((params, zeros, zeros),)
 
 
+@program
 def convolutions():
     dtype = jnp.bfloat16
     width = [64, 128, 256, 512]
@@ -106,6 +120,7 @@ def convolutions():
     return step, (params,)
 
 
+@program
 def recurrent():
     width, batch, tokens = 1024, 64, 128
     w, u = normal(width, 4 * width), normal(width, 4 * width)
@@ -128,6 +143,7 @@ def recurrent():
     return step, ((w, u),)
 
 
+@program
 def scanned_layers():
     """A decoder as MaxText and others write them: layers by scan, recomputed, grouped queries."""
     layers, width, heads, groups, hidden, vocab, batch, tokens = 8, 1024, 16, 4, 2816, 32000, 4, 2048
@@ -172,6 +188,7 @@ def scanned_layers():
     return step, (params,)
 
 
+@program
 def generation():
     """Sixteen tokens with a cache of keys and values."""
     layers, width, heads, vocab, batch, tokens = 12, 768, 12, 50304, 16, 512
@@ -201,6 +218,7 @@ def generation():
     return step, ((jnp.zeros((batch,), jnp.int32), cache),)
 
 
+@program
 def particles():
     """Forces between all pairs of 8,192 bodies."""
     def force(at, others):
@@ -215,6 +233,7 @@ def particles():
     return step, ((x, jnp.zeros_like(x)),)
 
 
+@program
 def random_walks():
     """What a million options are worth: 256 steps of each by random numbers."""
     def step(state):
@@ -222,9 +241,10 @@ def random_walks():
         key, used = jax.random.split(key)
         walk = jnp.cumsum(0.01 * jax.random.normal(used, (256, 1 << 20)), 0)
         return key, jnp.maximum(jnp.exp(walk[-1]) - 1, 0).mean()
-    return step, ((KEY, jnp.float32(0)),)
+    return step, ((jax.random.PRNGKey(0), jnp.float32(0)),)
 
 
+@program
 def algebra():
     """A Gaussian process of 4,096 points."""
     points = jnp.arange(4096, dtype=jnp.float32)[:, None] / 4096
@@ -237,6 +257,7 @@ def algebra():
     return step, (jnp.float32(0.1),)
 
 
+@program
 def graph():
     """Sums over the edges of a graph of 262,144 nodes and 4 million edges."""
     nodes, edges = 1 << 18, 1 << 22
@@ -248,6 +269,7 @@ def graph():
     return step, (normal(nodes, 64),)
 
 
+@program
 def sorting():
     x = (jnp.arange(1 << 22, dtype=jnp.uint32) * jnp.uint32(2654435761)).astype(jnp.float32)
 
@@ -258,6 +280,7 @@ def sorting():
     return step, (x,)
 
 
+@program
 def spectrum():
     """A step of a wave on a grid of 4,096 by 4,096."""
     k = jnp.fft.fftfreq(4096)
@@ -268,6 +291,7 @@ def spectrum():
     return step, (normal(4096, 4096),)
 
 
+@program
 def sharded():
     """Data parallelism over all GPUs of the process."""
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -288,10 +312,6 @@ def sharded():
     return step, (w, x)
 
 
-PROGRAMS = [product, mlp, transformer, convolutions, recurrent, scanned_layers, generation, particles,
-            random_walks, algebra, graph, sorting, spectrum, sharded]
-
-
 def measure(program, steps=20):
     step, (state, *data) = program()
     step = jax.jit(step)
@@ -303,21 +323,18 @@ def measure(program, steps=20):
         begin = time.perf_counter()
         state = step(state, *data)
         jax.block_until_ready(state)
-        each.append(1e3 * (time.perf_counter() - begin))
+        each.append(time.perf_counter() - begin)
     begin = time.perf_counter()
     for _ in range(steps):
         state = step(state, *data)
     jax.block_until_ready(state)
-    queued = 1e3 * (time.perf_counter() - begin) / steps
-    stats = jax.devices()[0].memory_stats() or {}
-    return dict(program=program.__name__, gpus=len(jax.devices()),
-                step_ms=statistics.median(each), queued_ms=queued,
-                peak=stats.get("peak_bytes_in_use"))
+    queued = (time.perf_counter() - begin) / steps
+    return dict(program=program.__name__, gpus=len(jax.devices()), jax=jax.__version__,
+                median_s=statistics.median(each), queued_s=queued,
+                peak_alloc=jax.devices()[0].memory_stats()["peak_bytes_in_use"])
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:]
-    for program in PROGRAMS:
-        if names and program.__name__ not in names:
-            continue
-        print(json.dumps(measure(program)), flush=True)
+    for one in PROGRAMS:
+        if not sys.argv[1:] or one.__name__ in sys.argv[1:]:
+            print(json.dumps(measure(one)), flush=True)

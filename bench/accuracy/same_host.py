@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real and simulated training steps, one after the other on one host with GPUs, and their table.
 
-Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...] [--scripts FOLDER | --libraries FOLDER]
+Usage: same_host.py PHANTORA [--gpus N] [--gpu h100] [--json OUT] [--only NAME...] [--table IN...] [--scripts FOLDER | --libraries FOLDER | --jax]
 
 Runs zoo.py, trainings.py, studies.py, multimodal.py and generation.py (with one GPU) and the cases below that use N GPUs of test/programs/train.py and of
 transformer_live.py, each for real and then under PHANTORA, with the Python that runs this. --table only
@@ -91,6 +91,11 @@ def cases(options):
         for name in names_in("libraries.py", "library"):
             yield name, [HERE / "libraries.py", options.libraries, "--name", name]
         return
+    if options.jax:
+        for name in names_in("jax_steps.py", "program"):
+            if (name == "sharded") == (gpus > 1):
+                yield name + f" x{gpus}" * (gpus > 1), [HERE / "jax_steps.py", name]
+        return
     if gpus == 1:
         for program in PROGRAMS:
             for name in names_in(program, "architecture|training|study|multimodal"):
@@ -113,10 +118,12 @@ def command_of(what, program, options, name):
         record = []
         if options.records:
             record = ["--record", str(pathlib.Path(options.records) / (re.sub(r"\W+", "_", name) + ".rec"))]
-        return [options.phantora, "run", "--cluster", f"{options.gpu}:1x{options.gpus}", *record, "--", sys.executable, *program]
+        per = ["--per", "run"] if options.jax else []
+        return [options.phantora, "run", "--cluster", f"{options.gpu}:1x{options.gpus}", *per, *record, "--", sys.executable, *program]
     if options.kernels and program[0].endswith(PROGRAMS):
         program += ["--kernels", options.kernels]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.gpus)] if options.gpus > 1 else []
+    several = options.gpus > 1 and not options.jax
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.gpus)] if several else []
     return [sys.executable, *launcher, *program]
 
 
@@ -184,6 +191,7 @@ def main():
     arguments.add_argument("--only", nargs="+", help="these cases, in this order")
     arguments.add_argument("--scripts", help="the folder with clones of the projects whose scripts scripts.py runs: these instead")
     arguments.add_argument("--libraries", help="the folder with the tokenizer that libraries.py's programs read: these instead")
+    arguments.add_argument("--jax", action="store_true", help="jax_steps.py's programs instead")
     arguments.add_argument("--seconds", type=float, default=1e6, help="begin none after so long, end those that run")
     arguments.add_argument("--at-once", type=int, default=1)
     arguments.add_argument("--records", help="folder for what phantora replay can price anew")

@@ -132,6 +132,19 @@ class Nvml(JobTest):
         remote = ctypes.create_string_buffer(256)
         if nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(first, 0, remote) == 0:
             print("remote", remote[:12].decode())
+        class Field(ctypes.Structure):
+            _fields_ = [("id", ctypes.c_uint), ("scope", ctypes.c_uint), ("time", ctypes.c_longlong),
+                        ("latency", ctypes.c_longlong), ("type", ctypes.c_int), ("status", ctypes.c_int),
+                        ("value", ctypes.c_ulonglong)]
+        # How many links; the speed of all, of the second and the seventh; the last one's speed,
+        # state and version, and those of one too many; an energy counter.
+        asked = [(91, 0), (90, 0), (85, 9), (132, 9), (164, 17), (165, 17), (166, 17), (164, 18), (83, 0)]
+        fields = (Field * len(asked))(*[Field(*one) for one in asked])
+        assert nvml.nvmlDeviceGetFieldValues(first, len(asked), fields) == 0
+        assert nvml.nvmlDeviceGetFieldValues(first, 0, fields) == 2  # NVML_ERROR_INVALID_ARGUMENT
+        print("fields", [(field.value, field.type) if field.status == 0 else field.status for field in fields])
+        nvml.nvmlErrorString.restype = ctypes.c_char_p
+        print(nvml.nvmlErrorString(3).decode(), nvml.nvmlErrorString(12345).decode())
         count = ctypes.c_uint(0)
         near = lambda level, room: nvml.nvmlDeviceGetTopologyNearestGpus(first, level, ctypes.byref(count), room)
         assert near(40, None) == 0
@@ -150,13 +163,16 @@ class Nvml(JobTest):
     def test_links_by_nvswitch(self):
         self.assertEqual(self.links("h200:1x4"), [
             "level [0, 40, 40, 40]", "p2p [[0, 0, 0, 0, 0]]", "links 18 ['status 2']", "first link [6, 2] [1, 0, 1, 0, 0, 1, 'status 2']",
-            "remote 0000:05:00.0", "far 3 near []"])
+            "remote 0000:05:00.0",
+            "fields [(18, 1), (26562, 1), (26562, 1), (26562, 1), (26562, 1), (1, 1), (6, 1), 3, 3]",
+            "Not Supported Unknown Error", "far 3 near []"])
 
     def test_links_of_pcie_cards(self):
         # Two cards of an L40S host share a PCIe switch.
         self.assertEqual(self.links("l40s:1x4"), [
             "level [0, 10, 40, 40]", "p2p [[0, 0, 5, 5, 0]]", "links 0 ['status 2', 'status 3']",
-            "first link ['status 3', 'status 3'] [" + ", ".join(["'status 3'"] * 7) + "]", "far 2 near [1]"])
+            "first link ['status 3', 'status 3'] [" + ", ".join(["'status 3'"] * 7) + "]",
+            "fields [(0, 1), 3, 3, 3, 3, 3, 3, 3, 3]", "Not Supported Unknown Error", "far 2 near [1]"])
 
     def test_memory_processes_and_utilisation(self):
         ended = self.run_job([PYTHON, self.write("ask.py", self.ASK)], cluster="h200:1x1",

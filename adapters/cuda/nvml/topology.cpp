@@ -1,6 +1,10 @@
 // How the GPUs of a host are joined, as the run's cluster has it.
 #include "cuda/nvml/entry.hpp"
+#include "rank/runtime/host_thread.hpp"
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +53,53 @@ bool joined_by_nvlink(int one, int other) {
   for (const int where : links_of(look(one).gpu))
     if (where == to_switch || where == other) return true;
   return false;
+}
+
+/// What the GPU's generation of NVLink is to NVML, and what one link of it carries either way, as
+/// `nvidia-smi nvlink --status` tells of a B200, an H100 and an A100.
+struct NvLink {
+  unsigned version;  ///< NVML_NVLINK_VERSION_5_0 ...
+  unsigned megabytes_per_s;
+};
+NvLink nvlink() {
+  const int major = rank::gpu().capability_major;
+  return major >= 10 ? NvLink{7, 53'125} : major == 9 ? NvLink{6, 26'562} : NvLink{4, 25'000};
+}
+
+/// nvmlFieldValue_t.
+struct FieldValue {
+  enum Type : int { unsigned_int = 1 };  // nvmlValueType_t
+  unsigned field, scope;
+  std::int64_t timestamp_us, latency_us;
+  Type type;
+  Status status;
+  std::uint64_t value;
+};
+
+/// The value of a field (NVML_FI_DEV_...) of a GPU with so many NVLinks. @param scope  the link,
+/// where the field's number does not say which.
+std::optional<unsigned> field_of_nvlinks(unsigned field, unsigned scope, std::size_t links) {
+  enum : unsigned {  // NVLINK_SPEED_MBPS_L0 to _L5, _COMMON, LINK_COUNT, _L6 to _L11, GET_...
+    speed_0 = 84,
+    speed_5 = 89,
+    speed_of_all = 90,
+    link_count = 91,
+    speed_6 = 132,
+    speed_11 = 137,
+    speed = 164,
+    state = 165,
+    version = 166
+  };
+  if (field == link_count) return static_cast<unsigned>(links);
+  if (field >= speed_0 && field <= speed_5) scope = field - speed_0;
+  if (field >= speed_6 && field <= speed_11) scope = field - speed_6 + 6;
+  if (field == speed_of_all) scope = 0;
+  if (scope >= links) return std::nullopt;
+  if (field == state) return 1;
+  if (field == version) return nvlink().version;
+  const bool asks_speed = field == speed || (field >= speed_0 && field <= speed_of_all) ||
+                          (field >= speed_6 && field <= speed_11);
+  return asks_speed ? std::optional{nvlink().megabytes_per_s} : std::nullopt;
 }
 
 Level level_of(int one, int other) {
@@ -119,8 +170,24 @@ PHANTORA_EXPORT Status nvmlDeviceGetNvLinkState(Device device, unsigned link, in
 
 PHANTORA_EXPORT Status nvmlDeviceGetNvLinkVersion(Device device, unsigned link, unsigned* version) {
   return link_entry(device, link, [&](int) {
-    const int major = rank::gpu().capability_major;
-    *version = major >= 10 ? 7 : major == 9 ? 6 : 4;  // NVML_NVLINK_VERSION_5_0, 4_0, 3_0
+    *version = nvlink().version;
+    return success;
+  });
+}
+
+/// Of what a GPU tells by numbers of fields, its NVLinks are known; each field says so itself.
+PHANTORA_EXPORT Status nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
+  return device_entry(device, [&](int index) {
+    if (!values || count <= 0) return invalid_argument;
+    const std::size_t links = links_of(look(index).gpu).size();
+    for (FieldValue& value : std::span{values, static_cast<std::size_t>(count)}) {
+      const std::optional<unsigned> known = field_of_nvlinks(value.field, value.scope, links);
+      value.timestamp_us = rank::virtual_now().time_since_epoch().count() / 1'000'000;
+      value.latency_us = 0;
+      value.type = FieldValue::unsigned_int;
+      value.status = known ? success : not_supported;
+      value.value = known.value_or(0);
+    }
     return success;
   });
 }
