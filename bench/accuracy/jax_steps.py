@@ -1,13 +1,18 @@
 """Steps of programs in JAX, on GPUs or simulated: prints how long each takes, one JSON object per line.
 
-    jax_steps.py [NAME...]
+    jax_steps.py [--kernels FILE] [NAME...]
 
 All were written before any had run on a GPU, and nothing is fitted to them. `median_s` is of steps that are waited for
 one by one, `queued_s` the mean of as many in a row. `sharded` uses all GPUs of the process.
+With --kernels what each kernel took in a step, by JAX's own profiler, is appended to FILE: a line of JSON each.
 """
+import argparse
+import gzip
 import json
+import pathlib
+import re
 import statistics
-import sys
+import tempfile
 import time
 
 import jax
@@ -334,7 +339,47 @@ def measure(program, steps=20):
                 peak_alloc=jax.devices()[0].memory_stats()["peak_bytes_in_use"])
 
 
+def kernels(program, steps=5):
+    """Name, launches and us of each kernel, in the mean of some steps."""
+    step, (state, *data) = program()
+    step = jax.jit(step)
+    for _ in range(2):
+        state = step(state, *data)
+    jax.block_until_ready(state)
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            for _ in range(steps):
+                state = step(state, *data)
+            jax.block_until_ready(state)
+        events = []
+        for file in pathlib.Path(folder).rglob("*.trace.json.gz"):
+            events += json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    tracks = {event["pid"] for event in events
+              if event.get("name") == "process_name" and re.search("GPU", event["args"]["name"])}
+    streams = {(event["pid"], event["tid"]) for event in events if event.get("name") == "thread_name"
+               and event["pid"] in tracks and event["args"]["name"].startswith("Stream")}
+    found = {}
+    for event in events:
+        if event.get("ph") == "X" and (event["pid"], event["tid"]) in streams:
+            found.setdefault(event["name"], []).append(event["dur"])
+    for name, times in found.items():
+        yield dict(program=program.__name__, kernel=name, launches=len(times) / steps, us=sum(times) / steps)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    for program in PROGRAMS:
+        if options.names and program.__name__ not in options.names:
+            continue
+        print(json.dumps(measure(program)), flush=True)
+        if options.kernels:
+            with open(options.kernels, "a") as out:
+                for row in kernels(program):
+                    out.write(json.dumps(row) + "\n")
+
+
 if __name__ == "__main__":
-    for one in PROGRAMS:
-        if not sys.argv[1:] or one.__name__ in sys.argv[1:]:
-            print(json.dumps(measure(one)), flush=True)
+    main()

@@ -64,7 +64,7 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> tables;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
     const Extent& extent = walk.extents[i];
-    if (extent.unknown || extent.written || sectors[i] <= comes_once(i)) continue;
+    if (extent.unknown || extent.written || extent.past_l1 || sectors[i] <= comes_once(i)) continue;
     reused.push_back(i);
     tables.emplace_back(extent.first, extent.last);
   }

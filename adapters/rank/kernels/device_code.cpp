@@ -195,6 +195,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .block = arguments.shape.block,
                .constants = bank,
                .architecture = resources.architecture,
+               .parameters_at = resources.parameters_at,
                .sms = gpu().sm_count,
                .looked_at = &looked_at});
 }

@@ -162,9 +162,9 @@ Program parse(std::span<const std::byte> bytes, int architecture) {
   }
   for (std::size_t at = 0; at < program.code.size(); ++at) {
     const unsigned operation = program.code[at].operation();
-    program.number.push_back(is_access(operation)       ? program.accesses++
-                             : is_comparison(operation) ? program.comparisons++
-                                                        : -1);
+    program.number.push_back(is_access(operation) || is_bulk_copy(operation) ? program.accesses++
+                             : is_comparison(operation)                      ? program.comparisons++
+                                                                             : -1);
     if (operation != op_bra) continue;
     const std::int64_t to = program.target(at);
     // A branch to itself pads the end.

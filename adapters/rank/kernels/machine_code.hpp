@@ -106,6 +106,11 @@ enum Operation : unsigned {
   op_ret = 0x150,
   op_brxu = 0x158,
   op_jmxu = 0x159,
+  op_utmaldg = 0x1b4,
+  op_utmastg = 0x1b5,
+  op_utmaredg = 0x1b6,
+  op_ublkcp = 0x1ba,
+  op_ublkred = 0x1bb,
   op_ld = 0x180,
   op_ldg = 0x181,
   op_ldc = 0x182,
@@ -178,6 +183,12 @@ inline bool has_wide_address(const Instruction& i) {
 /// What an access adds to its register: 24 bits. A copy to shared memory (LDGSTS) adds 12 to the
 /// address in device memory, and the 20 above them to the other.
 std::int32_t offset_of(const Instruction& i);
+/// Whether the unit for bulk copies (TMA) moves something between device and shared memory, for one
+/// thread of a warp.
+inline bool is_bulk_copy(unsigned operation) {
+  return operation == op_utmaldg || operation == op_utmastg || operation == op_utmaredg ||
+         operation == op_ublkcp || operation == op_ublkred;
+}
 /// Bytes per thread of an access, in bits 73 to 75: signed and unsigned 1 and 2, then 4, 8, 16; of
 /// an atomic one the type, of which 0, 1, 3 and 4 have 4 bytes.
 std::uint32_t width(const Instruction& i);

@@ -4,6 +4,7 @@
 #include "rank/kernels/launch_memory.hpp"
 #include "rank/kernels/machine_code.hpp"
 #include "rank/kernels/store_origins.hpp"
+#include "rank/kernels/tensor_map.hpp"
 #include "rank/kernels/unknown.hpp"
 
 #include <algorithm>
@@ -147,6 +148,7 @@ struct Extent {
   /// Of atomics: sectors, how many requests for sectors there were, and of how many threads.
   std::unordered_set<std::uint64_t> changed{};
   double requests = 0, atomics = 0;
+  bool past_l1 = false;  ///< as TMA reads
   /// Whether requests met in few sectors.
   [[nodiscard]] bool hot() const { return requests >= 2 * static_cast<double>(changed.size()); }
 };
@@ -680,6 +682,19 @@ class Warp {
                    const std::array<std::uint64_t, lanes>& places);
   void reach_behind(Extent& extent, Name base, std::uint32_t from, std::uint32_t bytes);
   double access(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
+  /// What TMA moves, box by box of a tensor or so many bytes.
+  double copy_in_bulk(std::size_t at, const Instruction& i, unsigned operation);
+  /// The map at a uniform pair of registers, where that is a parameter.
+  [[nodiscard]] std::optional<TensorMap> tensor_map(unsigned number) const;
+  /// The runs of consecutive bytes of a box.
+  [[nodiscard]] std::vector<AddressRange> runs_of_box(const TensorMap& map,
+                                                      unsigned first_coordinate) const;
+  /// What all threads of the warp have in a register, if that is known.
+  [[nodiscard]] std::optional<std::uint32_t> known_of_warp(unsigned number) const {
+    const Lanes& lanes_of_it = get(number);
+    if ((lanes_of_it.known & 1) == 0) return std::nullopt;
+    return lanes_of_it.value[0];
+  }
 
   /// The warp's share of the L1 cache: 4 KiB where 64 warps share 256.
   bool hit(std::uint64_t sector);

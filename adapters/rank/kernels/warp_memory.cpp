@@ -546,6 +546,106 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   return stores ? special_latency : latency;
 }
 
+std::optional<TensorMap> Warp::tensor_map(unsigned number) const {
+  // The bank has zeros for the address at which its parameters can be read.
+  const auto low = known_of_warp(number), upper = known_of_warp(number + 1);
+  const std::size_t at = walk_.launch.parameters_at + low.value_or(0);
+  if (!low || upper != 0U || at + tensor_map_bytes > walk_.launch.constants.size()) {
+    return std::nullopt;
+  }
+  if (walk_.launch.looked_at) walk_.launch.looked_at->note(at, sizeof(TensorMap));
+  TensorMap map{};
+  std::memcpy(&map, walk_.launch.constants.data() + at, sizeof map);
+  const bool good = map.rank >= 1 && map.rank <= TensorMap::most_dimensions && map.box[0] != 0;
+  return good ? std::optional{map} : std::nullopt;
+}
+
+std::vector<AddressRange> Warp::runs_of_box(const TensorMap& map, unsigned first_coordinate) const {
+  // First and last element in each dimension, of those that the tensor has.
+  std::array<std::int64_t, TensorMap::most_dimensions> first{}, last{};
+  for (unsigned d = 0; d < map.rank; ++d) {
+    const auto begin = static_cast<std::int32_t>(known_of_warp(first_coordinate + d).value_or(0));
+    first[d] = std::max(begin, 0);
+    last[d] = std::min<std::int64_t>(std::int64_t{begin} + map.box[d],
+                                     static_cast<std::int64_t>(map.sizes[d]));
+    if (first[d] >= last[d]) return {};
+  }
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::uint64_t>(elements) * map.element_bits / 8;
+  };
+  std::vector<AddressRange> runs;
+  auto index = first;
+  for (;;) {
+    std::uint64_t row = map.address;
+    for (unsigned d = 1; d < map.rank; ++d)
+      row += static_cast<std::uint64_t>(index[d]) * map.strides[d - 1];
+    runs.push_back({row + bytes(first[0]), row + bytes(last[0])});
+    unsigned d = 1;
+    while (d < map.rank && ++index[d] == last[d]) {
+      index[d] = first[d];
+      ++d;
+    }
+    if (d >= map.rank) return runs;
+  }
+}
+
+namespace {
+
+/// From the first to the last byte of a tensor.
+AddressRange whole(const TensorMap& map) {
+  std::uint64_t last = map.address + map.sizes[0] * map.element_bits / 8;
+  for (unsigned d = 1; d < map.rank; ++d) last += (map.sizes[d] - 1) * map.strides[d - 1];
+  return {map.address, last};
+}
+
+}  // namespace
+
+double Warp::copy_in_bulk(std::size_t at, const Instruction& i, unsigned operation) {
+  if (walk_.memory != nullptr) return special_latency;
+  const bool is_box = operation != op_ublkcp && operation != op_ublkred;
+  const bool loads = operation == op_utmaldg || (operation == op_ublkcp && i.bit(64 + 9));
+  const unsigned described = first_uniform + i.field(24, 6), place = first_uniform + i.field(32, 6);
+  std::vector<AddressRange> runs;
+  AddressRange somewhere{~std::uint64_t{0}, 0};  // of a box whose place is not known
+  if (is_box) {
+    // The registers of a load name the place in shared memory, the barrier, and the coordinates.
+    const unsigned first_coordinate = place + (loads ? 2 : 1);
+    if (const auto map = tensor_map(described)) {
+      runs = runs_of_box(*map, first_coordinate);
+      for (unsigned d = 0; d < map->rank; ++d)
+        if (!known_of_warp(first_coordinate + d)) somewhere = whole(*map);
+    }
+  } else {
+    // The source, the destination, and how often 16 bytes.
+    const unsigned device = loads ? described : place;
+    const auto low = known_of_warp(device), upper = known_of_warp(device + 1),
+               count = known_of_warp(first_uniform + i.field(64, 6));
+    if (low && upper && count) {
+      const std::uint64_t from = std::uint64_t{*upper} << 32 | *low;
+      runs.push_back({from, from + 16 * (*count & 0xffff)});
+    }
+  }
+  const auto number = static_cast<std::size_t>(program_.number[at]);
+  Extent& extent = walk_.extents[number];
+  extent.written = extent.written || !loads;
+  extent.past_l1 = true;
+  extent.first = std::min(extent.first, somewhere.first);
+  extent.last = std::max(extent.last, somewhere.last);
+  std::vector<std::uint64_t>& all = first_sectors_[number];
+  const bool is_first = all.empty();
+  for (const AddressRange& run : runs) {
+    if (run.first >= run.last) continue;
+    extent.first = std::min(extent.first, run.first);
+    extent.last = std::max(extent.last, run.last);
+    const std::uint64_t begin = run.first / sector_bytes,
+                        end = (run.last + sector_bytes - 1) / sector_bytes;
+    counts_.sectors[number] += static_cast<double>(end - begin);
+    for (std::uint64_t sector = begin; is_first && sector < end; ++sector) all.push_back(sector);
+  }
+  if (is_first) std::sort(all.begin(), all.end());
+  return special_latency;
+}
+
 void Warp::reach_behind(Extent& extent, Name base, std::uint32_t from, std::uint32_t bytes) {
   if (extent.goes_anywhere()) return;
   const auto [place, is_new] =

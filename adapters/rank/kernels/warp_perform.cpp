@@ -447,6 +447,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       break;
   }
   if (is_access(operation)) return access(at, i, operation, mask);
+  if (is_bulk_copy(operation)) return copy_in_bulk(at, i, operation);
   if (operation == op_uldc) {
     load_constant(i, mask);
     return 0;
