@@ -28,7 +28,8 @@ def program(function):
 
 
 def normal(*shape, dtype=jnp.float32, scale=0.02):
-    return (jnp.ones(shape, jnp.float32) * scale).astype(dtype)
+    # Random: a GPU's power, and so its clock, hangs on the numbers that it multiplies.
+    return (scale * jax.random.normal(jax.random.PRNGKey(len(shape)), shape)).astype(dtype)
 
 
 @program
@@ -269,9 +270,9 @@ def graph():
     at = jnp.arange(edges, dtype=jnp.int32) * 7919 % nodes
     to = jnp.arange(edges, dtype=jnp.int32) * 104729 % nodes
 
-    def step(x):
-        return jax.nn.relu(jax.ops.segment_sum(x[at], to, nodes) @ normal(64, 64))
-    return step, (normal(nodes, 64),)
+    def step(x, w):
+        return jax.nn.relu(jax.ops.segment_sum(x[at], to, nodes) @ w)
+    return step, (normal(nodes, 64), normal(64, 64))
 
 
 @program

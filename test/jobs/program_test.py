@@ -282,6 +282,22 @@ class Starts(JobTest):
         self.assertEqual([line for line in printed(job) if line], ["host0 2", "host1 2"])
         self.assertEqual(self.kernels(), [20] * 4)
 
+    def test_memory_is_as_fast_as_its_gpu_has(self):
+        # Programs make the bandwidth of the memory's clock and width, as XLA does.
+        program = self.write("program.py", """
+            import ctypes
+            cudart = ctypes.CDLL("libcudart.so.13")
+            def attribute(number):
+                value = ctypes.c_int()
+                assert cudart.cudaDeviceGetAttribute(ctypes.byref(value), number, 0) == 0
+                return value.value
+            print(round(2e3 * attribute(36) * attribute(37) / 8 / 1e9), attribute(37))
+            """)
+        for cluster, expected in (("h200", "4814 6016"), ("h100", "3350 5120"), ("a100", "2039 5120"),
+                                  ("b200", "7700 7680"), ("l40s", "864 384")):
+            job = self.run_job([PYTHON, program], cluster=f"{cluster}:1x1", timeout=30)
+            self.assertEqual(printed(job)[0], expected)
+
     def test_driver_has_its_files(self):
         # JAX looks for them before it asks CUDA.
         program = self.write("program.py", """
