@@ -161,7 +161,8 @@ def table(files):
             continue
         real = statistics.median(row["median_s"] for row in found["real"])
         simulated = statistics.median(row["median_s"] for row in found["simulated"])
-        memory = [found[what][0]["peak_alloc"] for what in ("real", "simulated")]
+        memory = [found[what][0].get("peak_alloc") for what in ("real", "simulated")]
+        told = [f"{memory[0] / 2**30:.2f} GiB", f"{memory[1] / memory[0] - 1:+.2%}"] if all(memory) else ["", ""]
         errors.append(simulated / real - 1)
         # Of several GPUs NCCL's kernels are busy with waiting.
         if "gpu_s" in found["real"][0] and not re.search(r" x\d+$", name):
@@ -171,7 +172,7 @@ def table(files):
                 bound_errors.append(errors[-1])
         steps = ", ".join(format(1e3 * row["median_s"], ".1f") for row in found["real"])
         print(f"| {name} | {steps} | {1e3 * simulated:.1f} | {errors[-1]:+.1%} "
-              f"| {memory[0] / 2**30:.2f} GiB | {memory[1] / memory[0] - 1:+.2%} |")
+              f"| {told[0]} | {told[1]} |")
     for what, of in (("cases", errors), ("of them whose GPU is busy for four fifths of the real step", bound_errors),
                      ("of them by what the GPU does in a step", gpu_errors)):
         if of:
