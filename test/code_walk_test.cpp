@@ -3,6 +3,7 @@
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/machine_code.hpp"
+#include "rank/kernels/tensor_map.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -744,6 +745,61 @@ TEST(CodeWalk, TablesThatAllBlocksReadStayInL1) {
     ASSERT_TRUE(work);
     EXPECT_DOUBLE_EQ(work->sectors, 16 * (sms == 0 ? 1000 : sms));
   }
+}
+
+// A box of 64 x 8 halves that begins at column 64 and row 46 of 96 x 50: 4 rows of 64 bytes are
+// there. Then 4,096 bytes in one piece.
+TEST(CodeWalk, CountsWhatIsCopiedInBulk) {
+  constexpr std::size_t parameters = 0x210;
+  std::vector<std::byte> constants(0x2e0);
+  const auto put = [&](std::size_t at, const auto& value) {
+    std::memcpy(constants.data() + at, &value, sizeof value);
+  };
+  const std::uint64_t address = 0x7f0000000000;
+  put(parameters + 0x30, TensorMap{.address = address,
+                                   .element_bits = 16,
+                                   .rank = 2,
+                                   .sizes = {96, 50},
+                                   .strides = {192},
+                                   .box = {64, 8}});
+  put(0x2c0, address + 0x100000);
+  put(0x2c8, std::uint32_t{4096});
+  put(0x2cc, std::uint32_t{64});
+  put(0x2d0, std::uint32_t{46});
+  const auto moves = [&](std::vector<std::uint64_t> code) {
+    code.insert(code.end(), {exit, always});
+    return walk({.code = std::as_bytes(std::span{code}),
+                 .grid = {1, 1, 1},
+                 .block = {32, 1, 1},
+                 .constants = constants,
+                 .parameters_at = parameters})
+        .value();
+  };
+  std::vector<std::uint64_t> box{0x0000b300000a7ab9, 0x0800,       // ULDC UR10, c[0x0][0x2cc]
+                                 0x0000b400000b7ab9, 0x0800,       // ULDC UR11, c[0x0][0x2d0]
+                                 0x0000660000047ab9, 0x0a00,       // ULDC.64 UR4, c[0x0][0x198]
+                                 0x0000003004107890, 0x0ff1e03f,   // UIADD3 UR16, UP0, UR4, 0x30
+                                 0x000000053f117290, 0x087fe43f};  // UIADD3.X UR17, URZ, UR5
+  std::vector<std::uint64_t> load = box, store = box;
+  load.insert(load.end(), {0x00000008100075b4, 0x08008000});  // UTMALDG.2D [UR8], [UR16]
+  const CodeWork read = moves(load);
+  EXPECT_EQ(read.sectors, 8);
+  EXPECT_EQ(read.read_bytes, 256);
+  EXPECT_EQ(read.written_bytes, 0);
+  store.insert(store.end(), {0x0000000a00057c82, 0x08000000,    // UMOV UR5, UR10
+                             0x0000000b00067c82, 0x08000000,    // UMOV UR6, UR11
+                             0x00000004100073b5, 0x08008000});  // UTMASTG.2D [UR4], [UR16]
+  const CodeWork written = moves(store);
+  EXPECT_EQ(written.sectors, 8);
+  EXPECT_EQ(written.read_bytes, 0);
+  EXPECT_EQ(written.written_bytes, 256);
+  const CodeWork piece = moves({0x0000b20000047ab9, 0x0800,        // ULDC UR4, c[0x0][0x2c8]
+                                0x000000043f047899, 0x08011604,    // USHF.R.U32.HI UR4, URZ, 4, UR4
+                                0x0000b00000067ab9, 0x0a00,        // ULDC.64 UR6, c[0x0][0x2c0]
+                                0x0000541004047896, 0x0800003f,    // UPRMT UR4, UR4, 0x5410, URZ
+                                0x00000008060073ba, 0x08000204});  // UBLKCP.S.G [UR8], [UR6], UR4
+  EXPECT_EQ(piece.sectors, 128);
+  EXPECT_EQ(piece.read_bytes, 4096);
 }
 
 // The data of the first trip are waited for, those of the others have been asked for meanwhile.
