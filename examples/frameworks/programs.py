@@ -253,4 +253,12 @@ def sglang(name, options="", gpus=1):
 SGLANG = [sglang("eager"), sglang("graphs", "--graphs"), sglang("tensor-parallel", "--tp 2", gpus=2),
           sglang("tensor-parallel-graphs", "--tp 2 --graphs", gpus=2)]
 
-PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG]
+
+def jax(name, cluster, options=""):
+    return Program(f"jax/{name}", "{python} {here}/jax/train.py", cluster, options, seconds=900, heavy=True,
+                   expect=(r"step 7: .*tokens/s on 4 GPUs",), environment="venv-jax")
+
+
+JAX = [jax("one-host", "h100:1x4", "--per run"), jax("two-hosts", "h100:2x2")]
+
+PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG, *JAX]
