@@ -79,6 +79,21 @@ int own_sleep(const void* object, Kind kind, const Deadline& deadline, Wait wait
   return result;
 }
 
+/// The same for waits after which a thread looks whether to wait on.
+template <class Wait>
+int sleep_and_look(const void* object, Kind kind, const Deadline& deadline, Wait wait) {
+  rank::wait_begins(object, kind);
+  const int result = wait();
+  const int saved = errno;
+  rank::wait_ends(no_timeout);
+  if (result == 0) rank::begins_as_woken(object);
+  if (timed_out(result)) {
+    rank::look_timed_out(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
+  }
+  errno = saved;
+  return result;
+}
+
 /// A wait on a condition variable unlocks its mutex.
 void gives_up(pthread_mutex_t* mutex) {
   if (rank::someone_waits_for_a_lock()) rank::wakes(mutex);
@@ -170,16 +185,19 @@ int futex_sleep(const void* word, std::int64_t ns, Wait wait) {
     const timespec length = to_timespec(std::max<std::int64_t>(0, left));
     return wait(&length);
   };
-  timespec now{};
-  clock_gettime(clock, &now);  // as the program reads it
-  const timespec until = to_timespec(to_ns(now) + std::min(ns, longest_ns));
-  if (!rank::in_virtual_time() || !rank::this_thread().issues) {
-    return futex_sleep(word, clock, until, wait_until);
+  ns = std::min(ns, longest_ns);
+  if (!rank::in_virtual_time()) {
+    rank::FollowedClock* const followed = rank::followed_clock();
+    const std::int64_t now =
+        followed != nullptr ? followed_ns(*followed, clock) : to_ns(real_now(clock));
+    return wait_as_followed(clock, to_timespec(now + ns), wait_until);
   }
+  const timespec until = to_timespec(rank::epoch().monotonic_ns + virtual_ns() + ns);
+  if (!rank::this_thread().issues) return futex_sleep(word, clock, until, wait_until);
   // While JAX waits for the GPU it looks for signals every 200 ms of real time: that is no time of
   // a thread that has a part in it.
   const Deadline deadline{clock, until};
-  return sleep_on(word, Kind::futex, &deadline, [&] { return wait_until(deadline.real()); });
+  return sleep_and_look(word, Kind::futex, deadline, [&] { return wait_until(deadline.real()); });
 }
 
 /// A timed wait on a condition variable, outside of virtual time. Who waits for longer than pollers

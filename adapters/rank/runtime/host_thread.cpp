@@ -127,6 +127,7 @@ bool takes_time_until(Time deadline) noexcept {
   return clocks().takes_time_until(this_thread(), deadline);
 }
 void wait_timed_out(Time deadline) noexcept { clocks().wait_timed_out(this_thread(), deadline); }
+void look_timed_out(Time deadline) noexcept { clocks().look_timed_out(this_thread(), deadline); }
 void looked_in_vain() noexcept { clocks().looked_in_vain(this_thread()); }
 void spins(std::chrono::nanoseconds rest) noexcept { clocks().spins(this_thread(), rest); }
 void goes_on() noexcept { clocks().goes_on(this_thread()); }

@@ -165,18 +165,27 @@ bool ThreadClocks::takes_time_until(HostThread& thread, Time deadline) noexcept 
 void ThreadClocks::wait_timed_out(HostThread& thread, Time deadline) noexcept {
   // Linux wakes sleepers late by up to this (PR_SET_TIMERSLACK's default), never early.
   constexpr Duration timer_slack = std::chrono::microseconds{50};
+  if (!thread.keeps_time()) return look_timed_out(thread, deadline);
   const bool polls = takes_time_until(thread, deadline);
   deadline += timer_slack;
-  if (polls && thread.keeps_time()) {
+  if (polls) {
     sleeps_until(thread, deadline);
-  } else if (!thread.keeps_time() && run_stands()) {
-    thread.read_at_least_ps = ps_of(deadline);
   } else {
     shows_once(thread, deadline);
   }
 }
 
-// A thread without a part in time sees real time pass while nothing is simulated (gRPC, which JAX's
+void ThreadClocks::look_timed_out(HostThread& thread, Time deadline) noexcept {
+  if (!run_stands()) {
+    shows_once(thread, deadline);
+  } else if (thread.keeps_time()) {
+    sleeps_until(thread, deadline);
+  } else {
+    thread.read_at_least_ps = ps_of(deadline);
+  }
+}
+
+// Who only looks now and then sees real time pass while nothing is simulated (gRPC, which JAX's
 // processes find each other by, connects again after a second). While something is, its time is
 // the run's: by real time a slow simulation would look to JAX as if processes had died.
 bool ThreadClocks::run_stands() const noexcept {

@@ -74,6 +74,7 @@ class ThreadClocks {
   void wait_ends(HostThread& thread, std::int64_t timed_out_at_ps) noexcept;
   [[nodiscard]] bool takes_time_until(HostThread& thread, Time deadline) noexcept;
   void wait_timed_out(HostThread& thread, Time deadline) noexcept;
+  void look_timed_out(HostThread& thread, Time deadline) noexcept;
   void looked_in_vain(HostThread& thread) noexcept;
   void spins(HostThread& thread, std::chrono::nanoseconds rest) noexcept;
   /// It does something else than to read the clock and to give its core up.
