@@ -216,6 +216,39 @@ PHANTORA_EXPORT ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t
   });
 }
 
+namespace {
+
+/// How ncclCommProperties_t begins (NCCL 2.29, nccl_device/host.h). What comes behind says what
+/// GPUs can do by themselves: there are no device communicators, so that all of that is 0.
+struct CommProperties {
+  std::size_t size;
+  unsigned magic, version;
+  int rank, ranks, cuda_device, nvml_device;
+};
+
+}  // namespace
+
+PHANTORA_EXPORT ncclResult_t ncclCommQueryProperties(ncclComm_t comm, void* properties) {
+  constexpr unsigned api_magic = 0xcafebeef;  // NCCL_API_MAGIC
+  return entry(Api::get_device, [&] {
+    if (comm == nullptr || properties == nullptr) {
+      return fail(ncclInvalidArgument, "argument is NULL");
+    }
+    CommProperties known{};
+    std::memcpy(&known, properties, sizeof known);
+    if (known.magic != api_magic || known.size < sizeof known || known.size > 4096) {
+      return fail(ncclInvalidArgument, "props is not NCCL_COMM_PROPERTIES_INITIALIZER");
+    }
+    known.rank = comm->rank;
+    known.ranks = comm->ranks;
+    known.cuda_device = comm->device;
+    known.nvml_device = rank::physical_device(comm->device);
+    std::memset(properties, 0, known.size);
+    std::memcpy(properties, &known, sizeof known);
+    return ncclSuccess;
+  });
+}
+
 PHANTORA_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (comm == nullptr || state == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
   *state = comm->state.load();

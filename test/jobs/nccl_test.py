@@ -94,6 +94,25 @@ class Communicators(JobTest):
             """, cluster="h200:1x1")
         self.assertEqual(printed(job), ["(0, 0) 0 (0, 1) 5 0 (0, 0) 0 4 4"])
 
+    def test_properties(self):
+        # JAX asks whether GPUs can communicate by themselves: they cannot.
+        job = self.run_python("""
+            import ctypes, gpu
+            from gpu import nccl
+            class Properties(ctypes.Structure):
+                _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                            ("rank", ctypes.c_int), ("ranks", ctypes.c_int), ("device", ctypes.c_int),
+                            ("nvml", ctypes.c_int), ("can", ctypes.c_ubyte * 64), ("behind", ctypes.c_int)]
+            def asked(size, magic):
+                told = Properties(size, magic, 22907, 9, 9, 9, 9, (ctypes.c_ubyte * 64)(*[9] * 64), 9)
+                status = nccl.ncclCommQueryProperties(handle, ctypes.byref(told))
+                return status, told.rank, told.ranks, told.device, told.nvml, set(told.can), told.behind
+            gpu.set_device()
+            handle = gpu.Communicator().handle
+            print(asked(96, 0xcafebeef), asked(96, 1)[0], asked(16, 0xcafebeef)[0])
+            """, cluster="h200:1x2")
+        self.assertEqual(sorted(printed(job)), [f"(0, {rank}, 2, {rank}, {rank}, {{0}}, 9) 4 4" for rank in (0, 1)])
+
 
 if __name__ == "__main__":
     main()

@@ -208,6 +208,8 @@ int current_device() noexcept {
   PHANTORA_DRIVER(cuCtxGetDevice)(&device);
   return device;
 }
+/// As the program numbers them.
+int physical_device(int device) { return device; }
 /// A rank has one GPU.
 void set_current_device(int) noexcept {}
 
