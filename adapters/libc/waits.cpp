@@ -8,8 +8,10 @@
 #include "libc/real.hpp"
 #include "rank/runtime/helper.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <optional>
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -51,17 +53,27 @@ clockid_t clock_of(const pthread_cond_t* condition) {
 
 using Kind = phantora::channel::Wait;
 
-/// Runs a wait on `object` as the calling thread's sleep. If it ends by timeout, the program sees
-/// once that the deadline has passed.
-template <class Wait>
-int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait) {
-  rank::wait_begins(object, kind);
+/// Runs a wait on `object` as the calling thread's sleep. If it times out, it ends as at
+/// `shown_ps`, and `timed` is called.
+template <class Wait, class Timed>
+int sleep_as(const void* object, Kind kind, std::optional<phantora::Time> until, Wait wait,
+             std::int64_t shown_ps, Timed timed) {
+  rank::wait_begins(object, kind, until);
   const int result = wait();
   const int saved = errno;
-  rank::wait_ends(deadline != nullptr && timed_out(result) ? deadline->virtual_ps() : no_timeout);
+  const bool in_vain = timed_out(result);
+  rank::wait_ends(in_vain ? shown_ps : no_timeout);
   if (result == 0) rank::begins_as_woken(object);
+  if (in_vain) timed();
   errno = saved;
   return result;
+}
+
+/// If it ends by timeout, the program sees once that the deadline has passed.
+template <class Wait>
+int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait) {
+  return sleep_as(object, kind, {}, wait, deadline != nullptr ? deadline->virtual_ps() : no_timeout,
+                  [] {});
 }
 
 /// The same for the waits that programs write, as Python's threading.Event.wait(seconds): their
@@ -69,29 +81,14 @@ int sleep_on(const void* object, Kind kind, const Deadline* deadline, Wait wait)
 template <class Wait>
 int own_sleep(const void* object, Kind kind, const Deadline& deadline, Wait wait) {
   const phantora::Time until{phantora::Duration{deadline.virtual_ps()}};
-  rank::wait_begins(object, kind, until);
-  const int result = wait();
-  const int saved = errno;
-  rank::wait_ends(no_timeout);
-  if (result == 0) rank::begins_as_woken(object);
-  if (timed_out(result)) rank::wait_timed_out(until);
-  errno = saved;
-  return result;
+  return sleep_as(object, kind, until, wait, no_timeout, [&] { rank::wait_timed_out(until); });
 }
 
 /// The same for waits after which a thread looks whether to wait on.
 template <class Wait>
 int sleep_and_look(const void* object, Kind kind, const Deadline& deadline, Wait wait) {
-  rank::wait_begins(object, kind);
-  const int result = wait();
-  const int saved = errno;
-  rank::wait_ends(no_timeout);
-  if (result == 0) rank::begins_as_woken(object);
-  if (timed_out(result)) {
-    rank::look_timed_out(phantora::Time{phantora::Duration{deadline.virtual_ps()}});
-  }
-  errno = saved;
-  return result;
+  const phantora::Time until{phantora::Duration{deadline.virtual_ps()}};
+  return sleep_as(object, kind, {}, wait, no_timeout, [&] { rank::look_timed_out(until); });
 }
 
 /// A wait on a condition variable unlocks its mutex.
