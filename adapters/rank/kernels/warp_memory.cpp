@@ -556,8 +556,12 @@ std::optional<TensorMap> Warp::tensor_map(unsigned number) const {
   if (walk_.launch.looked_at) walk_.launch.looked_at->note(at, sizeof(TensorMap));
   TensorMap map{};
   std::memcpy(&map, walk_.launch.constants.data() + at, sizeof map);
-  const bool good = map.rank >= 1 && map.rank <= TensorMap::most_dimensions && map.box[0] != 0;
-  return good ? std::optional{map} : std::nullopt;
+  if (map.rank < 1 || map.rank > TensorMap::most_dimensions) return std::nullopt;
+  // A box lies in shared memory, or the bytes are no map of ours.
+  constexpr double most_bytes = 256 << 10;
+  double bytes = map.element_bits / 8.0;
+  for (unsigned d = 0; d < map.rank; ++d) bytes *= map.box[d];
+  return bytes > 0 && bytes <= most_bytes ? std::optional{map} : std::nullopt;
 }
 
 std::vector<AddressRange> Warp::runs_of_box(const TensorMap& map, unsigned first_coordinate) const {
