@@ -318,12 +318,18 @@ def sharded():
     return step, (w, x)
 
 
-def measure(program, steps=20):
+def started(program, steps):
+    """Its compiled step, its state after so many of them, and its data."""
     step, (state, *data) = program()
     step = jax.jit(step)
-    for _ in range(4):
+    for _ in range(steps):
         state = step(state, *data)
         jax.block_until_ready(state)
+    return step, state, data
+
+
+def measure(program, steps=20):
+    step, state, data = started(program, 4)
     each = []
     for _ in range(steps):
         begin = time.perf_counter()
@@ -342,11 +348,7 @@ def measure(program, steps=20):
 
 def kernels(program, steps=5):
     """Name, launches and us of each kernel, in the mean of some steps."""
-    step, (state, *data) = program()
-    step = jax.jit(step)
-    for _ in range(2):
-        state = step(state, *data)
-    jax.block_until_ready(state)
+    step, state, data = started(program, 2)
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(steps):

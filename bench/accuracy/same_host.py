@@ -154,7 +154,7 @@ def table(files):
             rows.setdefault(row["name"], {}).setdefault(row["what"], []).append(row)
     print("| case | real step, ms | simulated, ms | error | peak allocated, real | error |")
     print("| --- | --- | --- | --- | --- | --- |")
-    errors, gpu_errors, bound_errors = [], [], []
+    errors, gpu_errors, bound_errors, queued_errors = [], [], [], []
     for name, found in rows.items():
         if len(found) < 2:
             print(f"| {name} | only {' '.join(found)} | | | | |")
@@ -164,6 +164,9 @@ def table(files):
         memory = [found[what][0].get("peak_alloc") for what in ("real", "simulated")]
         told = [f"{memory[0] / 2**30:.2f} GiB", f"{memory[1] / memory[0] - 1:+.2%}"] if all(memory) else ["", ""]
         errors.append(simulated / real - 1)
+        if "queued_s" in found["real"][0]:
+            queued = [statistics.median(row["queued_s"] for row in found[what]) for what in ("real", "simulated")]
+            queued_errors.append(queued[1] / queued[0] - 1)
         # Of several GPUs NCCL's kernels are busy with waiting.
         if "gpu_s" in found["real"][0] and not re.search(r" x\d+$", name):
             busy = [statistics.median(row["gpu_s"] for row in found[what]) for what in ("real", "simulated")]
@@ -174,7 +177,8 @@ def table(files):
         print(f"| {name} | {steps} | {1e3 * simulated:.1f} | {errors[-1]:+.1%} "
               f"| {told[0]} | {told[1]} |")
     for what, of in (("cases", errors), ("of them whose GPU is busy for four fifths of the real step", bound_errors),
-                     ("of them by what the GPU does in a step", gpu_errors)):
+                     ("of them by what the GPU does in a step", gpu_errors),
+                     ("of them by steps that nobody waits for, in a row", queued_errors)):
         if of:
             print(f"\n{len(of)} {what}: mean error {statistics.mean(map(abs, of)):.1%}, median "
                   f"{statistics.median(map(abs, of)):.1%}, worst {max(map(abs, of)):.1%}.")
