@@ -2,8 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace phantora::cudnn {
 namespace {

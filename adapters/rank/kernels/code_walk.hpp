@@ -47,7 +47,7 @@ struct CodeLaunch {
   /// Constant bank 0: the launch's shape and its parameters, as they lie there.
   std::span<const std::byte> constants;
   int architecture = 90;
-  std::size_t parameters_at = 0;  ///< where they begin there
+  std::size_t parameters_at = 0;       ///< where they begin there
   int sms = 0;                         ///< that have an L1 cache each; 0: as if none had
   ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
 };

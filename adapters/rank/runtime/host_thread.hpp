@@ -97,8 +97,8 @@ bool takes_time_until(Time deadline) noexcept;
 /// A wait of the program's own until `deadline` of virtual time has timed out: nothing came, and
 /// its time has passed.
 void wait_timed_out(Time deadline) noexcept;
-/// The same of a wait after which the thread looks whether to wait on: its time passes where nothing
-/// is simulated; else the program sees once that it has passed.
+/// The same of a wait after which the thread looks whether to wait on: its time passes where
+/// nothing is simulated; else the program sees once that it has passed.
 void look_timed_out(Time deadline) noexcept;
 /// A look without waiting found nothing. Costs a microsecond at least, so that loops until a
 /// deadline end (multiprocessing's wait() goes on until the clock has passed its start).

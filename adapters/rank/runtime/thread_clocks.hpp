@@ -141,7 +141,7 @@ class ThreadClocks {
   SpinLock mutex_{};
   /// So that sleepers can be found. Few.
   std::vector<HostThread*> issuers_{};
-  std::atomic<std::int64_t> latest_ps_{0};  ///< of all their clocks
+  std::atomic<std::int64_t> latest_ps_{0};               ///< of all their clocks
   std::atomic<std::int64_t> host_function_began_ps_{0};  ///< the last one
   LeftTimes<1024> left_{};
   /// Where the first of those stands that others_come() holds, and what wakes them.
