@@ -680,6 +680,26 @@ TEST(CodeWalk, CountsWorkThatFallsFromBlockToBlock) {
   EXPECT_EQ(work->instructions, 64 * 8 * 99.5);
 }
 
+// A loop until a counter is 64, entered at 65: where a guess led there, the warp goes on after the
+// trips that tell. Entered at 0 it runs 64 times.
+TEST(CodeWalk, LeavesLoopsWhoseEndIsBehindThem) {
+  const auto instructions = [](std::uint64_t first) {
+    const auto work = walk_of_a_warp({first << 32 | 0xff007810,
+                                      0x07ffe0ff,  // IADD3 R0, RZ, first
+                                      0x0000000100007810,
+                                      0x07ffe0ff,  // IADD3 R0, R0, 1
+                                      0x000000400000780c,
+                                      0x03f05270,  // ISETP.NE P0, R0, 64
+                                      0xfffffffc00f40947,
+                                      0x0383ffff,  // @P0 BRA to the second
+                                      exit, always},
+                                     {});
+    return work ? work->instructions : 0;
+  };
+  EXPECT_EQ(instructions(0), 1 + 64 * 3 + 1);
+  EXPECT_EQ(instructions(65), 1 + 3 * 3 + 1);
+}
+
 TEST(CodeWalk, AnArrivalHasNoPredicate) {
   const auto work = walk_of_a_warp({0x000000ffff00720c, 0x03f05070,  // ISETP.NE P0, RZ, RZ
                                     0x00003002ffff79a7, 0x0800000a,  // SYNCS.ARRIVE RZ, ... R2

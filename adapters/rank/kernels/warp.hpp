@@ -532,6 +532,11 @@ class Warp {
   static double trips_left(const Comparison& c0, const Comparison& c1, const Comparison& c2,
                            Mask active);
 
+  /// Whether a loop goes on until a counter is what it has gone by, which it is again after 2^32
+  /// trips: it was entered by a guess where it should not have been.
+  [[nodiscard]] bool has_passed_its_end(const Passage& last, const Passage& before,
+                                        std::size_t branch, std::size_t first) const;
+
   /// At a branch back to `first` that all threads take: where the last two trips were alike, and
   /// what was compared in them goes on evenly, the trips until a comparison turns out otherwise are
   /// as the last.

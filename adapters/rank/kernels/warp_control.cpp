@@ -363,6 +363,26 @@ double Warp::trips_left(const Comparison& c0, const Comparison& c1, const Compar
   return least;
 }
 
+bool Warp::has_passed_its_end(const Passage& last, const Passage& before, std::size_t branch,
+                              std::size_t first) const {
+  const unsigned predicate = program_.code[branch].field(12, 3);
+  constexpr unsigned always = 7, equal = 2, different = 5;
+  for (std::size_t i = branch; predicate != always && i-- > first;) {
+    const Instruction& decides = program_.code[i];
+    if (!is_comparison(decides.operation()) || decides.field(81, 3) != predicate) continue;
+    const auto n = static_cast<std::size_t>(program_.number[i]);
+    const Comparison &now = last.registers.comparisons[n], &past = before.registers.comparisons[n];
+    if (now.kind != Comparison::Kind::integers ||
+        (now.relation != equal && now.relation != different) ||
+        (alive_ & ~(now.known & past.known)) != 0)
+      return false;
+    const auto lane = static_cast<std::size_t>(std::countr_zero(alive_));
+    const std::int64_t left = now.difference[lane], step = left - past.difference[lane];
+    return (left > 0 && step > 0) || (left < 0 && step < 0);
+  }
+  return false;
+}
+
 void Warp::count_through(std::size_t branch, std::size_t first) {
   // What lies inside was entered anew.
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
@@ -394,7 +414,10 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
                                 past[2].registers.comparisons[n], alive_));
     if (trips < 1) return;
   }
-  if (!std::isfinite(trips)) return;
+  if (!std::isfinite(trips)) {
+    if (has_passed_its_end(past[0], past[1], branch, first)) advance(branch + 1, alive_);
+    return;
+  }
   trips = std::floor(trips);
   const double clock = counts_.clock;
   counts_.repeat(past[meant].counts, trips / static_cast<double>(meant));
