@@ -114,6 +114,18 @@ TEST(KernelData, DamagedTextIsReadOrRefusedButNothingElse) {
   EXPECT_LT(refused, 5000);
 }
 
+TEST(KernelData, AQuotationMarkIsTheNameOfTheLineBefore) {
+  const auto rows = read(header +
+                         "void k<4>(int)\t8x1x1\t128x1x1\t0\t0\t2\t-\t-\n"
+                         "# of the same\n"
+                         "\"\t9x1x1\t128x1x1\t0\t0\t3\t-\t-\n"
+                         "\"\t10x1x1\t128x1x1\t0\t0\t4\t-\t-\n");
+  ASSERT_EQ(rows.size(), 3U);
+  for (const Measurement& row : rows) EXPECT_EQ(row.query.name, "void k<4>(int)");
+  EXPECT_EQ(complaint(header + "\"\t9x1x1\t128x1x1\t0\t0\t3\t-\t-\n"),
+            "data.tsv:2: field 'name': expected a kernel's name in the first line, got '\"'");
+}
+
 TEST(KernelData, MissingFilesAreNamed) {
   try {
     read_measurements(std::filesystem::path{"no/such/file.tsv"});

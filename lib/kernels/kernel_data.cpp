@@ -17,6 +17,9 @@ constexpr std::array<std::string_view, 9> columns{
 /// The last one may be missing.
 constexpr std::size_t least_columns = columns.size() - 1;
 
+/// The line before has the name: those of PyTorch's kernels are as long as a page.
+constexpr std::string_view same_name = "\"";
+
 /// A place in the text, to complain about.
 struct Place {
   const std::string& source;
@@ -123,7 +126,12 @@ std::vector<Measurement> read_measurements(std::istream& text, const std::string
     ++place.line;
     if (line.empty() || line.front() == '#') continue;
     if (count > 0) {
-      rows.push_back(measurement(line, count, place));
+      Measurement row = measurement(line, count, place);
+      if (row.query.name == same_name) {
+        if (rows.empty()) place.fail("name", "a kernel's name in the first line", same_name);
+        row.query.name = rows.back().query.name;
+      }
+      rows.push_back(std::move(row));
       continue;
     }
     std::string_view rest = line;

@@ -20,7 +20,8 @@ struct Measurement {
 ///
 /// Lines that start with '#' are comments. The first other line names the columns: name, grid,
 /// block (each "XxYxZ" or "-"), shared and bytes (bytes), us (microseconds, > 0), features and
-/// attributes ("key=value;key=value" or "-"), and if it is known, stddev (microseconds).
+/// attributes ("key=value;key=value" or "-"), and if it is known, stddev (microseconds). A name of
+/// one quotation mark, ", is that of the line before.
 ///
 /// @param source  what to call the text in messages, usually its path.
 /// @throws ConfigError naming source, line and field.
