@@ -184,8 +184,12 @@ std::unique_ptr<Meaning> single_tile(const TemplateName& kernel) {
   return meaning([pass = *pass](const Arguments& arguments) -> std::optional<Effect> {
     const std::size_t count = arguments.count(4);
     const auto first = arguments.get<std::uint32_t>(5), end = arguments.get<std::uint32_t>(6);
-    return radix_pass(pass, arguments.pointer(0), arguments.pointer(1), arguments.pointer(2),
-                      arguments.pointer(3), count, first, end - first);
+    Effect effect =
+        radix_pass(pass, arguments.pointer(0), arguments.pointer(1), arguments.pointer(2),
+                   arguments.pointer(3), count, first, end - first);
+    // The block goes through them a few at a time.
+    effect.features.emplace_back("cols", static_cast<double>(end - first));
+    return effect;
   });
 }
 
