@@ -45,7 +45,7 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
-                 {"by index", {.mean = 0.206, .median = 0.123}},
+                 {"by index", {.mean = 0.23, .median = 0.123}},
                  {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
@@ -62,11 +62,11 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 18698U);
+  ASSERT_EQ(judges.size(), 21485U);
   const auto predictions = predict(judges, by_another(gpu, builtin_measurements(), gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.162, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.072, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.152, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.068, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
@@ -74,11 +74,13 @@ TEST(KernelAccuracy, Judges) {
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
   EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("dense algebra").median, 0.137, 0.002);
+  EXPECT_NEAR(errors.at("elementwise").median, 0.049, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.064, 0.002);
   EXPECT_NEAR(errors.at("grouped product").median, 0.111, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
+  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.050, 0.002);
   EXPECT_NEAR(errors.at("sparse product").median, 0.146, 0.002);
   EXPECT_NEAR(errors.at("transform").median, 0.135, 0.002);
 }
@@ -97,19 +99,19 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
   EXPECT_NEAR(random.one, 0.7135, 0.0005);
-  EXPECT_NEAR(random.two, 0.9148, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1174, 0.0005);
+  EXPECT_NEAR(random.two, 0.9156, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1152, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7084, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9104, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7062, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9093, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1475, 0.0005);
-  EXPECT_NEAR(error.median, 0.0667, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1426, 0.0005);
+  EXPECT_NEAR(error.median, 0.0650, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -133,12 +135,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0662, .median = 0.0343},
-                      {.one = 0.8389, .two = 0.9608, .median_bar = 0.1047});
+  expect_from_another("h200", "h100", {.mean = 0.0700, .median = 0.0374},
+                      {.one = 0.8239, .two = 0.9566, .median_bar = 0.1113});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0845, .median = 0.0407},
-                      {.one = 0.8316, .two = 0.9605, .median_bar = 0.1111});
+  expect_from_another("h100", "h200", {.mean = 0.0885, .median = 0.0440},
+                      {.one = 0.8174, .two = 0.9593, .median_bar = 0.1133});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -183,8 +185,8 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.162, 1.181}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.1743, 1.197}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.160, 1.180}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.172, 1.197}},
                                           {"resnet50_b64", {31.89 / 29.6, 1.090, 1.054}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;

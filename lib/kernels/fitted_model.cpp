@@ -179,11 +179,13 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
 std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) const {
   check(query, body_->target.gpu());
   KernelWork work = describe(query);
+  std::optional<KernelWork> told;
   auto found = body_->groups.find(work.group);
   // Of a variant whose like were measured with their sizes, grids tell less than the roofline.
   const bool of_measured = body_->groups.contains(work.group.substr(0, work.group.find('/')));
   if (found == body_->groups.end() && query.grid && !of_measured) {
     // The kernel may have been measured without its size being known.
+    if (work.exact) told = std::move(work);
     work = describe(without_size(query));
     found = body_->groups.find(work.group);
   }
@@ -257,6 +259,9 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
 
   const Roofline& roofline = same_gpu ? body_->target : body_->measured;
   double seconds = roofline.seconds(work) * std::exp(inefficiency);
+  // Grids that were measured may have moved little of what this launch moves: a sort of 64 million
+  // keys has more blocks, and each as much to do, as none of a few thousand has.
+  if (told) seconds = std::max(seconds, roofline.seconds(*told));
   if (!same_gpu) {
     seconds = roofline.on(body_->target, work, seconds);
     stddev = std::hypot(stddev, work.limit == KernelLimit::arithmetic ? transfer_of_arithmetic

@@ -9,6 +9,9 @@ driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 
 and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the last three are of measure_half.py, measure_timm.py
 and measure_trials.py (2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
 
+GPU_keys1.csv.gz and GPU_keys2.csv.gz are databases of `phantora measure`, of measure_sorting.py and
+measure_operations.py (2026-11-27); what is held out of the fit is in files of its own.
+
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
 convolution, an attention, with all the kernels that the call launched) and one per kernel that
@@ -16,6 +19,7 @@ PyTorch launches itself. README.md, one folder up, lists the keys. What a key wa
 more than once tells how far from the mean a further measurement lies: the column stddev.
 """
 import collections
+import csv
 import functools
 import gzip
 import hashlib
@@ -704,11 +708,16 @@ def rows_of(row):
     return [pointwise(k, row) for k in row["kernels"]]
 
 
+def whole(value):
+    """The same number in the same letters, whichever way it came."""
+    return int(value) if isinstance(value, float) and value == int(value) else value
+
+
 def text(row):
     dim = lambda d: "x".join(map(str, d)) if d else "-"
-    pairs = lambda d: ";".join(f"{k}={v}" for k, v in d.items()) or "-"
+    pairs = lambda d: ";".join(f"{k}={whole(v)}" for k, v in sorted(d.items())) or "-"
     return "\t".join([row["name"], dim(row.get("grid")), dim(row.get("block")), str(row.get("shared", 0)),
-                      str(row["bytes"]), f"{row['us']:.3f}", pairs(row["features"]), pairs(row["attributes"])])
+                      str(whole(row["bytes"])), f"{row['us']:.3f}", pairs(row["features"]), pairs(row["attributes"])])
 
 
 def mean(values):
@@ -835,6 +844,33 @@ def measured_again(row, again):
 NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 
+def measured_keys(file):
+    """The launches of a database that `phantora measure` made and `phantora kernels export` wrote, each under the key
+    that the interception has for it: the median of its times, of which the first found memory that nothing had touched.
+
+    Library calls are left to the sweeps, which have more of them. Launches that only the machine code tells, or nothing but
+    the grid, are not taken.
+    """
+    times = collections.defaultdict(list)
+    with gzip.open(file, "rt", newline="") as text:
+        for row in csv.DictReader(text):
+            times[row["query"]] += [int(row["picoseconds"]) / 1e6] * int(row["count"])
+    for query, us in times.items():
+        key = json.loads(query)
+        told = key["bytes"] > 0 or key["features"]
+        if key["grid"] is None or not told or "warp_instructions" in key["features"]:
+            continue
+        if "DeviceRadixSortSingleTileKernel" in key["name"] and "cols" not in key["features"]:
+            continue  # measured before the interception told how many bits are sorted
+        yield dict(name=key["name"], grid=key["grid"], block=key["block"], shared=key["shared"], us=median(us), bytes=key["bytes"],
+                   features=key["features"], attributes=key["attributes"])
+
+
+def key_and_us(made):
+    fields = text(made).split("\t")
+    return tuple(fields[:5] + fields[6:]), made["us"]
+
+
 def lines_of(gpu, judges, never_fitted=()):
     """What each key was measured to take."""
     lines = {}
@@ -856,20 +892,30 @@ def lines_of(gpu, judges, never_fitted=()):
                 if re.match("memcpy_(h2d|d2h)", made["name"]) and not row["op"].startswith("copy_"):
                     continue  # a few bytes, which would stand for all copies of a GPU whose larger ones nobody measured
                 # The same launch measured again and again (optimiser chunks) says nothing new: keep the mean.
-                fields = text(made).split("\t")
-                key = tuple(fields[:5] + fields[6:])
+                key, us = key_and_us(made)
                 beside = "elementwise_kernel<" in made["name"]
                 if name in NEVER_JUDGES and (beside or key in never_fitted and key not in lines):
                     continue
-                lines.setdefault(key, []).append(made["us"])
+                lines.setdefault(key, []).append(us)
+    # The same launch is one line, though the sweeps leave out bytes that follow from the features, and shared memory.
+    launch_of = lambda key, bytes: (*key[:3], bytes, *key[5:])
+    known = {launch_of(key, key[4]): key for key in lines}
+    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
+        if file.name.endswith("_judges.csv.gz") == judges:
+            for key, us in map(key_and_us, measured_keys(file)):
+                same = known.get(launch_of(key, "0")) or known.setdefault(launch_of(key, key[4]), key)
+                lines.setdefault(same, []).append(us)
     return lines
 
 
 def write(file, gpu, lines, spread):
     file.write(f"# Kernel times on one NVIDIA {gpu.upper()}, made by make_table.py.\n")
     file.write("name\tgrid\tblock\tshared\tbytes\tus\tfeatures\tattributes\tstddev\n")
+    last = None
     for key, us in sorted(lines.items()):
-        file.write("\t".join([*key[:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
+        name = '"' if key[0] == last else key[0]
+        last = key[0]
+        file.write("\t".join([name, *key[1:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
 
 
 def main(gpu, out, judges=None):
