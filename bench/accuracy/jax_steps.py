@@ -276,6 +276,18 @@ def graph():
 
 
 @program
+def messages():
+    """The same sums, over edges that are data: those of graph() are constants, which XLA compiles into its program."""
+    nodes, edges = 1 << 18, 1 << 22
+    at = jnp.arange(edges, dtype=jnp.int32) * 7919 % nodes
+    to = jnp.arange(edges, dtype=jnp.int32) * 104729 % nodes
+
+    def step(x, w, at, to):
+        return jax.nn.relu(jax.ops.segment_sum(x[at], to, nodes) @ w)
+    return step, (normal(nodes, 64), normal(64, 64), at, to)
+
+
+@program
 def sorting():
     x = (jnp.arange(1 << 22, dtype=jnp.uint32) * jnp.uint32(2654435761)).astype(jnp.float32)
 
