@@ -453,6 +453,19 @@ TEST(WriterLog, ForgetsTheOldest) {
   EXPECT_EQ(log.last(&memory[0]).name, nullptr);
 }
 
+TEST(WriterLog, TellsHowFarTheLatestWriterWrote) {
+  WriterLog log;
+  std::array<std::byte, 64> memory{};
+  log.note(&memory[0], 64, {.name = "told"});
+  EXPECT_EQ(log.written_from(&memory[16]), 48);
+  log.note_untold(&memory[0], 32, {.name = "untold"});
+  EXPECT_EQ(log.written_from(&memory[16]), 16);
+  EXPECT_EQ(log.written_from(&memory[32]), 32);
+  EXPECT_STREQ(log.last(&memory[16]).name, "told");
+  log.note(&memory[0], 64, {});  // freed
+  EXPECT_EQ(log.written_from(&memory[16]), 0);
+}
+
 TEST(HostReach, HoldsRangesByTheirStart) {
   HostReach reach;
   std::array<std::byte, 64> memory{};
