@@ -246,6 +246,14 @@ class Launch {
     launched.looked_at = looked_at;
     return rank::walk(launched);
   }
+  /// Where each pointer leads to a MiB.
+  [[nodiscard]] std::optional<CodeWork> walk_to_a_mebibyte(const std::string& kernel,
+                                                           ReadConstants& tables) const {
+    CodeLaunch launched = launch(kernel);
+    launched.reach = [](std::uint64_t) { return std::uint64_t{1} << 20; };
+    launched.tables = &tables;
+    return rank::walk(launched);
+  }
   /// With as much shared memory as the kernels have.
   [[nodiscard]] std::optional<Reach> execute(const std::string& kernel,
                                              std::int64_t most = most_executed) const {
@@ -482,7 +490,8 @@ TEST(CodeWalk, ACriterionEndsALoopBeforeItsBound) {
 TEST(CodeWalk, SeesTheSectorThatAllCountersAreIn) {
   const auto work = Launch{{1000, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).walk("count_warps");
   ASSERT_TRUE(work);
-  EXPECT_DOUBLE_EQ(work->atomics, 2 * 1000 * 8);
+  EXPECT_DOUBLE_EQ(work->atomics, 1000 * 8);
+  EXPECT_DOUBLE_EQ(work->atomic_sectors, 1000 * 8);
   // Four numbers in one sector; each block has one of its own beside.
   EXPECT_DOUBLE_EQ(work->hot_atomics, 1000 * 8);
 }
@@ -1191,6 +1200,27 @@ TEST(CodeExecution, WarpsShareMemoryBetweenBarriers) {
       ASSERT_EQ(values[row * n + column], expected) << row << " " << column;
     }
   }
+}
+
+// A million floats from random places of a MiB: all of that is read, once, beside the indices.
+TEST(CodeWalk, TablesAreReadOnce) {
+  const int n = 1 << 20;
+  const OnDevice<float> in{counted(1)}, out{counted(1)};
+  const OnDevice<int> places{std::vector<int>(1)};
+  ReadConstants tables;
+  const auto work = Launch{{4096, 1, 1}, {256, 1, 1}}
+                        .at(in.address())
+                        .at(places.address())
+                        .at(out.address())
+                        .with(n)
+                        .walk_to_a_mebibyte("gather", tables);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->read_bytes, 4.0 * n + (1 << 20));
+  EXPECT_EQ(work->written_bytes, 4.0 * n);
+  EXPECT_EQ(work->random_bytes, 0);
+  EXPECT_TRUE(tables.has(0x210));
+  EXPECT_FALSE(tables.has(0x218));
+  EXPECT_FALSE(tables.has(0x220));
 }
 
 TEST(CodeExecution, GathersByIndicesThatAreKnown) {

@@ -1046,7 +1046,7 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
             "double, special, "
             "l1_passes, "
             "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, mma_sync, "
-            "atomics, "
+            "atomics, atomic_sectors, "
             "hot_atomics, local_bytes, partial_sectors, random_bytes, guessed, registers, shared, "
             "local, got 5");
 }

@@ -38,6 +38,9 @@ constexpr double l2_bytes = 64;
 // bench/accuracy/h200_user_kernels.jsonl: sectors that are not written whole, threads' atomics.
 constexpr double partial_sectors = 31;
 constexpr double atomics_per_cycle = 15.7;
+/// Of sectors that lie here and there: additions of rows of 16, 128 and 1,024 floats to 2 MB take
+/// an H100 31, 39 and 38 of them in a cycle (bench/accuracy/triton_gathers.py).
+constexpr double atomic_sectors_per_cycle = 38;
 /// Atomics on one sector follow one another, those of a warp's instruction at once: by filter_arr
 /// of the CUDA samples on an H200, one for each of 312,512 warps (examples/native). Others of them
 /// agree: five counters in one sector, and maxima, take the same.
@@ -99,7 +102,8 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
       std::max({products("tensor_half", gpu.half), products("tensor_tf32", gpu.tf32),
                 products("tensor_8_bits", gpu.fp8), products("tensor_fp64", gpu.fp64)});
   const double writes = told(query, "partial_sectors") / partial_sectors / gpu.clock_hz;
-  const double atomics = std::max(told(query, "atomics") / atomics_per_cycle,
+  const double atomics = std::max(told(query, "atomics") / atomics_per_cycle +
+                                      told(query, "atomic_sectors") / atomic_sectors_per_cycle,
                                   told(query, "hot_atomics") * cycles_per_hot_atomic) /
                          gpu.clock_hz;
   return std::max({on_sm, tensor, writes, atomics});

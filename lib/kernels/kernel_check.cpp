@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 44> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 45> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -59,6 +59,7 @@ constexpr std::array<FeatureKey, 44> kernel_features{{{"numel"},
                                                       {"tensor_fp64"},
                                                       {"mma_sync"},
                                                       {"atomics"},
+                                                      {"atomic_sectors"},
                                                       {"hot_atomics"},
                                                       {"local_bytes"},
                                                       {"partial_sectors"},

@@ -1,9 +1,14 @@
 #include "rank/kernels/code_walk.hpp"
 
+#include "rank/kernels/code_execution.hpp"
+#include "rank/kernels/store_origins.hpp"
 #include "rank/kernels/warp.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -72,34 +77,93 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
   for (const std::size_t i : reused) sectors[i] = comes_once(i);
 }
 
-/// Device memory that a launch moves one way: what all its accesses reach, but no more than they
-/// ask for. Behind an unknown base that one warp alone of those that were walked went to, the
-/// others' bases stand too.
-double moved(const Walk& walk, const std::vector<double>& sectors, bool written, double weight) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> reached, shared, alone;
-  double asked = 0, asked_somewhere = 0, anywhere = 0;
+/// A tensor that an access goes to at unknown places.
+struct Table {
+  std::size_t pointer = 0;  ///< where that lies in the constants
+  double bytes = std::numeric_limits<double>::infinity();
+};
+
+/// The tables of accesses, by their numbers, as far as the code tells whose pointer they go behind.
+std::vector<Table> tables_of(const Walk& walk) {
+  const CodeLaunch& launch = walk.launch;
+  std::vector<Table> tables(walk.extents.size());
+  if (launch.reach == nullptr || std::ranges::none_of(walk.extents, &Extent::unknown))
+    return tables;
+  const std::vector<std::size_t> places = pointers(launch.constants);
+  if (places.size() > most_pointers) return tables;
+  const auto origins = address_origins(walk.program, places);
+  for (std::size_t i = 0; origins && i < tables.size(); ++i) {
+    const Origin& origin = (*origins)[i];
+    if (!walk.extents[i].unknown || std::popcount(origin.pointers) != 1 || origin.loads != 0 ||
+        origin.elsewhere)
+      continue;
+    const std::size_t at = places[static_cast<std::size_t>(std::countr_zero(origin.pointers))];
+    if (launch.tables != nullptr) launch.tables->note(at, sizeof(void*));
+    const std::uint64_t bytes = launch.reach(pointer_at(launch.constants, at));
+    if (bytes != 0) tables[i] = {at, static_cast<double>(bytes)};
+  }
+  return tables;
+}
+
+/// What all accesses of one table, or to places that nobody knows, ask for.
+struct Somewhere {
+  double table = 0;  ///< bytes
+  double behind_bases = 0, anywhere = 0, random = 0;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> shared{}, alone{};
+
+  /// Behind an unknown base that one warp alone of those that were walked went to, the others'
+  /// bases stand too.
+  [[nodiscard]] double bytes(double weight) const {
+    const double behind = std::min(united(shared) + weight * united(alone), behind_bases);
+    return std::min(table, behind + anywhere);
+  }
+};
+
+/// Device memory that a launch moves one way.
+struct Moved {
+  double bytes = 0;   ///< what all its accesses reach, but no more than they ask for
+  double random = 0;  ///< more than that, for accesses here and there
+};
+Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vector<double>& sectors,
+            const std::vector<double>& random, bool written, double weight) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reached;
+  std::map<std::size_t, Somewhere> somewhere;
+  double asked = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
     const Extent& extent = walk.extents[i];
-    if (extent.written != written || sectors[i] == 0) continue;
+    // What is added to is read before.
+    const bool both = extent.atomics > 0;
+    if ((extent.written != written && !both) || sectors[i] == 0) continue;
     const double bytes = sectors[i] * sector_bytes;
     if (!extent.unknown) {
       asked += bytes;
       reached.emplace_back(extent.first, extent.last);
-    } else if (extent.goes_anywhere()) {
-      anywhere += bytes;
-    } else {
-      asked_somewhere += bytes;
-      for (const auto& [base, behind] : extent.behind) {
-        // Whole sectors, also of a thread that goes elsewhere than all others.
-        const std::uint32_t from = behind.first / sector_bytes * sector_bytes,
-                            to = (behind.last + sector_bytes - 1) / sector_bytes * sector_bytes;
-        (behind.shared ? shared : alone)
-            .emplace_back(behind_base(base, from), behind_base(base, to));
-      }
+      continue;
+    }
+    Somewhere& there = somewhere[tables[i].pointer];
+    there.table = tables[i].bytes;
+    there.random += extent.written == written ? random[i] : 0.0;
+    if (extent.goes_anywhere()) {
+      there.anywhere += bytes;
+      continue;
+    }
+    there.behind_bases += bytes;
+    for (const auto& [base, behind] : extent.behind) {
+      // Whole sectors, also of a thread that goes elsewhere than all others.
+      const std::uint32_t from = behind.first / sector_bytes * sector_bytes,
+                          to = (behind.last + sector_bytes - 1) / sector_bytes * sector_bytes;
+      (behind.shared ? there.shared : there.alone)
+          .emplace_back(behind_base(base, from), behind_base(base, to));
     }
   }
-  return std::min(united(reached), asked) +
-         std::min(united(shared) + weight * united(alone), asked_somewhere) + anywhere;
+  Moved all{std::min(united(reached), asked)};
+  for (const auto& [pointer, there] : somewhere) {
+    const double bytes = there.bytes(weight);
+    all.bytes += bytes;
+    // What lies beside comes with what is read, until all of the table is there.
+    all.random += std::min(there.random, there.table - bytes);
+  }
+  return all;
 }
 
 /// Requests for the sector that most atomics go to: where those of the sampled warps met.
@@ -116,16 +180,21 @@ double hot_atomics(const Walk& walk, const std::vector<double>& sectors) {
   return most;
 }
 
-/// The share of threads' atomics that the L2 cache takes one by one. Those of a warp in one sector
-/// it takes at once where the sectors are many: reflection_pad2d_backward's take as long as the
-/// plain stores of the forward kernel (H100, bench/accuracy/studies.py), eight threads to a sector.
-double taken_apart(const Walk& walk) {
-  double threads = 0, apart = 0;
+/// How atomics go. Those of a warp in one sector the L2 cache takes at once where the sectors are
+/// many: reflection_pad2d_backward's take as long as the plain stores of the forward kernel (H100,
+/// bench/accuracy/studies.py), eight threads to a sector.
+struct Atomics {
+  double all = 0;      ///< of threads
+  double apart = 0;    ///< of them, taken one by one
+  double sectors = 0;  ///< requests that the others make
+};
+Atomics atomics_of(const Walk& walk) {
+  Atomics found;
   for (const Extent& extent : walk.extents) {
-    threads += extent.atomics;
-    apart += extent.hot() ? extent.atomics : extent.requests;
+    found.all += extent.atomics;
+    (extent.hot() ? found.apart : found.sectors) += extent.hot() ? extent.atomics : extent.requests;
   }
-  return threads > 0 ? apart / threads : 0.0;
+  return found;
 }
 
 /// A warp of a block.
@@ -176,6 +245,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
 
   Counts total;
   total.sectors.resize(walk.extents.size());
+  total.random.resize(walk.extents.size());
   std::vector<std::vector<std::uint64_t>> first, second;
   double all = 0, cycles_by_work = 0;
   std::size_t walked = 0;
@@ -213,6 +283,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const double weight = blocks * warps / all;
   const double others = blocks * warps / static_cast<double>(walk.warps);
   const auto sum = [&](Counts::Unit unit) { return weight * total.sum[unit]; };
+  const Atomics atomics = atomics_of(walk);
+  const double of_threads = sum(Counts::atomics) / std::max(1.0, atomics.all);
   const double products = total.sum[Counts::half_flops] + total.sum[Counts::tf32_flops] +
                           total.sum[Counts::eight_flops];
   CodeWork work{.instructions = sum(Counts::instructions),
@@ -226,10 +298,10 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .eight_flops = sum(Counts::eight_flops),
                 .fp64_flops = sum(Counts::fp64_flops),
                 .mma_sync = total.sum[Counts::mma_sync_flops] / std::max(1.0, products),
-                .atomics = sum(Counts::atomics) * taken_apart(walk),
+                .atomics = of_threads * atomics.apart,
+                .atomic_sectors = of_threads * atomics.sectors,
                 .local_bytes = sum(Counts::local_bytes),
                 .partial_sectors = sum(Counts::partial_sectors),
-                .random_bytes = sum(Counts::random_bytes),
                 .warp_cycles = cycles_by_work / std::max(1.0, total.sum[Counts::instructions]),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /
                                              std::max(1.0, total.sum[Counts::instructions]))};
@@ -239,8 +311,14 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   keep_tables(walk, sectors);
   for (std::size_t i = 0; i < sectors.size(); ++i) work.sectors += sectors[i];
   work.hot_atomics = hot_atomics(walk, sectors);
-  work.read_bytes = moved(walk, sectors, false, others);
-  work.written_bytes = moved(walk, sectors, true, others);
+  std::vector<double> random = total.random;
+  for (double& bytes : random) bytes *= weight;
+  const std::vector<Table> tables = tables_of(walk);
+  const Moved read = moved(walk, tables, sectors, random, false, others),
+              written = moved(walk, tables, sectors, random, true, others);
+  work.read_bytes = read.bytes;
+  work.written_bytes = written.bytes;
+  work.random_bytes = read.random + written.random;
   return work;
 }
 

@@ -50,6 +50,10 @@ struct CodeLaunch {
   std::size_t parameters_at = 0;       ///< where they begin there
   int sms = 0;                         ///< that have an L1 cache each; 0: as if none had
   ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
+  /// Bytes from an address to the end of the tensor that lies there; 0: nobody knows, or too many
+  /// for a cache.
+  std::uint64_t (*reach)(std::uint64_t address) = nullptr;
+  ReadConstants* tables = nullptr;  ///< gets which pointers that was asked of
 };
 
 /// The pointer that lies there in the constants.
@@ -70,12 +74,13 @@ struct CodeWork {
   double sectors = 0;     ///< of 32 bytes, to and from the L2 cache
   double half_flops = 0;  ///< of tensor cores, by operand type
   double tf32_flops = 0;
-  double eight_flops = 0;  ///< fp8 and int8
-  double fp64_flops = 0;   ///< of tensor cores
-  double mma_sync = 0;     ///< share of the tensor cores' that warps ask for, not groups of them
-  double atomics = 0;  ///< on device memory: of threads, or of warps' sectors where these are many
-  double hot_atomics = 0;      ///< requests of warps for the sector that has most
-  double local_bytes = 0;      ///< of threads, to and from their stacks
+  double eight_flops = 0;     ///< fp8 and int8
+  double fp64_flops = 0;      ///< of tensor cores
+  double mma_sync = 0;        ///< share of the tensor cores' that warps ask for, not groups of them
+  double atomics = 0;         ///< on device memory: of threads that meet in few sectors
+  double atomic_sectors = 0;  ///< requests of warps for sectors, where these are many
+  double hot_atomics = 0;     ///< requests of warps for the sector that has most
+  double local_bytes = 0;     ///< of threads, to and from their stacks
   double partial_sectors = 0;  ///< of `sectors`: written, and not whole
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;

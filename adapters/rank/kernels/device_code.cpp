@@ -3,10 +3,12 @@
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -75,6 +77,22 @@ Covered best(std::span<const std::uint32_t> axes, std::vector<std::int64_t>& int
     if (other.axes > chosen.axes) chosen = other;
   }
   return chosen;
+}
+
+/// Of what lies at an address, to the end of what wrote it last or of the allocation: in quarters
+/// of octaves, so that launches on tables of about one size are alike. Beyond 128 MiB, of which no
+/// cache holds much, all are.
+std::uint64_t reach_of_table(std::uint64_t address) {
+  constexpr double most_bytes = 128.0 * (1 << 20), steps_of_an_octave = 4;
+  const auto* const at = reinterpret_cast<const std::byte*>(address);
+  const auto allocation = allocation_of(at);
+  if (!allocation) return 0;
+  std::size_t bytes = allocation->size - static_cast<std::size_t>(at - allocation->base);
+  if (const std::size_t written = small_data().writers.written_from(at); written != 0)
+    bytes = std::min(bytes, written);
+  if (static_cast<double>(bytes) > most_bytes) return 0;
+  const double steps = std::ceil(std::log2(static_cast<double>(bytes)) * steps_of_an_octave);
+  return static_cast<std::uint64_t>(std::exp2(steps / steps_of_an_octave));
 }
 
 }  // namespace
@@ -187,7 +205,8 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 }
 
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
-                                  const KernelResources& resources, ReadConstants& looked_at) {
+                                  const KernelResources& resources, ReadConstants& looked_at,
+                                  ReadConstants& tables) {
   const std::vector<std::byte> bank = constants(arguments, resources);
   if (bank.empty()) return std::nullopt;
   return walk({.code = code,
@@ -197,11 +216,13 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .architecture = resources.architecture,
                .parameters_at = resources.parameters_at,
                .sms = gpu().sm_count,
-               .looked_at = &looked_at});
+               .looked_at = &looked_at,
+               .reach = reach_of_table,
+               .tables = &tables});
 }
 
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,
-                             const ReadConstants& of_interest) {
+                             const ReadConstants& of_interest, const ReadConstants& tables) {
   WordHash hash;
   for (std::size_t p = 0; p < arguments.sizes.size(); ++p) {
     const auto bytes = arguments.bytes(p);
@@ -217,7 +238,8 @@ std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& 
       // How an address is aligned decides how many lines of a cache are touched.
       constexpr std::uint64_t line = 128;
       if (size == sizeof word && is_device_address(reinterpret_cast<const void*>(word))) {
-        word = ~(word % line);
+        const std::uint64_t reach = tables.has(begin + at) ? reach_of_table(word) : 0;
+        word = ~(word % line) ^ reach * line;
       } else {
         constexpr std::uint64_t half = 0xffff'ffffU;
         word &= (first ? half : 0) | (second ? ~half : 0);
@@ -244,6 +266,7 @@ Features features_of(const CodeWork& work, const Arguments& arguments,
           {"tensor_fp64", work.fp64_flops},
           {"mma_sync", work.mma_sync},
           {"atomics", work.atomics},
+          {"atomic_sectors", work.atomic_sectors},
           {"hot_atomics", work.hot_atomics},
           {"local_bytes", work.local_bytes},
           {"partial_sectors", work.partial_sectors},

@@ -26,14 +26,15 @@ std::optional<double> moved_bytes(const Arguments& arguments, const KernelResour
 std::vector<std::byte> constants(const Arguments& arguments, const KernelResources& resources);
 
 /// What the launch's warps do, unit by unit, as a walk of their code tells. `looked_at` gets what
-/// of the constants that hangs on.
+/// of the constants that hangs on, `tables` the pointers to what is accessed at unknown places.
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
-                                  const KernelResources& resources, ReadConstants& looked_at);
+                                  const KernelResources& resources, ReadConstants& looked_at,
+                                  ReadConstants& tables);
 
 /// What that hangs on of the parameters' values, of which walks look at `of_interest`: all but
-/// which device memory they lead to.
+/// which device memory they lead to, and of `tables` how much of it.
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,
-                             const ReadConstants& of_interest);
+                             const ReadConstants& of_interest, const ReadConstants& tables);
 
 /// The same as the cost model's features.
 Features features_of(const CodeWork& work, const Arguments& arguments,

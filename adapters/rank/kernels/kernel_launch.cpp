@@ -140,6 +140,9 @@ struct KernelReading {
   mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
   /// What of the constants that, and what follows, hangs on. Behind ModuleCode's walks.
   mutable ReadConstants looked_at;
+  /// The pointers among them of which walks, not executions, ask how much lies behind them. Behind
+  /// ModuleCode's walks.
+  mutable ReadConstants tables;
   /// Of such launches that gave nothing known: what became of them, by shape and parameters.
   /// Behind ModuleCode's walks.
   mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
@@ -251,16 +254,19 @@ std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& readin
                                const Arguments& arguments) {
   const auto key = [&] {
     return hash_of(arguments.shape).value() ^
-           std::rotl(hash_of_values(arguments, reading.kernel_resources, reading.looked_at), 1);
+           std::rotl(hash_of_values(arguments, reading.kernel_resources, reading.looked_at,
+                                    reading.tables),
+                     1);
   };
   const std::scoped_lock lock{small_data().code.walks};
   if (const auto known = reading.walks.find(key()); known != reading.walks.end())
     return known->second;
   const auto code = code_of(kernel, reading);
   if (code.empty()) return std::nullopt;
-  ReadConstants looked_at;
-  const auto work = code_work(code, arguments, reading.kernel_resources, looked_at);
+  ReadConstants looked_at, tables;
+  const auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables);
   reading.look_at(looked_at);
+  if (reading.tables.add(tables)) reading.walks.clear();
   if (reading.walks.size() >= kept_launches) reading.walks.clear();
   return reading.walks.emplace(key(), work).first->second;
 }

@@ -93,7 +93,6 @@ struct Counts {
     mma_sync_flops,
     atomics,
     partial_sectors,
-    random_bytes,
     hits,
     local_bytes,
     guessed,
@@ -101,6 +100,7 @@ struct Counts {
   };
   std::array<double, units> sum{};
   std::vector<double> sectors{};  ///< by number of the access in the code
+  std::vector<double> random{};   ///< bytes that device memory moves for nothing, by the same
   double clock = 0;
   std::uint64_t way = 0;  ///< sum over the instructions executed: equal for equal ways
 
@@ -108,12 +108,14 @@ struct Counts {
   void add(const Counts& other) {
     for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += other.sum[u];
     for (std::size_t i = 0; i < sectors.size(); ++i) sectors[i] += other.sectors[i];
+    for (std::size_t i = 0; i < random.size(); ++i) random[i] += other.random[i];
   }
   /// Adds `times` what came since `before`, but for the way.
   void repeat(const Counts& before, double times) {
     for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += times * (sum[u] - before.sum[u]);
     for (std::size_t i = 0; i < sectors.size(); ++i) {
       sectors[i] += times * (sectors[i] - before.sectors[i]);
+      random[i] += times * (random[i] - before.random[i]);
     }
     clock += times * (clock - before.clock);
   }
@@ -223,6 +225,7 @@ class Warp {
       registers_.predicates[always] = {all_lanes, all_lanes};
     registers_.comparisons.resize(static_cast<std::size_t>(program_.comparisons));
     counts_.sectors.resize(static_cast<std::size_t>(program_.accesses));
+    counts_.random.resize(counts_.sectors.size());
     first_sectors_.resize(counts_.sectors.size());
     visits_.resize(program_.code.size());
   }

@@ -527,7 +527,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     const bool beside = (s > 0 && sectors[s - 1] / 2 == sectors[s] / 2) ||
                         (s + 1 < count_of_sectors && sectors[s + 1] / 2 == sectors[s] / 2);
     if ((sectors[s] & unknown_base) != 0 && !beside)
-      count(Counts::random_bytes, sector_bytes * (loads ? 1.0 : 3.0));
+      counts_.random[number] += sector_bytes * (loads ? 1.0 : 3.0);
   }
   counts_.sectors[number] += missed;
   if (stores) count(Counts::partial_sectors, partial);
