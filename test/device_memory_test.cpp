@@ -462,6 +462,9 @@ TEST(WriterLog, TellsHowFarTheLatestWriterWrote) {
   EXPECT_EQ(log.written_from(&memory[16]), 16);
   EXPECT_EQ(log.written_from(&memory[32]), 32);
   EXPECT_STREQ(log.last(&memory[16]).name, "told");
+  // A kernel that nobody reads may have written all that its pointers lead to.
+  log.note(&memory[0], 64, {.name = "unread", .unread = true, .perhaps = true});
+  EXPECT_EQ(log.written_from(&memory[16]), 16);
   log.note(&memory[0], 64, {});  // freed
   EXPECT_EQ(log.written_from(&memory[16]), 0);
 }

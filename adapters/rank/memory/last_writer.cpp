@@ -15,7 +15,7 @@ const WriterLog::Entry* WriterLog::Ring::latest(std::uint64_t address) const {
   const std::uint64_t oldest = count > kept ? count - kept : 0;
   for (std::uint64_t i = count; i-- > oldest;) {
     const Entry& entry = entries[i % kept];
-    if (entry.holds(address)) return &entry;
+    if (entry.holds(address) && !entry.writer.perhaps) return &entry;
   }
   return nullptr;
 }

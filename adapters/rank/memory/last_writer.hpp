@@ -17,7 +17,8 @@ struct Writer {
   const char* name = nullptr;
   bool unread = false;  ///< a kernel whose meaning is not known
   std::optional<ElementType> type{};
-  bool chosen = false;  ///< at places that unknown indices name, or made of such: a one-hot mask
+  bool chosen = false;   ///< at places that unknown indices name, or made of such: a one-hot mask
+  bool perhaps = false;  ///< it may have written less, or nothing
 };
 
 /// What made small ranges of device memory unknown, for those who are told that they read them: the
@@ -54,7 +55,8 @@ class WriterLog {
   struct Ring {
     std::array<Entry, kept> entries{};
     std::uint64_t count = 0;
-    /// The latest that holds `address`; nullptr: none of those that are kept.
+    /// The latest that holds `address` and was written there for certain; nullptr: none of those
+    /// that are kept.
     [[nodiscard]] const Entry* latest(std::uint64_t address) const;
   };
   void append(Ring& ring, Entry entry);
