@@ -248,8 +248,10 @@ class Launch {
   }
   /// Where each pointer leads to a MiB.
   [[nodiscard]] std::optional<CodeWork> walk_to_a_mebibyte(const std::string& kernel,
-                                                           ReadConstants& tables) const {
+                                                           ReadConstants& tables,
+                                                           double l2_bytes) const {
     CodeLaunch launched = launch(kernel);
+    launched.l2_bytes = l2_bytes;
     launched.reach = [](std::uint64_t) { return std::uint64_t{1} << 20; };
     launched.tables = &tables;
     return rank::walk(launched);
@@ -1202,22 +1204,29 @@ TEST(CodeExecution, WarpsShareMemoryBetweenBarriers) {
   }
 }
 
-// A million floats from random places of a MiB: all of that is read, once, beside the indices.
-TEST(CodeWalk, TablesAreReadOnce) {
+// A million floats from random places of a MiB: all of that is read, once, beside the indices. Each
+// asks for a sector of 32 bytes; of those behind the first MiB a cache that keeps a half of it
+// (0.525 of an L2 cache) does not answer a half, and then the sector beside comes for nothing.
+TEST(CodeWalk, TablesAreReadOnceWhereTheCacheKeepsThem) {
   const int n = 1 << 20;
   const OnDevice<float> in{counted(1)}, out{counted(1)};
   const OnDevice<int> places{std::vector<int>(1)};
   ReadConstants tables;
-  const auto work = Launch{{4096, 1, 1}, {256, 1, 1}}
-                        .at(in.address())
-                        .at(places.address())
-                        .at(out.address())
-                        .with(n)
-                        .walk_to_a_mebibyte("gather", tables);
-  ASSERT_TRUE(work);
-  EXPECT_EQ(work->read_bytes, 4.0 * n + (1 << 20));
-  EXPECT_EQ(work->written_bytes, 4.0 * n);
-  EXPECT_EQ(work->random_bytes, 0);
+  const auto with = [&](double l2_bytes) {
+    return Launch{{4096, 1, 1}, {256, 1, 1}}
+        .at(in.address())
+        .at(places.address())
+        .at(out.address())
+        .with(n)
+        .walk_to_a_mebibyte("gather", tables, l2_bytes);
+  };
+  const auto kept = with(50e6), half = with(0.5 / 0.525 * (1 << 20));
+  ASSERT_TRUE(kept && half);
+  EXPECT_EQ(kept->read_bytes, 4.0 * n + (1 << 20));
+  EXPECT_EQ(kept->written_bytes, 4.0 * n);
+  EXPECT_EQ(kept->random_bytes, 0);
+  EXPECT_DOUBLE_EQ(half->read_bytes, 4.0 * n + (1 << 20) + 0.5 * (32.0 * n - (1 << 20)));
+  EXPECT_DOUBLE_EQ(half->random_bytes, 0.5 * 32.0 * n);
   EXPECT_TRUE(tables.has(0x210));
   EXPECT_FALSE(tables.has(0x218));
   EXPECT_FALSE(tables.has(0x220));

@@ -77,6 +77,12 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
   for (const std::size_t i : reused) sectors[i] = comes_once(i);
 }
 
+/// How much of what is accessed again and again the L2 cache keeps: all of an H100's 50 MB would
+/// make single floats from 40 MB as fast as from 16 (48 us), which take 76, from 200 MB 140 and
+/// from 1 GB 155 (bench/accuracy/triton_gathers.py). As much is there when a kernel runs again
+/// (l2_full in lib/kernels/roofline.cpp).
+constexpr double kept_of_l2 = 0.525;
+
 /// A tensor that an access goes to at unknown places.
 struct Table {
   std::size_t pointer = 0;  ///< where that lies in the constants
@@ -108,14 +114,25 @@ std::vector<Table> tables_of(const Walk& walk) {
 /// What all accesses of one table, or to places that nobody knows, ask for.
 struct Somewhere {
   double table = 0;  ///< bytes
+  double kept = 0;   ///< bytes that the L2 cache holds of what is accessed here and there
   double behind_bases = 0, anywhere = 0, random = 0;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> shared{}, alone{};
 
   /// Behind an unknown base that one warp alone of those that were walked went to, the others'
   /// bases stand too.
+  [[nodiscard]] double asked(double weight) const {
+    return anywhere + std::min(united(shared) + weight * united(alone), behind_bases);
+  }
+  /// The share of accesses to what was accessed before that the cache does not answer.
+  [[nodiscard]] double missed() const { return std::max(0.0, 1.0 - kept / table); }
+  /// All of the table once, and what is asked for again and is gone.
   [[nodiscard]] double bytes(double weight) const {
-    const double behind = std::min(united(shared) + weight * united(alone), behind_bases);
-    return std::min(table, behind + anywhere);
+    const double all = asked(weight);
+    return std::min(table, all) + std::max(0.0, all - table) * missed();
+  }
+  /// What lies beside comes with what is read, until all of the table is there.
+  [[nodiscard]] double beside(double weight) const {
+    return std::max(std::min(random, table - asked(weight)), random * missed());
   }
 };
 
@@ -142,6 +159,7 @@ Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vecto
     }
     Somewhere& there = somewhere[tables[i].pointer];
     there.table = tables[i].bytes;
+    there.kept = kept_of_l2 * walk.launch.l2_bytes;
     there.random += extent.written == written ? random[i] : 0.0;
     if (extent.goes_anywhere()) {
       there.anywhere += bytes;
@@ -158,10 +176,8 @@ Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vecto
   }
   Moved all{std::min(united(reached), asked)};
   for (const auto& [pointer, there] : somewhere) {
-    const double bytes = there.bytes(weight);
-    all.bytes += bytes;
-    // What lies beside comes with what is read, until all of the table is there.
-    all.random += std::min(there.random, there.table - bytes);
+    all.bytes += there.bytes(weight);
+    all.random += there.beside(weight);
   }
   return all;
 }

@@ -49,6 +49,7 @@ struct CodeLaunch {
   int architecture = 90;
   std::size_t parameters_at = 0;       ///< where they begin there
   int sms = 0;                         ///< that have an L1 cache each; 0: as if none had
+  double l2_bytes = 0;                 ///< of the L2 cache
   ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
   /// Bytes from an address to the end of the tensor that lies there; 0: nobody knows, or too many
   /// for a cache.

@@ -216,6 +216,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .architecture = resources.architecture,
                .parameters_at = resources.parameters_at,
                .sms = gpu().sm_count,
+               .l2_bytes = static_cast<double>(gpu().l2.count()),
                .looked_at = &looked_at,
                .reach = reach_of_table,
                .tables = &tables});
