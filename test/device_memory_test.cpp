@@ -5,6 +5,7 @@
 #include "rank/memory/host_reach.hpp"
 #include "rank/memory/kept_node.hpp"
 #include "rank/memory/sparse_bytes.hpp"
+#include "rank/memory/tensor_ends.hpp"
 #include "rank/memory/unknown_reads.hpp"
 #include "rank_fakes.hpp"
 
@@ -453,20 +454,17 @@ TEST(WriterLog, ForgetsTheOldest) {
   EXPECT_EQ(log.last(&memory[0]).name, nullptr);
 }
 
-TEST(WriterLog, TellsHowFarTheLatestWriterWrote) {
-  WriterLog log;
+TEST(TensorEnds, AreThoseOfTheLatestWrites) {
+  TensorEnds ends;
   std::array<std::byte, 64> memory{};
-  log.note(&memory[0], 64, {.name = "told"});
-  EXPECT_EQ(log.written_from(&memory[16]), 48);
-  log.note_untold(&memory[0], 32, {.name = "untold"});
-  EXPECT_EQ(log.written_from(&memory[16]), 16);
-  EXPECT_EQ(log.written_from(&memory[32]), 32);
-  EXPECT_STREQ(log.last(&memory[16]).name, "told");
-  // A kernel that nobody reads may have written all that its pointers lead to.
-  log.note(&memory[0], 64, {.name = "unread", .unread = true, .perhaps = true});
-  EXPECT_EQ(log.written_from(&memory[16]), 16);
-  log.note(&memory[0], 64, {});  // freed
-  EXPECT_EQ(log.written_from(&memory[16]), 0);
+  EXPECT_EQ(ends.bytes_from(&memory[16]), 0);
+  ends.note(&memory[0], 64);
+  EXPECT_EQ(ends.bytes_from(&memory[16]), 48);
+  ends.note(&memory[0], 32);
+  EXPECT_EQ(ends.bytes_from(&memory[16]), 16);
+  EXPECT_EQ(ends.bytes_from(&memory[32]), 32);
+  for (std::size_t i = 0; i < TensorEnds::kept; ++i) ends.note(&memory[63], 1);
+  EXPECT_EQ(ends.bytes_from(&memory[16]), 0);
 }
 
 TEST(HostReach, HoldsRangesByTheirStart) {

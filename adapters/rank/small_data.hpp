@@ -7,6 +7,7 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/memory/last_writer.hpp"
+#include "rank/memory/tensor_ends.hpp"
 #include "rank/memory/transfers.hpp"
 #include "rank/memory/unknown_reads.hpp"
 #include "rank/runtime/process.hpp"
@@ -20,6 +21,7 @@ namespace phantora::rank {
 /// object.
 struct SmallData {
   WriterLog writers;
+  TensorEnds tensor_ends;
   DeviceMemory memory{{reserve_memory, release_memory}, writers};
   HostReach host_reach;
   ToldPlaces told_places;

@@ -88,7 +88,7 @@ std::uint64_t reach_of_table(std::uint64_t address) {
   const auto allocation = allocation_of(at);
   if (!allocation) return 0;
   std::size_t bytes = allocation->size - static_cast<std::size_t>(at - allocation->base);
-  if (const std::size_t written = small_data().writers.written_from(at); written != 0)
+  if (const std::size_t written = small_data().tensor_ends.bytes_from(at); written != 0)
     bytes = std::min(bytes, written);
   if (static_cast<double>(bytes) > most_bytes) return 0;
   const double steps = std::ceil(std::log2(static_cast<double>(bytes)) * steps_of_an_octave);

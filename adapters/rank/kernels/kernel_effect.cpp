@@ -236,8 +236,7 @@ bool of_a_choice(const Effect& effect, const Operand& written) {
 
 void apply(const Effect& effect, const char* kernel) {
   const auto writer = [&](const Operand& operand) {
-    return Writer{kernel, effect.follows_pointers, operand.type, of_a_choice(effect, operand),
-                  effect.follows_pointers};
+    return Writer{kernel, effect.follows_pointers, operand.type, of_a_choice(effect, operand)};
   };
   const auto forget_all = [&] {
     for (const Operand& operand : effect.operands) {

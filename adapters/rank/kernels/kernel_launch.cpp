@@ -589,6 +589,9 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});
     return;
   }
+  for (const Operand& operand : effect->operands) {
+    if (operand.written) small_data().tensor_ends.note(operand.address, operand.extent);
+  }
   const char* const name = reading.name.c_str();
   if (data::run_at_once()) return apply(*effect, name);
   data::enqueue(stream, [effect = std::move(*effect), name] { apply(effect, name); });

@@ -553,11 +553,8 @@ void DeviceMemory::forget(void* device_address, std::size_t bytes, const Writer&
     shares_.forget(address_of(device_address), bytes);
   }
   // What is large is read a little at a time at most, unless its writer is of interest itself.
-  if (writer.name == nullptr) return;
-  if (bytes <= small_bytes || writer.unread) {
+  if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
     writers_.note(device_address, bytes, writer);
-  } else {
-    writers_.note_untold(device_address, bytes, writer);
   }
 }
 
