@@ -125,15 +125,6 @@ struct Somewhere {
   }
   /// The share of accesses to what was accessed before that the cache does not answer.
   [[nodiscard]] double missed() const { return std::max(0.0, 1.0 - kept / table); }
-  /// All of the table once, and what is asked for again and is gone.
-  [[nodiscard]] double bytes(double weight) const {
-    const double all = asked(weight);
-    return std::min(table, all) + std::max(0.0, all - table) * missed();
-  }
-  /// What lies beside comes with what is read, until all of the table is there.
-  [[nodiscard]] double beside(double weight) const {
-    return std::max(std::min(random, table - asked(weight)), random * missed());
-  }
 };
 
 /// Device memory that a launch moves one way.
@@ -176,8 +167,11 @@ Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vecto
   }
   Moved all{std::min(united(reached), asked)};
   for (const auto& [pointer, there] : somewhere) {
-    all.bytes += there.bytes(weight);
-    all.random += there.beside(weight);
+    const double wanted = there.asked(weight), missed = there.missed();
+    // All of the table once, and what is asked for again and is gone.
+    all.bytes += std::min(there.table, wanted) + std::max(0.0, wanted - there.table) * missed;
+    // What lies beside comes with what is read, until all of the table is there.
+    all.random += std::max(std::min(there.random, there.table - wanted), there.random * missed);
   }
   return all;
 }
