@@ -630,15 +630,15 @@ TEST(Roofline, InputsOfSeveralDimensionsAreFoundOneByOne) {
                     .block = {32, 16, 1},
                     .bytes = 4 * 67108864.0,
                     .features = {{"numel", 67108864}, {"rows", 128}, {"cols", 524288}}};
-  const auto seconds = [&] {
-    return to_seconds(Roofline{gpu_model("h200")}.estimate(query)->duration);
-  };
+  const Roofline roofline{gpu_model("h200")};
+  const auto seconds = [&] { return to_seconds(roofline.estimate(query)->duration); };
   const double in_a_row = seconds();
   query.features["dims"] = 2;
   // 1024 elements of each thread, of which 4 come at a time, and 1.5 ps for each of the GPU's.
   const double expected = 0.9e-6 + 256 * 0.5e-6 + 67108864 * 1.5e-12 * 64e12 / 66.9e12;
   EXPECT_NEAR(seconds(), expected, 1e-9);
   EXPECT_GT(seconds(), in_a_row);
+  EXPECT_EQ(roofline.estimate(query)->source, CostSource::roofline);
 }
 
 TEST(KernelWork, ConcatenationGoesThroughItsLongestPart) {
