@@ -844,12 +844,12 @@ def measured_again(row, again):
 NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 
-def measured_keys(file):
+def measured_keys(file, by_code=False):
     """The launches of a database that `phantora measure` made and `phantora kernels export` wrote, each under the key
     that the interception has for it: the median of its times, of which the first found memory that nothing had touched.
 
-    Library calls are left to the sweeps, which have more of them. Launches that only the machine code tells, or nothing but
-    the grid, are not taken.
+    Library calls are left to the sweeps, which have more of them. Launches of which nothing but the grid is told are not
+    taken, and those that only their machine code tells alone: `by_code`.
     """
     times = collections.defaultdict(list)
     with gzip.open(file, "rt", newline="") as text:
@@ -858,7 +858,7 @@ def measured_keys(file):
     for query, us in times.items():
         key = json.loads(query)
         told = key["bytes"] > 0 or key["features"]
-        if key["grid"] is None or not told or "warp_instructions" in key["features"]:
+        if key["grid"] is None or not told or ("warp_instructions" in key["features"]) != by_code:
             continue
         if "DeviceRadixSortSingleTileKernel" in key["name"] and "cols" not in key["features"]:
             continue  # measured before the interception told how many bits are sorted
@@ -869,6 +869,13 @@ def measured_keys(file):
 def key_and_us(made):
     fields = text(made).split("\t")
     return tuple(fields[:5] + fields[6:]), made["us"]
+
+
+def key_lines(gpu, judges, by_code=False):
+    """Of the databases: keys and times."""
+    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
+        if file.name.endswith("_judges.csv.gz") == judges:
+            yield from map(key_and_us, measured_keys(file, by_code))
 
 
 def lines_of(gpu, judges, never_fitted=()):
@@ -900,11 +907,9 @@ def lines_of(gpu, judges, never_fitted=()):
     # The same launch is one line, though the sweeps leave out bytes that follow from the features, and shared memory.
     launch_of = lambda key, bytes: (*key[:3], bytes, *key[5:])
     known = {launch_of(key, key[4]): key for key in lines}
-    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
-        if file.name.endswith("_judges.csv.gz") == judges:
-            for key, us in map(key_and_us, measured_keys(file)):
-                same = known.get(launch_of(key, "0")) or known.setdefault(launch_of(key, key[4]), key)
-                lines.setdefault(same, []).append(us)
+    for key, us in key_lines(gpu, judges):
+        same = known.get(launch_of(key, "0")) or known.setdefault(launch_of(key, key[4]), key)
+        lines.setdefault(same, []).append(us)
     return lines
 
 

@@ -19,7 +19,6 @@ from measure_h200 import draw, pick
 from measure_sorting import TYPES
 
 FLOATS = ("fp32", "fp32", "bf16", "bf16", "fp16")
-TYPES["fp16"] = torch.float16
 
 
 def floats(dtype, *shape, grad=True):

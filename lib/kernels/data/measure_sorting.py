@@ -6,18 +6,18 @@ Usage: phantora measure --kernels FITTED.db -- python3 measure_sorting.py fitted
        phantora measure --kernels JUDGES.db -- python3 measure_sorting.py judges
        phantora kernels export FITTED.db FITTED.csv
 
-A third of the cases judges and is never fitted: those whose digest leaves 1 when it is divided by 3.
+A third of the cases judges and is never fitted: those whose digest leaves 1 when it is divided by 3 (make_table.py's
+is_judge()).
 """
-import hashlib
-import json
 import sys
 
 import torch
 import torch.nn.functional as F
 
+from make_table import is_judge
 from measure_h200 import draw, pick
 
-TYPES = dict(fp32=torch.float32, bf16=torch.bfloat16, fp64=torch.float64, int64=torch.int64, int32=torch.int32)
+TYPES = dict(fp32=torch.float32, bf16=torch.bfloat16, fp16=torch.float16, fp64=torch.float64, int64=torch.int64, int32=torch.int32)
 REPEATS = 5
 
 
@@ -87,17 +87,13 @@ def gradients():
         yield dict(op="by_" + kind, dtype=dtype, table=table, count=count, width=width), make
 
 
-def judges(case):
-    return int(hashlib.sha256(json.dumps(case, sort_keys=True).encode()).hexdigest(), 16) % 3 == 1
-
-
 def main(part, families=(long_ones, rows, gradients), seed=1127):
     draw.seed(seed)
     torch.manual_seed(0)
     done = 0
     for family in families:
         for case, make in family():
-            if judges(case) != (part == "judges"):
+            if is_judge(case, 3) != (part == "judges"):
                 continue
             try:
                 run = make()
