@@ -146,6 +146,11 @@ def measure(options, out):
         list(pool.map(take, chosen))
 
 
+def medians(found, key):
+    """Of the real rows of a case, and of the simulated ones."""
+    return [statistics.median(row[key] for row in found[what]) for what in ("real", "simulated")]
+
+
 def table(files):
     rows = {}
     for file in files:
@@ -159,17 +164,16 @@ def table(files):
         if len(found) < 2:
             print(f"| {name} | only {' '.join(found)} | | | | |")
             continue
-        real = statistics.median(row["median_s"] for row in found["real"])
-        simulated = statistics.median(row["median_s"] for row in found["simulated"])
+        real, simulated = medians(found, "median_s")
         memory = [found[what][0].get("peak_alloc") for what in ("real", "simulated")]
         told = [f"{memory[0] / 2**30:.2f} GiB", f"{memory[1] / memory[0] - 1:+.2%}"] if all(memory) else ["", ""]
         errors.append(simulated / real - 1)
         if "queued_s" in found["real"][0]:
-            queued = [statistics.median(row["queued_s"] for row in found[what]) for what in ("real", "simulated")]
+            queued = medians(found, "queued_s")
             queued_errors.append(queued[1] / queued[0] - 1)
         # Of several GPUs NCCL's kernels are busy with waiting.
         if "gpu_s" in found["real"][0] and not re.search(r" x\d+$", name):
-            busy = [statistics.median(row["gpu_s"] for row in found[what]) for what in ("real", "simulated")]
+            busy = medians(found, "gpu_s")
             gpu_errors.append(busy[1] / busy[0] - 1)
             if busy[0] > 0.8 * real:
                 bound_errors.append(errors[-1])
