@@ -194,21 +194,55 @@ namespace {
 ///       k[3 * n + i] = (a < b) + 2 * (a >= c) + 4 * (a != a) + 8 * !(a <= b);
 ///       k[4 * n + i] = (int)w * n - (int)(w >> 3);
 ///     }
-const std::map<std::string, std::vector<std::uint64_t>>& codes() {
+///     __global__ void switched(const float* x, float* y, int kind, int n) {
+///       const int i = blockIdx.x * blockDim.x + threadIdx.x;
+///       float total = 0;
+///       switch (kind) {
+///         case 0:
+///     #pragma unroll 1
+///           for (int k = 0; k < n; ++k) total += x[k * blockDim.x * gridDim.x + i];
+///           break;
+///         case 1: total = x[i]; break;
+///         case 2: total = x[i] * x[i + 1]; break;
+///         case 3: total = x[3 * i] + 3; break;
+///         case 4: total = x[i + 7] - x[i]; break;
+///         case 5: total = fabsf(x[2 * i]); break;
+///         default: return;
+///       }
+///       y[i] = total;
+///     }
+///     __device__ float lut[16] = {-1, -0.7, ...};
+///     __global__ void through_variable(const unsigned char* x, float* y) {
+///       const int i = blockIdx.x * blockDim.x + threadIdx.x;
+///       y[i] = lut[x[i] & 15];
+///     }
+/// "through_halves" is the last with -rdc=true, which makes immediates of the variable's address.
+struct MachineCode {
+  std::vector<std::uint64_t> words{};
+  CodeLinks links{};
+};
+const std::map<std::string, MachineCode>& codes() {
   static const auto all = [] {
-    std::map<std::string, std::vector<std::uint64_t>> kernels;
+    std::map<std::string, MachineCode> kernels;
     std::ifstream file{PHANTORA_TEST_DATA "/user_kernels.code"};
-    std::vector<std::uint64_t>* code = nullptr;
+    MachineCode* code = nullptr;
     for (std::string line; std::getline(file, line);) {
       std::istringstream words{line};
       if (std::string word, name; line.starts_with("kernel ")) {
         words >> word >> name;
         code = &kernels[name];
+      } else if (line.starts_with("jumps ")) {
+        words >> word >> std::hex;
+        for (std::uint32_t jump = 0; words >> jump;) code->links.jumps.push_back(jump);
+      } else if (line.starts_with("variable ")) {
+        VariableAddress& variable = code->links.variables.emplace_back();
+        words >> word >> std::hex >> variable.at >> variable.in_bank >> variable.variable >>
+            variable.bytes;
       } else {
         std::uint64_t low = 0, high = 0;
         words >> std::hex >> low >> high;
-        code->push_back(low);
-        code->push_back(high);
+        code->words.push_back(low);
+        code->words.push_back(high);
       }
     }
     return kernels;
@@ -246,6 +280,12 @@ class Launch {
     launched.looked_at = looked_at;
     return rank::walk(launched);
   }
+  /// On a GPU of so many SMs.
+  [[nodiscard]] std::optional<CodeWork> walk_on(const std::string& kernel, int sms) const {
+    CodeLaunch launched = launch(kernel);
+    launched.sms = sms;
+    return rank::walk(launched);
+  }
   /// Where each pointer leads to a MiB.
   [[nodiscard]] std::optional<CodeWork> walk_to_a_mebibyte(const std::string& kernel,
                                                            ReadConstants& tables,
@@ -270,11 +310,12 @@ class Launch {
 
  private:
   [[nodiscard]] CodeLaunch launch(const std::string& kernel) const {
-    const auto& code = codes().at(kernel);
-    return {.code = std::as_bytes(std::span{code}),
+    const MachineCode& code = codes().at(kernel);
+    return {.code = std::as_bytes(std::span{code.words}),
             .grid = grid_,
             .block = block_,
             .constants = bank_,
+            .links = code.links,
             .architecture = 90};
   }
   template <class T>
@@ -357,6 +398,35 @@ TEST(CodeWalk, SumsGridStrides) {
   ASSERT_TRUE(work);
   EXPECT_NEAR(work->read_bytes, 4.0 * (1 << 24), 0.01 * (1 << 24));
   EXPECT_GT(work->atomics, 0);
+}
+
+TEST(CodeWalk, GoesWhereSwitchesLead) {
+  const auto read = [](int kind) {
+    const auto work =
+        Launch{{4096, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).with(kind).with(100).walk(
+            "switched");
+    EXPECT_TRUE(work);
+    return work->read_bytes / (4096 * 256 * sizeof(float));
+  };
+  EXPECT_NEAR(read(0), 100, 1);
+  EXPECT_NEAR(read(1), 1, 0.01);
+  EXPECT_NEAR(read(5), 2, 0.02);  // every second float: all sectors
+  EXPECT_EQ(read(6), 0);
+}
+
+TEST(CodeWalk, ReadsAVariableOfTheModuleFromL1) {
+  // A byte of each thread says which of 16 floats it writes. These are a line of L1, and come from
+  // the L2 cache once for each SM.
+  constexpr int sms = 132;
+  constexpr double n = 4096 * 256, warps = n / 32;
+  for (const char* const kernel : {"through_variable", "through_halves"}) {
+    const auto work = Launch{{4096, 1, 1}, {256, 1, 1}}.pointer(0).pointer(1).walk_on(kernel, sms);
+    ASSERT_TRUE(work) << kernel;
+    EXPECT_DOUBLE_EQ(work->sectors, (n + 4 * n) / 32 + sms * 2) << kernel;
+    EXPECT_DOUBLE_EQ(work->read_bytes, n + 64) << kernel;
+    EXPECT_EQ(work->random_bytes, 0) << kernel;
+    EXPECT_DOUBLE_EQ(work->l1_passes, 3 * warps) << kernel;
+  }
 }
 
 TEST(CodeWalk, SeesHowAccessesLie) {
@@ -511,14 +581,14 @@ TEST(CodeWalk, DifferentConstantsAreReadOneAfterTheOther) {
 }
 
 TEST(MachineCode, LoopsTellByHowMuchTheyAreUnrolled) {
-  const auto& code = codes().at("sparse_rows");
-  const code::Program program = code::parse(std::as_bytes(std::span{code}), 90);
+  const auto& code = codes().at("sparse_rows").words;
+  const code::Program program = code::parse(std::as_bytes(std::span{code}), 90, no_links);
   std::vector<int> unrolled;
   for (const auto& loop : program.loops) unrolled.push_back(loop.unrolled);
   EXPECT_EQ(unrolled, (std::vector<int>{1, 16}));
   // A step of a block's size is the program's own.
-  const auto& strides = codes().at("rows_by_pointer");
-  for (const auto& loop : code::parse(std::as_bytes(std::span{strides}), 90).loops)
+  const auto& strides = codes().at("rows_by_pointer").words;
+  for (const auto& loop : code::parse(std::as_bytes(std::span{strides}), 90, no_links).loops)
     EXPECT_EQ(loop.unrolled, 1);
 }
 
@@ -926,18 +996,19 @@ std::vector<std::byte> cubin(const std::string& kernel, const std::string& mangl
     offset += parameters[i];
   }
   attribute(0x0a, {0, 0, 0x210, static_cast<std::uint16_t>(offset)}, 8);
-  const std::string names =
-      std::string(1, '\0') + ".nv.info." + mangled + '\0' + ".text." + mangled + '\0';
-  const auto& code = codes().at(kernel);
-  const std::span<const std::byte> parts[] = {info, std::as_bytes(std::span{code}),
-                                              std::as_bytes(std::span{names})};
+  const std::string names = std::string(1, '\0') + ".nv.info." + mangled + '\0' + ".text." +
+                            mangled + '\0' + ".nv.constant2." + mangled + '\0';
+  const MachineCode& code = codes().at(kernel);
+  const std::span<const std::byte> parts[] = {info, std::as_bytes(std::span{code.words}),
+                                              std::as_bytes(std::span{names}),
+                                              std::as_bytes(std::span{code.links.jumps})};
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_flags = 90;
   header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = 3;
+  header.e_shnum = std::size(parts);
   header.e_shstrndx = 2;
-  std::array<Elf64_Shdr, 3> sections{};
+  std::array<Elf64_Shdr, std::size(parts)> sections{};
   std::vector<std::byte> file(sizeof header);
   for (std::size_t i = 0; i < sections.size(); ++i) {
     sections[i].sh_type = SHT_PROGBITS;
@@ -947,6 +1018,7 @@ std::vector<std::byte> cubin(const std::string& kernel, const std::string& mangl
   }
   sections[0].sh_name = 1;
   sections[1].sh_name = static_cast<std::uint32_t>(names.find(".text."));
+  sections[3].sh_name = static_cast<std::uint32_t>(names.find(".nv.constant2."));
   header.e_shoff = file.size();
   const auto table = std::as_bytes(std::span{sections});
   file.insert(file.end(), table.begin(), table.end());
@@ -1317,6 +1389,42 @@ TEST(CodeExecution, ThreadsAddUpInDeviceMemory) {
                    .execute("bins")));
   EXPECT_EQ(bins.values(), (std::vector<std::optional<int>>{1, 2, 1, 4}));
   EXPECT_EQ(odd.values()[0], 11);
+}
+
+TEST(CodeExecution, GoesWhereSwitchesLead) {
+  const OnDevice<float> x{counted(256)};
+  const auto results = [&](int kind) {
+    const OnDevice<float> y{64};
+    const auto reached = Launch{{2, 1, 1}, {32, 1, 1}}
+                             .at(x.address())
+                             .at(y.address())
+                             .with(kind)
+                             .with(3)
+                             .execute("switched");
+    EXPECT_TRUE(reached);
+    return y.values();
+  };
+  const std::vector<float (*)(float)> cases{
+      [](float i) { return 3 * (i + 1) + 3 * 64; },  // x[i] + x[64 + i] + x[128 + i]
+      [](float i) { return i + 1; },
+      [](float i) { return (i + 1) * (i + 2); },
+      [](float i) { return 3 * i + 1 + 3; },
+      [](float) { return 7.0F; },
+      [](float i) { return 2 * i + 1; }};
+  for (std::size_t kind = 0; kind < cases.size(); ++kind) {
+    const auto values = results(static_cast<int>(kind));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(values[i], cases[kind](static_cast<float>(i))) << kind << ": " << i;
+  }
+  for (const auto& value : results(6)) EXPECT_EQ(value, std::nullopt);
+  // The table of a program's kernel is in its file.
+  Kernel& switched = kernel_of_program("switched", "_Z8switchedPKfPfii", {8, 8, 4, 4});
+  const OnDevice<float> y{64};
+  const void* addresses[] = {x.address(), y.address()};
+  int kind = 3, n = 0;
+  void* arguments[] = {&addresses[0], &addresses[1], &kind, &n};
+  launch_kernel(switched, {{2, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+  EXPECT_EQ(y.values()[63], 3 * 63 + 1 + 3);
 }
 
 TEST(CodeExecution, WhatItCannotDoIsNotDone) {

@@ -69,7 +69,7 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   const double blocks = launch.grid.count();
   if (blocks * warps_of(launch) * least_instructions > static_cast<double>(most))
     return {.obstacle = Obstacle::length};
-  const Program program = parse(launch.code, launch.architecture);
+  const Program program = parse(launch.code, launch.architecture, launch.links);
   if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most, .memory = &memory};
@@ -101,7 +101,7 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
 }
 
 Attempt reach(const CodeLaunch& launch) {
-  const Program program = parse(launch.code, launch.architecture);
+  const Program program = parse(launch.code, launch.architecture, launch.links);
   if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .limit = most_looked_at, .memory = &memory};
@@ -164,7 +164,7 @@ Attempt reach(const CodeLaunch& launch) {
 }
 
 Attempt reach_of_all_ways(const CodeLaunch& launch) {
-  const Program program = parse(launch.code, launch.architecture);
+  const Program program = parse(launch.code, launch.architecture, launch.links);
   LaunchMemory memory;
   Walk walk{.launch = launch, .program = program, .memory = &memory};
   walk.pointers = pointers(launch.constants);

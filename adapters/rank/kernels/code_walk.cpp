@@ -54,11 +54,8 @@ double united(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges) {
 }
 
 /// Takes from the sectors of each load what L1 caches answer: tables that all blocks read (weights
-/// of a norm, a filter) come to each SM once. With the constant, half of what an SM has for L1 and
-/// shared memory, QuACK's RMS norms lose a third of their time, as on an H100
-/// (bench/accuracy/README.md).
+/// of a norm, a filter) come to each SM once.
 void keep_tables(const Walk& walk, std::vector<double>& sectors) {
-  constexpr double most_bytes = 128 * 1024;
   const double sms = walk.launch.sms;
   if (sms == 0) return;
   const auto comes_once = [&](std::size_t i) {
@@ -73,7 +70,7 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
     reused.push_back(i);
     tables.emplace_back(extent.first, extent.last);
   }
-  if (united(tables) > most_bytes) return;
+  if (united(tables) > kept_of_l1) return;
   for (const std::size_t i : reused) sectors[i] = comes_once(i);
 }
 
@@ -82,34 +79,6 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
 /// from 1 GB 155 (bench/accuracy/triton_gathers.py). As much is there when a kernel runs again
 /// (l2_full in lib/kernels/roofline.cpp).
 constexpr double kept_of_l2 = 0.525;
-
-/// A tensor that an access goes to at unknown places.
-struct Table {
-  std::size_t pointer = 0;  ///< where that lies in the constants
-  double bytes = std::numeric_limits<double>::infinity();
-};
-
-/// The tables of accesses, by their numbers, as far as the code tells whose pointer they go behind.
-std::vector<Table> tables_of(const Walk& walk) {
-  const CodeLaunch& launch = walk.launch;
-  std::vector<Table> tables(walk.extents.size());
-  if (launch.reach == nullptr || std::ranges::none_of(walk.extents, &Extent::unknown))
-    return tables;
-  const std::vector<std::size_t> places = pointers(launch.constants);
-  if (places.size() > most_pointers) return tables;
-  const auto origins = address_origins(walk.program, places);
-  for (std::size_t i = 0; origins && i < tables.size(); ++i) {
-    const Origin& origin = (*origins)[i];
-    if (!walk.extents[i].unknown || std::popcount(origin.pointers) != 1 || origin.loads != 0 ||
-        origin.elsewhere)
-      continue;
-    const std::size_t at = places[static_cast<std::size_t>(std::countr_zero(origin.pointers))];
-    if (launch.tables != nullptr) launch.tables->note(at, sizeof(void*));
-    const std::uint64_t bytes = launch.reach(pointer_at(launch.constants, at));
-    if (bytes != 0) tables[i] = {at, static_cast<double>(bytes)};
-  }
-  return tables;
-}
 
 /// What all accesses of one table, or to places that nobody knows, ask for.
 struct Somewhere {
@@ -132,10 +101,10 @@ struct Moved {
   double bytes = 0;   ///< what all its accesses reach, but no more than they ask for
   double random = 0;  ///< more than that, for accesses here and there
 };
-Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vector<double>& sectors,
-            const std::vector<double>& random, bool written, double weight) {
+Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<double>& random,
+            bool written, double weight) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> reached;
-  std::map<std::size_t, Somewhere> somewhere;
+  std::map<std::uint64_t, Somewhere> somewhere;
   double asked = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
     const Extent& extent = walk.extents[i];
@@ -148,8 +117,9 @@ Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vecto
       reached.emplace_back(extent.first, extent.last);
       continue;
     }
-    Somewhere& there = somewhere[tables[i].pointer];
-    there.table = tables[i].bytes;
+    const Table& table = walk.table(i);
+    Somewhere& there = somewhere[table.first];
+    there.table = table.bytes;
     there.kept = kept_of_l2 * walk.launch.l2_bytes;
     there.random += extent.written == written ? random[i] : 0.0;
     if (extent.goes_anywhere()) {
@@ -166,7 +136,7 @@ Moved moved(const Walk& walk, const std::vector<Table>& tables, const std::vecto
     }
   }
   Moved all{std::min(united(reached), asked)};
-  for (const auto& [pointer, there] : somewhere) {
+  for (const auto& [table, there] : somewhere) {
     const double wanted = there.asked(weight), missed = there.missed();
     // All of the table once, and what is asked for again and is gone.
     all.bytes += std::min(there.table, wanted) + std::max(0.0, wanted - there.table) * missed;
@@ -243,7 +213,7 @@ std::vector<Sample> samples_of(double blocks, unsigned warps) {
 }  // namespace
 
 std::optional<CodeWork> walk(const CodeLaunch& launch) {
-  const Program program = parse(launch.code, launch.architecture);
+  const Program program = parse(launch.code, launch.architecture, launch.links);
   if (program.code.empty()) return std::nullopt;
   Walk walk{launch, program};
   const double threads = launch.block.count();
@@ -323,9 +293,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   work.hot_atomics = hot_atomics(walk, sectors);
   std::vector<double> random = total.random;
   for (double& bytes : random) bytes *= weight;
-  const std::vector<Table> tables = tables_of(walk);
-  const Moved read = moved(walk, tables, sectors, random, false, others),
-              written = moved(walk, tables, sectors, random, true, others);
+  const Moved read = moved(walk, sectors, random, false, others),
+              written = moved(walk, sectors, random, true, others);
   work.read_bytes = read.bytes;
   work.written_bytes = written.bytes;
   work.random_bytes = read.random + written.random;

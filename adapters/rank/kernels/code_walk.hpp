@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/kernels/code_links.hpp"
+
 #include <phantora/kernels/kernel_cost_model.hpp>
 
 #include <cstddef>
@@ -40,12 +42,15 @@ class ReadConstants {
   std::vector<std::uint8_t> words_{};
 };
 
+inline const CodeLinks no_links{};
+
 /// A launch, as the code sees it.
 struct CodeLaunch {
   std::span<const std::byte> code;  ///< of sm_70 and later: instructions of 16 bytes
   KernelQuery::Dim3 grid{}, block{};
   /// Constant bank 0: the launch's shape and its parameters, as they lie there.
   std::span<const std::byte> constants;
+  const CodeLinks& links = no_links;
   int architecture = 90;
   std::size_t parameters_at = 0;       ///< where they begin there
   int sms = 0;                         ///< that have an L1 cache each; 0: as if none had

@@ -213,6 +213,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .grid = arguments.shape.grid,
                .block = arguments.shape.block,
                .constants = bank,
+               .links = resources.links,
                .architecture = resources.architecture,
                .parameters_at = resources.parameters_at,
                .sms = gpu().sm_count,

@@ -173,7 +173,10 @@ Cubin::Cubin(std::span<const std::byte> elf) {
   std::span<const std::byte> symbols, symbol_names;
   std::unordered_map<std::uint32_t, std::uint32_t> frames, registers;
   std::vector<std::pair<KernelResources*, std::uint32_t>> externals;  // of a kernel: a symbol
-  constexpr std::string_view info = ".nv.info", text = ".text.", shared = ".nv.shared.";
+  constexpr std::string_view info = ".nv.info", text = ".text.", shared = ".nv.shared.",
+                             jumps = ".nv.constant2.", of_text = ".rela.text.",
+                             of_addresses = ".rela.nv.constant4";
+  std::vector<std::pair<std::span<const std::byte>, KernelResources*>> relocations;
   for (std::size_t i = 0; i < header->e_shnum; ++i) {
     const auto s = section(i);
     if (!s) return;
@@ -231,6 +234,15 @@ Cubin::Cubin(std::span<const std::byte> elf) {
       kernel.code_offset = s->sh_offset;
       kernel.code_size = bytes.size();
       if (!mangled.starts_with("_Z")) kernel.accesses = accesses(bytes, architecture_of(*header));
+    } else if (name.starts_with(of_text)) {
+      relocations.emplace_back(bytes, &kernels_[hash(name.substr(of_text.size()))]);
+    } else if (name == of_addresses) {
+      relocations.emplace_back(bytes, nullptr);
+    } else if (name.starts_with(jumps)) {
+      std::vector<std::uint32_t>& table = kernels_[hash(name.substr(jumps.size()))].links.jumps;
+      table.clear();
+      while (const auto word = at<std::uint32_t>(bytes, table.size() * sizeof table.front()))
+        table.push_back(*word);
     } else if (name.starts_with(shared)) {
       const bool counted = architecture_of(*header) >= driver_shared_from;
       kernels_[hash(name.substr(shared.size()))].static_shared =
@@ -261,6 +273,19 @@ Cubin::Cubin(std::span<const std::byte> elf) {
     if (kernel == kernels_.end()) continue;
     if (frame != frames.end()) kernel->second.local = frame->second;
     if (count != registers.end()) kernel->second.registers = static_cast<int>(count->second);
+  }
+  for (const auto& [bytes, kernel] : relocations) {
+    // As readelf shows them: a word of 64 bits, and the halves of one in immediates.
+    constexpr std::uint32_t whole = 2, lower = 0x38, upper = 0x39;
+    for (std::size_t k = 0; const auto r = at<Elf64_Rela>(bytes, k * sizeof(Elf64_Rela)); ++k) {
+      const auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(r->r_info));
+      const auto index = static_cast<std::uint32_t>(ELF64_R_SYM(r->r_info));
+      const auto symbol = at<Elf64_Sym>(symbols, index * sizeof(Elf64_Sym));
+      if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT) continue;
+      if (kernel == nullptr ? type != whole : type != lower && type != upper) continue;
+      (kernel == nullptr ? bank_ : kernel->links.variables)
+          .push_back({r->r_offset, kernel == nullptr, index, symbol->st_size});
+    }
   }
   for (const auto& [kernel, index] : externals) {
     if (const auto symbol = at<Elf64_Sym>(symbols, index * sizeof(Elf64_Sym))) {
@@ -425,6 +450,9 @@ std::optional<KernelResources> FatBinary::find(std::string_view mangled, int arc
     if (const auto* found = entry->cubin->find(mangled)) {
       KernelResources resources = *found;
       resources.architecture = entry->architecture;
+      const auto bank = entry->cubin->bank();
+      auto& variables = resources.links.variables;
+      variables.insert(variables.end(), bank.begin(), bank.end());
       return resources;
     }
   }

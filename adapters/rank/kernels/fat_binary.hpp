@@ -23,12 +23,15 @@ class Cubin {
   explicit Cubin(std::span<const std::byte> elf);
   [[nodiscard]] const KernelResources* find(std::string_view mangled) const;
   [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
+  /// The variables whose addresses lie in constant bank 4.
+  [[nodiscard]] std::span<const VariableAddress> bank() const noexcept { return bank_; }
   [[nodiscard]] bool empty() const noexcept { return kernels_.empty(); }
 
  private:
   // By hash: the names are in the file, which is not kept.
   std::unordered_map<std::size_t, KernelResources> kernels_;
   std::unordered_map<std::size_t, ModuleVariable> variables_;
+  std::vector<VariableAddress> bank_;  ///< constant bank 4, which its kernels have in common
 };
 
 /// A container of GPU code for several architectures, parsed and decompressed as far as asked for.

@@ -337,6 +337,7 @@ struct CodeRun {
             .grid = shape.grid,
             .block = shape.block,
             .constants = constants,
+            .links = reading.kernel_resources.links,
             .architecture = reading.kernel_resources.architecture,
             .looked_at = &looked_at};
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/kernels/code_links.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
@@ -59,6 +60,7 @@ struct KernelResources {
   Accesses accesses{};                 ///< of kernels that have no C++ signature
   std::string signature{};             ///< as the code tells it, where the mangled name does not
   std::size_t code_offset = 0, code_size = 0;  ///< of its machine code in the file; 0 = none
+  CodeLinks links{};
   std::size_t parameters_at = 0;  ///< where its parameters begin in constant bank 0; 0 = not told
   std::vector<std::string> externals{};  ///< functions of the driver's own that its code calls
 };

@@ -69,6 +69,65 @@ bool gives_nothing(const Instruction& i) {
   }
 }
 
+bool writes_no_predicate(const Instruction& i) {
+  const unsigned operation = i.operation();
+  if (is_access(operation)) return true;
+  switch (operation >= 0x100 ? operation : operation & ~uniform) {
+    case op_mov:
+    case op_cs2r:
+    case op_sel:
+    case op_fsel:
+    case op_fmnmx:
+    case op_iabs:
+    case op_prmt:
+    case op_shf:
+    case op_sgxt:
+    case op_fmul:
+    case op_fadd:
+    case op_ffma:
+    case op_dmul:
+    case op_dadd:
+    case op_dfma:
+    case op_hadd2:
+    case op_hfma2:
+    case op_hmul2:
+    case op_hfma2_mma:
+    case op_f2fp:
+    case op_i2fp:
+    case op_viadd:
+    case op_viaddmnmx:
+    case op_f2f:
+    case op_f2i:
+    case op_i2f:
+    case op_frnd:
+    case op_mufu:
+    case op_nop:
+    case op_s2r:
+    case op_s2ur:
+    case op_ldc:
+    case op_ldl:
+    case op_lds:
+    case op_stl:
+    case op_sts:
+      return true;
+    default:
+      return operation == op_uldc;
+  }
+}
+
+bool may_write_two_predicates(const Instruction& i) {
+  switch (i.operation() & ~uniform) {
+    case op_imad:
+    case op_imad_wide:
+    case op_imad_high:
+    case op_lea:
+    case op_lop3:
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool is_comparison(unsigned operation) {
   switch (operation & ~uniform) {
     case op_isetp:
@@ -151,9 +210,10 @@ int unrolled(const std::vector<Instruction>& code, std::size_t first, std::size_
 
 }  // namespace
 
-Program parse(std::span<const std::byte> bytes, int architecture) {
+Program parse(std::span<const std::byte> bytes, int architecture, const CodeLinks& links) {
   Program program;
   program.architecture = architecture;
+  program.links = &links;
   for (std::size_t at = 0; at + instruction_bytes <= bytes.size(); at += instruction_bytes) {
     Instruction i;
     std::memcpy(&i.low, bytes.data() + at, sizeof i.low);

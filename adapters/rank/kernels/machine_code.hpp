@@ -1,5 +1,7 @@
 #pragma once
 
+#include "rank/kernels/code_links.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -170,6 +172,10 @@ inline bool is_load(unsigned operation) {
 inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
 /// To registers: then the place of the result's number has zeros.
 bool gives_nothing(const Instruction& i);
+/// Predicates that an instruction writes are in bits 81 to 83 and, of some, 84 to 86, which others
+/// have other things in. Of operations that are not listed both count.
+bool writes_no_predicate(const Instruction& i);
+bool may_write_two_predicates(const Instruction& i);
 /// SYNCS.PHASECHK: a predicate, and no register. Others (SYNCS.ARRIVE) have no predicate.
 inline bool checks_phase(const Instruction& i) {
   return i.operation() == op_syncs && i.form() == 2;
@@ -219,10 +225,15 @@ struct Program {
   std::vector<int> number;  ///< of an access among accesses, of a comparison likewise
   int accesses = 0, comparisons = 0;
   int architecture = 90;
+  const CodeLinks* links = nullptr;
 
   [[nodiscard]] std::int64_t target(std::size_t at) const {
     return static_cast<std::int64_t>(at) + 1 +
            distance(code[at], architecture) / static_cast<std::int64_t>(instruction_bytes);
+  }
+  /// Where a switch (BRX) at `at` leads, whose register has `jump` of the jump table.
+  [[nodiscard]] std::int64_t switch_target(std::size_t at, std::uint32_t jump) const {
+    return target(at) + jump / static_cast<std::int64_t>(instruction_bytes);
   }
   /// Whether a branch from `at` to `to` leaves a loop forwards.
   [[nodiscard]] bool leaves(std::size_t at, std::int64_t to) const {
@@ -251,6 +262,7 @@ struct Program {
   }
 };
 
-Program parse(std::span<const std::byte> bytes, int architecture);
+/// @param links  has to live as long as the program.
+Program parse(std::span<const std::byte> bytes, int architecture, const CodeLinks& links);
 
 }  // namespace phantora::rank::code

@@ -22,11 +22,11 @@ bool always(const Instruction& i) {
 
 /// The origin of a sum: what is added to a pointer is an index.
 Origin sum(std::initializer_list<Origin> parts) {
-  const bool based =
-      std::any_of(parts.begin(), parts.end(), [](const Origin& o) { return o.pointers != 0; });
+  const auto is_base = [](const Origin& o) { return o.pointers != 0 || o.variables != 0; };
+  const bool based = std::any_of(parts.begin(), parts.end(), is_base);
   Origin all;
   for (const Origin& part : parts) {
-    if (!based || part.pointers != 0) all |= part;
+    if (!based || is_base(part)) all |= part;
   }
   return all;
 }
@@ -66,8 +66,14 @@ class Flow {
       const unsigned operation = i.operation();
       if (stores_elsewhere(operation)) return false;
       switch (operation) {
-        case op_call_absolute:
         case op_brx:
+          if (i.form() != 4 || program_.links->jumps.empty()) return false;
+          for (const std::uint32_t jump : program_.links->jumps) {
+            if (const std::int64_t to = program_.switch_target(at, jump); inside(to))
+              begins_[static_cast<std::size_t>(to)] = true;
+          }
+          break;
+        case op_call_absolute:
         case op_brxu:
         case op_jmp:
         case op_jmx:
@@ -114,6 +120,7 @@ class Flow {
 
   void follow(const Place& from) {
     registers_ = entries_.at(from);
+    guarded_.clear();
     for (std::size_t at = from.at; at < program_.code.size(); ++at) {
       if (at != from.at && begins_[at]) return come_to({at, from.call}, registers_);
       const Instruction& i = program_.code[at];
@@ -138,6 +145,13 @@ class Flow {
             come_to({static_cast<std::size_t>(to), from.call}, registers_);
           if (!goes_on) return;
           break;
+        case op_brx:
+          for (const std::uint32_t jump : program_.links->jumps) {
+            if (const std::int64_t to = program_.switch_target(at, jump); inside(to))
+              come_to({static_cast<std::size_t>(to), from.call}, registers_);
+          }
+          if (!goes_on) return;
+          break;
         default:
           perform(at, i, i.operation());
           break;
@@ -158,13 +172,17 @@ class Flow {
   /// Branches and ends have a condition beside their guard.
   static bool unconditional(const Instruction& i) {
     constexpr unsigned truth = 7;
-    const bool has_condition = i.operation() == op_bra || i.operation() == op_exit;
+    const bool has_condition =
+        i.operation() == op_bra || i.operation() == op_brx || i.operation() == op_exit;
     return !has_condition || (i.field(87, 3) == truth && !i.bit(90));
   }
 
   [[nodiscard]] Origin of(int number) const {
     if (number < 0 || is_zero(static_cast<unsigned>(number))) return {};
-    return registers_[std::min<std::size_t>(static_cast<std::size_t>(number), all_registers - 1)];
+    const auto r = std::min<std::size_t>(static_cast<std::size_t>(number), all_registers - 1);
+    if (const auto found = guarded_.find(r); found != guarded_.end() && found->second.by == guard_)
+      return found->second.origin;
+    return registers_[r];
   }
   [[nodiscard]] Origin of_two(int number) const {
     Origin both = of(number);
@@ -180,21 +198,48 @@ class Flow {
     }
     return found;
   }
+  /// The variable whose address is there.
+  [[nodiscard]] Origin variable(std::size_t at, bool in_bank, std::size_t bytes) const {
+    const std::vector<VariableAddress>& all = program_.links->variables;
+    const auto found = std::ranges::find_if(all, [&](const VariableAddress& address) {
+      return address.in_bank == in_bank && address.at < at + bytes &&
+             at < address.at + (in_bank ? sizeof(void*) : instruction_bytes);
+    });
+    if (found == all.end()) return {};
+    const auto first = std::ranges::find(all, found->variable, &VariableAddress::variable);
+    const auto number = static_cast<std::size_t>(first - all.begin());
+    if (number >= most_pointers) return {.elsewhere = true};
+    return {.variables = std::uint64_t{1} << number};
+  }
+  /// What a constant bank has from `at` on: bank 4 has addresses of variables.
+  [[nodiscard]] Origin bank(const Instruction& i, std::size_t at, std::size_t bytes) const {
+    constexpr unsigned parameters = 0, jumps = 2, addresses = 4;
+    const unsigned number = i.field(54, 5);
+    if (!i.bit(91) && number == parameters) return in_bank(at, bytes);
+    if (!i.bit(91) && number == jumps) return {};
+    const bool one = bytes <= sizeof(void*);
+    const Origin found =
+        !i.bit(91) && number == addresses && one ? variable(at, true, bytes) : Origin{};
+    return found.none() ? Origin{.elsewhere = true} : found;
+  }
   [[nodiscard]] Origin bank(const Instruction& i, std::size_t bytes) const {
-    if (i.field(54, 5) != 0 || i.bit(91)) return {.elsewhere = true};
-    return in_bank(i.field(38, 16), bytes);
+    return bank(i, i.field(38, 16), bytes);
+  }
+  [[nodiscard]] Origin immediate(const Instruction& i) const {
+    return variable(static_cast<std::size_t>(&i - program_.code.data()) * instruction_bytes, false,
+                    instruction_bytes);
   }
   [[nodiscard]] Origin a(const Instruction& i) const {
     return of(static_cast<int>(register_of(i, 24)));
   }
   [[nodiscard]] Origin b(const Instruction& i, bool wide = false) const {
     const int number = b_register(i);
-    if (number < 0) return i.form() == 4 ? Origin{} : bank(i, wide ? 8 : 4);
+    if (number < 0) return i.form() == 4 ? immediate(i) : bank(i, wide ? 8 : 4);
     return wide ? of_two(number) : of(number);
   }
   [[nodiscard]] Origin c(const Instruction& i, bool wide = false) const {
     const int number = c_register(i);
-    if (number < 0) return i.form() == 2 ? Origin{} : bank(i, wide ? 8 : 4);
+    if (number < 0) return i.form() == 2 ? immediate(i) : bank(i, wide ? 8 : 4);
     return wide ? of_two(number) : of(number);
   }
 
@@ -202,9 +247,25 @@ class Flow {
     if (is_zero(number) || number >= all_registers) return;
     if (always(i)) {
       registers_[number] = origin;
+      guarded_.erase(number);
     } else {
       registers_[number] |= origin;
+      guarded_[number] = {guard_, origin};
     }
+  }
+  /// The predicate that an instruction has before it, and whether it has to hold.
+  static unsigned guard(const Instruction& i) { return i.field(12, 4) | (is_of_warp(i) ? 16 : 0); }
+  /// What was set where predicates held that may be others after the instruction.
+  void forget_guarded(const Instruction& i) {
+    if (guarded_.empty() || writes_no_predicate(i)) return;
+    constexpr unsigned negated = 8;
+    const unsigned of_warp = is_of_warp(i) ? 16 : 0, first = i.field(81, 3) | of_warp,
+                   second = i.field(84, 3) | of_warp;
+    std::erase_if(guarded_, [&](const auto& entry) {
+      const unsigned predicate = entry.second.by & ~negated;
+      return i.operation() == op_r2p || predicate == first ||
+             (may_write_two_predicates(i) && predicate == second);
+    });
   }
   void keep(Origin& where, const Origin& what) {
     const Origin before = where;
@@ -238,7 +299,9 @@ class Flow {
       Origin stored = held(i.field(32, 8), bytes);
       if (operation == op_atomg_cas) stored |= held(i.field(64, 8), bytes);
       if (operation == op_st || operation == op_atom) keep(shared_, stored);
-      keep(device_, {.pointers = stored.pointers, .elsewhere = stored.elsewhere});
+      keep(device_, {.pointers = stored.pointers,
+                     .variables = stored.variables,
+                     .elsewhere = stored.elsewhere});
     }
     if (operation == op_ldgsts) {
       keep(shared_, loaded);
@@ -249,6 +312,11 @@ class Flow {
   }
 
   void perform(std::size_t at, const Instruction& i, unsigned operation) {
+    guard_ = guard(i);
+    note(at, i, operation);
+    forget_guarded(i);
+  }
+  void note(std::size_t at, const Instruction& i, unsigned operation) {
     if (is_access(operation)) return access(at, i, operation);
     const unsigned to = register_of(i, 16);
     switch (operation) {
@@ -259,11 +327,9 @@ class Flow {
         const bool indexed = operation == op_ldc && i.field(24, 8) != 255;
         for (unsigned w = 0; w < words; ++w) {
           const std::size_t from = i.field(38, 16) + std::size_t{4} * w;
-          const bool other = i.field(54, 5) != 0 || i.bit(91);
           // An index counts upwards.
           constexpr std::size_t to_the_end = 1 << 16;
-          set(i, to + w,
-              other ? Origin{.elsewhere = true} : in_bank(from, indexed ? to_the_end : 4));
+          set(i, to + w, bank(i, from, indexed ? to_the_end : 4));
         }
         return;
       }
@@ -397,6 +463,14 @@ class Flow {
   std::vector<std::set<std::size_t>> callers_;  ///< of each call: the calls that led to it
   std::vector<Place> pending_{};
   Registers registers_{};
+  /// Of registers that were set where a predicate holds: what they have there. A thread that goes
+  /// to an address under a predicate has set it under the same one.
+  struct Guarded {
+    unsigned by = 0;
+    Origin origin{};
+  };
+  std::map<std::size_t, Guarded> guarded_{};
+  unsigned guard_ = 0;  ///< of the present instruction
   /// Of all that is stored there, wherever: to shared, local and device memory.
   Origin shared_{}, local_{}, device_{};
   bool kept_more_ = false;

@@ -19,13 +19,20 @@ struct Origin {
   std::uint64_t pointers = 0;
   /// Accesses that loaded it, by number modulo 64: pointers from tables, where `pointers` has none.
   std::uint64_t loads = 0;
-  bool elsewhere = false;  ///< other constants: variables of the module
+  /// Variables of the module, by number in the program's links.
+  std::uint64_t variables = 0;
+  bool elsewhere = false;  ///< other constants
 
   bool operator==(const Origin&) const = default;
-  [[nodiscard]] bool none() const { return pointers == 0 && loads == 0 && !elsewhere; }
+  [[nodiscard]] bool none() const {
+    return pointers == 0 && loads == 0 && variables == 0 && !elsewhere;
+  }
+  /// Whether it may be something that no parameter leads to.
+  [[nodiscard]] bool beside_parameters() const { return variables != 0 || elsewhere; }
   Origin& operator|=(const Origin& other) {
     pointers |= other.pointers;
     loads |= other.loads;
+    variables |= other.variables;
     elsewhere = elsewhere || other.elsewhere;
     return *this;
   }

@@ -155,8 +155,21 @@ struct Extent {
   [[nodiscard]] bool hot() const { return requests >= 2 * static_cast<double>(changed.size()); }
 };
 
+/// How much of tables that all blocks read each SM's L1 cache keeps: half of what an SM has for L1
+/// and shared memory. With that QuACK's RMS norms lose a third of their time, as on an H100
+/// (bench/accuracy/README.md).
+inline constexpr double kept_of_l1 = 128 * 1024;
+
+/// A tensor or a variable that an access goes to at unknown places.
+struct Table {
+  std::uint64_t first = 0;  ///< its address; of variables one where no memory is; 0: nobody knows
+  double bytes = std::numeric_limits<double>::infinity();
+};
+
 /// Where addresses behind unknown bases are, by the bases' names: no memory is there.
 inline constexpr std::uint64_t unknown_base = std::uint64_t{1} << 63;
+/// The same of variables of the module.
+inline constexpr std::uint64_t variables_base = std::uint64_t{1} << 62;
 inline std::uint64_t behind_base(Name base, std::uint32_t offset) {
   return unknown_base | std::uint64_t{base} << 32 | offset;
 }
@@ -195,6 +208,11 @@ struct Walk {
   }
   [[nodiscard]] bool lost() const { return obstacle != Obstacle::none; }
 
+  /// Of an access' address; nullptr where nobody can tell of any.
+  const Origin* origin(std::size_t access);
+  /// Of an access that goes to unknown places, of a walk whose `pointers` nobody set.
+  const Table& table(std::size_t access);
+
   void follow_table(std::size_t load);
   /// Where the first of a set of pointers leads, a bit for each.
   [[nodiscard]] std::uint64_t pointer(std::uint64_t these) const {
@@ -202,7 +220,9 @@ struct Walk {
     if (launch.looked_at) launch.looked_at->note(at, sizeof(void*));
     return pointer_at(launch.constants, at);
   }
-  std::vector<Origin> origins{};         ///< of the addresses of accesses; looked for when needed
+  /// Of the addresses of accesses, looked for when needed; empty where nobody can tell.
+  std::optional<std::vector<Origin>> origins{};
+  std::vector<std::optional<Table>> tables{};
   std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
   std::vector<AddressRange> followed{};  ///< of each access: the table that was followed last
 };
@@ -253,31 +273,36 @@ class Warp {
   [[nodiscard]] Lanes bank(const Instruction& i, unsigned more = 0) const {
     const unsigned offset = i.field(38, 16) + more;
     std::uint32_t value = 0;
-    if (i.field(54, 5) != 0 || i.bit(91) || offset >= walk_.launch.constants.size()) {
+    if (!constant_at(i, offset, value)) {
       Lanes other;  // the same for the warp
       other.unknown.fill(name_by(static_cast<std::uint64_t>(walk_.steps) << 16 | offset));
       return other;
     }
-    constant_at(offset, value);
     return constant(value);
   }
-  /// The last parameter may be shorter than a word.
-  void constant_at(std::size_t offset, std::uint32_t& value) const {
-    const std::span<const std::byte> all = walk_.launch.constants;
-    if (walk_.launch.looked_at) walk_.launch.looked_at->note(offset, sizeof value);
+  /// The word at an offset in the constant bank that the instruction names; false where that is not
+  /// known. The last parameter may be shorter than a word.
+  bool constant_at(const Instruction& i, std::size_t offset, std::uint32_t& value) const {
+    constexpr unsigned parameters = 0, jumps = 2;
+    const unsigned number = i.field(54, 5);
+    if (i.bit(91) || (number != parameters && number != jumps)) return false;
+    const std::span<const std::byte> all = number == jumps
+                                               ? std::as_bytes(std::span{walk_.launch.links.jumps})
+                                               : walk_.launch.constants;
+    if (offset >= all.size()) return false;
+    if (number == parameters && walk_.launch.looked_at)
+      walk_.launch.looked_at->note(offset, sizeof value);
     std::memcpy(&value, all.data() + offset, std::min(sizeof value, all.size() - offset));
+    return true;
   }
   /// The same at an offset that a register adds, thread by thread.
   [[nodiscard]] Lanes bank_at(const Instruction& i, unsigned more) const {
     const Lanes offset = get(i.field(24, 8));
     Lanes result;
-    if (i.field(54, 5) != 0 || i.bit(91)) return result;
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       const std::size_t at = std::size_t{i.field(38, 16)} + more + offset.value[lane];
-      std::uint32_t& value = result.value[lane];
-      if ((offset.known >> lane & 1) == 0 || at >= walk_.launch.constants.size()) continue;
-      constant_at(at, value);
-      result.known |= Mask{1} << lane;
+      if ((offset.known >> lane & 1) != 0 && constant_at(i, at, result.value[lane]))
+        result.known |= Mask{1} << lane;
     }
     return result;
   }
@@ -517,6 +542,8 @@ class Warp {
   Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Truth& condition);
 
   void transfer(std::size_t at, Mask active, Truth guard);
+  /// Of the threads that take a BRX.
+  void follow_switch(std::size_t at, Mask mask);
 
   void advance(std::size_t to, Mask mask) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {

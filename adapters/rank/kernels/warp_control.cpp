@@ -92,6 +92,8 @@ bool Warp::is_written_down(const Instruction& i) {
       return true;
     case op_bra:
       return i.form() == 4;  // others ask uniform predicates
+    case op_brx:
+      return i.form() == 4;
     case op_call:
       return i.form() == 4;  // others go to an address
     case op_uiadd3_wide:
@@ -183,7 +185,8 @@ void Warp::execute(std::size_t at, Mask active) {
   const Mask mask = active & (guard.value | ~guard.known);
   unsure_ = active & ~guard.known;
   double latency = 0;
-  if (operation == op_bra || operation == op_exit || operation == op_call || operation == op_ret) {
+  if (operation == op_bra || operation == op_brx || operation == op_exit || operation == op_call ||
+      operation == op_ret) {
     together_ = false;
     transfer(at, active, guard);
   } else {
@@ -303,6 +306,11 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
     alive_ &= ~done;
     return;
   }
+  if (operation == op_brx) {
+    follow_switch(at, active & (condition.value | ~condition.known));
+    advance(at + 1, active & condition.known & ~condition.value);
+    return;
+  }
   const std::int64_t to = program_.target(at);
   Mask takes = active & condition.known & condition.value;
   if (unsure != 0) takes |= unknown_takers(at, to, unsure, condition);
@@ -321,6 +329,23 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   if (operation == op_bra && to < static_cast<std::int64_t>(at) && stays == 0 && active == alive_ &&
       !executes())
     count_through(at, static_cast<std::size_t>(to));
+}
+
+void Warp::follow_switch(std::size_t at, Mask mask) {
+  const Lanes jump = get(program_.code[at].field(24, 8));
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    const bool known = (jump.known >> lane & 1) != 0;
+    if (executes()) walk_.stop_unless(known);
+    // Where only data tell the case, it is the one that the compiler put behind.
+    const std::int64_t to =
+        known ? program_.switch_target(at, jump.value[lane]) : static_cast<std::int64_t>(at) + 1;
+    if (to < 0 || to >= static_cast<std::int64_t>(program_.code.size())) {
+      alive_ &= ~(Mask{1} << lane);
+    } else {
+      pc_[lane] = static_cast<std::size_t>(to);
+    }
+  }
 }
 
 double Warp::trips_left(const Comparison& c0, const Comparison& c1, const Comparison& c2,

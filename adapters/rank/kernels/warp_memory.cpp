@@ -1,3 +1,4 @@
+#include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/warp.hpp"
 
 #include <cmath>
@@ -404,14 +405,40 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
-void Walk::store_somewhere(std::size_t number) {
-  if (origins.empty()) {
-    auto found = address_origins(program, pointers);
-    if (!found) return stop_unless(false, Obstacle::code);
-    origins = *std::move(found);
+const Origin* Walk::origin(std::size_t access) {
+  if (!origins) origins = address_origins(program, pointers).value_or(std::vector<Origin>{});
+  return origins->empty() ? nullptr : &(*origins)[access];
+}
+
+const Table& Walk::table(std::size_t access) {
+  tables.resize(extents.size());
+  std::optional<Table>& table = tables[access];
+  if (table) return *table;
+  table.emplace();
+  if (!origins && launch.reach != nullptr) {
+    pointers = rank::pointers(launch.constants);
+    if (pointers.size() > most_pointers) pointers.clear();
   }
-  const Origin& from = origins[number];
-  stop_unless(!from.none() && !from.elsewhere);
+  const Origin* const from = origin(access);
+  if (from == nullptr || from->loads != 0 || from->elsewhere) return *table;
+  if (from->variables == 0 && std::popcount(from->pointers) == 1) {
+    const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(from->pointers))];
+    if (launch.tables != nullptr) launch.tables->note(at, sizeof(void*));
+    const std::uint64_t address = pointer_at(launch.constants, at), bytes = launch.reach(address);
+    if (bytes != 0) table = {address, static_cast<double>(bytes)};
+  } else if (from->pointers == 0 && std::popcount(from->variables) == 1) {
+    const auto number = static_cast<std::size_t>(std::countr_zero(from->variables));
+    const std::uint64_t bytes = launch.links.variables[number].bytes;
+    if (bytes != 0) table = {variables_base | number << 32, static_cast<double>(bytes)};
+  }
+  return *table;
+}
+
+void Walk::store_somewhere(std::size_t number) {
+  const Origin* const found = origin(number);
+  if (found == nullptr) return stop_unless(false, Obstacle::code);
+  const Origin& from = *found;
+  stop_unless(!from.none() && !from.beside_parameters());
   if (lost()) return;
   for (std::uint64_t rest = from.pointers & ~written_behind; rest != 0; rest &= rest - 1)
     memory->store_somewhere_behind(pointer(rest));
@@ -433,8 +460,8 @@ void Walk::follow_table(std::size_t load) {
       known ? AddressRange{extent.first, extent.last} : AddressRange{0, most_bytes};
   if (std::exchange(followed[load], table) == table) return;
   if (known) return memory->store_somewhere_behind_those_in(table);
-  const Origin& of = origins[load];
-  stop_unless(of.pointers != 0 && !of.elsewhere);
+  const Origin& of = (*origins)[load];
+  stop_unless(of.pointers != 0 && !of.beside_parameters());
   for (std::uint64_t rest = of.pointers; rest != 0; rest &= rest - 1)
     memory->store_somewhere_behind_those_in({pointer(rest), pointer(rest) + most_bytes});
 }
@@ -469,16 +496,30 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if ((mask >> lane & 1) == 0) continue;
     const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
     if (!known) {
-      extent.unknown = true;
       if (walk_.memory == nullptr) {
         // So many bytes behind a base that is taken to lie at a sector's begin.
         const auto behind = low.value[lane] + static_cast<std::uint32_t>(offset);
         const Name base_name =
             name_by(std::uint64_t{low.name(lane)} << 32 | (is_wide ? upper.name(lane) : no_name));
         places[lane] = behind_base(base_name, behind);
+        const Table& table = walk_.table(number);
+        if (loads && table.bytes <= kept_of_l1) {
+          // All over a small table.
+          const auto size = static_cast<std::uint64_t>(table.bytes);
+          const std::uint64_t all = (size + sector_bytes - 1) / sector_bytes;
+          const std::uint64_t sector = (mixed(base_name) + behind / sector_bytes) % all;
+          sectors[count_of_sectors++] = table.first / sector_bytes + sector;
+          extent.first = std::min(extent.first, table.first);
+          extent.last = std::max(extent.last, table.first + size);
+          continue;
+        }
+        extent.unknown = true;
         sectors[count_of_sectors++] = behind_base(base_name, behind / sector_bytes);
         reach_behind(extent, base_name, behind, bytes);
-      } else if (!loads) {
+        continue;
+      }
+      extent.unknown = true;
+      if (!loads) {
         walk_.store_somewhere(number);
       }
       continue;
