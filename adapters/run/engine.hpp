@@ -199,8 +199,10 @@ class Engine : SessionObserver {
   /// @throws Error that names the rank, and what in its records cannot be.
   [[noreturn]] void throw_overwritten(const Process& process, const std::string& found) const;
   void note_movement();
+  void show_time(const std::vector<Time>& bounds);
   void goes_on();
   void stands();
+  void stood(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to);
   void block(Process& process, const channel::Record& record);
   void give(const Answer& answer);
   void send_host_functions();
@@ -222,6 +224,7 @@ class Engine : SessionObserver {
   [[nodiscard]] Time first_to_wake() const;
   [[nodiscard]] bool is_blocked(const Process& process) const;
   [[nodiscard]] std::optional<Time> waiting_at(const Process& process) const;
+  [[nodiscard]] bool ranks_wait() const;
   bool forget_who_waits_for_ranks();
   void look_for_stall(bool rests);
   void note_sleep(Process& process) const;
@@ -274,6 +277,8 @@ class Engine : SessionObserver {
   std::chrono::steady_clock::time_point last_look_{};
   std::chrono::milliseconds pause_{1};  ///< between two looks at the threads
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
+  /// Since when all looks found all ranks waiting.
+  std::optional<std::chrono::steady_clock::time_point> ranks_wait_since_{};
   std::map<pid_t, Watched> looks_{};    ///< the last, by thread
   std::vector<AwakeThread> awake_{};    ///< at the last look
   Rest rest_{};

@@ -20,6 +20,10 @@ using namespace std::chrono_literals;
 /// Looks take a tenth of the time at most, and find a standstill soon.
 constexpr auto longest_pause = 50ms;
 constexpr int pause_per_look = 10;
+/// What ranks wait for, processes without a GPU may go about by their clocks (Ray's controller asks
+/// its workers every two seconds), while threads of the ranks answer pings. Shorter waits are what
+/// a front end computes.
+constexpr auto long_wait = 1s;
 /// CPU time.
 constexpr std::uint64_t taken_for_a_spin_ns = 5'000'000'000;
 
@@ -55,10 +59,17 @@ std::chrono::milliseconds Engine::until_next_look() const {
 
 void Engine::look_around() {
   if (until_next_look() > 0ms) return;
-  const auto now = Clock::now();
+  const auto now = Clock::now(), before = last_look_;
   const Found found = look_at_threads();
   const bool quiet = found == Found::sleep;
   last_look_ = Clock::now();
+  if (!ranks_wait() || last_progress_ > before) {
+    ranks_wait_since_.reset();
+  } else if (!ranks_wait_since_) {
+    ranks_wait_since_ = last_look_;
+  } else if (before - *ranks_wait_since_ > long_wait) {
+    stood(before, last_look_);
+  }
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(last_look_ - now);
   // A second look follows soon where the first finds everybody asleep: nobody wants the core.
   pause_ = quiet ? std::max<std::chrono::milliseconds>(1ms, took)
@@ -197,6 +208,21 @@ std::optional<Time> Engine::waiting_at(const Process& process) const {
     latest = std::max(latest.value_or(Time{}), Time{Duration{slot.clock_ps.load()}});
   }
   return latest;
+}
+
+/// Whether all ranks wait for each other, or for what is no rank.
+bool Engine::ranks_wait() const {
+  return std::ranges::all_of(processes_, [](const Process& process) {
+    if (process.ended || process.link.shared() == nullptr) return true;
+    const auto slots = slots_of(*process.link.shared());
+    for (std::uint32_t i = 0; i < slots.size(); ++i) {
+      const ThreadState state = slots[i].state.load();
+      if ((state == ThreadState::running || state == ThreadState::sleeping) &&
+          !process.threads.contains(i))
+        return false;
+    }
+    return true;
+  });
 }
 
 /// @return whether anybody did.

@@ -120,6 +120,7 @@ void Engine::progress() {
     // A clock is read before the number of messages too: what its thread sent earlier is counted.
     if (run_.memory->sends.load() != sends_at_look_ && forget_who_waits_for_ranks()) continue;
     for (const auto& [rank, expected] : expected_) bounds.push_back(expected.bound);
+    show_time(bounds);
     const Time before = session_.now();
     const std::vector<Answer> answers = session_.advance(bounds);
     for (const Answer& answer : answers) give(answer);
@@ -164,6 +165,16 @@ void Engine::note_movement() {
   silence_ = {};
 }
 
+/// To the clocks of processes without a GPU: what every rank has come to is simulated, also where
+/// all of them but wait, again and again, and make no calls.
+void Engine::show_time(const std::vector<Time>& bounds) {
+  Time least = never;
+  for (const Time bound : bounds) least = std::min(least, bound);
+  if (least == never) return;
+  auto& answered = run_.memory->answered_ps;
+  answered.store(std::max(answered.load(), ps_of(least)));
+}
+
 /// The clocks of processes without a GPU go by simulated time from here on, if anybody simulates.
 void Engine::goes_on() {
   const auto simulates = [](const Process& process) { return process.welcomed && !process.ended; };
@@ -179,6 +190,16 @@ void Engine::stands() {
   // In this order a reader in between sees a clock that is slow, which it does not show.
   run_.memory->went_ns.fetch_add(Clock::now().time_since_epoch().count() - since.load());
   since.store(0);
+}
+
+/// They went by real time from one instant to the other.
+void Engine::stood(Clock::time_point from, Clock::time_point to) {
+  auto& since = run_.memory->goes_since_ns;
+  const std::int64_t begin = since.load(), from_ns = from.time_since_epoch().count();
+  if (begin == 0 || begin > from_ns) return;
+  // A reader in between sees a clock that is slow.
+  run_.memory->went_ns.fetch_add(from_ns - begin);
+  since.store(to.time_since_epoch().count());
 }
 
 void Engine::give(const Answer& answer) {

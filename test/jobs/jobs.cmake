@@ -78,7 +78,7 @@ phantora_jobs(unknown_names UnknownNames DriverLog)
 phantora_jobs(static_runtime StaticRuntime)
 phantora_jobs(wheels Wheels)
 phantora_jobs(program Torchrun DataLoading Compiled Nvrtc SymmetricMemory TORCH)
-phantora_jobs(time Clocks NativeWaits FrontEnd Allocator BusyThread)
+phantora_jobs(time Clocks NativeWaits FrontEnd Pinged Allocator BusyThread)
 phantora_jobs(time Recurrent Unequal TORCH)
 phantora_jobs(time UnequalOften TORCH HEAVY TIMEOUT 1200)
 phantora_jobs(waits Waits Stalls RanksThatWaitForRanks Outside ParentOfRanks MemoryPollers SpinningRanks

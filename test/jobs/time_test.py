@@ -113,6 +113,72 @@ class FrontEnd(JobTest):
         self.assertIn("came True", out)
 
 
+class Pinged(JobTest):
+    """A rank waits for a process that waits by its clock, and meanwhile answers pings beside services, as Ray's
+    workers do. By the rank's clock, to which pings add the little that they compute, the wait took a minute."""
+
+    PROGRAM = """
+        import multiprocessing, os, threading, time
+
+        def serve(orders, pings):
+            os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+            import gpu
+            gpu.set_device()
+            gpu.synchronize()
+            threading.Thread(target=lambda: [pings.send(n) for n in iter(pings.recv, None)]).start()
+            orders.send("ready")
+            for order in iter(orders.recv, None):
+                orders.send(order)
+
+        def works_now_and_then():
+            while True:
+                burnt = time.thread_time() + 0.02
+                while time.thread_time() < burnt:
+                    pass
+                time.sleep(0.01)
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            service = context.Process(target=works_now_and_then, daemon=True)
+            service.start()
+            orders, theirs = context.Pipe()
+            pings, answers = context.Pipe()
+            child = context.Process(target=serve, args=(theirs, answers))
+            child.start()
+            print(orders.recv(), flush=True)
+            done = threading.Event()
+
+            def ping():
+                count = 0
+                while not done.is_set():
+                    pings.send(count)
+                    assert pings.recv() == count
+                    count += 1
+                    time.sleep(0.05)
+                pings.send(None)
+            pinging = threading.Thread(target=ping)
+            pinging.start()
+            start = time.perf_counter()
+            threading.Event().wait(5)
+            assert time.perf_counter() - start >= 5
+            orders.send(1)
+            print("order", orders.recv(), flush=True)
+            done.set()
+            pinging.join()
+            orders.send(None)
+            child.join()
+            print("ends", child.exitcode, flush=True)
+        """
+
+    def test_their_controllers_waits_end(self):
+        program = self.write("program.py", self.PROGRAM)
+        for mode in ("measured", "off"):
+            out = self.run_job([PYTHON, program], cluster="h200:1x1", timeout=30,
+                               options=["--per", "run", "--host-time", mode]).out
+            self.assertIn("order 1", out)
+            self.assertIn("ends 0", out)
+
+
 class Allocator(JobTest):
     """A program whose allocator reads the clock and takes locks, as jemalloc does."""
 
