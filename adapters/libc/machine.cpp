@@ -1,6 +1,7 @@
 // What a rank sees of its machine: the simulated hosts' names, and our libraries in place of
 // NVIDIA's.
 
+#include "libc/elf_file.hpp"
 #include "libc/real.hpp"
 #include "libc/unknown_names.hpp"
 #include "rank/runtime/process.hpp"
@@ -10,8 +11,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include <link.h>
 #include <netdb.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -60,14 +64,58 @@ constexpr std::array<const char*, 30> replaced = {"libcudart.so.12",
                                                   "libcusolverMg.so.12",
                                                   "libnvblas.so.13"};
 
+/// A library that two releases of CUDA have, both of which are preloaded.
+struct OfTwoReleases {
+  std::string_view name, other;
+  const char* nowhere;  ///< what is opened in its place where the program is of the other release
+};
+constexpr OfTwoReleases of_two_releases[] = {
+    {"libcudart.so.12", "libcudart.so.13", "/none/libcudart.so.12"},
+    {"libcudart.so.13", "libcudart.so.12", "/none/libcudart.so.13"},
+    {"libcublas.so.12", "libcublas.so.13", "/none/libcublas.so.12"},
+    {"libcublas.so.13", "libcublas.so.12", "/none/libcublas.so.13"},
+    {"libcublasLt.so.12", "libcublasLt.so.13", "/none/libcublasLt.so.12"},
+    {"libcublasLt.so.13", "libcublasLt.so.12", "/none/libcublasLt.so.13"}};
+
+/// Whether files of the process were linked with the other release's library, and none with this
+/// one's: then the machine would not have it. cuDNN's frontend asks for one release after the other
+/// and takes the first.
+bool is_of_another_release(const OfTwoReleases& library) {
+  std::vector<std::string> loaded;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        const std::string_view path = info->dlpi_name;
+        static_cast<std::vector<std::string>*>(into)->emplace_back(path.empty() ? "/proc/self/exe"
+                                                                                : path);
+        return 0;
+      },
+      &loaded);
+  bool other = false;
+  for (const std::string& path : loaded) {
+    const auto elf = ElfFile::open(path);
+    if (!elf) continue;
+    for (const std::string_view needed : elf->needed()) {
+      if (needed == library.name) return false;
+      other = other || needed == library.other;
+    }
+  }
+  return other;
+}
+
 const char* redirected(const char* file) {
   if (file == nullptr || rank::settings() == nullptr) return file;
   std::string_view name = file;
+  for (const OfTwoReleases& library : of_two_releases) {
+    if (name == library.name && is_of_another_release(library)) return library.nowhere;
+  }
   name.remove_prefix(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1);
   if (name == "libcuda.so") return "libcuda.so.1";
   if (name == "libnvidia-ml.so" || name == "libnvidia-ml.so.1") return "libnvidia-ml.so.1";
   const auto* const found = std::find(replaced.begin(), replaced.end(), name);
-  return found == replaced.end() ? file : *found;
+  if (found != replaced.end()) return *found;
+  // Parts of cuDNN that later releases have: whoever loads all of a folder (Transformer Engine)
+  // calls cuDNN itself.
+  return name.starts_with("libcudnn_") && name.ends_with(".so.9") ? "libcudnn.so.9" : file;
 }
 
 /// nullptr in a process of no simulated host.

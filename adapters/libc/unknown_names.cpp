@@ -75,10 +75,17 @@ std::vector<std::string> library_path() {
 
 constinit Real<void* (*)(const char*, int)> real_dlopen{"dlopen"};
 
-bool is_loaded(const std::string& name) {
+/// Whether a library is loaded for which f, called with its handle, is true.
+template <class F>
+bool with_loaded(const std::string& name, F f) {
   void* const handle = real_dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  const bool holds = handle != nullptr && f(handle);
   if (handle != nullptr) dlclose(handle);
-  return handle != nullptr;
+  return holds;
+}
+
+bool is_loaded(const std::string& name) {
+  return with_loaded(name, [](void*) { return true; });
 }
 
 /// Files whose imports are answered. Other threads may be opening libraries too: nothing of ours is
@@ -163,12 +170,18 @@ class Search {
       const Library* const library =
           import.version.empty() ? library_of_name(import.name) : library_of_file(import.library);
       if (library == nullptr) continue;
-      const std::string name{import.name};
-      const void* const found =
-          import.version.empty()
-              ? dlsym(RTLD_DEFAULT, name.c_str())
-              : dlvsym(RTLD_DEFAULT, name.c_str(), std::string{import.version}.c_str());
-      if (found == nullptr) missing_.emplace(name, library);
+      const std::string name{import.name}, version{import.version};
+      const auto defined_in = [&](void* scope) {
+        return version.empty() ? dlsym(scope, name.c_str()) != nullptr
+                               : dlvsym(scope, name.c_str(), version.c_str()) != nullptr;
+      };
+      // What was loaded for its opener alone (ctypes, PyTorch's preloading) is in no common scope.
+      const bool found = defined_in(RTLD_DEFAULT) ||
+                         std::ranges::any_of(elf.needed(), [&](std::string_view needed) {
+                           return library_of_file(needed) != nullptr &&
+                                  with_loaded(std::string{needed}, defined_in);
+                         });
+      if (!found) missing_.emplace(name, library);
     }
   }
 

@@ -3,6 +3,7 @@
 set(work ${CMAKE_CURRENT_BINARY_DIR}/invented)
 file(WRITE ${work}/cudart.map "libcudart.so.13 { global: cudaInventedCall; local: *; };\n")
 file(WRITE ${work}/nccl.map "{ global: ncclInvented*; local: *; };\n")
+file(WRITE ${work}/nvrtc.map "libnvrtc.so.13 { global: nvrtcInventedCall; local: *; };\n")
 
 function(invented_library name soname)
   add_library(invented_${name} SHARED programs/invented_functions.c)
@@ -14,6 +15,7 @@ function(invented_library name soname)
 endfunction()
 invented_library(cudart libcudart.so.13)
 invented_library(nccl libnccl.so.2)
+invented_library(nvrtc libnvrtc.so.13)
 
 # Bound when it is loaded, and when a function is first called; and one that only needs the other two.
 foreach(binding now lazy)
@@ -28,6 +30,10 @@ target_link_options(phantora_test_invented_outer PRIVATE -Wl,--no-as-needed)
 target_link_libraries(phantora_test_invented_outer PRIVATE phantora_test_invented_now)
 set_target_properties(phantora_test_invented_outer PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${work}/outer BUILD_RPATH "$ORIGIN/..")
+
+add_library(phantora_test_invented_nvrtc SHARED programs/invented_nvrtc.cpp)
+target_link_libraries(phantora_test_invented_nvrtc PRIVATE invented_nvrtc)
+set_target_properties(phantora_test_invented_nvrtc PROPERTIES SKIP_BUILD_RPATH ON LIBRARY_OUTPUT_DIRECTORY ${work})
 
 add_executable(phantora_test_invented_main programs/invented_main.cpp programs/invented_calls.cpp)
 target_link_options(phantora_test_invented_main PRIVATE -Wl,-z,lazy)

@@ -46,6 +46,15 @@ class UnknownNames(JobTest):
     def test_native_program(self):
         self.check(self.run_job([INVENTED / "phantora_test_invented_main"], cluster="h200:1x1"), 1)
 
+    def test_what_was_loaded_for_its_opener_alone_answers_itself(self):
+        # As PyTorch preloads NVIDIA's NVRTC: its functions are in no scope that all libraries share.
+        job = self.run_python(f"""
+            import ctypes
+            ctypes.CDLL({str(INVENTED / "link/libnvrtc.so.13")!r}, mode=ctypes.RTLD_LOCAL)
+            print(ctypes.CDLL({str(INVENTED / "libphantora_test_invented_nvrtc.so")!r}).call_nvrtc(7))
+            """, cluster="h200:1x1")
+        self.assertEqual(printed(job), ["7"])
+
     def test_names_of_others_are_not_answered(self):
         job = self.run_python("""
             import ctypes
@@ -56,6 +65,26 @@ class UnknownNames(JobTest):
                     print("no", name)
             """, cluster="h200:1x1")
         self.assertEqual(printed(job), ["no cudaInventedCall", "no ncclInventedCall"])
+
+
+class Releases(JobTest):
+    """Libraries of CUDA 12 and of CUDA 13 are preloaded; a program sees those of its own release."""
+
+    def test_the_other_release_is_not_there(self):
+        code = """
+            import ctypes
+            {first}
+            for name in ("libcudart.so.13", "libcudart.so.12", "libcublas.so.12", "libnccl.so.2"):
+                try:
+                    print(name, ctypes.CDLL(name) is not None)
+                except OSError as error:
+                    print(name, str(error).endswith("No such file or directory"), "not there")
+            """
+        linked = f"ctypes.CDLL({str(INVENTED / 'libphantora_test_invented_now.so')!r})"  # with libcudart.so.13
+        job = self.run_python(code.format(first=linked), cluster="h200:1x1")
+        self.assertEqual(printed(job), ["libcublas.so.12 True", "libcudart.so.12 True not there", "libcudart.so.13 True", "libnccl.so.2 True"])
+        job = self.run_python(code.format(first=""), cluster="h200:1x1")
+        self.assertEqual(printed(job), [f"{name} True" for name in ("libcublas.so.12", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2")])
 
 
 class DriverLog(JobTest):
