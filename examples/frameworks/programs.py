@@ -261,4 +261,7 @@ def jax(name, cluster, options=""):
 
 JAX = [jax("one-host", "h100:1x4", "--per run"), jax("two-hosts", "h100:2x2")]
 
-PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG, *JAX]
+RAY = [Program("ray/train", "{python} {here}/ray/train.py --workers 2", "h200:1x2", "--per run", seconds=600, heavy=True,
+               step=r"step \d+: ([\d.]+) ms", expect=(r"Ray has 2 GPUs", r"trained without an error: True"), environment="venv-ray")]
+
+PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG, *JAX, *RAY]
