@@ -160,6 +160,11 @@ struct Extent {
 /// (bench/accuracy/README.md).
 inline constexpr double kept_of_l1 = 128 * 1024;
 
+/// Of lines that are there, of different threads. With the 0.8 of the passes that code_seconds()
+/// takes for attained these are 2.8 in a cycle: 28 to 31 lines in 10.3 to 11.4 cycles of an H100's
+/// SM, 20 in 7.1 (sums_of_64 in bench/accuracy/user_kernels/table_kernels.cu).
+inline constexpr double lines_of_a_pass = 3.5;
+
 /// A tensor or a variable that an access goes to at unknown places.
 struct Table {
   std::uint64_t first = 0;  ///< its address; of variables one where no memory is; 0: nobody knows

@@ -492,6 +492,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   std::array<std::uint64_t, lanes> places{};
+  bool from_l1 = false;  // where other warps have been before
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
@@ -511,6 +512,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
           sectors[count_of_sectors++] = table.first / sector_bytes + sector;
           extent.first = std::min(extent.first, table.first);
           extent.last = std::max(extent.last, table.first + size);
+          from_l1 = true;
           continue;
         }
         extent.unknown = true;
@@ -553,6 +555,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   for (std::size_t s = 0; s < count_of_sectors; ++s) {
     if (s == 0 || sectors[s] / 4 != sectors[s - 1] / 4) lines += 1;
   }
+  if (from_l1) lines /= lines_of_a_pass;
   count(Counts::lsu, std::max(lines, threads * bytes / 128.0));
   std::vector<std::uint64_t>& first = first_sectors_[number];
   if (first.empty())
@@ -582,7 +585,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   const std::uint32_t words = (bytes + 3) / 4;
   if (atomic) forget(i.field(16, 8), words, mask);
   if (operation == op_ldg || operation == op_ld) name_loaded(i.field(16, 8), words, mask, places);
-  const double latency = missed > 0 ? memory_latency : shared_latency + 4;
+  const double latency = missed > 0 && !from_l1 ? memory_latency : shared_latency + 4;
   if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
   return stores ? special_latency : latency;
 }
