@@ -256,9 +256,12 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
                                 std::span<const std::byte> state, ExecutedBefore& before) {
   std::optional<Effect> made{std::in_place};  // to be returned without a move
   Effect& effect = *made;
-  // A mask of 64-bit tokens has an eighth of their bytes.
+  // A mask of 64-bit tokens has an eighth of their bytes; narrow integers are widened before their
+  // sum.
   const bool flags = loop.types[0] == ElementType::boolean;
-  if (flags && loop.numel <= effect.limit) effect.limit *= 8;
+  const bool widened = loop.operands == 2 && loop.types[0] == ElementType::int64 &&
+                       !is_floating(loop.types[1]) && !is_complex(loop.types[1]);
+  if ((flags || widened) && loop.numel <= effect.limit) effect.limit *= 8;
   bool small = true;
   effect.operands.reserve(loop.operands);
   for (std::size_t o = 0; o < loop.operands; ++o) {

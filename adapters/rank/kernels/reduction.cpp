@@ -419,7 +419,10 @@ class TensorReduction final : public Meaning {
       effect.assumed.push_back(
           {1, assumed_outcome(operation_->kind == Kind::all ? Test::holds : Test::finds, output_)});
     }
-    const bool small = read_extent <= executed_bytes() && first_extent <= executed_bytes();
+    // As many integers as flags: what a program counts (lengths of bags, of sequences) it decides
+    // by.
+    if (!is_floating(input_) && !is_complex(input_)) effect.limit *= in_size;
+    const bool small = read_extent <= effect.limit && first_extent <= effect.limit;
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
     const auto state = arguments.bytes(0).first(at->config);
