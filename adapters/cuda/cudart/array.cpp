@@ -2,6 +2,7 @@
 #include "cuda/driver/array.hpp"
 
 #include "cuda/cudart/entry.hpp"
+#include "cuda/cudart/structures.hpp"
 #include "cuda/cudart/texture_words.hpp"
 #include "cuda/driver/device_attributes.hpp"
 #include "cuda/driver/driver_state.hpp"
@@ -80,7 +81,7 @@ cudaError_t tell(Objects& objects, Handle object, T* to, Part part,
     if (!known || !to) return cudaErrorInvalidValue;
     const std::optional<T> told = part(*known);
     if (!told) return cudaErrorInvalidValue;
-    *to = *told;
+    give(to, *told);
     return cudaSuccess;
   });
 }

@@ -1,4 +1,5 @@
 #include "cuda/cudart/entry.hpp"
+#include "cuda/cudart/structures.hpp"
 #include "cuda/driver/graph_work.hpp"
 #include "cuda/driver/host_memory.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -127,23 +128,24 @@ PHANTORA_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attr
                                                      const void* address) {
   return device_entry(Api::pointer_attributes, [&] {
     if (!attributes) return cudaErrorInvalidValue;
-    *attributes = {};
+    cudaPointerAttributes told{};
     void* const pointer = const_cast<void*>(address);
     if (const auto allocation = rank::allocation_of(address); allocation && allocation->reachable) {
-      attributes->type = cudaMemoryTypeDevice;
-      attributes->device = allocation->device;
-      attributes->devicePointer = pointer;
+      told.type = cudaMemoryTypeDevice;
+      told.device = allocation->device;
+      told.devicePointer = pointer;
     } else if (const auto memory = driver::host_memory_of(address)) {
       const bool managed = memory->kind == driver::HostMemoryKind::managed;
-      attributes->type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
-      attributes->device = memory->device;
-      attributes->devicePointer = pointer;
-      attributes->hostPointer = pointer;
+      told.type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
+      told.device = memory->device;
+      told.devicePointer = pointer;
+      told.hostPointer = pointer;
     } else {
-      attributes->type = cudaMemoryTypeUnregistered;
-      attributes->device = cudaInvalidDeviceId;
-      attributes->hostPointer = pointer;
+      told.type = cudaMemoryTypeUnregistered;
+      told.device = cudaInvalidDeviceId;
+      told.hostPointer = pointer;
     }
+    give(attributes, told);
     return cudaSuccess;
   });
 }
