@@ -15,9 +15,9 @@ from known_memory import known_bytes
 KIB, MIB = 1 << 10, 1 << 20
 lost = []
 operations = 0
-# What is added up at places that nobody knows may lie anywhere behind the first, and of reflection_pad2d's gradient, which is
-# read by its machine code, the last places are not followed: what is lost there is no more than this.
-MAY_LOSE = ("index_put accumulated 10 x 4", "embedding 10 x 4", "embedding_bag 10 x 4", "index's gradient 10 x 4", "pad ",
+# What is added up at places that nobody knows may lie anywhere behind the first (grid_sample's gradient, too, which is read by
+# its machine code as reflection_pad2d's), and of the latter's the last places are not followed: what is lost there is no more than this.
+MAY_LOSE = ("index_put accumulated 10 x 4", "embedding 10 x 4", "embedding_bag 10 x 4", "index's gradient 10 x 4", "pad ", "grid",
             # What PyTorch 2.15 has for channels last nobody has named yet.
             *(f"group norm torch.{dtype} torch.channels_last" for dtype in ("float32", "bfloat16", "float16")))
 

@@ -12,7 +12,8 @@ from megatron.core.datasets.gpt_dataset import GPTDatasetConfig, MockGPTDataset
 from megatron.core.distributed import (DistributedDataParallel, DistributedDataParallelConfig,
                                        finalize_model_grads)
 from megatron.core.enums import ModelType
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.models.gpt.gpt_layer_specs import (get_gpt_layer_local_spec,
+                                                      get_gpt_layer_with_transformer_engine_spec)
 from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.num_microbatches_calculator import (get_num_microbatches,
                                                        init_num_microbatches_calculator)
@@ -36,6 +37,7 @@ for name, default in dict(tp=1, pp=1, vp=0, cp=1, ep=1, experts=0, layers=4, hid
 arguments.add_argument("--sequence-parallel", action="store_true")
 arguments.add_argument("--distributed-optimizer", action="store_true")
 arguments.add_argument("--swiglu", action="store_true")
+arguments.add_argument("--te", action="store_true", help="Transformer Engine's layers, as Megatron's own default")
 arguments.add_argument("--no-check", action="store_true", help="no checks for NaN")
 options = arguments.parse_args()
 
@@ -58,7 +60,7 @@ init_num_microbatches_calculator(rank, None, global_batch, options.micro_batch, 
 if options.experts and not moe_utils.HAVE_TE:
     moe_utils.te_general_gemm = None  # 0.16.1 asks for the name where Transformer Engine is missing, too
 experts = dict(num_moe_experts=options.experts, moe_router_topk=2, moe_token_dispatcher_type="alltoall",
-               moe_aux_loss_coeff=0.01, moe_grouped_gemm=False, add_bias_linear=False)
+               moe_aux_loss_coeff=0.01, moe_grouped_gemm=options.te, add_bias_linear=False)
 config = TransformerConfig(
     num_layers=options.layers, hidden_size=options.hidden, num_attention_heads=options.heads,
     ffn_hidden_size=options.ffn or 4 * options.hidden, bf16=True, params_dtype=torch.bfloat16,
@@ -82,6 +84,8 @@ class Norm(torch.nn.RMSNorm):
 
 
 def layers_of(index):
+    if options.te:
+        return get_gpt_layer_with_transformer_engine_spec(num_experts=options.experts or None, moe_grouped_gemm=bool(options.experts))
     layer = get_gpt_layer_local_spec(num_experts=options.experts or None)
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
     count = get_num_layers_to_build(config, vp_stage=index)
@@ -211,3 +215,5 @@ for step in range(options.steps):
     before = now
 torch.distributed.destroy_process_group()
 print("training completed", flush=True)
+if options.te:
+    os._exit(0)  # destructors of 2.20 use names of functions that others have freed, and abort after NVRTC's compilations
