@@ -281,6 +281,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .atomics = of_threads * atomics.apart,
                 .atomic_sectors = of_threads * atomics.sectors,
                 .local_bytes = sum(Counts::local_bytes),
+                .lone_sectors = sum(Counts::lone_sectors),
                 .partial_sectors = sum(Counts::partial_sectors),
                 .warp_cycles = cycles_by_work / std::max(1.0, total.sum[Counts::instructions]),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /

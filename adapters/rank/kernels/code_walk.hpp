@@ -87,6 +87,7 @@ struct CodeWork {
   double atomic_sectors = 0;  ///< requests of warps for sectors, where these are many
   double hot_atomics = 0;     ///< requests of warps for the sector that has most
   double local_bytes = 0;     ///< of threads, to and from their stacks
+  double lone_sectors = 0;    ///< of `sectors`: read at unknown places, without the one beside
   double partial_sectors = 0;  ///< of `sectors`: written, and not whole
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;

@@ -93,6 +93,7 @@ struct Counts {
     mma_sync_flops,
     atomics,
     partial_sectors,
+    lone_sectors,
     hits,
     local_bytes,
     guessed,

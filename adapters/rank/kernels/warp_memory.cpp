@@ -570,8 +570,9 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     // Device memory's bursts are of two sectors, and what is written in part is read before.
     const bool beside = (s > 0 && sectors[s - 1] / 2 == sectors[s] / 2) ||
                         (s + 1 < count_of_sectors && sectors[s + 1] / 2 == sectors[s] / 2);
-    if ((sectors[s] & unknown_base) != 0 && !beside)
-      counts_.random[number] += sector_bytes * (loads ? 1.0 : 3.0);
+    if ((sectors[s] & unknown_base) == 0 || beside) continue;
+    counts_.random[number] += sector_bytes * (loads ? 1.0 : 3.0);
+    if (loads) count(Counts::lone_sectors);
   }
   counts_.sectors[number] += missed;
   if (stores) count(Counts::partial_sectors, partial);

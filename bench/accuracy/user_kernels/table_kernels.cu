@@ -91,6 +91,27 @@ __global__ void sums_of_64(const unsigned* x, const float* table, float* y, int 
   y[i] = sum;
 }
 
+/// The same of sectors of 32 bytes, by two threads each, and of rows of 128 bytes, by eight.
+template <int threads_of_a_row>
+__device__ float sum_of_rows(unsigned at, const float4* table, int rows, int i) {
+  float sum = 0;
+  for (int k = 0; k < 64; ++k) {
+    const float4 v = table[(at & (rows - 1)) * threads_of_a_row + i % threads_of_a_row];
+    sum += v.x + v.y + v.z + v.w;
+    at = at * 1664525u + 1013904223u;
+    at ^= at >> 15;
+  }
+  return sum;
+}
+__global__ void pairs_64(const unsigned* x, const float4* table, float* y, int rows, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = sum_of_rows<2>(x[i / 2], table, rows, i);
+}
+__global__ void rows_64(const unsigned* x, const float4* table, float* y, int rows, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = sum_of_rows<8>(x[i / 8], table, rows, i);
+}
+
 // ---------------------------------------------------------------- switches
 
 __global__ void activation(const float* x, float* y, int kind, int n) {
@@ -223,6 +244,19 @@ int main() {
     MUST(cudaMalloc(&small, entries * 4L));
     show("sums_of_64", entries, 64.0 * (1 << 20), 8.0 * (1 << 20),
          [&] { sums_of_64<<<blocks(1 << 20), threads>>>(x, small, y, entries, 1 << 20); });
+    MUST(cudaFree(small));
+  }
+  // What the L2 cache answers.
+  for (const int entries : {1 << 20, 1 << 21, 1 << 22}) {
+    float* small;
+    MUST(cudaMalloc(&small, entries * 4L));
+    const auto* const fours = reinterpret_cast<const float4*>(small);
+    show("sums_of_64", entries, 64.0 * (1 << 20), 8.0 * (1 << 20),
+         [&] { sums_of_64<<<blocks(1 << 20), threads>>>(x, small, y, entries, 1 << 20); });
+    show("pairs_64", entries, 0, 0,
+         [&] { pairs_64<<<blocks(1 << 20), threads>>>(x, fours, y, entries / 8, 1 << 20); });
+    show("rows_64", entries, 0, 0,
+         [&] { rows_64<<<blocks(1 << 20), threads>>>(x, fours, y, entries / 32, 1 << 20); });
     MUST(cudaFree(small));
   }
   for (int kind = 0; kind < 7; ++kind)
