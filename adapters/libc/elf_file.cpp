@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -312,6 +313,18 @@ std::span<const std::byte> ElfFile::bytes_at(std::uint64_t address, std::uint64_
 std::string_view ElfFile::text_at(std::uint64_t address, std::uint64_t longest) const {
   const auto offset = offset_of(address);
   return offset ? text(0, strings_at(*offset, longest)) : std::string_view{};
+}
+
+std::vector<std::string> loaded_files() {
+  std::vector<std::string> loaded;
+  const auto add = [](dl_phdr_info* info, std::size_t, void* into) {
+    const std::string_view path = info->dlpi_name;
+    static_cast<std::vector<std::string>*>(into)->emplace_back(path.empty() ? "/proc/self/exe"
+                                                                            : path);
+    return 0;
+  };
+  dl_iterate_phdr(add, &loaded);
+  return loaded;
 }
 
 }  // namespace phantora::libc

@@ -84,4 +84,7 @@ class ElfFile {
   std::uint64_t symbols_ = 0;
 };
 
+/// Paths of the program and of all that is loaded with it.
+std::vector<std::string> loaded_files();
+
 }  // namespace phantora::libc

@@ -13,9 +13,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include <link.h>
 #include <netdb.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -81,17 +79,8 @@ constexpr OfTwoReleases of_two_releases[] = {
 /// one's: then the machine would not have it. cuDNN's frontend asks for one release after the other
 /// and takes the first.
 bool is_of_another_release(const OfTwoReleases& library) {
-  std::vector<std::string> loaded;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* into) {
-        const std::string_view path = info->dlpi_name;
-        static_cast<std::vector<std::string>*>(into)->emplace_back(path.empty() ? "/proc/self/exe"
-                                                                                : path);
-        return 0;
-      },
-      &loaded);
   bool other = false;
-  for (const std::string& path : loaded) {
+  for (const std::string& path : loaded_files()) {
     const auto elf = ElfFile::open(path);
     if (!elf) continue;
     for (const std::string_view needed : elf->needed()) {

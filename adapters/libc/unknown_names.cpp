@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <link.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace phantora::libc {
@@ -197,15 +197,7 @@ bool in_simulation() { return rank::settings() != nullptr; }
 __attribute__((constructor)) void answer_for_the_program() {
   if (!in_simulation()) return;
   Search search;
-  const auto each = [](dl_phdr_info* info, std::size_t, void* into) {
-    const std::string_view name = info->dlpi_name;
-    static_cast<std::vector<std::string>*>(into)->emplace_back(name.empty() ? "/proc/self/exe"
-                                                                            : name);
-    return 0;
-  };
-  std::vector<std::string> loaded;
-  dl_iterate_phdr(each, &loaded);
-  for (const std::string& path : loaded) search.look_at(path, {});
+  for (const std::string& path : loaded_files()) search.look_at(path, {});
   search.answer();
 }
 

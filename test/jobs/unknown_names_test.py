@@ -86,7 +86,6 @@ class Releases(JobTest):
         job = self.run_python(code.format(first=""), cluster="h200:1x1")
         self.assertEqual(printed(job), [f"{name} True" for name in ("libcublas.so.12", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2")])
 
-
     def test_structures_are_as_long_as_the_release_has_them(self):
         # CUDA 13 gave cudaPointerAttributes reserved fields: 88 bytes where a program of CUDA 12 has 24.
         job = self.run_python("""
@@ -96,7 +95,7 @@ class Releases(JobTest):
                 memory, told = ctypes.c_void_p(), (ctypes.c_ubyte * 128)(*[0xEE] * 128)
                 assert runtime.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(4096)) == 0
                 assert runtime.cudaPointerGetAttributes(ctypes.byref(told), memory) == 0
-                print(name, ctypes.c_uint64.from_buffer(told, 8).value == memory.value, bytes(told).rstrip(bytes([0xEE])).__len__() == size)
+                print(name, ctypes.c_uint64.from_buffer(told, 8).value == memory.value, len(bytes(told).rstrip(bytes([0xEE]))) == size)
             """, cluster="h200:1x1")
         self.assertEqual(printed(job), ["libcudart.so.12 True True", "libcudart.so.13 True True"])
 

@@ -69,19 +69,9 @@ bool gives_nothing(const Instruction& i) {
   }
 }
 
-bool writes_no_predicate(const Instruction& i) {
-  const unsigned operation = i.operation();
-  if (is_access(operation)) return true;
-  switch (operation >= 0x100 ? operation : operation & ~uniform) {
-    case op_mov:
-    case op_cs2r:
-    case op_sel:
-    case op_fsel:
+bool is_of_floats(unsigned operation) {
+  switch (operation) {
     case op_fmnmx:
-    case op_iabs:
-    case op_prmt:
-    case op_shf:
-    case op_sgxt:
     case op_fmul:
     case op_fadd:
     case op_ffma:
@@ -94,13 +84,32 @@ bool writes_no_predicate(const Instruction& i) {
     case op_hfma2_mma:
     case op_f2fp:
     case op_i2fp:
-    case op_viadd:
-    case op_viaddmnmx:
     case op_f2f:
     case op_f2i:
     case op_i2f:
     case op_frnd:
     case op_mufu:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool writes_no_predicate(const Instruction& i) {
+  const unsigned operation = i.operation(),
+                 plain = operation >= 0x100 ? operation : operation & ~uniform;
+  if (is_access(operation) || is_of_floats(plain)) return true;
+  switch (plain) {
+    case op_mov:
+    case op_cs2r:
+    case op_sel:
+    case op_fsel:
+    case op_iabs:
+    case op_prmt:
+    case op_shf:
+    case op_sgxt:
+    case op_viadd:
+    case op_viaddmnmx:
     case op_nop:
     case op_s2r:
     case op_s2ur:

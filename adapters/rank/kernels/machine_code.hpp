@@ -172,6 +172,9 @@ inline bool is_load(unsigned operation) {
 inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
 /// To registers: then the place of the result's number has zeros.
 bool gives_nothing(const Instruction& i);
+/// Whether an operation computes or converts floats, or integers into them, and has no predicate
+/// for a result.
+bool is_of_floats(unsigned operation);
 /// Predicates that an instruction writes are in bits 81 to 83 and, of some, 84 to 86, which others
 /// have other things in. Of operations that are not listed both count.
 bool writes_no_predicate(const Instruction& i);

@@ -410,23 +410,11 @@ class Flow {
   }
   /// Floats, and what is counted.
   static bool gives_no_address(unsigned operation) {
+    if (is_of_floats(operation)) return true;
     switch (operation) {
       case op_s2r:
       case op_cs2r:
-      case op_fmnmx:
-      case op_fmul:
-      case op_fadd:
-      case op_ffma:
-      case op_dmul:
-      case op_dadd:
-      case op_dfma:
-      case op_hadd2:
-      case op_hfma2:
-      case op_hmul2:
       case op_hset2:
-      case op_hfma2_mma:
-      case op_f2fp:
-      case op_i2fp:
       case op_hmma:
       case op_dmma:
       case op_imma:
@@ -439,11 +427,6 @@ class Flow {
       case op_ubrev:
       case op_popc:
       case op_upopc:
-      case op_f2f:
-      case op_f2i:
-      case op_i2f:
-      case op_frnd:
-      case op_mufu:
       case op_f2f_double:
       case op_f2i_double:
       case op_i2f_double:

@@ -91,9 +91,8 @@ bool Warp::is_written_down(const Instruction& i) {
     case op_errbar:
       return true;
     case op_bra:
-      return i.form() == 4;  // others ask uniform predicates
     case op_brx:
-      return i.form() == 4;
+      return i.form() == 4;  // others ask uniform predicates
     case op_call:
       return i.form() == 4;  // others go to an address
     case op_uiadd3_wide:
