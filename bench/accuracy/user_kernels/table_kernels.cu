@@ -3,25 +3,17 @@
 // ../user_kernels.py sets the two beside each other.
 //
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o table_kernels table_kernels.cu
-#include <algorithm>
+#include "timing.hpp"
+
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 namespace {
 
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-#define MUST(call) must(call, #call)
-
-__device__ float floats_16[16], floats_256[256], floats_4096[4096], floats_16384[16384];
+template <int entries>
+__device__ float floats[entries];
 
 __global__ void fill(unsigned* x, long n) {
   for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
@@ -35,21 +27,10 @@ __global__ void fill(unsigned* x, long n) {
 
 // ---------------------------------------------------------------- variables of the module
 
-__global__ void from_16(const unsigned* x, float* y, int n) {
+template <int entries>
+__global__ void from_variable(const unsigned* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = floats_16[x[i] % 16];
-}
-__global__ void from_256(const unsigned* x, float* y, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = floats_256[x[i] % 256];
-}
-__global__ void from_4096(const unsigned* x, float* y, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = floats_4096[x[i] % 4096];
-}
-__global__ void from_16384(const unsigned* x, float* y, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = floats_16384[x[i] % 16384];
+  if (i < n) y[i] = floats<entries>[x[i] % entries];
 }
 
 /// Weights of four bits, eight to a word, and a scale for 64 of them.
@@ -60,7 +41,7 @@ __global__ void dequantize(const unsigned* packed, const float* scales, __nv_bfl
   const unsigned word = packed[i];
   const float scale = scales[i / 8];
   __nv_bfloat16 values[8];
-  for (int k = 0; k < 8; ++k) values[k] = __float2bfloat16(floats_16[word >> 4 * k & 15] * scale);
+  for (int k = 0; k < 8; ++k) values[k] = __float2bfloat16(floats<16>[word >> 4 * k & 15] * scale);
   *reinterpret_cast<uint4*>(out + 8 * i) = *reinterpret_cast<const uint4*>(values);
 }
 
@@ -184,32 +165,14 @@ __global__ void border(const float* image, float* out, int mode, int width, int 
 
 template <class Launch>
 void show(const char* kernel, long size, double flops, double bytes, Launch launch) {
-  cudaEvent_t start, stop;
-  MUST(cudaEventCreate(&start));
-  MUST(cudaEventCreate(&stop));
-  std::vector<double> rounds;
-  for (int round = 0; round < 6; ++round) {
-    MUST(cudaEventRecord(start));
-    for (int i = 0; i < 20; ++i) launch();
-    MUST(cudaEventRecord(stop));
-    MUST(cudaEventSynchronize(stop));
-    float ms = 0;
-    MUST(cudaEventElapsedTime(&ms, start, stop));
-    if (round > 0) rounds.push_back(1000.0 * ms / 20);
-  }
-  std::sort(rounds.begin(), rounds.end());
-  std::printf(
-      "{\"kernel\": \"%s\", \"size\": %ld, \"us\": %.3f, \"flops\": %.0f, \"units\": \"fp32\", "
-      "\"bytes\": %.0f}\n",
-      kernel, size, rounds[rounds.size() / 2], flops, bytes);
-  std::fflush(stdout);
+  ::show(kernel, size, timed(launch, 20), flops, "fp32", bytes);
 }
 
 }  // namespace
 
 int main() {
   constexpr int threads = 256;
-  const auto blocks = [](long n) { return (unsigned)((n + threads - 1) / threads); };
+  const auto blocks = [](long n) { return blocks_of(n, threads); };
   constexpr long most = 1L << 26;
   unsigned* x;
   float *y, *table;
@@ -219,10 +182,10 @@ int main() {
   fill<<<4096, 256>>>(x, most);
   for (const long n : {1L << 20, 1L << 24, 1L << 26}) {
     const double moved = 8.0 * n;
-    show("from_16", n, 0, moved, [&] { from_16<<<blocks(n), threads>>>(x, y, n); });
-    show("from_256", n, 0, moved, [&] { from_256<<<blocks(n), threads>>>(x, y, n); });
-    show("from_4096", n, 0, moved, [&] { from_4096<<<blocks(n), threads>>>(x, y, n); });
-    show("from_16384", n, 0, moved, [&] { from_16384<<<blocks(n), threads>>>(x, y, n); });
+    show("from_16", n, 0, moved, [&] { from_variable<16><<<blocks(n), threads>>>(x, y, n); });
+    show("from_256", n, 0, moved, [&] { from_variable<256><<<blocks(n), threads>>>(x, y, n); });
+    show("from_4096", n, 0, moved, [&] { from_variable<4096><<<blocks(n), threads>>>(x, y, n); });
+    show("from_16384", n, 0, moved, [&] { from_variable<16384><<<blocks(n), threads>>>(x, y, n); });
     show("dequantize", n, 0, 0.5 * n + n / 16.0 + 2.0 * n,
          [&] { dequantize<<<blocks(n / 8), threads>>>(x, y, (__nv_bfloat16*)(y + most), n / 8); });
   }

@@ -4,6 +4,8 @@
 // than the GPU's peaks allow for them.
 //
 //   nvcc -std=c++17 -O3 -arch=sm_90 -o user_kernels user_kernels.cu
+#include "timing.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,13 +19,6 @@
 #include <mma.h>
 
 namespace {
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-#define MUST(call) must(call, #call)
 
 // ---------------------------------------------------------------- streaming
 
@@ -441,46 +436,6 @@ char* pool;
 template <class T>
 T* part(int i) {
   return reinterpret_cast<T*>(pool + i * (pool_bytes / 6));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-/// Microseconds of one launch, of `count` back to back: the median of five rounds.
-double timed(const std::function<void()>& launch, int count) {
-  cudaEvent_t start, stop;
-  MUST(cudaEventCreate(&start));
-  MUST(cudaEventCreate(&stop));
-  for (int i = 0; i < 3; ++i) launch();
-  MUST(cudaGetLastError());
-  MUST(cudaDeviceSynchronize());
-  std::vector<double> rounds;
-  for (int round = 0; round < 5; ++round) {
-    MUST(cudaEventRecord(start));
-    for (int i = 0; i < count; ++i) launch();
-    MUST(cudaEventRecord(stop));
-    MUST(cudaEventSynchronize(stop));
-    float ms = 0;
-    MUST(cudaEventElapsedTime(&ms, start, stop));
-    rounds.push_back(1000.0 * ms / count);
-  }
-  MUST(cudaEventDestroy(start));
-  MUST(cudaEventDestroy(stop));
-  return median(rounds);
-}
-
-void show(const char* kernel, long size, double us, double flops, const char* units, double bytes) {
-  std::printf(
-      "{\"kernel\": \"%s\", \"size\": %ld, \"us\": %.3f, \"flops\": %.0f, \"units\": \"%s\", "
-      "\"bytes\": %.0f}\n",
-      kernel, size, us, flops, units, bytes);
-  std::fflush(stdout);
-}
-
-unsigned blocks_of(long n, int threads) {
-  return static_cast<unsigned>((n + threads - 1) / threads);
 }
 
 void kernels() {
