@@ -212,6 +212,7 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
 int blocks_per_sm(const Function&, int, std::size_t) { return 1 << 20; }
 int clusters_at_once(const Function&, int, std::size_t, unsigned) { return 1 << 20; }
 int max_dynamic_shared(const Function&) { return 1 << 30; }
+bool set_attribute(Function&, CUfunction_attribute, int) { return true; }
 std::optional<std::size_t> dynamic_shared_room(const Function&, int, int) { return std::nullopt; }
 
 bool pinned(const void* address) { return machine->place_of(address) == Machine::Place::pinned; }

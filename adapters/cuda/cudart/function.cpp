@@ -1,6 +1,5 @@
 #include "cuda/cudart/entry.hpp"
 #include "cuda/cudart/kernels.hpp"
-#include "cuda/driver/device_attributes.hpp"
 
 #include <vector>
 
@@ -23,19 +22,10 @@ thread_local std::vector<CallConfiguration> pushed;
 cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) {
   Function* const function = function_of(stub);
   if (!function) return cudaErrorInvalidDeviceFunction;
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    const int most =
-        driver::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, rank::current_device())
-            .value_or(0) -
-        static_cast<int>(rank::resources(*function).static_shared);
-    if (value < 0 || value > most) return cudaErrorInvalidValue;
-    function->chosen_dynamic_shared = value;
-  }
-  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
-    if (value != 0 && value != 1) return cudaErrorInvalidValue;
-    function->non_portable_clusters = value;
-  }
-  return cudaSuccess;  // the others are hints that change no result
+  // The runtime numbers them as the driver does.
+  const bool is_set =
+      driver::set_attribute(*function, static_cast<CUfunction_attribute>(attribute), value);
+  return is_set ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 }  // namespace

@@ -41,6 +41,32 @@ int max_dynamic_shared(const Function& function) {
   return std::max(0, 48 * 1024 - static_cast<int>(rank::resources(function).static_shared));
 }
 
+bool set_attribute(Function& function, CUfunction_attribute attribute, int value) {
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+      const int most = limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) -
+                       static_cast<int>(rank::resources(function).static_shared);
+      if (value < 0 || value > most) return false;
+      function.chosen_dynamic_shared = value;
+      return true;
+    }
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      function.non_portable_clusters = value != 0 ? 1 : 0;
+      return true;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      return value >= CU_CLUSTER_SCHEDULING_POLICY_DEFAULT &&
+             value <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING;
+    // Hints, which change no result.
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      return true;
+    default:
+      return false;
+  }
+}
+
 LaunchStatus check(const Function& function, const rank::LaunchShape& shape,
                    const KernelQuery::Dim3& cluster) {
   const auto& [grid, block, shared] = shape;

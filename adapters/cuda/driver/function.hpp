@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 
+#include <cuda.h>
+
 namespace phantora::driver {
 
 /// A kernel with what the program set on it. Its address is the program's cudaKernel_t,
@@ -32,6 +34,12 @@ inline std::optional<Parameter> parameter(const Function& function, std::size_t 
 /// Dynamic shared memory that a launch may ask for: what the program opted in to, else what the
 /// kernel's own leaves of 48 KiB.
 int max_dynamic_shared(const Function& function);
+
+/// Sets what the program asks for, as the driver takes it (all attributes up to number 19 were
+/// tried on an H100, driver 580.159.04): false, and nothing is set, for a value out of range and
+/// for attributes that cannot be set or that there are not. Triton 3.9 asks first for one of a
+/// newer CUDA, and where that is refused for more shared memory by the usual one.
+bool set_attribute(Function& function, CUfunction_attribute attribute, int value);
 
 enum class LaunchStatus : std::uint8_t {
   launched,

@@ -147,18 +147,8 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, void* handle)
 
 CUresult set_attribute(void* handle, CUfunction_attribute attribute, int value) {
   if (!handle) return CUDA_ERROR_INVALID_HANDLE;
-  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    const int most = driver::attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-                                       rank::current_device())
-                         .value_or(0);
-    if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
-    function_of(handle)->chosen_dynamic_shared = value;
-  }
-  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
-    if (value != 0 && value != 1) return CUDA_ERROR_INVALID_VALUE;
-    function_of(handle)->non_portable_clusters = value;
-  }
-  return CUDA_SUCCESS;  // the others are hints
+  return driver::set_attribute(*function_of(handle), attribute, value) ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_INVALID_VALUE;
 }
 
 unsigned cluster_size(const CUlaunchConfig& config) {
