@@ -2,11 +2,13 @@
 
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/launch_memory.hpp"
 #include "rank/kernels/machine_code.hpp"
 #include "rank/kernels/tensor_map.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/runtime/timeline.hpp"
+#include "rank_fakes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -216,7 +218,19 @@ namespace {
 ///       const int i = blockIdx.x * blockDim.x + threadIdx.x;
 ///       y[i] = lut[x[i] & 15];
 ///     }
-/// "through_halves" is the last with -rdc=true, which makes immediates of the variable's address.
+///     __global__ void bags(const float* x, const int* index, const int* begins, float* y) {
+///       float total = 0;
+///     #pragma unroll 1
+///       for (int i = begins[blockIdx.x]; i < begins[blockIdx.x + 1]; ++i)
+///         total += x[index[i] * 32 + threadIdx.x];
+///       y[blockIdx.x * 32 + threadIdx.x] = total;
+///     }
+///     __global__ void first_blocks(const int* blocks, const float* x, float* y) {
+///       if (blockIdx.x >= blocks[0]) return;
+///       y[blockIdx.x * blockDim.x + threadIdx.x] = 2 * x[blockIdx.x * blockDim.x + threadIdx.x];
+///     }
+/// "through_halves" is "through_variable" with -rdc=true, which makes immediates of the variable's
+/// address.
 struct MachineCode {
   std::vector<std::uint64_t> words{};
   CodeLinks links{};
@@ -278,6 +292,13 @@ class Launch {
                                              ReadConstants* looked_at = nullptr) const {
     CodeLaunch launched = launch(kernel);
     launched.looked_at = looked_at;
+    return rank::walk(launched);
+  }
+  /// With what is known of device memory.
+  [[nodiscard]] std::optional<CodeWork> walk_with_data(const std::string& kernel) const {
+    LaunchMemory memory;
+    CodeLaunch launched = launch(kernel);
+    launched.memory = &memory;
     return rank::walk(launched);
   }
   /// On a GPU of so many SMs.
@@ -969,6 +990,57 @@ std::vector<float> counted(std::size_t count) {
   return values;
 }
 
+// Lengths on the device, as of bags and sequences, say how often loops run.
+TEST(CodeWalk, KnownMemoryTellsHowOftenLoopsRun) {
+  const OnDevice<float> x{std::size_t{1} << 20}, y{std::size_t{1} << 10};
+  const OnDevice<int> index{std::size_t{1} << 16};
+  const auto of = [&](const std::vector<int>& begins) {
+    const OnDevice<int> on_device{begins};
+    const Launch launch = Launch{{static_cast<std::uint32_t>(begins.size() - 1), 1, 1}, {32, 1, 1}}
+                              .at(x.address())
+                              .at(index.address())
+                              .at(on_device.address())
+                              .at(y.address());
+    const auto blind = launch.walk("bags");
+    EXPECT_TRUE(blind && blind->by_data && blind->guessed > 0 && !blind->knew);
+    const auto work = launch.walk_with_data("bags");
+    EXPECT_TRUE(work && work->knew);
+    EXPECT_EQ(work->guessed, 0);
+    return *work;
+  };
+  // As many instructions for each trip, and as many sectors: 4 of a row, and one of each 8 indices,
+  // of which those that a warp has just read come from its L1 cache.
+  const double trip = of({0, 4}).instructions - of({0, 3}).instructions;
+  EXPECT_GT(trip, 5);
+  EXPECT_EQ(of({0, 10}).instructions - of({0, 3}).instructions, 7 * trip);
+  EXPECT_EQ(of({0, 1000}).instructions - of({0, 3}).instructions, 997 * trip);
+  EXPECT_NEAR(of({0, 1000}).sectors, 4 * 1000 + 1000 / 8, 50);
+  // Of two blocks one has most to do.
+  const CodeWork two = of({0, 1000, 1004});
+  EXPECT_EQ(two.instructions, of({0, 1000}).instructions + of({0, 4}).instructions);
+  const double one = of({0, 1000}).longest_cycles, other = of({0, 4}).longest_cycles;
+  EXPECT_NEAR(two.longest_cycles / one, 1, 1e-3);
+  EXPECT_NEAR(two.warp_cycles / ((one + other) / 2), 1, 1e-3);
+}
+
+// Grids are as large as they may have to be, and what lies in memory says how many blocks there
+// are.
+TEST(CodeWalk, KnownMemoryTellsWhichBlocksHaveNothingToDo) {
+  const OnDevice<float> x{std::size_t{1} << 20}, y{std::size_t{1} << 20};
+  const auto of = [&](int blocks, std::uint32_t grid) {
+    const OnDevice<int> number{std::vector<int>{blocks}};
+    return *Launch{{grid, 1, 1}, {32, 1, 1}}
+                .at(number.address())
+                .at(x.address())
+                .at(y.address())
+                .walk_with_data("first_blocks");
+  };
+  const double works = of(1, 1).instructions, ends = of(0, 1).instructions;
+  EXPECT_LT(ends, works);
+  EXPECT_EQ(of(3, 10).instructions, 3 * works + 7 * ends);
+  EXPECT_EQ(of(3, 10).written_bytes, 3 * 128);
+}
+
 /// An ELF file for sm_90 with one kernel, whose parameters lie as in a launch; the section table is
 /// last, as in what ptxas writes.
 std::vector<std::byte> cubin(const std::string& kernel, const std::string& mangled,
@@ -1060,6 +1132,36 @@ TEST(CodeExecution, ResultsMayLieInMemoryOfWhichNothingIsKnown) {
   EXPECT_EQ(values[4097], 1);
   EXPECT_EQ(values[4098], 8);
   EXPECT_EQ(values[4099], std::nullopt);
+}
+
+// A launch's price is that of the lengths which lie there now, wherever they lie.
+TEST(CodeExecution, KnownMemoryIsToldBesideWhatTheParametersTell) {
+  Kernel& bags = kernel_of_program("bags", "_Z4bagsPKfPKiS2_Pf", {8, 8, 8, 8});
+  const OnDevice<float> x{std::size_t{1} << 20};
+  const OnDevice<int> index{std::size_t{1} << 16};
+  const auto launched = [&](const std::vector<int>& begins) {
+    const OnDevice<float> y{std::size_t{1} << 10};
+    const OnDevice<int> on_device{begins};
+    const void* addresses[] = {x.address(), index.address(), on_device.address(), y.address()};
+    void* arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3]};
+    launch_kernel(bags, {{1, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+    return fakes::process().launched.back();
+  };
+  const KernelQuery three = launched({0, 3}), thousand = launched({0, 1000}),
+                    again = launched({0, 3});
+  EXPECT_EQ(three, again);
+  EXPECT_EQ(three.features, thousand.features);
+  EXPECT_EQ(three.bytes, thousand.bytes);
+  EXPECT_GT(thousand.by_data.at("warp_instructions"), 100 * three.by_data.at("warp_instructions"));
+  EXPECT_GT(thousand.by_data.at("bytes"), 1000 * 128);
+  // Without them what the parameters tell is all.
+  const OnDevice<float> y{std::size_t{1} << 10};
+  const OnDevice<int> unknown{2};
+  const void* addresses[] = {x.address(), index.address(), unknown.address(), y.address()};
+  void* arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3]};
+  launch_kernel(bags, {{1, 1, 1}, {32, 1, 1}, 0}, arguments, legacy_stream(0));
+  EXPECT_EQ(fakes::process().launched.back().features, three.features);
+  EXPECT_TRUE(fakes::process().launched.back().by_data.empty());
 }
 
 TEST(CodeExecution, MemoryIsFilledFirstFromNothingButNumbers) {

@@ -1042,7 +1042,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
   EXPECT_EQ(refusal({.name = "k", .grid = {{1, 1, 1}}, .features = {{"Numel", 5}}}),
             "kernel 'k': feature 'Numel': expected one of numel, lines, rows, cols, dims, "
             "table, run, m, n, k, batch, arrays, b, h, h_kv, "
-            "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, alu, fma, "
+            "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, "
+            "longest_cycles, alu, fma, "
             "double, special, "
             "l1_passes, "
             "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, mma_sync, "
@@ -1202,6 +1203,40 @@ TEST(CodeRoofline, FewWarpsTakeAsLongAsOneOfThem) {
   EXPECT_NEAR(us(1), 1000, 10);
   EXPECT_EQ(us(132 * 8), us(132));  // 8 blocks of 8 warps are on an SM at a time
   EXPECT_NEAR(us(132 * 16), 2000, 10);
+}
+
+TEST(CodeRoofline, TheBlockThatHasMostToDoGoesOnAfterTheOthers) {
+  const Roofline model{gpu_model("h200")};
+  KernelQuery query = walked("my_kernel(float*)", {{"longest_cycles", 1.98e6}});  // a millisecond
+  EXPECT_NEAR(to_seconds(model.estimate(query)->duration) * 1e6, 1000, 10);
+}
+
+// Blocks that do nothing took an H100, whose SMs are as fast as this one's, 158.7 us
+// (bench/accuracy/h100_triton_blocks.jsonl: 262,144 of 4 warps), and 259.5 us with 32 warps.
+TEST(CodeRoofline, BlocksStartOneAfterTheOther) {
+  const Roofline model{gpu_model("h200")};
+  KernelQuery query{.name = "my_kernel(float*)",
+                    .grid = {{262'144}},
+                    .block = {128},
+                    .features = {{"warp_instructions", 1e6}, {"warp_cycles", 10}}};
+  EXPECT_NEAR(to_seconds(model.estimate(query)->duration) * 1e6, 158.7, 2);
+  query.block = {1024};
+  EXPECT_NEAR(to_seconds(model.estimate(query)->duration) * 1e6, 259.5, 3);
+}
+
+TEST(CodeRoofline, WhatDataTellTakesThePlaceOfWhatParametersTell) {
+  const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
+  KernelQuery query = walked("my_kernel(float*)", {{"fma", 1e9}, {"guessed", 0.5}});
+  query.bytes = 1e9;
+  query.by_data = {{"fma", 2e9}, {"guessed", 0}, {"bytes", 5e9}};
+  KernelQuery told = walked("my_kernel(float*)", {{"fma", 2e9}});
+  told.bytes = 5e9;
+  EXPECT_EQ(model.estimate(query)->duration, model.estimate(told)->duration);
+  EXPECT_EQ(model.estimate(query)->stddev, model.estimate(told)->stddev);
+  // What was measured was measured of such a launch, whatever lay there.
+  KernelQuery key = query;
+  key.by_data.clear();
+  EXPECT_EQ((MeasuredTable{{{key, 3us}}}.estimate(query)->duration), 3us);
 }
 
 TEST(CodeRoofline, StacksThatDoNotFitL1GoToL2) {

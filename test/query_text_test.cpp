@@ -23,6 +23,7 @@ KernelQuery example() {
                     {"most", std::numeric_limits<double>::max()}};
   query.attributes = {{"layout", "tn"}, {"empty", ""}, {"line\nbreak", "\xc3\xa9"}};
   query.operands = {.read = 1e9, .written = 1.0 / 3.0, .cold = 0.1};
+  query.by_data = {{"bytes", 0.7}, {"fma", 0}};
   return query;
 }
 

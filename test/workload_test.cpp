@@ -201,6 +201,17 @@ TEST(Workload, OperandsAreOfVersion6) {
   EXPECT_EQ(Workload::from_binary(w.to_binary()), w);
 }
 
+TEST(Workload, WhatDataTellIsOfVersion7) {
+  Workload w;
+  KernelQuery query = elementwise(1 << 20, 2, ElementType::bf16);
+  query.by_data = {{"bytes", 4194304}, {"fma", 0}};
+  w.launch(0, query);
+  EXPECT_NE(w.to_json().find("\"phantora_workload\": 7,"), std::string::npos);
+  EXPECT_NE(w.to_json().find("\"by_data\""), std::string::npos);
+  EXPECT_EQ(Workload::from_json(w.to_json()), w);
+  EXPECT_EQ(Workload::from_binary(w.to_binary()), w);
+}
+
 TEST(Workload, PrioritiesAreOfVersion5) {
   Workload w = everything_of_ranges();
   w.prioritize(1, -5, 3);
@@ -393,8 +404,8 @@ TEST(Workload, JsonErrorsNameLineAndField) {
   EXPECT_EQ(changed("\"messages\": []", "\"messages\": [],\n \"more\": 1"),
             "job.json: line 9, more: expected no such field; one of phantora_workload kernels "
             "groups calls messages labels ranks, got 1");
-  EXPECT_EQ(changed("workload\": 1", "workload\": 7"),
-            "job.json: line 2, phantora_workload: expected a whole number from 1 to 6, got 7");
+  EXPECT_EQ(changed("workload\": 1", "workload\": 8"),
+            "job.json: line 2, phantora_workload: expected a whole number from 1 to 7, got 8");
   EXPECT_EQ(changed("1024", "9223372036854775808").substr(0, 44),
             "job.json: line 7, calls[0].operations[0][1]:");
   EXPECT_EQ(changed("[0, 1]", "[0, 1").substr(0, 39), "job.json: parse error at line 6, column");

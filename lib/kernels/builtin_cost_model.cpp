@@ -19,6 +19,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The texts of data/h200.tsv and data/h100.tsv (data/tables.S).
@@ -134,6 +135,26 @@ struct PyTorchAttention {
   }
 };
 
+/// Launches whose way hangs on data, as it is with what of them is known.
+struct WithData {
+  KernelCostModel upstream;
+
+  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
+    if (query.by_data.empty()) return upstream.estimate(query);
+    KernelQuery told = query;
+    for (const auto& [name, value] : std::exchange(told.by_data, {})) {
+      if (name == "bytes") {
+        told.bytes = value;
+      } else if (value > 0.0) {
+        told.features[name] = value;
+      } else {
+        told.features.erase(name);
+      }
+    }
+    return upstream.estimate(told);
+  }
+};
+
 KernelCostModel make_model(const GpuModel& gpu) {
   std::vector<KernelCostModel> links;
   if (std::ranges::find(tables, gpu.key, &Table::gpu) != tables.end()) {
@@ -151,7 +172,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
     links.emplace_back(
         WithinPeaks{FittedModel{gpu_model(first), builtin_measurements(first), gpu}, gpu});
   links.emplace_back(Roofline{gpu});
-  return with_cold_operands(PyTorchAttention{first_of(std::move(links)), gpu}, gpu);
+  return WithData{with_cold_operands(PyTorchAttention{first_of(std::move(links)), gpu}, gpu)};
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ constexpr double atomic_sectors_per_cycle = 38;
 /// of the CUDA samples on an H200, one for each of 312,512 warps (examples/native). Others of them
 /// agree: five counters in one sector, and maxima, take the same.
 constexpr double cycles_per_hot_atomic = 1.54;
+/// Blocks that an H100 starts in a cycle, and warps of them: those that do nothing take 0.60 ns
+/// each, with 1 as with 16 warps, and 0.98 ns with 32 (1,024 to 262,144 blocks, 1980 MHz; blocks of
+/// bench/accuracy/triton_blocks.py).
+constexpr double blocks_per_cycle = 0.84, warps_per_cycle = 16.5;
 /// The driver's KiB of every block's shared memory (since sm_80).
 constexpr double reserved_shared = 1024;
 /// L1 and shared memory are one: what is left beside the most that blocks may have of it.
@@ -109,6 +113,13 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
   return std::max({on_sm, tensor, writes, atomics});
 }
 
+/// Until the last block has started.
+double start_seconds(const KernelQuery& query, const GpuModel& gpu) {
+  const double blocks = query.grid ? query.grid->count() : 1.0;
+  const double warps = blocks * std::ceil(query.block.count() / threads_of_a_warp);
+  return std::max(blocks / blocks_per_cycle, warps / warps_per_cycle) / gpu.clock_hz;
+}
+
 /// Of the threads' stacks, as registers that the compiler puts aside: they stay in L1 where those
 /// of all threads fit beside shared memory; else each is gone when it is asked for again.
 double spilled_bytes(const KernelQuery& query, const GpuModel& gpu) {
@@ -145,12 +156,16 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
   // Blocks come in as others end.
   const Load load = load_of(query, gpu);
   const double rounds = load.blocks <= load.at_a_time ? 1.0 : load.blocks / load.at_a_time;
-  const double alone = rounds * told(query, "warp_cycles") / gpu.clock_hz;
   // Where two bounds are near one another both are felt.
-  constexpr double sharpness = 2.5;
-  return std::pow(
-      std::pow(busy, sharpness) + std::pow(alone, sharpness) + std::pow(moved, sharpness),
-      1.0 / sharpness);
+  const auto felt = [](auto... seconds) {
+    constexpr double sharpness = 2.5;
+    return std::pow((std::pow(seconds, sharpness) + ...), 1.0 / sharpness);
+  };
+  const double mean = told(query, "warp_cycles"), longest = told(query, "longest_cycles");
+  const double all = felt(busy, rounds * mean / gpu.clock_hz, moved);
+  // The block that has most to do goes on when all others have ended.
+  const double of_longest = mean > 0 ? busy / load.blocks * longest / mean : 0.0;
+  return std::max({all, felt(of_longest, longest / gpu.clock_hz), start_seconds(query, gpu)});
 }
 
 }  // namespace phantora::detail

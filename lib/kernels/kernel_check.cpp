@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 45> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 46> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -47,6 +47,7 @@ constexpr std::array<FeatureKey, 45> kernel_features{{{"numel"},
                                                       {"splits"},
                                                       {"warp_instructions"},
                                                       {"warp_cycles"},
+                                                      {"longest_cycles"},
                                                       {"alu"},
                                                       {"fma"},
                                                       {"double"},
@@ -174,6 +175,14 @@ void check(const KernelQuery& query, const GpuModel& gpu) {
     fail(query, "field", "operands.cold", "no more than operands.read", text(query.operands.cold));
   for (const auto& [name, value] : query.features) {
     if (!is_amount(value)) fail(query, "feature", name, "a number >= 0", text(value));
+  }
+  for (const auto& [name, value] : query.by_data) {
+    if (name != "bytes" &&
+        std::ranges::find(kernel_features, name, &FeatureKey::name) == kernel_features.end())
+      fail(query, "field", "by_data." + name,
+           "bytes or one of " + listed(kernel_features, [](auto& k) { return k.name; }),
+           text(value));
+    if (!is_amount(value)) fail(query, "field", "by_data." + name, "a number >= 0", text(value));
   }
   if (query.grid && query.grid->count() < 1.0) {
     fail(query, "field", "grid", "at least one block", text(query.grid->count()));

@@ -470,6 +470,7 @@ KernelCostModel KernelDatabase::model(const GpuModel& gpu) const {
     kernel.query.shared_bytes = 0;
     kernel.query.flops = 0;
     kernel.query.operands = {};
+    kernel.query.by_data.clear();
     MeasuredKernel& all = known[kernel.query];
     all.query = kernel.query;
     for (const auto& [duration, count] : kernel.durations) all.durations[duration] += count;

@@ -68,6 +68,7 @@ std::string to_text(const KernelQuery& query) {
     json["operands"] = {{"read", query.operands.read},
                         {"written", query.operands.written},
                         {"cold", query.operands.cold}};
+  if (!query.by_data.empty()) json["by_data"] = query.by_data;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -87,6 +88,9 @@ KernelQuery query_from_text(std::string_view text) {
     }
     for (const auto& [key, value] : object(json.at("attributes")).items()) {
       query.attributes[key] = value.get<std::string>();
+    }
+    if (const auto by_data = json.find("by_data"); by_data != json.end()) {
+      for (const auto& [key, value] : object(*by_data).items()) query.by_data[key] = real(value);
     }
     if (const auto operands = json.find("operands"); operands != json.end()) {
       query.operands = {.read = real(object(*operands).at("read")),

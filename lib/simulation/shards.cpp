@@ -78,6 +78,7 @@ void each_size(Query& query, Each each) {
     each("grid.z", query.grid->z);
   }
   for (auto& [name, value] : query.features) each(name, value);
+  for (auto& [name, value] : query.by_data) each("by_data." + name, value);
 }
 using Sizes = std::map<std::string, double, std::less<>>;
 

@@ -82,6 +82,10 @@ std::int64_t version_of(const WorkloadDocument& document) {
   std::size_t last_kind = 0;
   for (const auto& operations : document.ranks)
     for (const auto& operation : operations) last_kind = std::max(last_kind, operation.index());
+  const bool by_data =
+      std::any_of(document.kernels.begin(), document.kernels.end(),
+                  [](const Kernel& kernel) { return !kernel.query.by_data.empty(); });
+  if (by_data) return 7;
   const bool operands =
       std::any_of(document.kernels.begin(), document.kernels.end(),
                   [](const Kernel& kernel) { return kernel.query.operands.read > 0.0; });

@@ -59,7 +59,7 @@ namespace form {
 /// origin; 3: without ranges, graphs and what kernels draw of the GPU's power; 4: without
 /// priorities of streams; 5: without what kernels find in the L2 cache. What can be said in an
 /// earlier version is, so that it stays equal.
-inline constexpr std::int64_t latest_version = 6;
+inline constexpr std::int64_t latest_version = 7;
 inline constexpr std::size_t kinds_of_version_1 = 10, kinds_of_version_2 = 12,
                              kinds_of_version_4 = 14;
 // More than any host has threads, or NCCL communicators of the same ranks.
@@ -171,6 +171,7 @@ void transfer(A& a, std::int64_t version, Kernel& kernel) {
       });
       query.operands = operands.value_or(KernelQuery::Operands{});
     }
+    if (version > 6) a.map("by_data", query.by_data);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -85,12 +86,14 @@ struct Somewhere {
   double table = 0;  ///< bytes
   double kept = 0;   ///< bytes that the L2 cache holds of what is accessed here and there
   double behind_bases = 0, anywhere = 0, random = 0;
+  double gone_to = 0;  ///< bytes of `behind_bases` that walks went to
   std::vector<std::pair<std::uint64_t, std::uint64_t>> shared{}, alone{};
 
   /// Behind an unknown base that one warp alone of those that were walked went to, the others'
-  /// bases stand too.
-  [[nodiscard]] double asked(double weight) const {
-    return anywhere + std::min(united(shared) + weight * united(alone), behind_bases);
+  /// bases stand too, and those of the trips of loops that were counted through.
+  [[nodiscard]] double asked() const {
+    const double as_many = gone_to > 0 ? behind_bases / gone_to : 1.0;
+    return anywhere + std::min(united(shared) + as_many * united(alone), behind_bases);
   }
   /// The share of accesses to what was accessed before that the cache does not answer.
   [[nodiscard]] double missed() const { return std::max(0.0, 1.0 - kept / table); }
@@ -102,7 +105,7 @@ struct Moved {
   double random = 0;  ///< more than that, for accesses here and there
 };
 Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<double>& random,
-            bool written, double weight) {
+            bool written) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> reached;
   std::map<std::uint64_t, Somewhere> somewhere;
   double asked = 0;
@@ -127,6 +130,7 @@ Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<do
       continue;
     }
     there.behind_bases += bytes;
+    there.gone_to += extent.gone_to * sector_bytes;
     for (const auto& [base, behind] : extent.behind) {
       // Whole sectors, also of a thread that goes elsewhere than all others.
       const std::uint32_t from = behind.first / sector_bytes * sector_bytes,
@@ -137,7 +141,7 @@ Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<do
   }
   Moved all{std::min(united(reached), asked)};
   for (const auto& [table, there] : somewhere) {
-    const double wanted = there.asked(weight), missed = there.missed();
+    const double wanted = there.asked(), missed = there.missed();
     // All of the table once, and what is asked for again and is gone.
     all.bytes += std::min(there.table, wanted) + std::max(0.0, wanted - there.table) * missed;
     // What lies beside comes with what is read, until all of the table is there.
@@ -177,6 +181,30 @@ Atomics atomics_of(const Walk& walk) {
   return found;
 }
 
+/// What a warp took, by its number in its block, and how much of that less if the L2 cache answered
+/// whatever it waited for.
+struct Clocks {
+  unsigned warp = 0;
+  double cycles = 0, sooner = 0;
+};
+
+/// Of the warp of a block that has most to do: the mean over blocks, and the most.
+/// @param from_l2  share of what is read that the L2 cache answers
+std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned warps,
+                                    double from_l2) {
+  std::vector<double> sum(warps), number(warps);
+  double mean = 0, longest = 0;
+  for (const Clocks& one : clocks) {
+    const double cycles = one.cycles - from_l2 * one.sooner;
+    sum[one.warp] += cycles;
+    number[one.warp] += 1;
+    longest = std::max(longest, cycles);
+  }
+  for (unsigned w = 0; w < warps; ++w)
+    if (number[w] > 0) mean = std::max(mean, sum[w] / number[w]);
+  return {mean, longest};
+}
+
 /// A warp of a block.
 struct Sample {
   double block;
@@ -187,8 +215,8 @@ struct Sample {
 /// of all the warps that a block has: warps have roles (one loads what the others multiply). In a
 /// round each is in another block, and in the next in the block that lies as far from the other
 /// end, since work often grows or falls from block to block (what masks leave of attention).
-std::vector<Sample> samples_of(double blocks, unsigned warps) {
-  constexpr unsigned most_samples = 40, border = 2;
+std::vector<Sample> samples_of(double blocks, unsigned warps, unsigned most_samples) {
+  constexpr unsigned border = 2;
   std::vector<Sample> samples;
   if (blocks * warps <= most_samples) {
     for (double block = 0; block < blocks; ++block)
@@ -220,18 +248,21 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const auto warps = static_cast<unsigned>(std::ceil(threads / lanes));
   const double blocks = launch.grid.count();
 
-  const std::vector<Sample> samples = samples_of(blocks, warps);
+  // What is known of memory may be another for each block, so that more of them are looked at.
+  const bool reads = launch.memory != nullptr;
+  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? 1500 : 40);
   const bool whole = static_cast<double>(samples.size()) == blocks * warps;
 
   Counts total;
   total.sectors.resize(walk.extents.size());
   total.random.resize(walk.extents.size());
   std::vector<std::vector<std::uint64_t>> first, second;
-  double all = 0, cycles_by_work = 0;
+  double all = 0;
+  std::vector<Clocks> clocks;
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
     // Long ways are walked by fewer rounds, and the longest by one warp.
-    constexpr std::int64_t enough_steps = 20'000;
+    const std::int64_t enough_steps = reads ? 150'000 : 20'000;
     constexpr double least_samples = 8;
     const bool pair_ends = walked > 2 && (walked - 2) % (2 * warps) == 0;
     if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps) break;
@@ -248,7 +279,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     if (border) continue;  // for the operands' ends alone
     const Counts& counts = warp.counts();
     total.add(counts);
-    cycles_by_work += counts.clock * counts.sum[Counts::instructions];
+    clocks.push_back({sample.warp, counts.clock, counts.sum[Counts::sooner]});
     all += 1;
     // What a neighbour reads too comes from the L1 cache.
     if (all == 1 && warps > 1) {
@@ -261,7 +292,6 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     }
   }
   const double weight = blocks * warps / all;
-  const double others = blocks * warps / static_cast<double>(walk.warps);
   const auto sum = [&](Counts::Unit unit) { return weight * total.sum[unit]; };
   const Atomics atomics = atomics_of(walk);
   const double of_threads = sum(Counts::atomics) / std::max(1.0, atomics.all);
@@ -283,9 +313,10 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .local_bytes = sum(Counts::local_bytes),
                 .lone_sectors = sum(Counts::lone_sectors),
                 .partial_sectors = sum(Counts::partial_sectors),
-                .warp_cycles = cycles_by_work / std::max(1.0, total.sum[Counts::instructions]),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /
-                                             std::max(1.0, total.sum[Counts::instructions]))};
+                                             std::max(1.0, total.sum[Counts::instructions])),
+                .by_data = walk.by_data,
+                .knew = walk.knew};
   std::vector<double> sectors = total.sectors;
   for (double& count : sectors) count *= weight;
   share_reads(walk, first, second, warps, sectors);
@@ -294,11 +325,16 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   work.hot_atomics = hot_atomics(walk, sectors);
   std::vector<double> random = total.random;
   for (double& bytes : random) bytes *= weight;
-  const Moved read = moved(walk, sectors, random, false, others),
-              written = moved(walk, sectors, random, true, others);
+  const Moved read = moved(walk, sectors, random, false),
+              written = moved(walk, sectors, random, true);
   work.read_bytes = read.bytes;
   work.written_bytes = written.bytes;
   work.random_bytes = read.random + written.random;
+  double asked = 0;
+  for (std::size_t i = 0; i < sectors.size(); ++i)
+    asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;
+  const double from_l2 = asked > 0 ? std::max(0.0, 1.0 - read.bytes / asked) : 0.0;
+  std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2);
   return work;
 }
 

@@ -14,6 +14,8 @@
 /// What the warps of a launch do, from the kernel's machine code.
 namespace phantora::rank {
 
+class LaunchMemory;
+
 /// Which words of 4 bytes of constant bank 0 walks of a kernel's code have looked at. What a walk
 /// comes to hangs on these alone: structures that are parameters also hold what nobody set, as
 /// PyTorch's dividers of dimensions that a tensor does not have.
@@ -60,6 +62,8 @@ struct CodeLaunch {
   /// for a cache.
   std::uint64_t (*reach)(std::uint64_t address) = nullptr;
   ReadConstants* tables = nullptr;  ///< gets which pointers that was asked of
+  /// Gets asked what is known of the memory that is read; nullptr: nothing is.
+  LaunchMemory* memory = nullptr;
 };
 
 /// The pointer that lies there in the constants.
@@ -92,13 +96,17 @@ struct CodeWork {
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;
   double random_bytes = 0;  ///< more than that which device memory moves for random accesses
-  double warp_cycles = 0;   ///< of one warp that has the SM for itself: the mean
-  double guessed = 0;       ///< share of the instructions in loops whose trips only data tell
+  /// Of a block that has the SM for itself: of its warps the one that has most to do, in the mean
+  /// over the blocks, and in the block that takes longest of those that were looked at.
+  double warp_cycles = 0, longest_cycles = 0;
+  double guessed = 0;    ///< share of the instructions in loops whose trips only data tell
+  bool by_data = false;  ///< a way or an address came from memory and was not known
+  bool knew = false;     ///< something that was read was known
 };
 
-/// Executes the integer part of the code for a sample of the launch's warps. What comes from memory
-/// is not known: threads whose way depends on it go either way, and loops that end by it are taken
-/// to run some times. Loops that count are counted through, not gone through.
+/// Executes the integer part of the code for a sample of the launch's warps. Where what comes from
+/// memory is not known, threads whose way depends on it go either way, and loops that end by it are
+/// taken to run some times. Loops that count are counted through, not gone through.
 /// nullopt where the code is none, or a warp's way too long.
 std::optional<CodeWork> walk(const CodeLaunch& launch);
 

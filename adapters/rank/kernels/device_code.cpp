@@ -206,7 +206,7 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
                                   const KernelResources& resources, ReadConstants& looked_at,
-                                  ReadConstants& tables) {
+                                  ReadConstants& tables, LaunchMemory* memory) {
   const std::vector<std::byte> bank = constants(arguments, resources);
   if (bank.empty()) return std::nullopt;
   return walk({.code = code,
@@ -220,7 +220,8 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .l2_bytes = static_cast<double>(gpu().l2.count()),
                .looked_at = &looked_at,
                .reach = reach_of_table,
-               .tables = &tables});
+               .tables = &tables,
+               .memory = memory});
 }
 
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,
@@ -260,6 +261,7 @@ Features features_of(const CodeWork& work, const Arguments& arguments,
   const double l2_sectors = work.sectors + work.lone_sectors;
   return {{"warp_instructions", work.instructions},
           {"warp_cycles", work.warp_cycles},
+          {"longest_cycles", work.longest_cycles},
           {"alu", work.alu},
           {"fma", work.fma},
           {"double", work.fp64},

@@ -146,6 +146,7 @@ struct Effect {
   double bytes = 0;   ///< device memory read + written
   double flops = 0;   ///< 0 = not counted
   Features features;  ///< for the cost model; same names in same order for a kernel
+  Features by_data;   ///< KernelQuery::by_data; likewise, or empty
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty, and so are those of tensors that are
   /// only read and not known at all.

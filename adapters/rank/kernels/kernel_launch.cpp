@@ -7,6 +7,7 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/module_variable.hpp"
+#include "rank/kernels/reads_behind.hpp"
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
@@ -25,6 +26,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -42,7 +44,7 @@ namespace {
 struct KnownQuery {
   LaunchShape shape;
   double bytes = 0, flops = 0;
-  Features features;
+  Features features, by_data;
   KernelQuery::Operands operands;
   QueryId id{};
 
@@ -50,7 +52,8 @@ struct KnownQuery {
                                const KernelQuery::Operands& cached) const {
     const auto same_value = [](const Feature& a, const Feature& b) { return a.second == b.second; };
     return shape == other && bytes == effect.bytes && flops == effect.flops && operands == cached &&
-           std::ranges::equal(features, effect.features, same_value);
+           std::ranges::equal(features, effect.features, same_value) &&
+           std::ranges::equal(by_data, effect.by_data, same_value);
   }
 };
 std::uint64_t word(double value) { return std::bit_cast<std::uint64_t>(value); }
@@ -70,6 +73,7 @@ std::uint64_t hash_of(const LaunchShape& shape, const Effect& effect,
   hash.mix(word(effect.bytes), word(effect.flops));
   hash.mix(word(operands.cold));
   for (const Feature& feature : effect.features) hash.mix(word(feature.second));
+  for (const Feature& feature : effect.by_data) hash.mix(word(feature.second));
   return hash.value();
 }
 
@@ -122,6 +126,20 @@ std::chrono::nanoseconds loading_time(const FatBinary& code) {
 
 }  // namespace
 
+/// What a launch of a kernel that nobody can read does.
+struct Walked {
+  /// As far as the parameters tell; nothing where the code does not.
+  std::optional<CodeWork> blind;
+  /// The same with what was known of memory; nothing where that does not tell more.
+  struct WithData {
+    ReadsBehind read;
+    std::uint64_t content = 0;  ///< of `read`
+    std::optional<CodeWork> work;
+  };
+  /// Of the last launches that differed in that.
+  std::deque<WithData> with_data;
+};
+
 struct KernelReading {
   std::string name;
   Signature parts;
@@ -135,9 +153,9 @@ struct KernelReading {
   /// Of a kernel that nobody can read: that what it asks of the driver was told.
   mutable std::once_flag externals_told;
   /// Of a kernel that nobody can read: its code, and what launches of it do, by shape and values of
-  /// the parameters; nothing where it does not tell. Behind ModuleCode's walks.
+  /// the parameters. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
-  mutable std::unordered_map<std::uint64_t, std::optional<CodeWork>> walks;
+  mutable std::unordered_map<std::uint64_t, Walked> walks;
   /// What of the constants that, and what follows, hangs on. Behind ModuleCode's walks.
   mutable ReadConstants looked_at;
   /// The pointers among them of which walks, not executions, ask how much lies behind them. Behind
@@ -249,9 +267,43 @@ std::span<const std::byte> code_of(const Kernel& kernel, const KernelReading& re
 /// change with every step of a program.
 constexpr std::size_t kept_launches = 4096;
 
-/// What a launch of a kernel that nobody can read does, as its code tells.
-std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& reading,
-                               const Arguments& arguments) {
+/// Whether anything is known of the memory that these pointers lead to.
+bool leads_to_known(std::span<const std::byte> constants) {
+  return std::ranges::any_of(pointers(constants), [&](std::size_t at) {
+    auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
+    const auto allocation = allocation_of(address);
+    if (!allocation) return true;  // the host's memory is always known
+    const auto before = static_cast<std::size_t>(address - allocation->base);
+    return may_know(address, allocation->size - before);
+  });
+}
+
+/// Adds to `walked` what its launch does with what is known of memory, unless it is there.
+const std::optional<CodeWork>& walked_with_data(Walked& walked, std::span<const std::byte> code,
+                                                const KernelReading& reading,
+                                                const Arguments& arguments,
+                                                std::span<const std::byte> constants) {
+  /// As batches take turns.
+  constexpr std::size_t kept = 4;
+  auto& past = walked.with_data;
+  for (const Walked::WithData& one : past)
+    if (one.read.content(constants) == one.content) return one.work;
+  LaunchMemory memory;
+  ReadConstants looked_at, tables;
+  auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables, &memory);
+  if (work && !work->knew) work.reset();
+  if (past.size() >= kept) past.pop_back();
+  ReadsBehind read{memory.read(), constants};
+  const std::uint64_t content = read.content(constants);
+  return past.emplace_front(std::move(read), content, std::move(work)).work;
+}
+
+/// What a launch of a kernel that nobody can read does, as its code tells: as far as the parameters
+/// tell, and with what is known of memory.
+struct Work {
+  std::optional<CodeWork> blind, with_data;
+};
+Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
   const auto key = [&] {
     return hash_of(arguments.shape).value() ^
            std::rotl(hash_of_values(arguments, reading.kernel_resources, reading.looked_at,
@@ -259,16 +311,23 @@ std::optional<CodeWork> walked(const Kernel& kernel, const KernelReading& readin
                      1);
   };
   const std::scoped_lock lock{small_data().code.walks};
-  if (const auto known = reading.walks.find(key()); known != reading.walks.end())
-    return known->second;
   const auto code = code_of(kernel, reading);
-  if (code.empty()) return std::nullopt;
-  ReadConstants looked_at, tables;
-  const auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables);
-  reading.look_at(looked_at);
-  if (reading.tables.add(tables)) reading.walks.clear();
-  if (reading.walks.size() >= kept_launches) reading.walks.clear();
-  return reading.walks.emplace(key(), work).first->second;
+  auto found = reading.walks.find(key());
+  if (found == reading.walks.end()) {
+    if (code.empty()) return {};
+    ReadConstants looked_at, tables;
+    const auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables);
+    reading.look_at(looked_at);
+    if (reading.tables.add(tables)) reading.walks.clear();
+    if (reading.walks.size() >= kept_launches) reading.walks.clear();
+    found = reading.walks.emplace(key(), Walked{.blind = work, .with_data = {}}).first;
+  }
+  Walked& known = found->second;
+  // What is held back would be seen as it was before.
+  if (!known.blind || !known.blind->by_data || !data::run_at_once()) return {known.blind, {}};
+  const std::vector<std::byte> constants = rank::constants(arguments, reading.kernel_resources);
+  if (!leads_to_known(constants)) return {known.blind, {}};
+  return {known.blind, walked_with_data(known, code, reading, arguments, constants)};
 }
 
 /// A launch of a kernel that nobody can read, kept until its turn in its stream comes.
@@ -350,14 +409,7 @@ struct CodeRun {
     const auto may_be_known = [](const Operand& operand) {
       return may_know(operand.address, operand.extent);
     };
-    if (std::ranges::any_of(unknown.operands, may_be_known)) return true;
-    return std::ranges::any_of(pointers(constants), [this](std::size_t at) {
-      auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
-      const auto allocation = allocation_of(address);
-      if (!allocation) return true;  // the host's memory is always known
-      const auto before = static_cast<std::size_t>(address - allocation->base);
-      return may_know(address, allocation->size - before);
-    });
+    return std::ranges::any_of(unknown.operands, may_be_known) || leads_to_known(constants);
   }
   /// Where nothing is known there is nothing to lose, and nothing to compute from but the
   /// parameters' numbers and the threads' own: a first filling of memory. That is tried with short
@@ -520,13 +572,15 @@ QueryId query_of(const char* mangled, const KernelReading& reading, const Launch
   for (const auto& [name, value] : effect.features) {
     if (value > 0) query.features.emplace(name, value);
   }
+  query.by_data.insert(effect.by_data.begin(), effect.by_data.end());
   query.operands = operands;
   const KernelResources& code = reading.kernel_resources;
   const QueryId id = intern(query, {.name = mangled,
                                     .registers = code.registers,
                                     .static_shared = code.static_shared,
                                     .local = code.local});
-  reading.queries.add(hash, {shape, effect.bytes, effect.flops, effect.features, operands, id});
+  reading.queries.add(
+      hash, {shape, effect.bytes, effect.flops, effect.features, effect.by_data, operands, id});
   return id;
 }
 
@@ -574,9 +628,13 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
         tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
       });
     }
-    if (const auto work = walked(kernel, reading, arguments)) {
-      effect->bytes = work->read_bytes + work->written_bytes;
-      effect->features = features_of(*work, arguments, reading.kernel_resources);
+    if (const auto [blind, with_data] = walked(kernel, reading, arguments); blind) {
+      effect->bytes = blind->read_bytes + blind->written_bytes;
+      effect->features = features_of(*blind, arguments, reading.kernel_resources);
+      if (with_data) {
+        effect->by_data = features_of(*with_data, arguments, reading.kernel_resources);
+        effect->by_data.emplace_back("bytes", with_data->read_bytes + with_data->written_bytes);
+      }
     } else if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
     } else {

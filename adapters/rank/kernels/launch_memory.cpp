@@ -13,13 +13,15 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
   WordHash hash;
   std::vector<std::byte> bytes;
   std::vector<std::uint8_t> mask;
+  std::uint64_t number = 0;
   for (const AddressRange& range : ranges) {
+    ++number;
     const std::size_t size = range.last - range.first;
     const auto* const at = reinterpret_cast<void*>(range.first);
     bytes.resize(size);
     mask.resize(size);
     if (!may_know(at, size) || !read_with_mask(bytes.data(), mask.data(), at, size)) continue;
-    hash.mix(range.first);
+    hash.mix(number);
     for (std::size_t i = 0; i < size; ++i)
       hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
   }

@@ -17,7 +17,7 @@ struct AddressRange {
   bool operator==(const AddressRange&) const = default;
 };
 
-/// A hash of what is known there.
+/// A hash of what is known there, wherever that is.
 std::uint64_t known_content(const std::vector<AddressRange>& ranges);
 
 /// Why a launch's way through its code cannot be followed: what is not known, the number of its

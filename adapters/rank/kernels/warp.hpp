@@ -31,6 +31,9 @@ namespace phantora::rank::code {
 // one block show (round_trip_seconds of lib/kernels/roofline.cpp).
 inline constexpr double shared_latency = 29;
 inline constexpr double memory_latency = 900;
+/// Of what the L2 cache answers: 0.21 us, where memory takes 0.5 (lib/kernels/README.md, "Loads one
+/// after the other").
+inline constexpr double l2_latency = 0.42 * memory_latency;
 inline constexpr double special_latency = 20;
 inline constexpr double matrix_latency = 33;
 inline constexpr double barrier_cycles = 25;
@@ -97,6 +100,7 @@ struct Counts {
     hits,
     local_bytes,
     guessed,
+    sooner,  ///< cycles that waits were shorter if the L2 cache answered all of them
     units
   };
   std::array<double, units> sum{};
@@ -152,6 +156,8 @@ struct Extent {
   std::unordered_set<std::uint64_t> changed{};
   double requests = 0, atomics = 0;
   bool past_l1 = false;  ///< as TMA reads
+  double gone_to = 0;    ///< sectors, but for those of trips that were counted through
+  int in_vain = 0;       ///< so many threads found nothing known there, one after the other
   /// Whether requests met in few sectors.
   [[nodiscard]] bool hot() const { return requests >= 2 * static_cast<double>(changed.size()); }
 };
@@ -229,6 +235,7 @@ struct Walk {
   /// Of the addresses of accesses, looked for when needed; empty where nobody can tell.
   std::optional<std::vector<Origin>> origins{};
   std::vector<std::optional<Table>> tables{};
+  bool by_data = false, knew = false;    ///< as CodeWork has them
   std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
   std::vector<AddressRange> followed{};  ///< of each access: the table that was followed last
 };
@@ -721,6 +728,9 @@ class Warp {
   /// Names what threads load, by where they load it from.
   void name_loaded(unsigned number, std::uint32_t words, Mask mask,
                    const std::array<std::uint64_t, lanes>& places);
+  /// What is known of what threads load, where a walk may ask.
+  void read_known(const Instruction& i, Mask mask, Extent& extent,
+                  const std::array<std::uint64_t, lanes>& places);
   void reach_behind(Extent& extent, Name base, std::uint32_t from, std::uint32_t bytes);
   double access(std::size_t at, const Instruction& i, unsigned operation, Mask mask);
   /// What TMA moves, box by box of a tensor or so many bytes.
@@ -750,6 +760,7 @@ class Warp {
   Registers registers_{};
   Counts counts_{};
   std::array<double, 6> scoreboard_{};
+  std::array<bool, 6> from_memory_{};  ///< whether what comes then was loaded from there
   double copies_ready_ = 0;
   std::vector<std::uint64_t> cached_{};
   std::vector<std::vector<std::uint64_t>> first_sectors_{};

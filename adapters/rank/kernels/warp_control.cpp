@@ -175,14 +175,22 @@ void Warp::execute(std::size_t at, Mask active) {
   if (in_guessed_loop(at)) count(Counts::guessed);
   // Waits for what it needs, as the compiler says.
   const unsigned waits = i.field(116, 6);
+  double ready = counts_.clock;
+  bool from_memory = false;
   for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
-    if ((waits >> s & 1) != 0) counts_.clock = std::max(counts_.clock, scoreboard_[s]);
+    if ((waits >> s & 1) == 0 || scoreboard_[s] <= ready) continue;
+    ready = scoreboard_[s];
+    from_memory = from_memory_[s];
   }
+  if (from_memory)
+    count(Counts::sooner, std::min(ready - counts_.clock, memory_latency - l2_latency));
+  counts_.clock = ready;
   Truth guard = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(12, 3)];
   if (i.bit(15)) guard.value = ~guard.value;
   // Memory is accessed, and arithmetic done, where that is not known.
   const Mask mask = active & (guard.value | ~guard.known);
   unsure_ = active & ~guard.known;
+  if (unsure_ != 0 && is_access(operation)) walk_.by_data = true;
   double latency = 0;
   if (operation == op_bra || operation == op_brx || operation == op_exit || operation == op_call ||
       operation == op_ret) {
@@ -214,7 +222,10 @@ void Warp::execute(std::size_t at, Mask active) {
   }
   if (latency > 0) {
     const unsigned writes = i.field(110, 3);
-    if (writes < scoreboard_.size()) scoreboard_[writes] = counts_.clock + latency;
+    if (writes < scoreboard_.size()) {
+      scoreboard_[writes] = counts_.clock + latency;
+      from_memory_[writes] = latency == memory_latency;
+    }
     // Operands are read long before the result is there.
     const unsigned reads = i.field(113, 3);
     if (reads < scoreboard_.size())
@@ -244,6 +255,7 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
   const bool backward = to <= static_cast<std::int64_t>(at);
   if (backward || program_.leaves(at, to)) {
     const int visit = ++visits_[at];
+    walk_.by_data = true;
     if (unsure != 0) {
       for (const Program::Loop& loop : program_.loops) {
         if (loop.first <= at && at <= loop.last && backward && loop.last == at &&
@@ -265,6 +277,7 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
   }
   // The compiler puts what is hardly ever needed into functions: denormals in divisions.
   if (program_.jumps_over_call(at, to)) return unsure;
+  walk_.by_data = true;
   // Threads that all go the same way go the longer one.
   if ((unsure & ~condition.alike) == 0)
     return program_.instead(to) > to - 1 - static_cast<std::int64_t>(at) ? unsure : 0;
@@ -285,6 +298,7 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
   if (operation == op_exit) {
     // Not the whole warp ends by a chance, but where that ends a loop.
     Mask ends = active & condition.known & condition.value;
+    walk_.by_data = walk_.by_data || unsure != 0;
     if (unsure != 0 && program_.leaves(at, static_cast<std::int64_t>(program_.code.size()))) {
       const int visit = ++visits_[at];
       if (is_criterion(at, unsure, condition) && visit % unknown_trips == 0) ends |= unsure;
@@ -335,6 +349,7 @@ void Warp::follow_switch(std::size_t at, Mask mask) {
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     const bool known = (jump.known >> lane & 1) != 0;
+    walk_.by_data = walk_.by_data || !known;
     if (executes()) walk_.stop_unless(known);
     // Where only data tell the case, it is the one that the compiler put behind.
     const std::int64_t to =

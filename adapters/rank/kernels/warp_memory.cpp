@@ -238,6 +238,28 @@ void Warp::name_loaded(unsigned number, std::uint32_t words, Mask mask,
   }
 }
 
+void Warp::read_known(const Instruction& i, Mask mask, Extent& extent,
+                      const std::array<std::uint64_t, lanes>& places) {
+  // What a launch writes itself it may have written before; of large tensors nothing is known.
+  constexpr int enough = 64;
+  const std::uint32_t bytes = width(i);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if (extent.written || extent.in_vain >= enough) return;
+    const bool reads = ((mask & ~unsure_) >> lane & 1) != 0;
+    if (!reads || (places[lane] & unknown_base) != 0) continue;
+    Word word{};
+    LaunchMemory::Known known = 0;
+    const bool is_there = walk_.launch.memory->load(places[lane], bytes, word.data(), known);
+    if (is_there && known == (LaunchMemory::Known{1} << bytes) - 1) {
+      extent.in_vain = 0;
+      walk_.knew = true;
+      scatter(i, bytes, lane, word, known);
+    } else {
+      ++extent.in_vain;
+    }
+  }
+}
+
 LaunchMemory::Known Warp::gather(unsigned number, std::uint32_t bytes, std::size_t lane,
                                  Word& word) const {
   LaunchMemory::Known known = 0;
@@ -486,8 +508,9 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   std::array<std::uint64_t, lanes> sectors{};
   std::size_t count_of_sectors = 0;
   if (walk_.memory != nullptr) {
-    // Beside the address' register may stand a uniform one, which is no descriptor then.
-    walk_.stop_unless(!i.bit(91) || i.bit(90), Obstacle::code);
+    // Beside the address' register may stand a uniform one, which is no descriptor then. What is
+    // copied to shared memory has other bits there, and no matter where from.
+    walk_.stop_unless(operation == op_ldgsts || !i.bit(91) || i.bit(90), Obstacle::code);
     const bool gives = !stores && operation != op_ldgsts && operation != op_red;
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
@@ -498,6 +521,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     const bool known = (low.known >> lane & 1) != 0 && (!is_wide || (upper.known >> lane & 1) != 0);
     if (!known) {
       if (walk_.memory == nullptr) {
+        walk_.by_data = true;
         // So many bytes behind a base that is taken to lie at a sector's begin.
         const auto behind = low.value[lane] + static_cast<std::uint32_t>(offset);
         const Name base_name =
@@ -575,6 +599,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (loads) count(Counts::lone_sectors);
   }
   counts_.sectors[number] += missed;
+  extent.gone_to += missed;
   if (stores) count(Counts::partial_sectors, partial);
   if (atomic) {
     count(Counts::atomics, threads);
@@ -585,7 +610,10 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   }
   const std::uint32_t words = (bytes + 3) / 4;
   if (atomic) forget(i.field(16, 8), words, mask);
-  if (operation == op_ldg || operation == op_ld) name_loaded(i.field(16, 8), words, mask, places);
+  if (operation == op_ldg || operation == op_ld) {
+    name_loaded(i.field(16, 8), words, mask, places);
+    if (walk_.launch.memory != nullptr) read_known(i, mask, extent, places);
+  }
   const double latency = missed > 0 && !from_l1 ? memory_latency : shared_latency + 4;
   if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
   return stores ? special_latency : latency;

@@ -60,6 +60,10 @@ struct KernelQuery {
     auto operator<=>(const Operands&) const = default;
   };
   Operands operands{};  ///< of this launch
+  /// Of a launch that is priced by its machine code, whose way hangs on what lies in memory:
+  /// features, and "bytes", as far as that is known, in place of those above, which the parameters
+  /// alone tell. No measurement's key holds them. Empty where no more is known.
+  std::map<std::string, double, std::less<>> by_data{};
 
   auto operator<=>(const KernelQuery&) const = default;
 };
