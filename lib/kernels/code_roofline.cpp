@@ -162,7 +162,12 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
     return std::pow((std::pow(seconds, sharpness) + ...), 1.0 / sharpness);
   };
   const double mean = told(query, "warp_cycles"), longest = told(query, "longest_cycles");
-  const double all = felt(busy, rounds * mean / gpu.clock_hz, moved);
+  // That of a block whose warps are alike has the units' time in it. Of several blocks each hides
+  // what others wait for, and so do roles.
+  const double alone = rounds * mean / gpu.clock_hz;
+  const bool one_at_a_time =
+      std::min(load.blocks, load.at_a_time) <= 1 && told(query, "roles") == 0;
+  const double all = one_at_a_time ? felt(std::max(busy, alone), moved) : felt(busy, alone, moved);
   // The block that has most to do goes on when all others have ended.
   const double of_longest = mean > 0 ? busy / load.blocks * longest / mean : 0.0;
   return std::max({all, felt(of_longest, longest / gpu.clock_hz), start_seconds(query, gpu)});

@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 46> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 47> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -66,6 +66,7 @@ constexpr std::array<FeatureKey, 46> kernel_features{{{"numel"},
                                                       {"partial_sectors"},
                                                       {"random_bytes"},
                                                       {"guessed"},
+                                                      {"roles"},
                                                       {"registers"},
                                                       {"shared"},
                                                       {"local"}}};

@@ -72,12 +72,13 @@ class Measured(JobTest):
                 "SELECT query, sum(count) FROM duration JOIN kernel ON kernel.id = kernel GROUP BY query")}
 
     def where(self, record, cluster="h200:1x1"):
-        """The kernels that a record's ranks ask for. What a launch finds in the cache is no part of a database's keys."""
+        """The kernels that a record's ranks ask for. What a launch finds in cache and memory is no part of a database's keys."""
         told = subprocess.run([PHANTORA, "kernels", "where", record, "--cluster", cluster, "--format", "json"],
                               check=True, capture_output=True, text=True).stdout
         kernels = json.loads(told)["kernels"]
         for kernel in kernels:
             kernel["query"].pop("operands", None)
+            kernel["query"].pop("by_data", None)
         return kernels
 
 

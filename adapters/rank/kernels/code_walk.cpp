@@ -188,16 +188,16 @@ struct Clocks {
   double cycles = 0, sooner = 0;
 };
 
-/// Of the warp of a block that has most to do: the mean over blocks, and the most.
+/// The mean over warps, of roles that of the one which has most to do, and the most.
 /// @param from_l2  share of what is read that the L2 cache answers
 std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned warps,
-                                    double from_l2) {
+                                    double from_l2, bool has_roles) {
   std::vector<double> sum(warps), number(warps);
   double mean = 0, longest = 0;
   for (const Clocks& one : clocks) {
     const double cycles = one.cycles - from_l2 * one.sooner;
-    sum[one.warp] += cycles;
-    number[one.warp] += 1;
+    sum[has_roles ? one.warp : 0] += cycles;
+    number[has_roles ? one.warp : 0] += 1;
     longest = std::max(longest, cycles);
   }
   for (unsigned w = 0; w < warps; ++w)
@@ -247,6 +247,10 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   const double threads = launch.block.count();
   const auto warps = static_cast<unsigned>(std::ceil(threads / lanes));
   const double blocks = launch.grid.count();
+  // Warps that share registers out among them do other things than each other.
+  const bool has_roles = std::ranges::any_of(
+      program.code, [](const Instruction& i) { return i.operation() == op_usetmaxreg; });
+  if (!has_roles) walk.side_by_side = std::max(1.0, warps / schedulers);
 
   // What is known of memory may be another for each block, so that more of them are looked at.
   const bool reads = launch.memory != nullptr;
@@ -315,6 +319,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .partial_sectors = sum(Counts::partial_sectors),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /
                                              std::max(1.0, total.sum[Counts::instructions])),
+                .roles = has_roles,
                 .by_data = walk.by_data,
                 .knew = walk.knew};
   std::vector<double> sectors = total.sectors;
@@ -334,7 +339,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   for (std::size_t i = 0; i < sectors.size(); ++i)
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;
   const double from_l2 = asked > 0 ? std::max(0.0, 1.0 - read.bytes / asked) : 0.0;
-  std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2);
+  std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2, has_roles);
   return work;
 }
 

@@ -96,10 +96,11 @@ struct CodeWork {
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;
   double random_bytes = 0;  ///< more than that which device memory moves for random accesses
-  /// Of a block that has the SM for itself: of its warps the one that has most to do, in the mean
-  /// over the blocks, and in the block that takes longest of those that were looked at.
+  /// Of a warp whose block has the SM for itself: in the mean, and the longest of those that were
+  /// looked at.
   double warp_cycles = 0, longest_cycles = 0;
   double guessed = 0;    ///< share of the instructions in loops whose trips only data tell
+  bool roles = false;    ///< warps do other things than each other: they share registers out
   bool by_data = false;  ///< a way or an address came from memory and was not known
   bool knew = false;     ///< something that was read was known
 };

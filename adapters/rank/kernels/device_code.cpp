@@ -280,6 +280,7 @@ Features features_of(const CodeWork& work, const Arguments& arguments,
           {"partial_sectors", work.partial_sectors},
           {"random_bytes", work.random_bytes},
           {"guessed", work.guessed},
+          {"roles", work.roles ? 1.0 : 0.0},
           {"registers", static_cast<double>(resources.registers)},
           {"shared", static_cast<double>(resources.static_shared + arguments.shape.shared_bytes)},
           {"local", static_cast<double>(resources.local)}};

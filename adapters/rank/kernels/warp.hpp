@@ -37,6 +37,14 @@ inline constexpr double l2_latency = 0.42 * memory_latency;
 inline constexpr double special_latency = 20;
 inline constexpr double matrix_latency = 33;
 inline constexpr double barrier_cycles = 25;
+inline constexpr double schedulers = 4;  ///< of an SM
+
+/// What tensor cores make in a cycle of an SM of Hopper, by operand type (NVIDIA H100 Tensor Core
+/// GPU Architecture, 2022), and how much of that is to be had by mma.sync and by wgmma
+/// (code_seconds() of lib/kernels/code_roofline.cpp).
+inline constexpr double half_flops_per_cycle = 4096, tf32_flops_per_cycle = 2048,
+                        eight_bit_flops_per_cycle = 8192, fp64_flops_per_cycle = 256;
+inline constexpr double mma_sync_attained = 0.6, wgmma_attained = 0.74;
 
 /// How often loops run that end by data alone, per entry: any figure is a guess; sparse rows,
 /// probes of hash tables and searches have some.
@@ -212,6 +220,9 @@ struct Walk {
   /// The access with that number, a store, goes to an address that is not known: somewhere behind
   /// the pointers that it comes from, or that lie where they were loaded.
   void store_somewhere(std::size_t number);
+  /// Warps of a block that each of the SM's four schedulers has. They are taken to do the same at
+  /// the same time, as barriers and shared tiles let them.
+  double side_by_side = 1;
   /// Why what the code does to memory cannot be told.
   Obstacle obstacle = Obstacle::none;
 
@@ -536,6 +547,9 @@ class Warp {
   void count(Counts::Unit unit, double times = 1) { counts_.sum[unit] += times; }
 
   void execute(std::size_t at, Mask active);
+  /// What was counted since `before` waits for its pipes and keeps them, for all warps that go side
+  /// by side. Returns how many cycles later than the first of it the last comes out.
+  double occupy(const std::array<double, Counts::units>& before);
 
   /// Data count, not the way alone.
   [[nodiscard]] bool executes() const { return walk_.shared != nullptr; }
@@ -760,7 +774,8 @@ class Warp {
   Registers registers_{};
   Counts counts_{};
   std::array<double, 6> scoreboard_{};
-  std::array<bool, 6> from_memory_{};  ///< whether what comes then was loaded from there
+  std::array<bool, 6> from_memory_{};   ///< whether what comes then was loaded from there
+  std::array<double, 6> pipes_free_{};  ///< from when on each takes something new
   double copies_ready_ = 0;
   std::vector<std::uint64_t> cached_{};
   std::vector<std::vector<std::uint64_t>> first_sectors_{};

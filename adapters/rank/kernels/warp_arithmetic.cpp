@@ -659,9 +659,10 @@ void Warp::multiply_matrices(const Instruction& i) {
       const bool half = i.operation() == op_hgmma;
       const double flops = 2.0 * 16 * n * (half ? 16 : 32);
       count(half ? Counts::half_flops : Counts::eight_flops, flops);
-      // Of an SM of Hopper, for all four warps (NVIDIA H100 Tensor Core GPU Architecture, 2022).
-      const double flops_per_cycle = half ? 4096 : 8192;
-      products_end_ = std::max(products_end_, counts_.clock) + 4 * flops / flops_per_cycle;
+      const double all_four = 4 * flops * walk_.side_by_side;
+      products_end_ =
+          std::max(products_end_, counts_.clock) +
+          all_four / wgmma_attained / (half ? half_flops_per_cycle : eight_bit_flops_per_cycle);
       if (i.field(84, 3) != 7) groups_of_products_.push_back(products_end_);  // "gsb0"
       return;
     }

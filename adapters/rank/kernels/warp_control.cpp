@@ -192,6 +192,7 @@ void Warp::execute(std::size_t at, Mask active) {
   unsure_ = active & ~guard.known;
   if (unsure_ != 0 && is_access(operation)) walk_.by_data = true;
   double latency = 0;
+  bool loads = false;  // from memory
   if (operation == op_bra || operation == op_brx || operation == op_exit || operation == op_call ||
       operation == op_ret) {
     together_ = false;
@@ -202,7 +203,11 @@ void Warp::execute(std::size_t at, Mask active) {
     } else {
       advance(at + 1, active);
     }
+    const auto before = counts_.sum;
     if (mask != 0) latency = perform(at, i, operation, mask);
+    const double later = occupy(before);
+    loads = latency == memory_latency;
+    if (latency > 0) latency += later;
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
       const bool together = names() && (unsure_ & ~guard.alike) == 0;
@@ -224,14 +229,39 @@ void Warp::execute(std::size_t at, Mask active) {
     const unsigned writes = i.field(110, 3);
     if (writes < scoreboard_.size()) {
       scoreboard_[writes] = counts_.clock + latency;
-      from_memory_[writes] = latency == memory_latency;
+      from_memory_[writes] = loads;
     }
     // Operands are read long before the result is there.
     const unsigned reads = i.field(113, 3);
     if (reads < scoreboard_.size())
       scoreboard_[reads] = std::max(scoreboard_[reads], counts_.clock + special_latency);
   }
-  counts_.clock += std::max(1U, i.field(105, 4));
+  counts_.clock += std::max<double>(walk_.side_by_side, i.field(105, 4));
+}
+
+double Warp::occupy(const std::array<double, Counts::units>& before) {
+  const auto counted = [&](Counts::Unit unit) { return counts_.sum[unit] - before[unit]; };
+  // Cycles of a warp's instruction in a scheduler's part of the SM (CUDA C++ Programming Guide,
+  // "Throughput of Native Arithmetic Instructions"); L1 is one for all four parts.
+  std::array<double, 6> cycles{2 * counted(Counts::alu),          counted(Counts::fma),
+                               2 * counted(Counts::fp64),         8 * counted(Counts::special),
+                               schedulers * counted(Counts::lsu), 0};
+  if (counted(Counts::mma_sync_flops) > 0 || counted(Counts::fp64_flops) > 0) {
+    const double of_sm = counted(Counts::half_flops) / half_flops_per_cycle +
+                         counted(Counts::tf32_flops) / tf32_flops_per_cycle +
+                         counted(Counts::eight_flops) / eight_bit_flops_per_cycle +
+                         counted(Counts::fp64_flops) / fp64_flops_per_cycle;
+    cycles.back() = schedulers * of_sm / mma_sync_attained;
+  }
+  double later = 0;
+  for (std::size_t pipe = 0; pipe < cycles.size(); ++pipe) {
+    if (cycles[pipe] <= 0) continue;
+    counts_.clock = std::max(counts_.clock, pipes_free_[pipe]);
+    const double takes = cycles[pipe] * walk_.side_by_side;
+    pipes_free_[pipe] = counts_.clock + takes;
+    later = std::max(later, takes - 1);
+  }
+  return later;
 }
 
 bool Warp::is_criterion(std::size_t at, Mask unsure, const Truth& condition) {
@@ -462,6 +492,7 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   counts_.repeat(past[meant].counts, trips / static_cast<double>(meant));
   counts_.way = now.way + static_cast<std::uint64_t>(trips) * (now.way - before.way);
   for (double& ready : scoreboard_) ready += counts_.clock - clock;
+  for (double& free : pipes_free_) free += counts_.clock - clock;
   for (double& done : groups_of_products_) done += counts_.clock - clock;
   products_end_ += counts_.clock - clock;
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
