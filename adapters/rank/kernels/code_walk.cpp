@@ -205,6 +205,21 @@ std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned 
   return {mean, longest};
 }
 
+/// Whether the mean of what warps do is told well by those that were walked.
+bool is_well_told(const std::vector<Clocks>& clocks) {
+  constexpr double good = 0.03;  // the standard error, as a share of the mean
+  double sum = 0, squares = 0;
+  for (const Clocks& one : clocks) {
+    sum += one.cycles;
+    squares += one.cycles * one.cycles;
+  }
+  const auto n = static_cast<double>(clocks.size());
+  return squares / n - sum * sum / n / n < good * good * sum * sum / n;
+}
+
+/// Of a launch with no more warps than that all are walked.
+constexpr double all_of = 40;
+
 /// A warp of a block.
 struct Sample {
   double block;
@@ -215,17 +230,18 @@ struct Sample {
 /// of all the warps that a block has: warps have roles (one loads what the others multiply). In a
 /// round each is in another block, and in the next in the block that lies as far from the other
 /// end, since work often grows or falls from block to block (what masks leave of attention).
-std::vector<Sample> samples_of(double blocks, unsigned warps, unsigned most_samples) {
+std::vector<Sample> samples_of(double blocks, unsigned warps, double most_samples) {
   constexpr unsigned border = 2;
   std::vector<Sample> samples;
-  if (blocks * warps <= most_samples) {
+  if (blocks * warps <= all_of) {
     for (double block = 0; block < blocks; ++block)
       for (unsigned warp = 0; warp < warps; ++warp) samples.push_back({block, warp});
     return samples;
   }
   samples = {{0, 0}, {blocks - 1, warps - 1}};
   constexpr double golden = 0.6180339887498949;
-  const unsigned pairs = std::max(1U, (most_samples - border) / (2 * warps));
+  const double room = std::min(most_samples, blocks * warps) - border;
+  const auto pairs = static_cast<unsigned>(std::max(1.0, room / (2 * warps)));
   for (unsigned pair = 0; pair < pairs; ++pair) {
     for (const bool mirrored : {false, true}) {
       for (unsigned warp = 0; warp < warps; ++warp) {
@@ -254,8 +270,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
 
   // What is known of memory may be another for each block, so that more of them are looked at.
   const bool reads = launch.memory != nullptr;
-  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? 1500 : 40);
-  const bool whole = static_cast<double>(samples.size()) == blocks * warps;
+  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? 1500 : all_of);
+  const bool whole = blocks * warps <= all_of;
 
   Counts total;
   total.sectors.resize(walk.extents.size());
@@ -266,7 +282,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
     // Long ways are walked by fewer rounds, and the longest by one warp.
-    const std::int64_t enough_steps = reads ? 150'000 : 20'000;
+    const std::int64_t enough_steps = !reads || is_well_told(clocks) ? 20'000 : 150'000;
     constexpr double least_samples = 8;
     const bool pair_ends = walked > 2 && (walked - 2) % (2 * warps) == 0;
     if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps) break;
