@@ -58,10 +58,11 @@ bool set_attribute(Function& function, CUfunction_attribute attribute, int value
              value <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING;
     // Hints, which change no result.
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return value >= CU_SHAREDMEM_CARVEOUT_DEFAULT && value <= CU_SHAREDMEM_CARVEOUT_MAX_SHARED;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-      return true;
+      return value >= 0;
     default:
       return false;
   }
