@@ -270,7 +270,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
 
   // What is known of memory may be another for each block, so that more of them are looked at.
   const bool reads = launch.memory != nullptr;
-  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? 1500 : all_of);
+  constexpr double most_of_data = 1500;
+  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? most_of_data : all_of);
   const bool whole = blocks * warps <= all_of;
 
   Counts total;
@@ -282,10 +283,12 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
     // Long ways are walked by fewer rounds, and the longest by one warp.
-    const std::int64_t enough_steps = !reads || is_well_told(clocks) ? 20'000 : 150'000;
+    constexpr std::int64_t enough_steps = 20'000, most_steps_of_data = 150'000;
     constexpr double least_samples = 8;
     const bool pair_ends = walked > 2 && (walked - 2) % (2 * warps) == 0;
-    if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps) break;
+    if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps &&
+        (!reads || walk.steps > most_steps_of_data || is_well_told(clocks)))
+      break;
     if (all > 0 && walk.steps > longest_walk) break;
     walk.limit = walk.steps + most_steps;
     const auto block = static_cast<std::uint64_t>(sample.block);

@@ -172,13 +172,15 @@ struct KernelReading {
   /// Of instructions of its launches, for LongLaunches. Behind ModuleCode's walks.
   mutable std::int64_t balance = 0;
 
-  /// A walk has looked at these. What is kept under keys that leave some of them out is forgotten.
-  void look_at(const ReadConstants& more) const {
-    if (!looked_at.add(more)) return;
+  /// A walk has looked at these. What is kept under keys that leave some of them out is forgotten:
+  /// returns whether it was.
+  bool look_at(const ReadConstants& more) const {
+    if (!looked_at.add(more)) return false;
     walks.clear();
     outcomes.clear();
     barren.clear();
     in_vain.clear();
+    return true;
   }
 };
 
@@ -278,56 +280,84 @@ bool leads_to_known(std::span<const std::byte> constants) {
   });
 }
 
-/// Adds to `walked` what its launch does with what is known of memory, unless it is there.
-const std::optional<CodeWork>& walked_with_data(Walked& walked, std::span<const std::byte> code,
-                                                const KernelReading& reading,
-                                                const Arguments& arguments,
-                                                std::span<const std::byte> constants) {
-  /// As batches take turns.
-  constexpr std::size_t kept = 4;
-  auto& past = walked.with_data;
-  for (const Walked::WithData& one : past)
-    if (one.read.content(constants) == one.content) return one.work;
-  LaunchMemory memory;
-  ReadConstants looked_at, tables;
-  auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables, &memory);
-  if (work && !work->knew) work.reset();
-  if (past.size() >= kept) past.pop_back();
-  ReadsBehind read{memory.read(), constants};
-  const std::uint64_t content = read.content(constants);
-  return past.emplace_front(std::move(read), content, std::move(work)).work;
-}
-
 /// What a launch of a kernel that nobody can read does, as its code tells: as far as the parameters
 /// tell, and with what is known of memory.
 struct Work {
   std::optional<CodeWork> blind, with_data;
 };
-Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
-  const auto key = [&] {
-    return hash_of(arguments.shape).value() ^
-           std::rotl(hash_of_values(arguments, reading.kernel_resources, reading.looked_at,
-                                    reading.tables),
-                     1);
-  };
-  const std::scoped_lock lock{small_data().code.walks};
-  const auto code = code_of(kernel, reading);
-  auto found = reading.walks.find(key());
-  if (found == reading.walks.end()) {
-    if (code.empty()) return {};
-    ReadConstants looked_at, tables;
-    const auto work = code_work(code, arguments, reading.kernel_resources, looked_at, tables);
-    reading.look_at(looked_at);
-    if (reading.tables.add(tables)) reading.walks.clear();
-    if (reading.walks.size() >= kept_launches) reading.walks.clear();
-    found = reading.walks.emplace(key(), Walked{.blind = work, .with_data = {}}).first;
+
+/// The walks of one launch. Behind ModuleCode's walks.
+class Walks {
+ public:
+  Walks(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments)
+      : code_{code_of(kernel, reading)}, reading_{reading}, arguments_{arguments} {}
+
+  [[nodiscard]] Work work() const {
+    const auto found = reading_.walks.find(key());
+    Walked* known = found != reading_.walks.end() ? &found->second : nullptr;
+    if (known == nullptr) {
+      if (code_.empty()) return {};
+      ReadConstants looked_at, tables;
+      auto blind = walk(looked_at, tables, nullptr);
+      note(looked_at, tables);
+      known = &keep({.blind = std::move(blind), .with_data = {}});
+    }
+    // What is held back would be seen as it was before.
+    if (!known->blind || !known->blind->by_data || !data::run_at_once()) return {known->blind, {}};
+    const std::vector<std::byte> constants = rank::constants(arguments_, reading_.kernel_resources);
+    if (!leads_to_known(constants)) return {known->blind, {}};
+    return {known->blind, with_data(*known, constants)};
   }
-  Walked& known = found->second;
-  // What is held back would be seen as it was before.
-  if (!known.blind || !known.blind->by_data || !data::run_at_once()) return {known.blind, {}};
-  const std::vector<std::byte> constants = rank::constants(arguments, reading.kernel_resources);
-  if (!leads_to_known(constants)) return {known.blind, {}};
-  return {known.blind, walked_with_data(known, code, reading, arguments, constants)};
+
+ private:
+  [[nodiscard]] std::uint64_t key() const {
+    return hash_of(arguments_.shape).value() ^
+           std::rotl(hash_of_values(arguments_, reading_.kernel_resources, reading_.looked_at,
+                                    reading_.tables),
+                     1);
+  }
+  [[nodiscard]] std::optional<CodeWork> walk(ReadConstants& looked_at, ReadConstants& tables,
+                                             LaunchMemory* memory) const {
+    return code_work(code_, arguments_, reading_.kernel_resources, looked_at, tables, memory);
+  }
+  /// Returns whether what was kept under keys that leave some of these out was forgotten.
+  bool note(const ReadConstants& looked_at, const ReadConstants& tables) const {
+    const bool looked = reading_.look_at(looked_at), more = reading_.tables.add(tables);
+    if (more) reading_.walks.clear();
+    return looked || more;
+  }
+  Walked& keep(Walked walked) const {
+    if (reading_.walks.size() >= kept_launches) reading_.walks.clear();
+    return reading_.walks.insert_or_assign(key(), std::move(walked)).first->second;
+  }
+  [[nodiscard]] std::optional<CodeWork> with_data(Walked& known,
+                                                  std::span<const std::byte> constants) const {
+    /// As batches take turns.
+    constexpr std::size_t kept = 4;
+    for (const Walked::WithData& one : known.with_data)
+      if (one.read.content(constants) == one.content) return one.work;
+    LaunchMemory memory;
+    ReadConstants looked_at, tables;
+    auto work = walk(looked_at, tables, &memory);
+    if (work && !work->knew) work.reset();
+    auto blind = known.blind;
+    // Where data led, parameters may have been looked at that nobody had looked at before.
+    Walked& here =
+        note(looked_at, tables) ? keep({.blind = std::move(blind), .with_data = {}}) : known;
+    if (here.with_data.size() >= kept) here.with_data.pop_back();
+    ReadsBehind read{memory.read(), constants};
+    const std::uint64_t content = read.content(constants);
+    return here.with_data.emplace_front(std::move(read), content, std::move(work)).work;
+  }
+
+  std::span<const std::byte> code_;
+  const KernelReading& reading_;
+  const Arguments& arguments_;
+};
+
+Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
+  const std::scoped_lock lock{small_data().code.walks};
+  return Walks{kernel, reading, arguments}.work();
 }
 
 /// A launch of a kernel that nobody can read, kept until its turn in its stream comes.
