@@ -678,6 +678,22 @@ TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
   EXPECT_EQ(work->random_bytes, 0);
 }
 
+// What is read of the stack is there after 29 cycles, and after 378 where the L2 cache has it.
+TEST(CodeWalk, SaysHowMuchLongerStacksInL2AreWaitedFor) {
+  const auto waits = [](std::uint64_t waits_for_the_first) {
+    return walk_of_a_warp(
+               {0x00000a00ff017b82, 0x800,                                   // LDC R1, c[0x0][0x28]
+                0xfffff80001047983, 0x100a00,                                // LDL.64 R4, [R1-0x8]
+                0x0000000404067210, 0x07ffe0ff | waits_for_the_first << 52,  // IADD3
+                0x0000000404067210, 0x07ffe0ff | waits_for_the_first << 52, exit, always},
+               {})
+        .value()
+        .stack_waits;
+  };
+  EXPECT_NEAR(waits(1), 378 - 29, 1e-9);
+  EXPECT_EQ(waits(0), 0);
+}
+
 TEST(CodeWalk, StoresAndComparisonsUnderUnknownGuardsLeaveRegistersAlone) {
   std::vector<std::byte> constants(0x218);
   const std::uint64_t pointer = 0x7f0000000000;

@@ -1,6 +1,7 @@
 #include "kernels/code_roofline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace phantora::detail {
@@ -51,7 +52,10 @@ constexpr double cycles_per_hot_atomic = 1.54;
 constexpr double blocks_per_cycle = 0.84, warps_per_cycle = 16.5;
 /// The driver's KiB of every block's shared memory (since sm_80).
 constexpr double reserved_shared = 1024;
-/// L1 and shared memory are one: what is left beside the most that blocks may have of it.
+/// L1 and shared memory are one, of which kernels get one of these parts as shared memory (CUDA C++
+/// Programming Guide, "Shared Memory" of compute capabilities 8.x and 9.0), as much as they need.
+constexpr std::array<double, 10> shared_parts{0, 8, 16, 32, 64, 100, 132, 164, 196, 228};  // KiB
+/// What is left for L1 beside the most that there is of shared memory.
 constexpr double l1_beside_shared = 28 * 1024;
 
 double told(const KernelQuery& query, const char* key) {
@@ -120,19 +124,24 @@ double start_seconds(const KernelQuery& query, const GpuModel& gpu) {
   return std::max(blocks / blocks_per_cycle, warps / warps_per_cycle) / gpu.clock_hz;
 }
 
-/// Of the threads' stacks, as registers that the compiler puts aside: they stay in L1 where those
-/// of all threads fit beside shared memory; else each is gone when it is asked for again.
-double spilled_bytes(const KernelQuery& query, const GpuModel& gpu) {
+/// Whether L1 keeps the threads' stacks, which have registers that the compiler puts aside: those
+/// of all threads fit beside shared memory; else each word is gone when it is asked for again.
+bool keeps_stacks(const KernelQuery& query, const GpuModel& gpu) {
+  constexpr double kib = 1024;
   const Sm sm = sm_of(gpu);
   const Load load = load_of(query, gpu);
   const double blocks = std::min(load.blocks, load.at_a_time);
   const double stacks = told(query, "local") * query.block.count() * blocks;
   const double shared = (told(query, "shared") + reserved_shared) * blocks;
-  return stacks + shared > sm.shared + l1_beside_shared ? told(query, "local_bytes") : 0.0;
+  const auto* const part =
+      std::ranges::find_if(shared_parts, [&](double size) { return size * kib >= shared; });
+  const double given = part != shared_parts.end() ? *part * kib : sm.shared;
+  return stacks <= sm.shared + l1_beside_shared - std::min(given, sm.shared);
 }
 
 double l2_seconds(const KernelQuery& query, const GpuModel& gpu) {
-  const double bytes = told(query, "l2_bytes") + spilled_bytes(query, gpu);
+  const double stacks = keeps_stacks(query, gpu) ? 0.0 : told(query, "local_bytes");
+  const double bytes = told(query, "l2_bytes") + stacks;
   return bytes / (l2_bytes * gpu.sm_count * gpu.clock_hz);
 }
 
@@ -161,7 +170,9 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
     constexpr double sharpness = 2.5;
     return std::pow((std::pow(seconds, sharpness) + ...), 1.0 / sharpness);
   };
-  const double mean = told(query, "warp_cycles"), longest = told(query, "longest_cycles");
+  const double waits = keeps_stacks(query, gpu) ? 0.0 : told(query, "stack_waits");
+  const double mean = told(query, "warp_cycles") + waits,
+               longest = told(query, "longest_cycles") + waits;
   // That of a block whose warps are alike has the units' time in it. Of several blocks each hides
   // what others wait for, and so do roles.
   const double alone = rounds * mean / gpu.clock_hz;

@@ -358,6 +358,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   for (std::size_t i = 0; i < sectors.size(); ++i)
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;
   const double from_l2 = asked > 0 ? std::max(0.0, 1.0 - read.bytes / asked) : 0.0;
+  work.stack_waits = total.sum[Counts::later] / all;
   std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2, has_roles);
   return work;
 }

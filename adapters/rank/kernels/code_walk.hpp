@@ -99,10 +99,11 @@ struct CodeWork {
   /// Of a warp whose block has the SM for itself: in the mean, and the longest of those that were
   /// looked at.
   double warp_cycles = 0, longest_cycles = 0;
-  double guessed = 0;    ///< share of the instructions in loops whose trips only data tell
-  bool roles = false;    ///< warps do other things than each other: they share registers out
-  bool by_data = false;  ///< a way or an address came from memory and was not known
-  bool knew = false;     ///< something that was read was known
+  double stack_waits = 0;  ///< how many more in the mean where the L2 cache has the stacks
+  double guessed = 0;      ///< share of the instructions in loops whose trips only data tell
+  bool roles = false;      ///< warps do other things than each other: they share registers out
+  bool by_data = false;    ///< a way or an address came from memory and was not known
+  bool knew = false;       ///< something that was read was known
 };
 
 /// Executes the integer part of the code for a sample of the launch's warps. Where what comes from

@@ -109,6 +109,7 @@ struct Counts {
     local_bytes,
     guessed,
     sooner,  ///< cycles that waits were shorter if the L2 cache answered all of them
+    later,   ///< that they were longer if it answered what is read of stacks
     units
   };
   std::array<double, units> sum{};
@@ -775,6 +776,7 @@ class Warp {
   Counts counts_{};
   std::array<double, 6> scoreboard_{};
   std::array<bool, 6> from_memory_{};   ///< whether what comes then was loaded from there
+  std::array<double, 6> from_stack_{};  ///< when what comes would if the L2 cache had the stack
   std::array<double, 6> pipes_free_{};  ///< from when on each takes something new
   double copies_ready_ = 0;
   std::vector<std::uint64_t> cached_{};

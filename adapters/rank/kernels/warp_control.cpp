@@ -182,6 +182,11 @@ void Warp::execute(std::size_t at, Mask active) {
     ready = scoreboard_[s];
     from_memory = from_memory_[s];
   }
+  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
+    if ((waits >> s & 1) == 0) continue;
+    const double longer = from_stack_[s] - ready - counts_.sum[Counts::later];
+    if (longer > 0) count(Counts::later, longer);
+  }
   if (from_memory)
     count(Counts::sooner, std::min(ready - counts_.clock, memory_latency - l2_latency));
   counts_.clock = ready;
@@ -230,6 +235,9 @@ void Warp::execute(std::size_t at, Mask active) {
     if (writes < scoreboard_.size()) {
       scoreboard_[writes] = counts_.clock + latency;
       from_memory_[writes] = loads;
+      from_stack_[writes] = operation == op_ldl ? scoreboard_[writes] + counts_.sum[Counts::later] +
+                                                      l2_latency - shared_latency
+                                                : 0.0;
     }
     // Operands are read long before the result is there.
     const unsigned reads = i.field(113, 3);
@@ -493,6 +501,8 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   counts_.way = now.way + static_cast<std::uint64_t>(trips) * (now.way - before.way);
   for (double& ready : scoreboard_) ready += counts_.clock - clock;
   for (double& free : pipes_free_) free += counts_.clock - clock;
+  const double later = counts_.sum[Counts::later] - now.sum[Counts::later];
+  for (double& ready : from_stack_) ready += counts_.clock - clock + later;
   for (double& done : groups_of_products_) done += counts_.clock - clock;
   products_end_ += counts_.clock - clock;
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
