@@ -355,6 +355,14 @@ class Walks {
   const Arguments& arguments_;
 };
 
+/// To a thousandth: steps whose lengths differ by one ask for one price, of which a run has few.
+double rounded(double value) {
+  constexpr double steps = 1024;
+  int exponent = 0;
+  const double part = std::frexp(value, &exponent);
+  return std::ldexp(std::round(part * steps) / steps, exponent);
+}
+
 Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
   const std::scoped_lock lock{small_data().code.walks};
   return Walks{kernel, reading, arguments}.work();
@@ -664,6 +672,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
       if (with_data) {
         effect->by_data = features_of(*with_data, arguments, reading.kernel_resources);
         effect->by_data.emplace_back("bytes", with_data->read_bytes + with_data->written_bytes);
+        for (Feature& feature : effect->by_data) feature.second = rounded(feature.second);
       }
     } else if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
