@@ -1,30 +1,48 @@
-"""Launch rate of blocks: kernels that do nothing, and that load twice one after the other."""
-import sys; sys.path.insert(0,'bench/accuracy')
-import torch, triton, triton.language as tl
+"""How fast blocks start: kernels in Triton that do nothing, copy, load twice one after the other, or add up.
+
+    triton_blocks.py         # prints a line of JSON for each: what it is, us of the GPU
+
+The same on a GPU and in a simulation (README.md, "Kernels in Triton").
+"""
+import torch
+import triton
+import triton.language as tl
+
 from graph_times import tell
+
+
 @triton.jit
 def empty(x, n):
     if tl.program_id(0) >= n:
         tl.store(x, 1.0)
+
+
 @triton.jit
-def one(x, y, W: tl.constexpr):
-    i=tl.program_id(0)*W+tl.arange(0,W)
-    tl.store(y+i, tl.load(x+i))
+def copy(x, y, WIDTH: tl.constexpr):
+    at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    tl.store(y + at, tl.load(x + at))
+
+
 @triton.jit
-def chain(b, x, y, W: tl.constexpr):
-    i=tl.load(b+tl.program_id(0))
-    tl.store(y+tl.program_id(0)*W+tl.arange(0,W), tl.load(x+i*W+tl.arange(0,W)))
+def chain(order, x, y, WIDTH: tl.constexpr):
+    block, lane = tl.load(order + tl.program_id(0)), tl.arange(0, WIDTH)
+    tl.store(y + tl.program_id(0) * WIDTH + lane, tl.load(x + block * WIDTH + lane))
+
+
 @triton.jit
-def shared(x, y, W: tl.constexpr):
-    i=tl.program_id(0)*W+tl.arange(0,W)
-    tl.store(y+tl.program_id(0), tl.sum(tl.load(x+i),0))
-x=torch.zeros(1<<25,device="cuda"); y=torch.zeros(1<<25,device="cuda")
-for w in (1,2,4,8,16,32):
-    for g in (1024,4096,16384,65536,262144):
-        tell(f"empty {g} blocks of {w} warps", lambda: empty[(g,)](x,1<<30,num_warps=w))
-for w in (1,4):
-    for g in (1024,4096,16384,65536):
-        tell(f"copy {g} blocks of {w} warps", lambda: one[(g,)](x,y,W=32*w,num_warps=w))
-        b=torch.randperm(g,device="cuda").to(torch.int32)
-        tell(f"chain {g} blocks of {w} warps", lambda: chain[(g,)](b,x,y,W=32*w,num_warps=w))
-        tell(f"sum {g} blocks of {w} warps", lambda: shared[(g,)](x,y,W=32*w,num_warps=w))
+def total(x, y, WIDTH: tl.constexpr):
+    at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    tl.store(y + tl.program_id(0), tl.sum(tl.load(x + at), 0))
+
+
+if __name__ == "__main__":
+    x, y = torch.zeros(1 << 25, device="cuda"), torch.zeros(1 << 25, device="cuda")
+    for warps in (1, 2, 4, 8, 16, 32):
+        for blocks in (1024, 4096, 16384, 65536, 262144):
+            tell(f"empty {blocks} blocks of {warps} warps", lambda: empty[(blocks,)](x, 1 << 30, num_warps=warps))
+    for warps in (1, 4):
+        for blocks in (1024, 4096, 16384, 65536):
+            order = torch.randperm(blocks, device="cuda").to(torch.int32)
+            tell(f"copy {blocks} blocks of {warps} warps", lambda: copy[(blocks,)](x, y, WIDTH=32 * warps, num_warps=warps))
+            tell(f"chain {blocks} blocks of {warps} warps", lambda: chain[(blocks,)](order, x, y, WIDTH=32 * warps, num_warps=warps))
+            tell(f"sum {blocks} blocks of {warps} warps", lambda: total[(blocks,)](x, y, WIDTH=32 * warps, num_warps=warps))
