@@ -298,7 +298,7 @@ class Launch {
   [[nodiscard]] std::optional<CodeWork> walk_with_data(const std::string& kernel) const {
     LaunchMemory memory;
     CodeLaunch launched = launch(kernel);
-    launched.memory = &memory;
+    launched.known = &memory;
     return rank::walk(launched);
   }
   /// On a GPU of so many SMs.

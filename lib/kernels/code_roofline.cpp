@@ -63,21 +63,25 @@ double told(const KernelQuery& query, const char* key) {
   return found != query.features.end() ? found->second : 0;
 }
 
+double blocks_of(const KernelQuery& query) { return query.grid ? query.grid->count() : 1.0; }
+double warps_of_block(const KernelQuery& query) {
+  return std::ceil(query.block.count() / threads_of_a_warp);
+}
+
 /// Blocks on the SM that has most, and how many of them at a time.
 struct Load {
   double blocks = 1, at_a_time = 1;
 };
 Load load_of(const KernelQuery& query, const GpuModel& gpu) {
   const Sm sm = sm_of(gpu);
-  const double warps = std::ceil(query.block.count() / threads_of_a_warp);
+  const double warps = warps_of_block(query);
   double resident = std::min(sm.blocks, std::floor(sm.warps / warps));
   // Registers are handed out to warps in units of 256.
   const double of_a_warp =
       std::max(256.0, std::ceil(told(query, "registers") * threads_of_a_warp / 256.0) * 256.0);
   resident = std::min(resident, std::floor(registers / of_a_warp / warps));
   resident = std::min(resident, std::floor(sm.shared / (told(query, "shared") + reserved_shared)));
-  const double blocks = query.grid ? query.grid->count() : 1.0;
-  return {std::ceil(blocks / gpu.sm_count), std::max(1.0, resident)};
+  return {std::ceil(blocks_of(query) / gpu.sm_count), std::max(1.0, resident)};
 }
 
 /// Cycles that the units of the fullest SM are busy, the busiest at the efficiency that is given.
@@ -87,8 +91,7 @@ struct Efficiency {
 };
 double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficiency& efficiency) {
   const Sm sm = sm_of(gpu);
-  const double blocks = query.grid ? query.grid->count() : 1.0;
-  const double share = load_of(query, gpu).blocks / blocks;
+  const double share = load_of(query, gpu).blocks / blocks_of(query);
   const auto cycles = [&](const char* key, double threads_per_cycle) {
     return told(query, key) * share * threads_of_a_warp / threads_per_cycle;
   };
@@ -119,8 +122,7 @@ double busy_seconds(const KernelQuery& query, const GpuModel& gpu, const Efficie
 
 /// Until the last block has started.
 double start_seconds(const KernelQuery& query, const GpuModel& gpu) {
-  const double blocks = query.grid ? query.grid->count() : 1.0;
-  const double warps = blocks * std::ceil(query.block.count() / threads_of_a_warp);
+  const double blocks = blocks_of(query), warps = blocks * warps_of_block(query);
   return std::max(blocks / blocks_per_cycle, warps / warps_per_cycle) / gpu.clock_hz;
 }
 

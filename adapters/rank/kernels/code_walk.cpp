@@ -269,7 +269,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   if (!has_roles) walk.side_by_side = std::max(1.0, warps / schedulers);
 
   // What is known of memory may be another for each block, so that more of them are looked at.
-  const bool reads = launch.memory != nullptr;
+  const bool reads = launch.known != nullptr;
   constexpr double most_of_data = 1500;
   const std::vector<Sample> samples = samples_of(blocks, warps, reads ? most_of_data : all_of);
   const bool whole = blocks * warps <= all_of;

@@ -62,8 +62,8 @@ struct CodeLaunch {
   /// for a cache.
   std::uint64_t (*reach)(std::uint64_t address) = nullptr;
   ReadConstants* tables = nullptr;  ///< gets which pointers that was asked of
-  /// Gets asked what is known of the memory that is read; nullptr: nothing is.
-  LaunchMemory* memory = nullptr;
+  /// Gets asked what is known of the memory that a walk reads; nullptr: nothing is.
+  LaunchMemory* known = nullptr;
 };
 
 /// The pointer that lies there in the constants.

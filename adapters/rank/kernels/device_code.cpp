@@ -206,7 +206,7 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
                                   const KernelResources& resources, ReadConstants& looked_at,
-                                  ReadConstants& tables, LaunchMemory* memory) {
+                                  ReadConstants& tables, LaunchMemory* known) {
   const std::vector<std::byte> bank = constants(arguments, resources);
   if (bank.empty()) return std::nullopt;
   return walk({.code = code,
@@ -221,7 +221,7 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const Argumen
                .looked_at = &looked_at,
                .reach = reach_of_table,
                .tables = &tables,
-               .memory = memory});
+               .known = known});
 }
 
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,

@@ -27,10 +27,10 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 
 /// What the launch's warps do, unit by unit, as a walk of their code tells. `looked_at` gets what
 /// of the constants that hangs on, `tables` the pointers to what is accessed at unknown places.
-/// @param memory  what is known of what the launch reads; nullptr: nothing is
+/// @param known  what is known of what the launch reads; nullptr: nothing is
 std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
                                   const KernelResources& resources, ReadConstants& looked_at,
-                                  ReadConstants& tables, LaunchMemory* memory = nullptr);
+                                  ReadConstants& tables, LaunchMemory* known = nullptr);
 
 /// What that hangs on of the parameters' values, of which walks look at `of_interest`: all but
 /// which device memory they lead to, and of `tables` how much of it.

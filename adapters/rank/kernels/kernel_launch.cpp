@@ -304,9 +304,7 @@ class Walks {
     }
     // What is held back would be seen as it was before.
     if (!known->blind || !known->blind->by_data || !data::run_at_once()) return {known->blind, {}};
-    const std::vector<std::byte> constants = rank::constants(arguments_, reading_.kernel_resources);
-    if (!leads_to_known(constants)) return {known->blind, {}};
-    return {known->blind, with_data(*known, constants)};
+    return {known->blind, with_data(*known)};
   }
 
  private:
@@ -330,12 +328,13 @@ class Walks {
     if (reading_.walks.size() >= kept_launches) reading_.walks.clear();
     return reading_.walks.insert_or_assign(key(), std::move(walked)).first->second;
   }
-  [[nodiscard]] std::optional<CodeWork> with_data(Walked& known,
-                                                  std::span<const std::byte> constants) const {
+  [[nodiscard]] std::optional<CodeWork> with_data(Walked& known) const {
     /// As batches take turns.
     constexpr std::size_t kept = 4;
+    const std::vector<std::byte> constants = rank::constants(arguments_, reading_.kernel_resources);
     for (const Walked::WithData& one : known.with_data)
       if (one.read.content(constants) == one.content) return one.work;
+    if (!leads_to_known(constants)) return std::nullopt;
     LaunchMemory memory;
     ReadConstants looked_at, tables;
     auto work = walk(looked_at, tables, &memory);
@@ -355,17 +354,17 @@ class Walks {
   const Arguments& arguments_;
 };
 
+Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
+  const std::scoped_lock lock{small_data().code.walks};
+  return Walks{kernel, reading, arguments}.work();
+}
+
 /// To a thousandth: steps whose lengths differ by one ask for one price, of which a run has few.
 double rounded(double value) {
   constexpr double steps = 1024;
   int exponent = 0;
   const double part = std::frexp(value, &exponent);
   return std::ldexp(std::round(part * steps) / steps, exponent);
-}
-
-Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
-  const std::scoped_lock lock{small_data().code.walks};
-  return Walks{kernel, reading, arguments}.work();
 }
 
 /// A launch of a kernel that nobody can read, kept until its turn in its stream comes.

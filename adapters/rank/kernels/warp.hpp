@@ -548,6 +548,8 @@ class Warp {
   void count(Counts::Unit unit, double times = 1) { counts_.sum[unit] += times; }
 
   void execute(std::size_t at, Mask active);
+  /// Waits for what these scoreboards, a bit for each, say to be on its way.
+  void wait(unsigned scoreboards);
   /// What was counted since `before` waits for its pipes and keeps them, for all warps that go side
   /// by side. Returns how many cycles later than the first of it the last comes out.
   double occupy(const std::array<double, Counts::units>& before);

@@ -173,23 +173,8 @@ void Warp::execute(std::size_t at, Mask active) {
   count(Counts::instructions);
   counts_.way += (at + 1) * 0x9e3779b97f4a7c15ULL;
   if (in_guessed_loop(at)) count(Counts::guessed);
-  // Waits for what it needs, as the compiler says.
-  const unsigned waits = i.field(116, 6);
-  double ready = counts_.clock;
-  bool from_memory = false;
-  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
-    if ((waits >> s & 1) == 0 || scoreboard_[s] <= ready) continue;
-    ready = scoreboard_[s];
-    from_memory = from_memory_[s];
-  }
-  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
-    if ((waits >> s & 1) == 0) continue;
-    const double longer = from_stack_[s] - ready - counts_.sum[Counts::later];
-    if (longer > 0) count(Counts::later, longer);
-  }
-  if (from_memory)
-    count(Counts::sooner, std::min(ready - counts_.clock, memory_latency - l2_latency));
-  counts_.clock = ready;
+  // For what it needs, as the compiler says.
+  if (const unsigned scoreboards = i.field(116, 6); scoreboards != 0) wait(scoreboards);
   Truth guard = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(12, 3)];
   if (i.bit(15)) guard.value = ~guard.value;
   // Memory is accessed, and arithmetic done, where that is not known.
@@ -210,8 +195,9 @@ void Warp::execute(std::size_t at, Mask active) {
     }
     const auto before = counts_.sum;
     if (mask != 0) latency = perform(at, i, operation, mask);
-    const double later = occupy(before);
     loads = latency == memory_latency;
+    // What it costs is of no interest where data are followed.
+    const double later = walk_.memory == nullptr ? occupy(before) : 0;
     if (latency > 0) latency += later;
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
@@ -245,6 +231,24 @@ void Warp::execute(std::size_t at, Mask active) {
       scoreboard_[reads] = std::max(scoreboard_[reads], counts_.clock + special_latency);
   }
   counts_.clock += std::max<double>(walk_.side_by_side, i.field(105, 4));
+}
+
+void Warp::wait(unsigned scoreboards) {
+  double ready = counts_.clock;
+  bool from_memory = false;
+  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
+    if ((scoreboards >> s & 1) == 0 || scoreboard_[s] <= ready) continue;
+    ready = scoreboard_[s];
+    from_memory = from_memory_[s];
+  }
+  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
+    if ((scoreboards >> s & 1) == 0) continue;
+    const double longer = from_stack_[s] - ready - counts_.sum[Counts::later];
+    if (longer > 0) count(Counts::later, longer);
+  }
+  if (from_memory)
+    count(Counts::sooner, std::min(ready - counts_.clock, memory_latency - l2_latency));
+  counts_.clock = ready;
 }
 
 double Warp::occupy(const std::array<double, Counts::units>& before) {

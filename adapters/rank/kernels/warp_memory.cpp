@@ -249,7 +249,7 @@ void Warp::read_known(const Instruction& i, Mask mask, Extent& extent,
     if (!reads || (places[lane] & unknown_base) != 0) continue;
     Word word{};
     LaunchMemory::Known known = 0;
-    const bool is_there = walk_.launch.memory->load(places[lane], bytes, word.data(), known);
+    const bool is_there = walk_.launch.known->load(places[lane], bytes, word.data(), known);
     if (is_there && known == (LaunchMemory::Known{1} << bytes) - 1) {
       extent.in_vain = 0;
       walk_.knew = true;
@@ -612,7 +612,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   if (atomic) forget(i.field(16, 8), words, mask);
   if (operation == op_ldg || operation == op_ld) {
     name_loaded(i.field(16, 8), words, mask, places);
-    if (walk_.launch.memory != nullptr) read_known(i, mask, extent, places);
+    if (walk_.launch.known != nullptr) read_known(i, mask, extent, places);
   }
   const double latency = missed > 0 && !from_l1 ? memory_latency : shared_latency + 4;
   if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
