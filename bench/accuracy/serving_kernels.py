@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 from graph_times import tell
+from triton_lengths import begins_of, half, lengths_of, whole
 
 FILES = ("attention.score_mod", "attention.decode_attention", "attention.extend_attention", "attention.prefill_attention",
          "moe.fused_moe_triton_kernels")
@@ -61,23 +62,8 @@ def load(folder):
     return loaded
 
 
-def half(*shape):
-    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
-
-
-def whole(numbers):
-    return torch.tensor(numbers, dtype=torch.int32).cuda()
-
-
 def spread(count, mean):
-    return [random.randrange(1, 2 * mean) for _ in range(count)]
-
-
-def begins_of(lengths):
-    begins = [0]
-    for length in lengths:
-        begins.append(begins[-1] + length)
-    return begins
+    return lengths_of("even", count, mean)
 
 
 def decode(sglang, count, mean, heads, key_heads, d=128, splits=8):
