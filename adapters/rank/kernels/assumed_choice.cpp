@@ -1,6 +1,5 @@
 #include "rank/kernels/assumed_choice.hpp"
 
-#include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 #include "rank/small_data.hpp"
 
@@ -15,8 +14,6 @@ namespace {
 /// Published models have up to 384 experts (Kimi K2); vocabularies and classes of ImageNet are
 /// more.
 constexpr std::size_t most_experts = 512;
-/// Masks of 8,192 tokens' best two of eight experts take 1 MiB of 64-bit numbers.
-constexpr std::size_t masks_bytes = 16 * small_bytes;
 
 channel::Choice choice() {
   const channel::Settings* const told = settings();
@@ -68,7 +65,7 @@ bool is_assumed_choice(const void* indices) {
 }
 
 std::size_t executed_bytes() {
-  return small_data().choices.any.load(std::memory_order_relaxed) ? masks_bytes : small_bytes;
+  return small_data().choices.any.load(std::memory_order_relaxed) ? routed_bytes : small_bytes;
 }
 
 }  // namespace phantora::rank

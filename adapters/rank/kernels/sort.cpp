@@ -292,6 +292,7 @@ Effect pick(
     // The scores may be too many to look at.
     effect.needs = Effect::Needs::nothing;
     effect.independent = true;
+    effect.limit = routed_bytes;
   }
   effect.compute = [=, choose = std::move(choose)](std::span<Image> images) {
     bool assumed = false;
