@@ -47,15 +47,22 @@ def timm(model, *more):
     return Script(f"timm {model}", "pytorch-image-models/benchmark.py", ("--bench", "train", "--model", model, "--amp", "--no-retry", *more))
 
 
-def framework(name, path, *arguments, gpus=2):
-    return Script(f"{name} x{gpus}" if gpus > 1 else name, f"{{{path}}}", arguments, gpus)
+def framework(name, path, *arguments, gpus=2, **settings):
+    return Script(f"{name} x{gpus}" if gpus > 1 else name, f"{{{path}}}", arguments, gpus, **settings)
 
 
-def torchtitan(name, *more, gpus=2):
+def torchtitan(name, *more, gpus=2, **settings):
     return Script(f"torchtitan {name} x{gpus}" if gpus > 1 else f"torchtitan {name}", "-m torchtitan.train",
-                  ("--job.config_file", str(FRAMEWORKS / "torchtitan/debug.toml"), "--training.steps", "40", *more), gpus)
+                  ("--job.config_file", str(FRAMEWORKS / "torchtitan/debug.toml"), "--training.steps", "40", *more), gpus, **settings)
 
 
+def torchtitan_8b(name, *more):
+    """As TorchTitan's own llama3_8b.toml, but for weights in bf16, with which the model fits two GPUs of 80 GB."""
+    return torchtitan(f"8b {name}".strip(), "--model.flavor", "8B", "--training.seq_len", "8192", "--training.local_batch_size", "1", "--training.dtype", "bfloat16",
+                      *BY_OPERATION, *more, warmup=3, steps=2)
+
+
+BY_OPERATION = ("--activation_checkpoint.mode", "selective", "--activation_checkpoint.selective_ac_option", "op")
 WIDE = ("--hidden", "1024", "--heads", "16", "--layers", "12", "--length", "1024", "--steps", "40")
 SCRIPTS = [
     Script("nanogpt bench", "nanoGPT/bench.py", ("--real_data=False", "--compile=False")),
@@ -110,6 +117,18 @@ SCRIPTS = [
     torchtitan("compiled", "--compile.enable"),
     torchtitan("recomputed", "--activation_checkpoint.mode", "full"),
     framework("megatron pp", "megatron/train_gpt.py", "--pp", "2", *WIDE),
+    torchtitan_8b(""),
+    torchtitan_8b("compiled", "--compile.enable"),
+    torchtitan_8b("recomputed", "--activation_checkpoint.mode", "full", "--training.local_batch_size", "2"),
+    torchtitan_8b("tp", "--parallelism.tensor_parallel_degree", "2"),
+    torchtitan_8b("pp", "--parallelism.pipeline_parallel_degree", "2", "--training.local_batch_size", "4"),
+    torchtitan_8b("cp", "--parallelism.context_parallel_degree", "2", "--training.seq_len", "16384"),
+    # Where not told otherwise as qwen3_1.7b.toml.
+    torchtitan("qwen3", "--model.name", "qwen3", "--model.flavor", "1.7B", "--training.seq_len", "4096", "--training.local_batch_size", "4",
+               *BY_OPERATION, "--parallelism.data_parallel_replicate_degree", "2", "--parallelism.data_parallel_shard_degree", "1", warmup=3, steps=2),
+    framework("megatron large tp", "megatron/train_gpt.py", "--tp", "2", "--sequence-parallel", "--distributed-optimizer", "--swiglu",
+              "--hidden", "4096", "--heads", "32", "--layers", "8", "--length", "4096", "--global-batch", "8", "--steps", "40", warmup=3, steps=2),
+    framework("zero 3 large", "deepspeed/train.py", "3", "--hidden", "2048", "--layers", "24", "--steps", "40", warmup=3, steps=2),
 ]
 
 
