@@ -381,6 +381,10 @@ TEST(CodeWalk, CountsWhatAThreadDoesOnce) {
   EXPECT_EQ(work->written_bytes, 4.0 * (1 << 20));
   EXPECT_EQ(work->partial_sectors, 0);
   EXPECT_EQ(work->guessed, 0);
+  // y = a x + y: both are read, and the second is written.
+  const std::uint64_t x = 0x7f0000000000, y = x + (std::uint64_t{1} << 32), bytes = 4 << 20;
+  EXPECT_EQ(work->read, (std::vector<AddressRange>{{x, x + bytes}, {y, y + bytes}}));
+  EXPECT_EQ(work->written, (std::vector<AddressRange>{{y, y + bytes}}));
 }
 
 TEST(CodeWalk, CountsLoopsThroughByTheirParameters) {
@@ -1165,7 +1169,13 @@ TEST(CodeExecution, KnownMemoryIsToldBesideWhatTheParametersTell) {
   };
   const KernelQuery three = launched({0, 3}), thousand = launched({0, 1000}),
                     again = launched({0, 3});
-  EXPECT_EQ(three, again);
+  const auto like = [](KernelQuery query) {
+    query.operands = {};
+    return query;
+  };
+  EXPECT_EQ(like(three), like(again));
+  EXPECT_EQ(three.operands.read, again.operands.read);
+  EXPECT_GT(three.operands.cold, again.operands.cold);  // the cache holds what was read before
   EXPECT_EQ(three.features, thousand.features);
   EXPECT_EQ(three.bytes, thousand.bytes);
   EXPECT_GT(thousand.by_data.at("warp_instructions"), 100 * three.by_data.at("warp_instructions"));
@@ -1415,6 +1425,15 @@ TEST(CodeWalk, TablesAreReadOnceWhereTheCacheKeepsThem) {
   EXPECT_EQ(kept->read_bytes, 4.0 * n + (1 << 20));
   EXPECT_EQ(kept->written_bytes, 4.0 * n);
   EXPECT_EQ(kept->random_bytes, 0);
+  // The places and all of the table, which lie within 4 MiB here, and are one piece.
+  const auto at = [](const auto& operand) {
+    return reinterpret_cast<std::uint64_t>(operand.address());
+  };
+  const std::uint64_t from = std::min(at(in), at(places)),
+                      to = std::max(at(in) + (std::uint64_t{1} << 20U),
+                                    at(places) + std::uint64_t{4} * n);
+  EXPECT_EQ(kept->read, (std::vector<AddressRange>{{from, to}}));
+  EXPECT_EQ(kept->written, (std::vector<AddressRange>{{at(out), at(out) + std::uint64_t{4} * n}}));
   EXPECT_DOUBLE_EQ(half->read_bytes, 4.0 * n + (1 << 20) + 0.5 * (32.0 * n - (1 << 20)));
   EXPECT_DOUBLE_EQ(half->random_bytes, 0.5 * 32.0 * n);
   EXPECT_TRUE(tables.has(0x210));

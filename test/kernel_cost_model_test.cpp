@@ -1243,6 +1243,23 @@ TEST(CodeRoofline, BlocksStartOneAfterTheOther) {
   EXPECT_NEAR(to_seconds(model.estimate(query)->duration) * 1e6, 259.5, 3);
 }
 
+// 20 MB from memory take 20e6 / (0.89 * 4.8e12) s, from the cache 20e6 / (1.9 * 4.8e12) s, and any
+// kernel 0.9 us.
+TEST(CodeRoofline, WhatTheCacheHoldsDoesNotComeFromMemory) {
+  const Roofline model{gpu_model("h200")};
+  KernelQuery query = walked("my_kernel(float*)", {{"warp_instructions", 1}, {"warp_cycles", 1}});
+  query.grid = {{1000}};
+  const auto seconds = [&](double bytes, double cold) {
+    query.bytes = bytes;
+    query.operands = {.read = bytes, .written = 0, .cold = cold};
+    return to_seconds(model.estimate(query)->duration);
+  };
+  const double launch = 0.9e-6, from_memory = 20e6 / (0.89 * 4.8e12);
+  EXPECT_NEAR(seconds(20e6, 20e6) - launch, from_memory, 2e-9);
+  EXPECT_NEAR(seconds(20e6, 10e6) - launch, 0.5 * from_memory, 2e-9);
+  EXPECT_NEAR(seconds(20e6, 0) - launch, 20e6 / (1.9 * 4.8e12), 2e-9);
+}
+
 TEST(CodeRoofline, WhatDataTellTakesThePlaceOfWhatParametersTell) {
   const KernelCostModel model = builtin_cost_model(gpu_model("h200"));
   KernelQuery query = walked("my_kernel(float*)", {{"fma", 1e9}, {"guessed", 0.5}});

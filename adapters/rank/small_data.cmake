@@ -53,7 +53,7 @@ set(sources
   kernels/ptx.cpp
   kernels/random.cpp
   kernels/range.cpp
-  kernels/reads_behind.cpp
+  kernels/behind_pointers.cpp
   kernels/reduction.cpp
   kernels/rowwise.cpp
   kernels/scan.cpp

@@ -464,10 +464,13 @@ std::optional<CostEstimate> Roofline::estimate(const KernelQuery& query) const {
 }
 
 CostEstimate Roofline::code_estimate(const KernelQuery& query, const KernelWork& work) const {
-  // Between two launches of a program's own kernel others use the L2 cache. With its operands
-  // there, as in sweeps, 34 of Inductor's kernels in a step (compiled_blocks of
-  // bench/accuracy/zoo/h200_kernels.jsonl.gz) come out 5 % short instead of 4 % long.
-  const double cold = query.bytes / (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
+  // Between two launches of a program's own kernel others use the L2 cache: what it reads comes
+  // from memory unless the query says otherwise, and what it writes goes there.
+  const KernelQuery::Operands& operands = query.operands;
+  const double touched = operands.read + operands.written;
+  const double there = touched > 0.0 ? (operands.read - operands.cold) / touched : 0.0;
+  const double cold =
+      query.bytes * (1.0 - there) / (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
   double memory = query.bytes > 0.0 ? std::max(cold, transfer_seconds(work)) : 0.0;
   // What goes anywhere costs more where the L2 cache does not keep it.
   const auto random = query.features.find("random_bytes");

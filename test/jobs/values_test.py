@@ -272,6 +272,18 @@ class Routing(JobTest):
         self.assertRegex(job.out, r"(?m)^  assumed routing +2 top-k choices .*, balanced\.")
         self.assertEqual(self.report()["counters"]["assumed_routing"], 2)
 
+    def test_more_tokens_than_fit_small_data(self):
+        # The first choice of a program, 768 KiB of places, and 4 MiB.
+        job = self.run_python("""
+            import sys, torch
+            for tokens, best in (16384, 6), (65536, 8):
+                scores = torch.randn(tokens, 64, device="cuda").mm(torch.randn(64, 64, device="cuda"))
+                chosen = scores.topk(best, sorted=False).indices
+                counts = torch.histc(chosen.view(-1), bins=64, min=0, max=64)
+                print(set(counts.tolist()), chosen.view(-1).argsort(stable=True)[:3].tolist(), flush=True)
+            """, torch=True, cluster="h200:1x1")
+        self.assertIn("{1536} [0, 64, 128]\n{8192} [0, 64, 128]\n", job.out, job.text())
+
     def test_the_first_experts_have_all(self):
         said, job = self.lines("first")
         self.assertEqual(said["loops"], f"{[1536, 1536] + [0] * 6} 1536", job.text())

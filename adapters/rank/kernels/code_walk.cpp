@@ -150,6 +150,37 @@ Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<do
   return all;
 }
 
+/// Where a launch's accesses of one kind go, of which `bytes` are moved.
+std::vector<AddressRange> places_of(Walk& walk, const std::vector<double>& sectors, double bytes,
+                                    bool written) {
+  std::vector<AddressRange> places;
+  for (std::size_t i = 0; i < sectors.size(); ++i) {
+    const Extent& extent = walk.extents[i];
+    if ((extent.written != written && extent.atomics == 0) || sectors[i] == 0) continue;
+    AddressRange place{extent.first, extent.last};
+    if (extent.unknown) {
+      const Table& table = walk.table(i);
+      if (table.first == 0 || table.first >= variables_base) continue;
+      const double asked = std::min(table.bytes, sectors[i] * sector_bytes);
+      place = {table.first, table.first + static_cast<std::uint64_t>(asked)};
+    }
+    const auto most = static_cast<std::uint64_t>(bytes);
+    place.last = std::min(place.last, place.first + most);
+    if (place.first < place.last) places.push_back(place);
+  }
+  // Each once.
+  std::ranges::sort(places, {}, &AddressRange::first);
+  std::vector<AddressRange> apart;
+  for (const AddressRange& place : places) {
+    if (!apart.empty() && place.first <= apart.back().last) {
+      apart.back().last = std::max(apart.back().last, place.last);
+    } else {
+      apart.push_back(place);
+    }
+  }
+  return apart;
+}
+
 /// Requests for the sector that most atomics go to: where those of the sampled warps met.
 double hot_atomics(const Walk& walk, const std::vector<double>& sectors) {
   std::unordered_map<std::uint64_t, double> requests;
@@ -354,6 +385,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   work.read_bytes = read.bytes;
   work.written_bytes = written.bytes;
   work.random_bytes = read.random + written.random;
+  work.read = places_of(walk, sectors, read.bytes, false);
+  work.written = places_of(walk, sectors, written.bytes, true);
   double asked = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i)
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;

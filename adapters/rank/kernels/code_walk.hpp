@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rank/kernels/code_links.hpp"
+#include "rank/kernels/launch_memory.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>
 
@@ -13,8 +14,6 @@
 
 /// What the warps of a launch do, from the kernel's machine code.
 namespace phantora::rank {
-
-class LaunchMemory;
 
 /// Which words of 4 bytes of constant bank 0 walks of a kernel's code have looked at. What a walk
 /// comes to hangs on these alone: structures that are parameters also hold what nobody set, as
@@ -104,6 +103,9 @@ struct CodeWork {
   bool roles = false;      ///< warps do other things than each other: they share registers out
   bool by_data = false;    ///< a way or an address came from memory and was not known
   bool knew = false;       ///< something that was read was known
+  /// Where it reads and writes, as far as that is told: of a table that is accessed here and there
+  /// as many bytes from its beginning as are accessed.
+  std::vector<AddressRange> read{}, written{};
 };
 
 /// Executes the integer part of the code for a sample of the launch's warps. Where what comes from

@@ -1,5 +1,6 @@
 #include "rank/kernels/kernel_launch.hpp"
 
+#include "rank/kernels/behind_pointers.hpp"
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/device_code.hpp"
 #include "rank/kernels/fat_binary.hpp"
@@ -7,7 +8,6 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/module_variable.hpp"
-#include "rank/kernels/reads_behind.hpp"
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
@@ -130,10 +130,11 @@ std::chrono::nanoseconds loading_time(const FatBinary& code) {
 struct Walked {
   /// As far as the parameters tell; nothing where the code does not.
   std::optional<CodeWork> blind;
+  BehindPointers read, written;
   /// The same with what was known of memory; nothing where that does not tell more.
   struct WithData {
-    ReadsBehind read;
-    std::uint64_t content = 0;  ///< of `read`
+    BehindPointers looked_at;
+    std::uint64_t content = 0;  ///< of `looked_at`
     std::optional<CodeWork> work;
   };
   /// Of the last launches that differed in that.
@@ -284,13 +285,17 @@ bool leads_to_known(std::span<const std::byte> constants) {
 /// tell, and with what is known of memory.
 struct Work {
   std::optional<CodeWork> blind, with_data;
+  std::vector<AddressRange> read, written;  ///< as far as the parameters tell where
 };
 
 /// The walks of one launch. Behind ModuleCode's walks.
 class Walks {
  public:
   Walks(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments)
-      : code_{code_of(kernel, reading)}, reading_{reading}, arguments_{arguments} {}
+      : code_{code_of(kernel, reading)},
+        reading_{reading},
+        arguments_{arguments},
+        constants_{constants(arguments, reading.kernel_resources)} {}
 
   [[nodiscard]] Work work() const {
     const auto found = reading_.walks.find(key());
@@ -300,11 +305,13 @@ class Walks {
       ReadConstants looked_at, tables;
       auto blind = walk(looked_at, tables, nullptr);
       note(looked_at, tables);
-      known = &keep({.blind = std::move(blind), .with_data = {}});
+      known = &keep(of(std::move(blind)));
     }
+    if (!known->blind) return {};
+    Work work{known->blind, {}, known->read.ranges(constants_), known->written.ranges(constants_)};
     // What is held back would be seen as it was before.
-    if (!known->blind || !known->blind->by_data || !data::run_at_once()) return {known->blind, {}};
-    return {known->blind, with_data(*known)};
+    if (known->blind->by_data && data::run_at_once()) work.with_data = with_data(*known);
+    return work;
   }
 
  private:
@@ -324,6 +331,16 @@ class Walks {
     if (more) reading_.walks.clear();
     return looked || more;
   }
+  /// Where it reads and writes is kept by this launch's pointers.
+  [[nodiscard]] Walked of(std::optional<CodeWork> blind) const {
+    Walked walked;
+    if (blind) {
+      walked.read = BehindPointers{std::exchange(blind->read, {}), constants_};
+      walked.written = BehindPointers{std::exchange(blind->written, {}), constants_};
+    }
+    walked.blind = std::move(blind);
+    return walked;
+  }
   Walked& keep(Walked walked) const {
     if (reading_.walks.size() >= kept_launches) reading_.walks.clear();
     return reading_.walks.insert_or_assign(key(), std::move(walked)).first->second;
@@ -331,27 +348,26 @@ class Walks {
   [[nodiscard]] std::optional<CodeWork> with_data(Walked& known) const {
     /// As batches take turns.
     constexpr std::size_t kept = 4;
-    const std::vector<std::byte> constants = rank::constants(arguments_, reading_.kernel_resources);
     for (const Walked::WithData& one : known.with_data)
-      if (one.read.content(constants) == one.content) return one.work;
-    if (!leads_to_known(constants)) return std::nullopt;
+      if (one.looked_at.content(constants_) == one.content) return one.work;
+    if (!leads_to_known(constants_)) return std::nullopt;
     LaunchMemory memory;
     ReadConstants looked_at, tables;
     auto work = walk(looked_at, tables, &memory);
     if (work && !work->knew) work.reset();
-    auto blind = known.blind;
+    Walked as_before{known.blind, known.read, known.written, {}};
     // Where data led, parameters may have been looked at that nobody had looked at before.
-    Walked& here =
-        note(looked_at, tables) ? keep({.blind = std::move(blind), .with_data = {}}) : known;
+    Walked& here = note(looked_at, tables) ? keep(std::move(as_before)) : known;
     if (here.with_data.size() >= kept) here.with_data.pop_back();
-    ReadsBehind read{memory.read(), constants};
-    const std::uint64_t content = read.content(constants);
+    BehindPointers read{memory.read(), constants_};
+    const std::uint64_t content = read.content(constants_);
     return here.with_data.emplace_front(std::move(read), content, std::move(work)).work;
   }
 
   std::span<const std::byte> code_;
   const KernelReading& reading_;
   const Arguments& arguments_;
+  std::vector<std::byte> constants_;
 };
 
 Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
@@ -580,6 +596,21 @@ const KernelReading& reading_of(const Kernel& kernel) {
   return known != nullptr ? *known : read_first(kernel);
 }
 
+/// What a launch that was walked finds of its operands in the cache.
+KernelQuery::Operands cached(const Work& work, int device) {
+  const CodeWork& told = work.with_data ? *work.with_data : *work.blind;
+  std::vector<Touched> touched;
+  const auto touch = [&](const std::vector<AddressRange>& ranges, double most, bool written) {
+    for (const AddressRange& range : ranges) {
+      const auto bytes = std::min(range.last - range.first, static_cast<std::uint64_t>(most));
+      touched.push_back({reinterpret_cast<void*>(range.first), bytes, !written, written});
+    }
+  };
+  touch(work.read, told.read_bytes, false);
+  touch(work.written, told.written_bytes, true);
+  return touch_operands(device, touched);
+}
+
 /// What a launch finds of its operands in the cache. Of what reaches through a whole table, it
 /// touches no more than the bytes that it moves.
 KernelQuery::Operands cached(const Effect& effect, int device) {
@@ -658,6 +689,8 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   std::optional<Effect> effect =
       reading.meaning ? reading.meaning->effect(arguments) : std::nullopt;
   const bool unread = !effect || arguments.misread;
+  // Of a kernel that nobody can read or walk only what it may write is known.
+  KernelQuery::Operands operands;
   if (unread) {
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     if (!reading.meaning && !reading.kernel_resources.externals.empty()) {
@@ -665,22 +698,22 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
         tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
       });
     }
-    if (const auto [blind, with_data] = walked(kernel, reading, arguments); blind) {
-      effect->bytes = blind->read_bytes + blind->written_bytes;
-      effect->features = features_of(*blind, arguments, reading.kernel_resources);
-      if (with_data) {
+    if (const Work work = walked(kernel, reading, arguments); work.blind) {
+      effect->bytes = work.blind->read_bytes + work.blind->written_bytes;
+      effect->features = features_of(*work.blind, arguments, reading.kernel_resources);
+      if (const auto& with_data = work.with_data) {
         effect->by_data = features_of(*with_data, arguments, reading.kernel_resources);
         effect->by_data.emplace_back("bytes", with_data->read_bytes + with_data->written_bytes);
         for (Feature& feature : effect->by_data) feature.second = rounded(feature.second);
       }
+      operands = cached(work, stream.device);
     } else if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
     } else {
       count_unread(reading);
     }
   }
-  // Of a kernel that nobody can read only what it may write is known.
-  const auto operands = unread ? KernelQuery::Operands{} : cached(*effect, stream.device);
+  if (!unread) operands = cached(*effect, stream.device);
   launch(stream, query_of(kernel.mangled, reading, shape, *effect, operands));
   if (unread) {
     data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});

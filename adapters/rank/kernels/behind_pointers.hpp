@@ -9,12 +9,16 @@
 
 namespace phantora::rank {
 
-/// What a launch read, told by the pointers among its parameters, so that other launches of the
-/// kernel, which have theirs elsewhere, can be asked whether the same lies there.
-class ReadsBehind {
+/// Memory that a launch reaches, told by the pointers among its parameters, so that other launches
+/// of the kernel, which have theirs elsewhere, can be asked what lies there.
+class BehindPointers {
  public:
-  /// @param constants  of the launch: constant bank 0
-  ReadsBehind(const std::vector<AddressRange>& read, std::span<const std::byte> constants);
+  BehindPointers() = default;
+  /// @param reached    by a launch
+  /// @param constants  of that launch: constant bank 0
+  BehindPointers(const std::vector<AddressRange>& reached, std::span<const std::byte> constants);
+  /// Where that is for a launch with these constants.
+  [[nodiscard]] std::vector<AddressRange> ranges(std::span<const std::byte> constants) const;
   /// A hash of what is known there for a launch with these constants.
   [[nodiscard]] std::uint64_t content(std::span<const std::byte> constants) const;
 

@@ -1,4 +1,4 @@
-#include "rank/kernels/reads_behind.hpp"
+#include "rank/kernels/behind_pointers.hpp"
 
 #include "rank/kernels/code_execution.hpp"
 #include "rank/kernels/code_walk.hpp"
@@ -10,11 +10,11 @@
 
 namespace phantora::rank {
 
-ReadsBehind::ReadsBehind(const std::vector<AddressRange>& read,
-                         std::span<const std::byte> constants) {
+BehindPointers::BehindPointers(const std::vector<AddressRange>& reached,
+                               std::span<const std::byte> constants) {
   std::map<std::uint64_t, std::size_t> places;  // of pointers, by where they lead
   for (const std::size_t at : pointers(constants)) places.emplace(pointer_at(constants, at), at);
-  for (const AddressRange& range : read) {
+  for (const AddressRange& range : reached) {
     const auto next = places.upper_bound(range.first);
     const auto allocation = allocation_of(reinterpret_cast<std::byte*>(range.first));
     const bool behind = next != places.begin() && allocation &&
@@ -28,14 +28,18 @@ ReadsBehind::ReadsBehind(const std::vector<AddressRange>& read,
   }
 }
 
-std::uint64_t ReadsBehind::content(std::span<const std::byte> constants) const {
+std::vector<AddressRange> BehindPointers::ranges(std::span<const std::byte> constants) const {
   std::vector<AddressRange> here;
   here.reserve(ranges_.size());
   for (const Range& range : ranges_) {
     const std::uint64_t base = range.elsewhere ? 0 : pointer_at(constants, range.pointer);
     here.push_back({base + range.first, base + range.last});
   }
-  return known_content(here);
+  return here;
+}
+
+std::uint64_t BehindPointers::content(std::span<const std::byte> constants) const {
+  return known_content(ranges(constants));
 }
 
 }  // namespace phantora::rank
