@@ -123,6 +123,9 @@ SCRIPTS = [
     torchtitan_8b("tp", "--parallelism.tensor_parallel_degree", "2"),
     torchtitan_8b("pp", "--parallelism.pipeline_parallel_degree", "2", "--training.local_batch_size", "4"),
     torchtitan_8b("cp", "--parallelism.context_parallel_degree", "2", "--training.seq_len", "16384"),
+    # Where not told otherwise as deepseek_v3_16b.toml, which is for GPUs with more memory between them.
+    torchtitan("deepseek", "--model.name", "deepseek_v3", "--model.flavor", "16B", "--training.seq_len", "4096", "--training.local_batch_size", "1",
+               "--training.dtype", "bfloat16", "--activation_checkpoint.mode", "full", "--parallelism.expert_parallel_degree", "2", warmup=3, steps=2),
     # Where not told otherwise as qwen3_1.7b.toml.
     torchtitan("qwen3", "--model.name", "qwen3", "--model.flavor", "1.7B", "--training.seq_len", "4096", "--training.local_batch_size", "4",
                *BY_OPERATION, "--parallelism.data_parallel_replicate_degree", "2", "--parallelism.data_parallel_shard_degree", "1", warmup=3, steps=2),
