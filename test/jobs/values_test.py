@@ -275,7 +275,7 @@ class Routing(JobTest):
     def test_more_tokens_than_fit_small_data(self):
         # The first choice of a program, 768 KiB of places, and 4 MiB.
         job = self.run_python("""
-            import sys, torch
+            import torch
             for tokens, best in (16384, 6), (65536, 8):
                 scores = torch.randn(tokens, 64, device="cuda").mm(torch.randn(64, 64, device="cuda"))
                 chosen = scores.topk(best, sorted=False).indices

@@ -28,8 +28,8 @@ void note_assumed_choice(const void* indices);
 bool is_assumed_choice(const void* indices);
 
 /// An assumed choice, and what follows from it, is executed up to so many bytes: the places that
-/// 16,384 tokens choose, six each, are 768 KiB of 64-bit numbers, masks of 8,192 tokens' best two of
-/// eight experts 1 MiB.
+/// 16,384 tokens choose, six each, are 768 KiB of 64-bit numbers, masks of 8,192 tokens' best two
+/// of eight experts 1 MiB.
 inline constexpr std::size_t routed_bytes = 16 * small_bytes;
 
 /// Operands of up to so many bytes are executed: small_bytes, and more once a choice was assumed,

@@ -42,15 +42,26 @@ void share_reads(const Walk& walk, const std::vector<std::vector<std::uint64_t>>
   }
 }
 
-/// Bytes that ranges have in all.
-double united(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges) {
-  std::sort(ranges.begin(), ranges.end());
-  double bytes = 0;
-  std::uint64_t end = 0;
-  for (const auto& [from, to] : ranges) {
-    bytes += static_cast<double>(to > std::max(from, end) ? to - std::max(from, end) : 0);
-    end = std::max(end, to);
+/// The same bytes by ranges that are apart.
+std::vector<AddressRange> joined(std::vector<AddressRange> ranges) {
+  std::erase_if(ranges, [](const AddressRange& range) { return range.first >= range.last; });
+  std::ranges::sort(ranges, {}, &AddressRange::first);
+  std::vector<AddressRange> apart;
+  for (const AddressRange& range : ranges) {
+    if (!apart.empty() && range.first <= apart.back().last) {
+      apart.back().last = std::max(apart.back().last, range.last);
+    } else {
+      apart.push_back(range);
+    }
   }
+  return apart;
+}
+
+/// Bytes that ranges have in all.
+double united(std::vector<AddressRange> ranges) {
+  double bytes = 0;
+  for (const AddressRange& range : joined(std::move(ranges)))
+    bytes += static_cast<double>(range.last - range.first);
   return bytes;
 }
 
@@ -64,12 +75,12 @@ void keep_tables(const Walk& walk, std::vector<double>& sectors) {
     return sms * static_cast<double>(extent.last - extent.first) / sector_bytes;
   };
   std::vector<std::size_t> reused;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> tables;
+  std::vector<AddressRange> tables;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
     const Extent& extent = walk.extents[i];
     if (extent.unknown || extent.written || extent.past_l1 || sectors[i] <= comes_once(i)) continue;
     reused.push_back(i);
-    tables.emplace_back(extent.first, extent.last);
+    tables.push_back({extent.first, extent.last});
   }
   if (united(tables) > kept_of_l1) return;
   for (const std::size_t i : reused) sectors[i] = comes_once(i);
@@ -87,7 +98,7 @@ struct Somewhere {
   double kept = 0;   ///< bytes that the L2 cache holds of what is accessed here and there
   double behind_bases = 0, anywhere = 0, random = 0;
   double gone_to = 0;  ///< bytes of `behind_bases` that walks went to
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> shared{}, alone{};
+  std::vector<AddressRange> shared{}, alone{};
 
   /// Behind an unknown base that one warp alone of those that were walked went to, the others'
   /// bases stand too, and those of the trips of loops that were counted through.
@@ -106,7 +117,7 @@ struct Moved {
 };
 Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<double>& random,
             bool written) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> reached;
+  std::vector<AddressRange> reached;
   std::map<std::uint64_t, Somewhere> somewhere;
   double asked = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i) {
@@ -117,7 +128,7 @@ Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<do
     const double bytes = sectors[i] * sector_bytes;
     if (!extent.unknown) {
       asked += bytes;
-      reached.emplace_back(extent.first, extent.last);
+      reached.push_back({extent.first, extent.last});
       continue;
     }
     const Table& table = walk.table(i);
@@ -136,7 +147,7 @@ Moved moved(Walk& walk, const std::vector<double>& sectors, const std::vector<do
       const std::uint32_t from = behind.first / sector_bytes * sector_bytes,
                           to = (behind.last + sector_bytes - 1) / sector_bytes * sector_bytes;
       (behind.shared ? there.shared : there.alone)
-          .emplace_back(behind_base(base, from), behind_base(base, to));
+          .push_back({behind_base(base, from), behind_base(base, to)});
     }
   }
   Moved all{std::min(united(reached), asked)};
@@ -165,20 +176,9 @@ std::vector<AddressRange> places_of(Walk& walk, const std::vector<double>& secto
       place = {table.first, table.first + static_cast<std::uint64_t>(asked)};
     }
     const auto most = static_cast<std::uint64_t>(bytes);
-    place.last = std::min(place.last, place.first + most);
-    if (place.first < place.last) places.push_back(place);
+    places.push_back({place.first, std::min(place.last, place.first + most)});
   }
-  // Each once.
-  std::ranges::sort(places, {}, &AddressRange::first);
-  std::vector<AddressRange> apart;
-  for (const AddressRange& place : places) {
-    if (!apart.empty() && place.first <= apart.back().last) {
-      apart.back().last = std::max(apart.back().last, place.last);
-    } else {
-      apart.push_back(place);
-    }
-  }
-  return apart;
+  return joined(std::move(places));
 }
 
 /// Requests for the sector that most atomics go to: where those of the sampled warps met.
@@ -385,8 +385,10 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   work.read_bytes = read.bytes;
   work.written_bytes = written.bytes;
   work.random_bytes = read.random + written.random;
-  work.read = places_of(walk, sectors, read.bytes, false);
-  work.written = places_of(walk, sectors, written.bytes, true);
+  if (!reads) {
+    work.read = places_of(walk, sectors, read.bytes, false);
+    work.written = places_of(walk, sectors, written.bytes, true);
+  }
   double asked = 0;
   for (std::size_t i = 0; i < sectors.size(); ++i)
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;

@@ -104,7 +104,8 @@ struct CodeWork {
   bool by_data = false;    ///< a way or an address came from memory and was not known
   bool knew = false;       ///< something that was read was known
   /// Where it reads and writes, as far as that is told: of a table that is accessed here and there
-  /// as many bytes from its beginning as are accessed.
+  /// as many bytes from its beginning as are accessed. By the parameters alone: not told by a walk
+  /// with what is known of memory.
   std::vector<AddressRange> read{}, written{};
 };
 

@@ -204,15 +204,15 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
   return bank;
 }
 
-std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
+std::optional<CodeWork> code_work(std::span<const std::byte> code, const LaunchShape& shape,
+                                  std::span<const std::byte> constants,
                                   const KernelResources& resources, ReadConstants& looked_at,
                                   ReadConstants& tables, LaunchMemory* known) {
-  const std::vector<std::byte> bank = constants(arguments, resources);
-  if (bank.empty()) return std::nullopt;
+  if (constants.empty()) return std::nullopt;
   return walk({.code = code,
-               .grid = arguments.shape.grid,
-               .block = arguments.shape.block,
-               .constants = bank,
+               .grid = shape.grid,
+               .block = shape.block,
+               .constants = constants,
                .links = resources.links,
                .architecture = resources.architecture,
                .parameters_at = resources.parameters_at,

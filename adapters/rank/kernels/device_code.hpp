@@ -27,8 +27,10 @@ std::vector<std::byte> constants(const Arguments& arguments, const KernelResourc
 
 /// What the launch's warps do, unit by unit, as a walk of their code tells. `looked_at` gets what
 /// of the constants that hangs on, `tables` the pointers to what is accessed at unknown places.
-/// @param known  what is known of what the launch reads; nullptr: nothing is
-std::optional<CodeWork> code_work(std::span<const std::byte> code, const Arguments& arguments,
+/// @param constants  of the launch, as constants() makes them
+/// @param known      what is known of what the launch reads; nullptr: nothing is
+std::optional<CodeWork> code_work(std::span<const std::byte> code, const LaunchShape& shape,
+                                  std::span<const std::byte> constants,
                                   const KernelResources& resources, ReadConstants& looked_at,
                                   ReadConstants& tables, LaunchMemory* known = nullptr);
 

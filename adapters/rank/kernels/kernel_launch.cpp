@@ -291,11 +291,12 @@ struct Work {
 /// The walks of one launch. Behind ModuleCode's walks.
 class Walks {
  public:
-  Walks(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments)
+  Walks(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments,
+        std::span<const std::byte> constants)
       : code_{code_of(kernel, reading)},
         reading_{reading},
         arguments_{arguments},
-        constants_{constants(arguments, reading.kernel_resources)} {}
+        constants_{constants} {}
 
   [[nodiscard]] Work work() const {
     const auto found = reading_.walks.find(key());
@@ -323,7 +324,8 @@ class Walks {
   }
   [[nodiscard]] std::optional<CodeWork> walk(ReadConstants& looked_at, ReadConstants& tables,
                                              LaunchMemory* memory) const {
-    return code_work(code_, arguments_, reading_.kernel_resources, looked_at, tables, memory);
+    return code_work(code_, arguments_.shape, constants_, reading_.kernel_resources, looked_at,
+                     tables, memory);
   }
   /// Returns whether what was kept under keys that leave some of these out was forgotten.
   bool note(const ReadConstants& looked_at, const ReadConstants& tables) const {
@@ -367,12 +369,13 @@ class Walks {
   std::span<const std::byte> code_;
   const KernelReading& reading_;
   const Arguments& arguments_;
-  std::vector<std::byte> constants_;
+  std::span<const std::byte> constants_;
 };
 
-Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments) {
+Work walked(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments,
+            std::span<const std::byte> constants) {
   const std::scoped_lock lock{small_data().code.walks};
-  return Walks{kernel, reading, arguments}.work();
+  return Walks{kernel, reading, arguments, constants}.work();
 }
 
 /// To a thousandth: steps whose lengths differ by one ask for one price, of which a run has few.
@@ -391,16 +394,16 @@ struct CodeRun {
   LaunchShape shape;
   Effect unknown;  ///< where the code does not tell
 
-  CodeRun(const Kernel& kernel, const KernelReading& of, const Arguments& arguments, Effect effect)
-      : reading{of}, shape{arguments.shape}, unknown{std::move(effect)} {
+  CodeRun(const Kernel& kernel, const KernelReading& of, const LaunchShape& launched,
+          std::vector<std::byte> bank, Effect effect)
+      : reading{of}, constants{std::move(bank)}, shape{launched}, unknown{std::move(effect)} {
     const std::scoped_lock lock{small_data().code.walks};
     code = code_of(kernel, of);
-    if (!code.empty()) constants = rank::constants(arguments, of.kernel_resources);
   }
 
   void operator()() const {
     const Writer writer{reading.name.c_str(), true};
-    if (constants.empty()) return apply();
+    if (code.empty() || constants.empty()) return apply();
     if (!anything_known()) return run_on_nothing(writer);
     {
       const std::scoped_lock lock{small_data().code.walks};
@@ -691,14 +694,16 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   const bool unread = !effect || arguments.misread;
   // Of a kernel that nobody can read or walk only what it may write is known.
   KernelQuery::Operands operands;
+  std::vector<std::byte> bank;
   if (unread) {
+    bank = constants(arguments, reading.kernel_resources);
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     if (!reading.meaning && !reading.kernel_resources.externals.empty()) {
       std::call_once(reading.externals_told, [&] {
         tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
       });
     }
-    if (const Work work = walked(kernel, reading, arguments); work.blind) {
+    if (const Work work = walked(kernel, reading, arguments, bank); work.blind) {
       effect->bytes = work.blind->read_bytes + work.blind->written_bytes;
       effect->features = features_of(*work.blind, arguments, reading.kernel_resources);
       if (const auto& with_data = work.with_data) {
@@ -716,7 +721,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
   if (!unread) operands = cached(*effect, stream.device);
   launch(stream, query_of(kernel.mangled, reading, shape, *effect, operands));
   if (unread) {
-    data::enqueue(stream, CodeRun{kernel, reading, arguments, std::move(*effect)});
+    data::enqueue(stream, CodeRun{kernel, reading, shape, std::move(bank), std::move(*effect)});
     return;
   }
   for (const Operand& operand : effect->operands) {
