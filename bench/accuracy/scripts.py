@@ -56,10 +56,34 @@ def torchtitan(name, *more, gpus=2, **settings):
                   ("--job.config_file", str(FRAMEWORKS / "torchtitan/debug.toml"), "--training.steps", "40", *more), gpus, **settings)
 
 
-def torchtitan_8b(name, *more):
-    """As TorchTitan's own llama3_8b.toml, but for weights in bf16, with which the model fits two GPUs of 80 GB."""
-    return torchtitan(f"8b {name}".strip(), "--model.flavor", "8B", "--training.seq_len", "8192", "--training.local_batch_size", "1", "--training.dtype", "bfloat16",
-                      *BY_OPERATION, *more, warmup=3, steps=2)
+def torchtitan_8b(name, *more, gpus=2):
+    """As TorchTitan's own llama3_8b.toml; on two GPUs of 80 GB, which do not hold the model in fp32, with weights in bf16."""
+    weights = ("--training.dtype", "bfloat16") if gpus == 2 else ()
+    return torchtitan(f"8b {name}".strip(), "--model.flavor", "8B", "--training.seq_len", "8192", "--training.local_batch_size", "1", *weights,
+                      *BY_OPERATION, *more, gpus=gpus, warmup=3, steps=2)
+
+
+def torchtitan_deepseek(gpus):
+    """Where not told otherwise as TorchTitan's deepseek_v3_16b.toml, which is for GPUs with more memory between them."""
+    return torchtitan("deepseek", "--model.name", "deepseek_v3", "--model.flavor", "16B", "--training.seq_len", "4096", "--training.local_batch_size", "1",
+                      "--training.dtype", "bfloat16", "--activation_checkpoint.mode", "full", "--parallelism.expert_parallel_degree", str(gpus),
+                      gpus=gpus, warmup=3, steps=2)
+
+
+def torchtitan_qwen3(name, replicas, shards):
+    """Where not told otherwise as TorchTitan's qwen3_1.7b.toml."""
+    return torchtitan(name, "--model.name", "qwen3", "--model.flavor", "1.7B", "--training.seq_len", "4096", "--training.local_batch_size", "4", *BY_OPERATION,
+                      "--parallelism.data_parallel_replicate_degree", str(replicas), "--parallelism.data_parallel_shard_degree", str(shards),
+                      gpus=replicas * shards, warmup=3, steps=2)
+
+
+def megatron_large(name, *more, gpus=2):
+    return framework(f"megatron large {name}", "megatron/train_gpt.py", "--distributed-optimizer", "--swiglu", "--hidden", "4096", "--heads", "32",
+                     "--layers", "8", "--length", "4096", "--global-batch", "8", "--steps", "40", *more, gpus=gpus, warmup=3, steps=2)
+
+
+def zero_3_large(gpus):
+    return framework("zero 3 large", "deepspeed/train.py", "3", "--hidden", "2048", "--layers", "24", "--steps", "40", gpus=gpus, warmup=3, steps=2)
 
 
 BY_OPERATION = ("--activation_checkpoint.mode", "selective", "--activation_checkpoint.selective_ac_option", "op")
@@ -123,15 +147,22 @@ SCRIPTS = [
     torchtitan_8b("tp", "--parallelism.tensor_parallel_degree", "2"),
     torchtitan_8b("pp", "--parallelism.pipeline_parallel_degree", "2", "--training.local_batch_size", "4"),
     torchtitan_8b("cp", "--parallelism.context_parallel_degree", "2", "--training.seq_len", "16384"),
-    # Where not told otherwise as deepseek_v3_16b.toml, which is for GPUs with more memory between them.
-    torchtitan("deepseek", "--model.name", "deepseek_v3", "--model.flavor", "16B", "--training.seq_len", "4096", "--training.local_batch_size", "1",
-               "--training.dtype", "bfloat16", "--activation_checkpoint.mode", "full", "--parallelism.expert_parallel_degree", "2", warmup=3, steps=2),
-    # Where not told otherwise as qwen3_1.7b.toml.
-    torchtitan("qwen3", "--model.name", "qwen3", "--model.flavor", "1.7B", "--training.seq_len", "4096", "--training.local_batch_size", "4",
-               *BY_OPERATION, "--parallelism.data_parallel_replicate_degree", "2", "--parallelism.data_parallel_shard_degree", "1", warmup=3, steps=2),
-    framework("megatron large tp", "megatron/train_gpt.py", "--tp", "2", "--sequence-parallel", "--distributed-optimizer", "--swiglu",
-              "--hidden", "4096", "--heads", "32", "--layers", "8", "--length", "4096", "--global-batch", "8", "--steps", "40", warmup=3, steps=2),
-    framework("zero 3 large", "deepspeed/train.py", "3", "--hidden", "2048", "--layers", "24", "--steps", "40", warmup=3, steps=2),
+    torchtitan_deepseek(2),
+    torchtitan_qwen3("qwen3", 2, 1),
+    megatron_large("tp", "--tp", "2", "--sequence-parallel"),
+    zero_3_large(2),
+    torchtitan_8b("", gpus=4),
+    torchtitan_8b("float8", "--compile.enable", "--model.converters", "quantize.linear.float8", "--quantize.linear.float8.enable_fsdp_float8_all_gather",
+                  "--quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", gpus=4),
+    torchtitan_8b("tp compiled", "--compile.enable", "--parallelism.tensor_parallel_degree", "2", gpus=4),
+    torchtitan_8b("pp", "--parallelism.pipeline_parallel_degree", "2", "--parallelism.pipeline_parallel_schedule", "Interleaved1F1B",
+                  "--training.local_batch_size", "4", gpus=4),
+    torchtitan_8b("cp", "--parallelism.context_parallel_degree", "4", "--training.seq_len", "32768", gpus=4),
+    torchtitan_deepseek(4),
+    torchtitan_qwen3("qwen3 hsdp", 2, 2),
+    megatron_large("tp pp", "--tp", "2", "--pp", "2", "--sequence-parallel", gpus=4),
+    megatron_large("ep", "--ep", "4", "--experts", "8", "--ffn", "4096", "--micro-batch", "1", gpus=4),
+    zero_3_large(4),
 ]
 
 
