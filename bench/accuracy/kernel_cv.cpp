@@ -95,9 +95,9 @@ int main(int argc, char** argv) try {
     } else if (argument == "--h100-judges") {
       judged = &h100;
     } else if (judged != nullptr) {
-      print("Judges, which were never fitted",
-            predict(read_measurements(std::filesystem::path{argument}),
-                    by_another(*judged, builtin_measurements(judged->key), *judged)));
+      print(
+          "Judges, which were never fitted",
+          predict(read_measurements(std::filesystem::path{argument}), builtin_cost_model(*judged)));
       judged = nullptr;
     } else if (argument == "--detailed") {
       detailed = true;

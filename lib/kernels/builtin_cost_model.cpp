@@ -22,24 +22,28 @@
 #include <utility>
 #include <vector>
 
-// The texts of data/h200.tsv and data/h100.tsv (data/tables.S).
+// The texts of data/h200.tsv, data/h100.tsv and data/h200_lacking.tsv (data/tables.S).
 extern "C" const char phantora_h200_begin[], phantora_h200_end[];
 extern "C" const char phantora_h100_begin[], phantora_h100_end[];
+extern "C" const char phantora_h200_lacking_begin[], phantora_h200_lacking_end[];
 
 namespace phantora {
 namespace {
 
 struct Table {
-  std::string_view gpu;
+  std::string_view name;
   const char *begin, *end;
 };
 
 /// The first is the most complete, and stands in where others lack a kernel, or were not measured.
 constexpr std::array tables{Table{"h200", phantora_h200_begin, phantora_h200_end},
                             Table{"h100", phantora_h100_begin, phantora_h100_end}};
+/// Launches that an H100 ran and the first GPU did not, with the H100's times.
+constexpr Table lacking{"h200_lacking", phantora_h200_lacking_begin, phantora_h200_lacking_end};
+constexpr std::string_view lacking_ran_on = "h100";
 
 std::vector<Measurement> read_table(const Table& table) {
-  const std::string file = std::string{table.gpu} + ".tsv";
+  const std::string file = std::string{table.name} + ".tsv";
   if (const char* other = std::getenv("PHANTORA_DATA"))
     return read_measurements(std::filesystem::path{other} / file);
   std::istringstream text{std::string{table.begin, table.end}};
@@ -155,11 +159,22 @@ struct WithData {
   }
 };
 
+/// What is learnt of the first GPU's kernels, which stands in for others too.
+FittedModel fitted_to_first(const GpuModel& target) {
+  const std::string first{tables.front().name};
+  return {gpu_model(first),
+          builtin_measurements(first),
+          target,
+          {gpu_model(std::string{lacking_ran_on}), read_table(lacking)}};
+}
+
 KernelCostModel make_model(const GpuModel& gpu) {
+  const std::string_view first = tables.front().name;
   std::vector<KernelCostModel> links;
-  if (std::ranges::find(tables, gpu.key, &Table::gpu) != tables.end()) {
+  if (std::ranges::find(tables, gpu.key, &Table::name) != tables.end()) {
     std::vector<Measurement> rows = builtin_measurements(gpu.key);
-    FittedModel fitted{gpu_model(gpu.key), rows, gpu};
+    FittedModel fitted =
+        gpu.key == first ? fitted_to_first(gpu) : FittedModel{gpu_model(gpu.key), rows, gpu};
     // A launch of which only the grid is known may have had any size: no exact hit can be told.
     std::erase_if(rows, [](const Measurement& row) {
       return row.query.features.empty() && row.query.bytes <= 0.0;
@@ -167,10 +182,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
     links.emplace_back(MeasuredTable{std::move(rows), gpu});
     links.emplace_back(WithinPeaks{std::move(fitted), gpu});
   }
-  const std::string first{tables.front().gpu};
-  if (gpu.key != first)
-    links.emplace_back(
-        WithinPeaks{FittedModel{gpu_model(first), builtin_measurements(first), gpu}, gpu});
+  if (gpu.key != first) links.emplace_back(WithinPeaks{fitted_to_first(gpu), gpu});
   links.emplace_back(Roofline{gpu});
   return WithData{with_cold_operands(PyTorchAttention{first_of(std::move(links)), gpu}, gpu)};
 }
@@ -178,7 +190,7 @@ KernelCostModel make_model(const GpuModel& gpu) {
 }  // namespace
 
 const std::vector<Measurement>& builtin_measurements(std::string_view gpu) {
-  const auto table = std::ranges::find(tables, gpu, &Table::gpu);
+  const auto table = std::ranges::find(tables, gpu, &Table::name);
   PHANTORA_EXPECTS(table != tables.end(), "a GPU that was measured");
   // Each is read when it is asked for: most runs need one.
   static std::array<std::once_flag, tables.size()> read;

@@ -57,6 +57,7 @@ constexpr float family_distance = 1.5F;
 struct Group {
   Eigen::Array<float, Eigen::Dynamic, dimensions> coordinates;
   Eigen::ArrayXf inefficiency;  // log(measured / roofline)
+  Eigen::ArrayXf deviation;     // variance beyond a measurement's, of what another GPU measured
   Eigen::ArrayXf family;        // as a number, which compares faster than its name
   bool smooth = false;          // no library chooses among kernels
   double noise = noise_variance;
@@ -99,6 +100,11 @@ double noise_in(const std::string& group) {
   return group == "gemm/half" || group == "gemm/tf32" ? choice_variance : noise_variance;
 }
 
+/// Of what another GPU takes for this.
+double transfer_deviation(const KernelWork& work) {
+  return work.limit == KernelLimit::arithmetic ? transfer_of_arithmetic : transfer_of_memory;
+}
+
 /// What a query says if nothing is read off the launch's parameters.
 KernelQuery without_size(KernelQuery query) {
   query.features.clear();
@@ -135,18 +141,19 @@ struct FittedModel::Body {
 };
 
 FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurement>& data,
-                         const GpuModel& target) {
+                         const GpuModel& target, const Elsewhere& elsewhere) {
   auto body = std::make_shared<Body>(Body{Roofline{measured_on}, Roofline{target}, {}});
   struct Sample {
     KernelWork work;
     float inefficiency;
+    float deviation;
   };
   std::unordered_map<std::string, std::vector<Sample>> samples;
-  const auto learn = [&](KernelWork work, Duration duration) {
+  const auto learn = [&](KernelWork work, double seconds, double deviation) {
     const double expected = body->measured.seconds(work);
     auto& group = samples[work.group];
-    group.push_back(
-        {std::move(work), static_cast<float>(std::log(to_seconds(duration) / expected))});
+    group.push_back({std::move(work), static_cast<float>(std::log(seconds / expected)),
+                     static_cast<float>(deviation)});
   };
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
@@ -154,20 +161,34 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     // their sizes were.
     KernelWork guessed = describe(without_size(row.query));
     if (guessed.group.ends_with("/grid") && guessed.group != work.group) {
-      learn(std::move(guessed), row.duration);
+      learn(std::move(guessed), to_seconds(row.duration), 0.0);
     }
-    learn(std::move(work), row.duration);
+    learn(std::move(work), to_seconds(row.duration), 0.0);
+  }
+  if (!elsewhere.data.empty()) {
+    const Roofline there{elsewhere.gpu};
+    for (const Measurement& row : elsewhere.data) {
+      KernelWork work = describe(row.query);
+      const double seconds = there.on(body->measured, work, to_seconds(row.duration));
+      const double deviation = transfer_deviation(work);
+      learn(std::move(work), seconds, deviation * deviation);
+    }
   }
   for (auto& [name, rows] : samples) {
     shuffle(rows);
     const auto count = static_cast<Eigen::Index>(rows.size());
-    Group group{{count, dimensions},   Eigen::ArrayXf(count),
-                Eigen::ArrayXf(count), smooth_in(name, rows.front().work),
-                noise_in(name),        {}};
+    Group group{{count, dimensions},
+                Eigen::ArrayXf(count),
+                Eigen::ArrayXf(count),
+                Eigen::ArrayXf(count),
+                smooth_in(name, rows.front().work),
+                noise_in(name),
+                {}};
     for (Eigen::Index i = 0; i < count; ++i) {
-      const auto& [work, inefficiency] = rows[static_cast<std::size_t>(i)];
+      const auto& [work, inefficiency, deviation] = rows[static_cast<std::size_t>(i)];
       group.coordinates.row(i) = point_of(work);
       group.inefficiency(i) = inefficiency;
+      group.deviation(i) = deviation;
       const auto number = static_cast<float>(group.families.size());
       group.family(i) = group.families.try_emplace(work.family, number).first->second;
     }
@@ -213,7 +234,7 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
       if (group.family(a) != group.family(b)) apart += family_distance;
       among(i, j) = covariance(static_cast<double>(apart), group.smooth) + mean_variance;
     }
-    among(i, i) += noise;
+    among(i, i) += noise + static_cast<double>(group.deviation(a));
   }
   // Where a library turns to another kernel, some neighbours lie far from what the others tell:
   // they count as noisy as that. Sundararajan and Keerthi's closed form of leaving one out (Neural
@@ -264,8 +285,7 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
   if (told) seconds = std::max(seconds, roofline.seconds(*told));
   if (!same_gpu) {
     seconds = roofline.on(body_->target, work, seconds);
-    stddev = std::hypot(stddev, work.limit == KernelLimit::arithmetic ? transfer_of_arithmetic
-                                                                      : transfer_of_memory);
+    stddev = std::hypot(stddev, transfer_deviation(work));
   }
   return with_limits({duration_from_seconds(seconds), duration_from_seconds(seconds * stddev),
                       same_gpu ? CostSource::fitted : CostSource::roofline},

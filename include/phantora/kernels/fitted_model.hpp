@@ -20,12 +20,20 @@ namespace phantora {
 /// Immutable; copies share one model. An estimate costs about 20 us.
 class FittedModel {
  public:
+  /// What a third GPU made of kernels that nobody measured on the one that the model is about.
+  struct Elsewhere {
+    GpuModel gpu;
+    std::vector<Measurement> data;
+  };
+
   /// @param measured_on  the GPU that made `data`.
   /// @param target       the GPU to predict for. If it is another one, what the measured GPU would
   ///     take is taken to it (Roofline::on), and the source of every estimate is
   ///     CostSource::roofline.
+  /// @param elsewhere    counts as if it had been measured on that GPU, which it is taken to, but
+  ///     deviates as much as such predictions do.
   FittedModel(const GpuModel& measured_on, const std::vector<Measurement>& data,
-              const GpuModel& target);
+              const GpuModel& target, const Elsewhere& elsewhere = {});
 
   /// nullopt if nothing of the kernel's group was measured.
   /// @throws CostError as check() does.

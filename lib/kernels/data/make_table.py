@@ -2,6 +2,7 @@
 """Writes h200.tsv and h100.tsv, the kernel times that the built-in models of these GPUs are fitted on.
 
 Usage: make_table.py GPU OUT.tsv [JUDGES.tsv], GPU being h200 or h100; JUDGES.tsv gets what is held out of the fit
+       make_table.py --lacking OUT.tsv, launches of the H100's databases that the H200 never ran, which its model takes to it
 
 The sweeps are beside this file, GPU_sweep1.jsonl.gz and so on: the project's own two, those of measure_h200.py
 and measure_architectures.py, and of the H200 what measure_masks.py measured in 43 s (PyTorch 2.11.0, CUDA 13.0,
@@ -9,8 +10,8 @@ driver 580), what measure_rest.py measured in 100 s, measure_convolutions.py in 
 and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the last three are of measure_half.py, measure_timm.py
 and measure_trials.py (2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
 
-GPU_keys1.csv.gz and GPU_keys2.csv.gz are databases of `phantora measure`, of measure_sorting.py and
-measure_operations.py (2026-11-27); what is held out of the fit is in files of its own.
+GPU_keys1.csv.gz to GPU_keys3.csv.gz are databases of `phantora measure`, of measure_sorting.py and
+measure_operations.py (2026-11-27) and, of the H100, measure_language.py (2026-11-28); what is held out of the fit is in files of its own.
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a
@@ -923,12 +924,17 @@ def write(file, gpu, lines, spread):
         file.write("\t".join([name, *key[1:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
 
 
+def samples_of(lines):
+    """What tells how far from one another measurements of the same key lie."""
+    # A launch of which only the grid is known may have had any size: those are not measured again.
+    # What was tried first may have been chosen otherwise the next time: how those scatter tells of no other.
+    return [(key[0], us) for key, us in lines.items() if (key[4] != "0" or key[5] != "-") and "plan=tried" not in key[6]]
+
+
 def main(gpu, out, judges=None):
     held_out = lines_of(gpu, judges=True)
     lines = lines_of(gpu, judges=False, never_fitted=held_out)
-    # A launch of which only the grid is known may have had any size: those are not measured again.
-    # What was tried first may have been chosen otherwise the next time: how those scatter tells of no other.
-    samples = [(key[0], us) for key, us in lines.items() if (key[4] != "0" or key[5] != "-") and "plan=tried" not in key[6]]
+    samples = samples_of(lines)
     spread = Spread(samples)
     coverage(samples, spread)
     with open(out, "w") as file:
@@ -939,5 +945,21 @@ def main(gpu, out, judges=None):
             write(file, gpu, {key: us for key, us in held_out.items() if key not in lines}, spread)
 
 
+def lacking(out):
+    """With the H100's times and spread."""
+    # The sweeps leave out bytes that follow from the features, and shared memory.
+    launch_of = lambda key: (*key[:3], *key[5:])
+    there = {launch_of(key) for judges in (False, True) for key in lines_of("h200", judges)}
+    lines = {}
+    for key, us in key_lines("h100", judges=False):
+        if launch_of(key) not in there:
+            lines.setdefault(key, []).append(us)
+    with open(out, "w") as file:
+        write(file, "h100", lines, Spread(samples_of(lines_of("h100", judges=False))))
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--lacking":
+        lacking(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

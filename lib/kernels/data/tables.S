@@ -12,4 +12,5 @@ phantora_\gpu\()_end:
     .section .rodata
     table h200
     table h100
+    table h200_lacking
     .section .note.GNU-stack, "", %progbits
