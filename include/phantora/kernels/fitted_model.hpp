@@ -22,8 +22,8 @@ class FittedModel {
  public:
   /// What a third GPU made of kernels that nobody measured on the one that the model is about.
   struct Elsewhere {
-    GpuModel gpu;
-    std::vector<Measurement> data;
+    GpuModel gpu;                   ///< that ran them
+    std::vector<Measurement> data;  ///< what they took there
   };
 
   /// @param measured_on  the GPU that made `data`.
