@@ -82,11 +82,14 @@ def megatron_large(name, *more, gpus=2):
                      "--layers", "8", "--length", "4096", "--global-batch", "8", "--steps", "40", *more, gpus=gpus, warmup=3, steps=2)
 
 
-def zero_3_large(gpus):
-    return framework("zero 3 large", "deepspeed/train.py", "3", "--hidden", "2048", "--layers", "24", "--steps", "40", gpus=gpus, warmup=3, steps=2)
+def zero_large(stage, gpus):
+    return framework(f"zero {stage} large", "deepspeed/train.py", stage, "--hidden", "2048", "--layers", "24", "--steps", "40", gpus=gpus, warmup=3, steps=2)
 
 
 BY_OPERATION = ("--activation_checkpoint.mode", "selective", "--activation_checkpoint.selective_ac_option", "op")
+FLOAT8 = ("--compile.enable", "--model.converters", "quantize.linear.float8", "--quantize.linear.float8.enable_fsdp_float8_all_gather",
+          "--quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp")
+EXPERTS = ("--experts", "8", "--ffn", "4096", "--micro-batch", "1")
 WIDE = ("--hidden", "1024", "--heads", "16", "--layers", "12", "--length", "1024", "--steps", "40")
 SCRIPTS = [
     Script("nanogpt bench", "nanoGPT/bench.py", ("--real_data=False", "--compile=False")),
@@ -150,10 +153,13 @@ SCRIPTS = [
     torchtitan_deepseek(2),
     torchtitan_qwen3("qwen3", 2, 1),
     megatron_large("tp", "--tp", "2", "--sequence-parallel"),
-    zero_3_large(2),
+    megatron_large("pp", "--pp", "2", "--layers", "4"),
+    megatron_large("ep", *EXPERTS, "--ep", "2", "--layers", "4"),
+    torchtitan_8b("float8", *FLOAT8),
+    zero_large("1", 2),
+    zero_large("3", 2),
     torchtitan_8b("", gpus=4),
-    torchtitan_8b("float8", "--compile.enable", "--model.converters", "quantize.linear.float8", "--quantize.linear.float8.enable_fsdp_float8_all_gather",
-                  "--quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", gpus=4),
+    torchtitan_8b("float8", *FLOAT8, gpus=4),
     torchtitan_8b("tp compiled", "--compile.enable", "--parallelism.tensor_parallel_degree", "2", gpus=4),
     torchtitan_8b("pp", "--parallelism.pipeline_parallel_degree", "2", "--parallelism.pipeline_parallel_schedule", "Interleaved1F1B",
                   "--training.local_batch_size", "4", gpus=4),
@@ -161,8 +167,8 @@ SCRIPTS = [
     torchtitan_deepseek(4),
     torchtitan_qwen3("qwen3 hsdp", 2, 2),
     megatron_large("tp pp", "--tp", "2", "--pp", "2", "--sequence-parallel", gpus=4),
-    megatron_large("ep", "--ep", "4", "--experts", "8", "--ffn", "4096", "--micro-batch", "1", gpus=4),
-    zero_3_large(4),
+    megatron_large("ep", *EXPERTS, "--ep", "4", gpus=4),
+    zero_large("3", 4),
 ]
 
 
