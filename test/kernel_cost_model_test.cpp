@@ -741,6 +741,32 @@ TEST(FittedModel, LeavesForeignKernelsToTheNext) {
   EXPECT_FALSE(model.estimate({.name = "memset", .bytes = 10}));
 }
 
+TEST(FittedModel, LearnsWhatAnotherGpuRanAndTheOneDidNot) {
+  const GpuModel h200 = gpu_model("h200"), h100 = gpu_model("h100");
+  const KernelQuery stream{.name = "stream", .bytes = 12e9};
+  const Roofline roofline{h200};
+  const double expected = to_seconds(roofline.estimate(stream)->duration);
+  // An H100 took twice what the roofline has for it; taken to the H200 that is `moved`.
+  const Duration there =
+      duration_from_seconds(2.0 * to_seconds(Roofline{h100}.estimate(stream)->duration));
+  const double moved = Roofline{h100}.on(roofline, describe(stream), to_seconds(there));
+  EXPECT_GT(moved, 1.5 * expected);
+  const auto ratio = [&](const std::vector<Measurement>& own, const FittedModel::Elsewhere& other) {
+    const auto estimate = FittedModel{h200, own, h200, other}.estimate(stream);
+    return estimate ? to_seconds(estimate->duration) / expected : 0.0;
+  };
+  EXPECT_EQ(ratio({}, {}), 0.0);
+  // The covariance with a kernel of the same sizes is 0.1 + 1 (signal and mean), a measurement's
+  // noise 0.003, and the deviation of another GPU's where memory decides 0.11 squared: alone it
+  // weighs 1.1 / (1.1 + 0.003 + 0.0121).
+  EXPECT_NEAR(ratio({}, {h100, {{stream, there}}}), std::pow(moved / expected, 1.1 / 1.1151), 1e-4);
+  // Beside a measurement of the H200's own, that is as the roofline has it, the inverse of
+  // {{1.103, 1.1}, {1.1, 1.1151}} leaves it 1.1 * 0.003 / (1.103 * 1.1151 - 1.1 * 1.1).
+  const double weight = 1.1 * 0.003 / (1.103 * 1.1151 - 1.1 * 1.1);
+  EXPECT_NEAR(ratio({{stream, roofline.estimate(stream)->duration}}, {h100, {{stream, there}}}),
+              std::pow(moved / expected, weight), 1e-4);
+}
+
 TEST(FittedModel, AnotherGpuTakesTheMemorysPartWithItsBandwidthAndTheRestWithItsUnits) {
   const GpuModel h200 = gpu_model("h200");
   const auto moved = [&](const KernelQuery& query, Duration measured, const GpuModel& target) {

@@ -20,7 +20,7 @@ namespace phantora {
 /// Immutable; copies share one model. An estimate costs about 20 us.
 class FittedModel {
  public:
-  /// What a third GPU made of kernels that nobody measured on the one that the model is about.
+  /// Kernels that nobody measured on the GPU that the model is about, but on another.
   struct Elsewhere {
     GpuModel gpu;                   ///< that ran them
     std::vector<Measurement> data;  ///< what they took there
