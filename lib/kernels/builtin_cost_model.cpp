@@ -162,10 +162,11 @@ struct WithData {
 /// What is learnt of the first GPU's kernels, which stands in for others too.
 FittedModel fitted_to_first(const GpuModel& target) {
   const std::string first{tables.front().name};
-  return {gpu_model(first),
-          builtin_measurements(first),
-          target,
-          {gpu_model(std::string{lacking_ran_on}), read_table(lacking)}};
+  // The GPU that ran them has them in a table of its own.
+  FittedModel::Elsewhere elsewhere;
+  if (target.key != lacking_ran_on)
+    elsewhere = {gpu_model(std::string{lacking_ran_on}), read_table(lacking)};
+  return {gpu_model(first), builtin_measurements(first), target, elsewhere};
 }
 
 KernelCostModel make_model(const GpuModel& gpu) {
