@@ -872,6 +872,11 @@ def key_and_us(made):
     return tuple(fields[:5] + fields[6:]), made["us"]
 
 
+def launch_of(key, bytes="0"):
+    """What tells a launch: the sweeps leave out bytes that follow from the features, and shared memory."""
+    return (*key[:3], bytes, *key[5:])
+
+
 def key_lines(gpu, judges, by_code=False):
     """Of the databases: keys and times."""
     for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
@@ -905,11 +910,10 @@ def lines_of(gpu, judges, never_fitted=()):
                 if name in NEVER_JUDGES and (beside or key in never_fitted and key not in lines):
                     continue
                 lines.setdefault(key, []).append(us)
-    # The same launch is one line, though the sweeps leave out bytes that follow from the features, and shared memory.
-    launch_of = lambda key, bytes: (*key[:3], bytes, *key[5:])
+    # The same launch is one line.
     known = {launch_of(key, key[4]): key for key in lines}
     for key, us in key_lines(gpu, judges):
-        same = known.get(launch_of(key, "0")) or known.setdefault(launch_of(key, key[4]), key)
+        same = known.get(launch_of(key)) or known.setdefault(launch_of(key, key[4]), key)
         lines.setdefault(same, []).append(us)
     return lines
 
@@ -947,8 +951,6 @@ def main(gpu, out, judges=None):
 
 def lacking(out):
     """With the H100's times and spread."""
-    # The sweeps leave out bytes that follow from the features, and shared memory.
-    launch_of = lambda key: (*key[:3], *key[5:])
     there = {launch_of(key) for judges in (False, True) for key in lines_of("h200", judges)}
     lines = {}
     for key, us in key_lines("h100", judges=False):
