@@ -148,10 +148,11 @@ double l2_seconds(const KernelQuery& query, const GpuModel& gpu) {
 }
 
 /// Whether warps only read, compute and write, wherever they are: some wait for memory while
-/// others compute. Products' warps wait for tiles all together, those that gather for addresses.
+/// others compute. Products' warps wait for tiles all together, those that gather for addresses,
+/// and warps with roles for each other.
 bool streams(const KernelQuery& query) {
   constexpr std::array others{"tensor_half",  "tensor_tf32",    "tensor_8_bits", "tensor_fp64",
-                              "random_bytes", "atomic_sectors", "atomics"};
+                              "random_bytes", "atomic_sectors", "atomics",       "roles"};
   return std::ranges::none_of(others, [&](const char* key) { return told(query, key) > 0; });
 }
 
