@@ -86,6 +86,81 @@ TEST(DeviceMemory, HostMemoryIsAlwaysKnown) {
   EXPECT_TRUE(deallocate(device));
 }
 
+/// Numbers of four bytes, from 0 on.
+class Counting final : public Deferred {
+ public:
+  Counting() : Deferred{sizeof(std::uint32_t), 1, 7} {}
+  void compute(std::size_t first, std::span<std::byte> elements) const override {
+    for (std::size_t i = 0; i < elements.size() / sizeof(std::uint32_t); ++i) {
+      const auto number = static_cast<std::uint32_t>(first + i);
+      std::memcpy(elements.data() + i * sizeof number, &number, sizeof number);
+    }
+  }
+};
+
+TEST(DeviceMemory, ComputesWhatIsDeferredUntilAnythingIsWrittenThere) {
+  char* const numbers = static_cast<char*>(allocate(0, 3 * MiB));
+  char* const copied = static_cast<char*>(allocate(0, 3 * MiB));
+  const auto put_off = [&] {
+    forget(numbers, MiB);
+    defer(numbers, MiB, std::make_shared<Counting>());
+    return known(numbers, MiB);
+  };
+  const auto number_at = [](const char* address) {
+    std::uint32_t number = 0;
+    return read(&number, address, sizeof number) ? std::optional{number} : std::nullopt;
+  };
+  EXPECT_FALSE(known(numbers, MiB));
+  EXPECT_TRUE(put_off());
+  EXPECT_TRUE(may_know(numbers + 100, 4));
+  EXPECT_FALSE(known(numbers, MiB + 1));
+  EXPECT_EQ(number_at(numbers + 4 * 70'000), 70'000U);
+  // The bytes of 257, least first, are 1, 1, 0 and 0.
+  EXPECT_EQ(number_at(numbers + 4 * 257 + 1), 1U | 2U << 24U);  // then the 2 of 258
+  std::array<std::byte, 12> bytes{};
+  std::array<std::uint8_t, 12> mask{};
+  EXPECT_TRUE(read_with_mask(bytes.data(), mask.data(), numbers + 4 * 9, bytes.size()));
+  EXPECT_EQ(bytes[8], std::byte{11});
+  EXPECT_EQ(std::ranges::count(mask, 1), 12);
+  // A copy of a part begins where the part does.
+  copy(copied, numbers + 4096, MiB / 2);
+  EXPECT_EQ(number_at(copied), 1024U);
+  EXPECT_EQ(number_at(copied + 4096), 2048U);
+  EXPECT_FALSE(known(copied, MiB));
+  forget(numbers + MiB, MiB);  // the neighbour
+  EXPECT_TRUE(known(numbers, MiB));
+  write(numbers + 7, "1", 1);
+  EXPECT_FALSE(known(numbers, MiB));
+  EXPECT_EQ(number_at(numbers), std::nullopt);
+  EXPECT_TRUE(put_off());
+  fill(numbers + MiB / 2, 1, MiB);
+  EXPECT_EQ(number_at(numbers), std::nullopt);
+  EXPECT_TRUE(put_off());
+  copy(numbers + 1, copied + 2 * MiB, 4);
+  EXPECT_EQ(number_at(numbers + 8), std::nullopt);
+  EXPECT_TRUE(put_off());
+  forget(numbers + MiB - 1, 1);
+  EXPECT_EQ(number_at(numbers), std::nullopt);
+  EXPECT_TRUE(put_off());
+  EXPECT_TRUE(deallocate(numbers));
+  EXPECT_EQ(number_at(numbers), std::nullopt);
+  EXPECT_EQ(number_at(copied), 1024U);
+  EXPECT_TRUE(deallocate(copied));
+}
+
+TEST(DeferredReader, LoadsElementsWhereverTheyAre) {
+  // More pages of 16 KiB than are kept at a time, forwards, backwards and across their borders.
+  DeferredReader reader{{std::make_shared<Counting>(), 4 * 5}};
+  constexpr std::size_t many = std::size_t{20} << 20U;
+  for (std::size_t i = 0; i < many; i += 4093)
+    ASSERT_EQ(reader.load(4 * i, ElementType::uint32).integer, static_cast<std::int64_t>(i + 5));
+  for (std::size_t i = many; i > 4093; i -= 4093)
+    ASSERT_EQ(reader.load(4 * i, ElementType::int32).integer, static_cast<std::int64_t>(i + 5));
+  // Eight bytes from 4,095 on: two elements of which the second is on the next page.
+  EXPECT_EQ(reader.load(std::size_t{4} * (4095 - 5), ElementType::int64).integer,
+            4095 + (std::int64_t{4096} << 32U));
+}
+
 TEST(DeviceMemory, TellsTheShareOfFlagsUntilAnythingIsWrittenThere) {
   char* const flags = static_cast<char*>(allocate(0, 3 * MiB));
   char* const copied = static_cast<char*>(allocate(0, 3 * MiB));

@@ -180,6 +180,8 @@ void copy(void*, const void*, std::size_t) {}
 void forget(void*, std::size_t, const Writer&) {}
 void note_share_set(const void*, std::size_t, double) {}
 std::optional<double> share_set(const void*, std::size_t) { return std::nullopt; }
+void defer(const void*, std::size_t, std::shared_ptr<const Deferred>) {}
+std::optional<DeferredPart> deferred(const void*, std::size_t) { return std::nullopt; }
 
 }  // namespace rank
 

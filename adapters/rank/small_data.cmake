@@ -6,6 +6,7 @@ set(sources
   memory/cached_operands.cpp
   memory/copies.cpp
   memory/data_queue.cpp
+  memory/deferred.cpp
   memory/device_memory.cpp
   memory/host_reach.cpp
   memory/last_writer.cpp
@@ -27,6 +28,7 @@ set(sources
   kernels/complex_function.cpp
   kernels/concatenation.cpp
   kernels/contrast.cpp
+  kernels/deferred_elements.cpp
   kernels/depthwise.cpp
   kernels/device_code.cpp
   kernels/element_type.cpp

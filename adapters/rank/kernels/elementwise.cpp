@@ -1,5 +1,6 @@
 #include "rank/kernels/aligned.hpp"
 #include "rank/kernels/assumed_test.hpp"
+#include "rank/kernels/deferred_elements.hpp"
 #include "rank/kernels/elementwise_function.hpp"
 #include "rank/kernels/executed_before.hpp"
 #include "rank/kernels/kernel_effect.hpp"
@@ -203,6 +204,16 @@ std::optional<double> share_of_result(const Loop& loop, const ElementwiseFunctio
   return *share * outcome(true) + (1 - *share) * outcome(false);
 }
 
+/// What computes the elements of a result that is too large to be computed now.
+std::shared_ptr<const Deferred> deferred_result(const Loop& loop,
+                                                const ElementwiseFunction& function,
+                                                std::span<const std::byte> state) {
+  std::vector<ElementsOperand> operands;
+  for (std::size_t o = 0; o < loop.operands; ++o)
+    operands.push_back({loop.data[o], loop.extent(o), loop.types[o]});
+  return defer_elements(operands, loop.numel, loop.offsets, function, state);
+}
+
 /// Which operands a function must know something of to have a known result at all.
 Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state) {
   if (function.contrast == Contrast::none) return Effect::Needs::every_input;
@@ -299,11 +310,15 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
                       &before](std::span<Image> images) {
       run(loop, *function, bytes, images, before);
     };
-  } else if (flags && loop.operands > 1) {
-    effect.share_set = [loop, function, limit = effect.limit,
-                        bytes = std::vector<std::byte>{state.begin(), state.end()}] {
-      return share_of_result(loop, *function, bytes.data(), limit);
-    };
+  } else if (loop.operands > 1) {
+    const std::vector<std::byte> bytes{state.begin(), state.end()};
+    if (flags) {
+      effect.share_set = [loop, function, limit = effect.limit, bytes] {
+        return share_of_result(loop, *function, bytes.data(), limit);
+      };
+    }
+    if (!is_floating(loop.types[0]) && !is_complex(loop.types[0]))
+      effect.defer = [loop, function, bytes] { return deferred_result(loop, *function, bytes); };
   }
   return made;
 }

@@ -72,7 +72,12 @@ bool Image::known(std::size_t offset, std::size_t size) const {
   });
 }
 
+bool Image::knows_all() const noexcept {
+  return deferred_ || std::ranges::find(states_, State::unknown) == states_.end();
+}
+
 std::optional<Value> Image::load(std::size_t offset, ElementType type) const {
+  if (deferred_) return deferred_->load(offset, type);
   if (!known(offset, size_of(type))) return std::nullopt;
   return rank::load(type, bytes_.data() + offset);
 }
@@ -120,13 +125,18 @@ bool Image::assume(std::span<const std::byte> element) {
 
 bool same_content(const Image& one, const Image& other) {
   const std::size_t size = one.extent();
-  if (size != other.extent()) return false;
+  if (size != other.extent() || one.is_deferred() != other.is_deferred()) return false;
+  if (one.is_deferred()) {
+    const DeferredPart &part = one.deferred_->part(), &of_other = other.deferred_->part();
+    return part.values->hash() == of_other.values->hash() && part.offset == of_other.offset;
+  }
   // memcmp() of nothing must not be asked with no address.
   return size == 0 || (std::memcmp(one.bytes_.data(), other.bytes_.data(), size) == 0 &&
                        std::memcmp(one.states_.data(), other.states_.data(), size) == 0);
 }
 
 void Image::add_to(WordHash& hash) const {
+  if (deferred_) hash.mix(deferred_->part().values->hash(), deferred_->part().offset);
   std::size_t at = 0;
   for (; at + 16 <= bytes_.size(); at += 16) {
     hash.mix(word_at<std::uint64_t>(bytes_.data() + at),
@@ -207,6 +217,17 @@ std::vector<bool> without_values(const Effect& effect) {
   return without;
 }
 
+/// Operands that are only read and too large to be executed, where they are deferred.
+std::vector<std::optional<DeferredPart>> deferred_operands(const Effect& effect) {
+  std::vector<std::optional<DeferredPart>> parts(effect.operands.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Operand& operand = effect.operands[i];
+    if (operand.read && !operand.written && operand.extent > effect.limit)
+      parts[i] = deferred(operand.address, operand.extent);
+  }
+  return parts;
+}
+
 /// Whether what is known of the operands can make anything of the results known; `knows(i)` is
 /// whether anything is of operand i.
 template <class Knows>
@@ -239,6 +260,8 @@ void apply(const Effect& effect, const char* kernel) {
     return Writer{kernel, effect.follows_pointers, operand.type, of_a_choice(effect, operand)};
   };
   const auto forget_all = [&] {
+    // From the operands as they are, of which the result may be one.
+    const auto deferred = effect.defer ? effect.defer() : nullptr;
     for (const Operand& operand : effect.operands) {
       if (operand.written) forget(operand.address, operand.extent, writer(operand));
     }
@@ -247,6 +270,10 @@ void apply(const Effect& effect, const char* kernel) {
       if (is_device_address(operand.address)) fill(operand.address, element.span(), operand.extent);
     }
     if (effect.assumption) tell_assumed(*effect.assumption);
+    if (deferred) {
+      const Operand& result = effect.operands.front();
+      rank::defer(result.address, result.extent, deferred);
+    }
     if (!effect.share_set) return;
     const Operand& flags = effect.operands.front();
     if (const auto share = effect.share_set()) note_share_set(flags.address, flags.extent, *share);
@@ -262,16 +289,21 @@ void apply(const Effect& effect, const char* kernel) {
       fill(filled.address, effect.repeated.span(), filled.extent);
     return;
   }
-  const bool small = std::all_of(effect.operands.begin(), effect.operands.end(),
-                                 [&](const Operand& o) { return o.extent <= effect.limit; });
-  if (!effect.compute || (!small && !effect.independent)) return forget_all();
+  if (!effect.compute) return forget_all();
+  std::vector<std::optional<DeferredPart>> deferred;
+  if (effect.reads_deferred) deferred = deferred_operands(effect);
+  const auto is_deferred = [&](std::size_t i) { return !deferred.empty() && deferred[i]; };
+  bool small = true;
+  for (std::size_t i = 0; i < effect.operands.size(); ++i)
+    small = small && (effect.operands[i].extent <= effect.limit || is_deferred(i));
+  if (!small && !effect.independent) return forget_all();
   for (const Operand& operand : effect.operands) {
     const bool counts = operand.extent > 0 && operand.extent <= effect.limit;
     if (counts && !is_device_address(operand.address)) return forget_all();
   }
   // Nothing known to compute from: true of nearly all small kernels in a training step.
   const auto may_know_of = [&](std::size_t i) {
-    return may_know(effect.operands[i].address, effect.operands[i].extent);
+    return is_deferred(i) || may_know(effect.operands[i].address, effect.operands[i].extent);
   };
   if (!decides(effect, may_know_of)) return forget_all();
   std::vector<Image> images;
@@ -280,6 +312,10 @@ void apply(const Effect& effect, const char* kernel) {
   if (effect.independent) without = without_values(effect);
   for (std::size_t i = 0; i < effect.operands.size(); ++i) {
     const Operand& operand = effect.operands[i];
+    if (is_deferred(i)) {
+      images.emplace_back(*std::move(deferred[i]));
+      continue;
+    }
     if (!effect.independent || !without[i]) {
       images.emplace_back(operand);
       continue;

@@ -5,6 +5,7 @@
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/word_hash.hpp"
+#include "rank/memory/deferred.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/unknown_reads.hpp"
 
@@ -79,6 +80,9 @@ class Image {
  public:
   Image() = default;
   explicit Image(const Operand& operand);
+  /// Of an operand of any size, of which single elements are loaded and nothing else is asked.
+  explicit Image(DeferredPart part)
+      : deferred_{std::make_shared<DeferredReader>(std::move(part))} {}
 
   /// The element at `offset` bytes; nullopt when it is not known, or not in the operand.
   [[nodiscard]] std::optional<Value> load(std::size_t offset, ElementType type) const;
@@ -96,7 +100,9 @@ class Image {
   void forget() { forget(0, bytes_.size()); }
   [[nodiscard]] std::size_t extent() const noexcept { return bytes_.size(); }
   /// Of the operand as it was read.
-  [[nodiscard]] bool knows_anything() const noexcept { return knows_; }
+  [[nodiscard]] bool knows_anything() const noexcept { return knows_ || deferred_; }
+  [[nodiscard]] bool knows_all() const noexcept;
+  [[nodiscard]] bool is_deferred() const noexcept { return deferred_ != nullptr; }
   /// Whether both hold the same bytes, and the same of them are known.
   friend bool same_content(const Image& one, const Image& other);
   /// Adds the bytes to a hash.
@@ -111,6 +117,7 @@ class Image {
   [[nodiscard]] std::size_t end_of_run(std::size_t first) const;
   std::vector<std::byte> bytes_;
   std::vector<State> states_;
+  std::shared_ptr<DeferredReader> deferred_{};
   bool knows_ = false;
 };
 
@@ -179,6 +186,13 @@ struct Effect {
   /// Operands of up to so many bytes are executed: more than usual where each byte of a small input
   /// makes several bytes of output.
   std::size_t limit = executed_bytes();
+  /// Of a kernel whose first operand is too large to be executed: what computes its elements when
+  /// they are asked for, from what the others hold now; nullptr where that is not known. Empty:
+  /// nobody can tell.
+  std::function<std::shared_ptr<const Deferred>()> defer;
+  /// It reads no operand otherwise than element by element, so that deferred ones may be as large
+  /// as they are.
+  bool reads_deferred = false;
   /// Computes from the images of `operands`, in their order. Empty: the kernel is not executed.
   std::function<void(std::span<Image>)> compute;
 };

@@ -1,6 +1,7 @@
 #include "rank/kernels/arithmetic.hpp"
 #include "rank/kernels/assumed_test.hpp"
 #include "rank/kernels/contrast.hpp"
+#include "rank/kernels/executed_before.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/offset_calculator.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -422,11 +423,12 @@ class TensorReduction final : public Meaning {
     // As many integers as flags: what a program counts (lengths of bags, of sequences) it decides
     // by.
     if (!is_floating(input_) && !is_complex(input_)) effect.limit *= in_size;
-    const bool small = read_extent <= effect.limit && first_extent <= effect.limit;
+    effect.reads_deferred = true;
+    const bool small = first_extent <= effect.limit;
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
     const auto state = arguments.bytes(0).first(at->config);
-    effect.compute =
+    const auto reduce =
         [op = *operation_, input, output, inputs, outputs, first_type, second_type, base_index,
          out_size, in_type = input_, output_count,
          state = std::vector<std::byte>{state.begin(), state.end()}](std::span<Image> images) {
@@ -435,8 +437,11 @@ class TensorReduction final : public Meaning {
             const auto load = [&](std::uint32_t i) {
               return images[0].load(base + input.offset(i, 0), in_type);
             };
-            bool all = true;
-            for (std::uint32_t i = 0; i < inputs && all; ++i) all = load(i).has_value();
+            bool all = images[0].knows_all();
+            if (!all) {
+              all = true;
+              for (std::uint32_t i = 0; i < inputs && all; ++i) all = load(i).has_value();
+            }
             std::vector<Value> tries = {Value{}};  // nothing to stand for
             if (!all) tries = contrasting(contrast(op.kind), in_type, {});
             std::optional<Value> one, other;
@@ -467,12 +472,30 @@ class TensorReduction final : public Meaning {
             }
           }
         };
+    // The same mask in each step is the same millions of elements.
+    std::vector<std::uint32_t> launch{inputs, outputs, static_cast<std::uint32_t>(base_index)};
+    for (const auto* words : {&input.strides, &output.strides})
+      launch.insert(launch.end(), words->begin(), words->end());
+    for (const auto* words : {&input.sizes, &output.sizes})
+      launch.insert(launch.end(), words->begin(), words->end());
+    for (const std::byte byte : state) launch.push_back(std::to_integer<std::uint32_t>(byte));
+    effect.compute = [reduce, launch, output_count, &before = before_](std::span<Image> images) {
+      if (!images[0].is_deferred() || output_count > 1) return reduce(images);
+      std::swap(images[0], images[1]);  // the result is first there
+      before.run(launch, images, [&] {
+        std::swap(images[0], images[1]);
+        reduce(images);
+        std::swap(images[0], images[1]);
+      });
+      std::swap(images[0], images[1]);
+    };
     return effect;
   }
 
  private:
   ElementType input_, output_;
   std::optional<Operation> operation_;
+  mutable ExecutedBefore before_{};
 };
 
 }  // namespace

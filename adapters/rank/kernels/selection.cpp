@@ -41,16 +41,16 @@ void assume_selected(Effect& effect, std::size_t operand, ElementType type, Sele
 }
 
 /// How many of the flags select: of more than are executed counted where all are known, as a fill
-/// leaves them, or where what wrote them could tell how many there are, else assumed.
+/// leaves them and where they are deferred, or where what wrote them could tell how many there are,
+/// else assumed.
 Selected selected_of(const InputIterator& flags, const std::byte* address, std::size_t count,
                      const AssumedSelection& assumed) {
   const std::size_t extent = flags.extent(count);
   if (extent <= executed_bytes()) return {assumed.of(count)};
-  if (!known(address, extent)) {
-    const auto share = share_set(address, extent);
-    if (!share || flags.element != 1) return {assumed.of(count)};
+  const auto share = share_set(address, extent);
+  if (share && flags.element == 1)
     return {static_cast<std::size_t>(std::lround(*share * static_cast<double>(count))), true};
-  }
+  if (!known(address, extent)) return {assumed.of(count)};
   Selected selected{0, true};
   const std::size_t most = executed_bytes() / flags.element;
   for (std::size_t first = 0; first < count; first += most) {

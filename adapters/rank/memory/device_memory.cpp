@@ -211,8 +211,14 @@ bool DeviceMemory::show_others(void* base) {
 
 /// With lock_ held.
 void DeviceMemory::overwritten(const void* address, std::size_t bytes) {
-  shares_.forget(address_of(address), bytes);
+  forget_notes(address_of(address), bytes);
   forget_what_others_write(address, bytes);
+}
+
+/// With lock_ held.
+void DeviceMemory::forget_notes(std::uint64_t address, std::uint64_t bytes) {
+  shares_.forget(address, bytes);
+  deferred_.forget(address, bytes);
 }
 
 void DeviceMemory::forget_what_others_write(const void* address, std::size_t bytes) {
@@ -239,7 +245,7 @@ bool DeviceMemory::deallocate(void* address) {
   window.freed.remove(window.live, found);
   window.of_others.erase(base);
   window.bytes.forget(base, bytes);
-  shares_.forget(base, bytes);
+  forget_notes(base, bytes);
   writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote
   if (bytes >= small_limit) {
     const std::uint64_t size = round_up(bytes, block_bytes);
@@ -283,6 +289,7 @@ bool DeviceMemory::release_addresses(void* address) {
   const auto found = window.reserved.find(address_of(address));
   if (found == window.reserved.end()) return false;
   window.bytes.forget(found->first, found->second);
+  forget_notes(found->first, found->second);
   window.reservations.give(found->first, found->second);
   window.peers.erase(found->first);
   window.of_others.erase(found->first);
@@ -388,6 +395,10 @@ bool DeviceMemory::read(void* host_destination, const void* device_source, std::
       return true;
     }
   }
+  if (const auto part = deferred(device_source, bytes)) {
+    rank::read(*part, {static_cast<std::byte*>(host_destination), bytes});
+    return true;
+  }
   const auto* unknown = static_cast<const std::byte*>(device_source);
   if (bytes <= small_bytes || fills_unknown()) {
     std::vector<std::uint8_t> mask(bytes);
@@ -413,9 +424,17 @@ bool DeviceMemory::read_with_mask(std::byte* host_destination, std::uint8_t* mas
       })) {
     return some;
   }
-  const std::lock_guard lock{lock_};
-  return window_of(device_source)
-      .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
+  std::optional<DeferredPart> part;
+  {
+    const std::lock_guard lock{lock_};
+    part = deferred_part(address_of(device_source), bytes);
+    if (!part)
+      return window_of(device_source)
+          .bytes.read_with_mask(address_of(device_source), host_destination, mask, bytes);
+  }
+  rank::read(*part, {host_destination, bytes});
+  std::memset(mask, 1, bytes);
+  return true;
 }
 
 bool DeviceMemory::known(const void* device_address, std::size_t bytes) {
@@ -427,7 +446,9 @@ bool DeviceMemory::known(const void* device_address, std::size_t bytes) {
     return every;
   }
   const std::lock_guard lock{lock_};
-  return window_of(device_address).bytes.known(address_of(device_address), bytes);
+  const std::uint64_t address = address_of(device_address);
+  return window_of(device_address).bytes.known(address, bytes) ||
+         deferred_.holding(address, bytes).what != nullptr;
 }
 
 bool DeviceMemory::may_know(const void* device_address, std::size_t bytes) {
@@ -439,7 +460,9 @@ bool DeviceMemory::may_know(const void* device_address, std::size_t bytes) {
     return any;
   }
   const std::lock_guard lock{lock_};
-  return window_of(device_address).bytes.may_know(address_of(device_address), bytes);
+  const std::uint64_t address = address_of(device_address);
+  return window_of(device_address).bytes.may_know(address, bytes) ||
+         deferred_.holding(address, bytes).what != nullptr;
 }
 
 void DeviceMemory::write(void* device_destination, const void* host_source, std::size_t bytes) {
@@ -531,9 +554,13 @@ void DeviceMemory::copy(void* destination, const void* source, std::size_t bytes
   const std::lock_guard lock{lock_};
   const SparseBytes& from = window_of(source).bytes;
   window_of(destination).bytes.copy(address_of(destination), from, address_of(source), bytes);
-  const std::optional<double> share = shares_.of(address_of(source), bytes);
+  const double* const noted = shares_.of(address_of(source), bytes);
+  const std::optional<double> share = noted != nullptr ? std::optional{*noted} : std::nullopt;
+  auto part = deferred_part(address_of(source), bytes);
   overwritten(destination, bytes);
   if (share) shares_.note(address_of(destination), bytes, *share);
+  if (part && !any_of_others_.load(std::memory_order_acquire))
+    deferred_.note(address_of(destination), bytes, *std::move(part));
   if (bytes <= small_bytes) writers_.note_copy(destination, source, bytes);
 }
 
@@ -550,7 +577,7 @@ void DeviceMemory::forget(void* device_address, std::size_t bytes, const Writer&
   {
     const std::lock_guard lock{lock_};
     window_of(device_address).bytes.forget(address_of(device_address), bytes);
-    shares_.forget(address_of(device_address), bytes);
+    forget_notes(address_of(device_address), bytes);
   }
   // What is large is read a little at a time at most, unless its writer is of interest itself.
   if (writer.name != nullptr && (bytes <= small_bytes || writer.unread)) {
@@ -566,7 +593,32 @@ void DeviceMemory::note_share_set(const void* flags, std::size_t bytes, double s
 
 std::optional<double> DeviceMemory::share_set(const void* flags, std::size_t bytes) {
   const std::lock_guard lock{lock_};
-  return shares_.of(address_of(flags), bytes);
+  const double* const share = shares_.of(address_of(flags), bytes);
+  return share != nullptr ? std::optional{*share} : std::nullopt;
+}
+
+void DeviceMemory::defer(const void* address, std::size_t bytes,
+                         std::shared_ptr<const Deferred> values) {
+  // Of memory with several addresses or processes nobody sees all writes.
+  if (!covers(address) || any_shown_.load(std::memory_order_acquire) ||
+      any_of_others_.load(std::memory_order_acquire))
+    return;
+  const std::lock_guard lock{lock_};
+  deferred_.note(address_of(address), bytes, {std::move(values), 0});
+}
+
+std::optional<DeferredPart> DeviceMemory::deferred(const void* address, std::size_t bytes) {
+  if (!covers(address)) return std::nullopt;
+  const std::lock_guard lock{lock_};
+  return deferred_part(address_of(address), bytes);
+}
+
+/// With lock_ held.
+std::optional<DeferredPart> DeviceMemory::deferred_part(std::uint64_t address,
+                                                        std::size_t bytes) const {
+  const auto [what, offset] = deferred_.holding(address, bytes);
+  if (what == nullptr) return std::nullopt;
+  return DeferredPart{what->values, what->offset + offset};
 }
 
 }  // namespace phantora::rank

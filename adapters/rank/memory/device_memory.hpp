@@ -1,7 +1,8 @@
 #pragma once
 
-#include "rank/memory/flag_shares.hpp"
+#include "rank/memory/deferred.hpp"
 #include "rank/memory/last_writer.hpp"
+#include "rank/memory/noted_ranges.hpp"
 #include "rank/runtime/mutex.hpp"
 #include "rank/runtime/spin_lock.hpp"
 
@@ -145,6 +146,12 @@ class DeviceMemory {
   void note_share_set(const void* flags, std::size_t bytes, double share);
   /// That share, unless anything was written there since; copies have it too.
   std::optional<double> share_set(const void* flags, std::size_t bytes);
+  /// What that made unknown at `address` is known all the same: `values` computes it for whoever
+  /// asks.
+  void defer(const void* address, std::size_t bytes, std::shared_ptr<const Deferred> values);
+  /// nullopt unless all of the bytes were deferred together and nothing was written there since;
+  /// copies are too.
+  std::optional<DeferredPart> deferred(const void* address, std::size_t bytes);
 
   // One memory at several addresses (cuMemMap of one allocation into two ranges).
 
@@ -164,6 +171,9 @@ class DeviceMemory {
     std::size_t bytes = 0;
   };
   void overwritten(const void* address, std::size_t bytes);
+  void forget_notes(std::uint64_t address, std::uint64_t bytes);
+  [[nodiscard]] std::optional<DeferredPart> deferred_part(std::uint64_t address,
+                                                          std::size_t bytes) const;
   void forget_what_others_write(const void* address, std::size_t bytes);
   Window& window_of(int device);
   Window& window_of(const void* address);
@@ -178,7 +188,8 @@ class DeviceMemory {
   // One lock: operations on small data take well under a microsecond, and few threads issue work.
   // Mutex would cost every launch another atomic operation, for who waits.
   SpinLock lock_{};
-  FlagShares shares_;
+  NotedRanges<double> shares_;
+  NotedRanges<DeferredPart> deferred_;
   std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
   std::atomic<bool> any_shown_{false};
@@ -218,6 +229,8 @@ void copy(void* destination, const void* source, std::size_t bytes);
 void forget(void* device_address, std::size_t bytes, const Writer& writer = {});
 void note_share_set(const void* flags, std::size_t bytes, double share);
 std::optional<double> share_set(const void* flags, std::size_t bytes);
+void defer(const void* address, std::size_t bytes, std::shared_ptr<const Deferred> values);
+std::optional<DeferredPart> deferred(const void* address, std::size_t bytes);
 void show(void* address, void* home, std::size_t bytes);
 void show_nothing(void* address);
 

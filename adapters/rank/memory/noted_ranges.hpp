@@ -1,43 +1,61 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <optional>
+#include <utility>
 
 namespace phantora::rank {
 
-/// Of flags that are too many to be kept, which share is set, where whoever wrote them could tell:
-/// a mask of tokens, expanded to the tokens' features, selects as many of these as the program
-/// expects. Not thread-safe.
-class FlagShares {
+/// What can be told of ranges of memory whose bytes are too many to be kept: which share of a
+/// mask's flags is set, how its elements are computed. Gone as soon as anything is written there.
+/// Not thread-safe.
+template <class T>
+class NotedRanges {
  public:
-  /// Those of `bytes` from `address` on.
-  void note(std::uint64_t address, std::size_t bytes, double share) {
+  void note(std::uint64_t address, std::uint64_t bytes, T what) {
     forget(address, bytes);
-    noted_[address] = {address + bytes, share};
+    noted_.emplace(address, Noted{address + bytes, std::move(what)});
   }
   /// Something was written there. Costs nothing while nothing is noted.
-  void forget(std::uint64_t address, std::size_t bytes) {
+  void forget(std::uint64_t address, std::uint64_t bytes) {
     if (noted_.empty()) return;
-    auto at = noted_.upper_bound(address);
-    if (at != noted_.begin() && std::prev(at)->second.end > address) --at;
-    while (at != noted_.end() && at->first < address + bytes) at = noted_.erase(at);
+    for (auto at = first_beyond(address); at != noted_.end() && at->first < address + bytes;)
+      at = noted_.erase(at);
   }
-  /// Of the flags that begin at `address` and were noted together.
-  [[nodiscard]] std::optional<double> of(std::uint64_t address, std::size_t bytes) const {
+  /// Of the bytes that begin at `address` and were noted together; nullptr: nothing.
+  [[nodiscard]] const T* of(std::uint64_t address, std::uint64_t bytes) const {
     const auto found = noted_.find(address);
-    if (found == noted_.end() || found->second.end != address + bytes) return std::nullopt;
-    return found->second.share;
+    return found != noted_.end() && found->second.end == address + bytes ? &found->second.what
+                                                                         : nullptr;
+  }
+  /// Of a range that holds all of them, and how far into it they begin; nullptr: none does.
+  struct Part {
+    const T* what = nullptr;
+    std::uint64_t offset = 0;
+  };
+  [[nodiscard]] Part holding(std::uint64_t address, std::uint64_t bytes) const {
+    if (noted_.empty()) return {};
+    const auto found = first_beyond(address);
+    if (found == noted_.end() || found->first > address || found->second.end < address + bytes)
+      return {};
+    return {&found->second.what, address - found->first};
   }
 
  private:
   struct Noted {
     std::uint64_t end = 0;
-    double share = 0;
+    T what;
   };
-  std::map<std::uint64_t, Noted> noted_;  ///< by where they begin; none overlap
+  using Ranges = std::map<std::uint64_t, Noted>;
+  /// The first range that ends beyond `address`.
+  [[nodiscard]] typename Ranges::const_iterator first_beyond(std::uint64_t address) const {
+    const auto next = noted_.upper_bound(address);
+    if (next == noted_.begin()) return next;
+    const auto previous = std::prev(next);
+    return previous->second.end > address ? previous : next;
+  }
+  Ranges noted_;  ///< by where they begin; none overlap
 };
 
 }  // namespace phantora::rank

@@ -68,6 +68,12 @@ void note_share_set(const void* flags, std::size_t bytes, double share) {
 std::optional<double> share_set(const void* flags, std::size_t bytes) {
   return device_memory().share_set(flags, bytes);
 }
+void defer(const void* address, std::size_t bytes, std::shared_ptr<const Deferred> values) {
+  return device_memory().defer(address, bytes, std::move(values));
+}
+std::optional<DeferredPart> deferred(const void* address, std::size_t bytes) {
+  return device_memory().deferred(address, bytes);
+}
 void show(void* address, void* home, std::size_t bytes) {
   device_memory().show(address, home, bytes);
 }
