@@ -22,6 +22,8 @@ constexpr double least_instructions = 10;
 /// Of a launch of which only some warps are looked at: so many are enough, and more than that too
 /// long.
 constexpr std::int64_t enough_looked_at = 5'000, most_looked_at = 100'000;
+/// Of a block's execution, before anybody knows whether it gives something known: 0.4 s.
+constexpr std::int64_t most_of_block = 2'000'000;
 
 KernelQuery::Dim3 place(std::uint64_t block, const KernelQuery::Dim3& grid) {
   return {static_cast<std::uint32_t>(block % grid.x),
@@ -72,7 +74,7 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   const Program program = parse(launch.code, launch.architecture, launch.links);
   if (program.code.empty()) return {.obstacle = Obstacle::code};
   LaunchMemory memory;
-  Walk walk{.launch = launch, .program = program, .limit = most, .memory = &memory};
+  Walk walk{.launch = launch, .program = program, .memory = &memory};
   // Since sm_90 the first KiB is the system's, and a program's own begins behind it.
   constexpr std::size_t reserved = 1024;
   SharedBytes of_block;
@@ -80,24 +82,30 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   walk.pointers = pointers(launch.constants);
   // Without them a store to an address that is not known ends the execution.
   if (walk.pointers.size() > most_pointers) walk.pointers.clear();
+  bool gave = false;
   for (double block = 0; block < blocks; ++block) {
+    walk.limit = std::min(most, walk.steps + most_of_block);
     of_block = {std::vector<std::byte>(reserved + shared),
                 std::vector<std::uint8_t>(reserved + shared)};
     if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
       return {.obstacle = walk.obstacle, .steps = walk.steps, .read = memory.read()};
     // Most blocks do as much as the first.
+    gave = gave || memory.gave();
     const double alike = blocks / (block + 1);
     const double steps = static_cast<double>(walk.steps) * alike,
                  bytes = static_cast<double>(memory.written_bytes()) * alike;
     if (steps > 2.0 * static_cast<double>(most) ||
         (steps > 2.0 * most_executed &&
-         (bytes > 2.0 * static_cast<double>(executed_bytes()) || multiplies(walk))))
-      return {.obstacle = Obstacle::length};
+         (bytes > 2.0 * static_cast<double>(executed_bytes()) || multiplies(walk))) ||
+        (walk.steps > most_executed && !gave))
+      return {.obstacle = Obstacle::length, .steps = walk.steps};
   }
   memory.commit(writer);
-  Reach reach{memory.written(), memory.gave()};
+  Reach reach{memory.written(), gave};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
-  return {.reach = std::move(reach), .steps = walk.steps, .read = memory.read()};
+  Attempt made{.reach = std::move(reach), .steps = walk.steps, .read = memory.read()};
+  if (walk.steps > most_executed) made.given = memory.given();
+  return made;
 }
 
 Attempt reach(const CodeLaunch& launch) {

@@ -24,28 +24,31 @@ struct Attempt {
   Obstacle obstacle = Obstacle::none;
   std::int64_t steps = 0;            ///< instructions of warps that were executed
   std::vector<AddressRange> read{};  ///< what it came to hangs on what is known there
+  std::vector<Given> given{};        ///< of a long one
 };
 
-/// What a launch came to that gave nothing known.
+/// What a launch came to that gave nothing known, or took long.
 struct Outcome {
   std::vector<AddressRange> read;
   std::uint64_t content = 0;                         ///< of `read`: what is known there
   std::optional<std::vector<AddressRange>> written;  ///< nullopt: the code does not tell
   int alike = 0;  ///< how often it was the same for other data, of what is never executed
+  std::vector<Given> given{};
 };
 
 /// Where addresses of memory that a device reaches lie in the constants.
 std::vector<std::size_t> pointers(std::span<const std::byte> constants);
 
 /// Instructions of warps that are worth any launch's execution, and a long one's, in which each
-/// block does little: some 10 and 400 ms.
-inline constexpr std::int64_t most_executed = 40'000, most_executed_long = 2'000'000;
+/// block does little: some 10 ms and 12 s. Sums over the blocks of a mask of 16,384 positions each
+/// way, which Inductor makes of create_block_mask(), take 54 million.
+inline constexpr std::int64_t most_executed = 40'000, most_executed_long = 64'000'000;
 
 /// Executes all warps of the launch on what is known of memory, to its end, and writes what comes
 /// out, known or not. Nothing, and nothing is written, where the code's way hangs on what is not
 /// known, has instructions whose meaning is not written down, or is long: more than `most`
-/// instructions, or more than `most_executed` for more bytes than operands are executed of or
-/// with a fifth of them computing in floating point.
+/// instructions, or more than `most_executed` for more bytes than operands are executed of, with a
+/// fifth of them computing in floating point, or without anything known that was written by then.
 /// @param shared  bytes of shared memory of each block.
 Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writer,
                 std::int64_t most = most_executed);

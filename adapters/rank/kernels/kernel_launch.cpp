@@ -162,7 +162,8 @@ struct KernelReading {
   /// The pointers among them of which walks, not executions, ask how much lies behind them. Behind
   /// ModuleCode's walks.
   mutable ReadConstants tables;
-  /// Of such launches that gave nothing known: what became of them, by shape and parameters.
+  /// Of such launches that gave nothing known, or took long: what became of them, by shape and
+  /// parameters.
   /// Behind ModuleCode's walks.
   mutable std::unordered_map<std::uint64_t, Outcome> outcomes;
   /// Of launches to whose memory nothing was known: those that gave nothing known either, by shape
@@ -419,7 +420,7 @@ struct CodeRun {
       return execute(launch, shared_bytes(), writer, most_instructions());
     });
     note_cost(made);
-    if (made.reach && made.reach->gave) return;
+    if (made.reach && made.reach->gave) return keep_long(std::move(made), looked_at);
     Outcome outcome;
     outcome.read = std::move(made.read);
     const bool never = !made.reach && made.obstacle != Obstacle::data;
@@ -434,12 +435,7 @@ struct CodeRun {
     outcome.content = known_content(outcome.read);
     if (made.reach) outcome.written = std::move(made.reach->written);
     come_to(outcome, writer);
-    const std::scoped_lock lock{small_data().code.walks};
-    reading.look_at(looked_at);
-    if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
-    Outcome& past = reading.outcomes[hash(constants)];
-    if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
-    past = std::move(outcome);
+    keep(std::move(outcome), looked_at, never);
   }
 
  private:
@@ -459,6 +455,32 @@ struct CodeRun {
   [[nodiscard]] std::size_t shared_bytes() const {
     return reading.kernel_resources.static_shared + shape.shared_bytes;
   }
+  /// For the same launch again, with the same in the memory that it reads.
+  void keep(Outcome outcome, const ReadConstants& looked_at, bool never) const {
+    const std::scoped_lock lock{small_data().code.walks};
+    reading.look_at(looked_at);
+    if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
+    Outcome& past = reading.outcomes[hash(constants)];
+    if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
+    past = std::move(outcome);
+  }
+  /// What a launch gave, if that took long: programs that try kernels out repeat it.
+  void keep_long(Attempt made, const ReadConstants& looked_at) const {
+    if (made.given.empty()) return;
+    // What it read may be what it wrote.
+    const bool reads_its_own = std::ranges::any_of(made.given, [&](const Given& given) {
+      return std::ranges::any_of(made.read, [&](const AddressRange& range) {
+        return range.first < given.range.last && given.range.first < range.last;
+      });
+    });
+    if (reads_its_own) return;
+    Outcome outcome;
+    outcome.read = std::move(made.read);
+    outcome.content = known_content(outcome.read);
+    outcome.written = std::move(made.reach->written);
+    outcome.given = std::move(made.given);
+    keep(std::move(outcome), looked_at, false);
+  }
   /// Whether anything is known of the memory that the parameters lead to: of what it may write, and
   /// of what it only reads.
   [[nodiscard]] bool anything_known() const {
@@ -468,16 +490,17 @@ struct CodeRun {
     return std::ranges::any_of(unknown.operands, may_be_known) || leads_to_known(constants);
   }
   /// Where nothing is known there is nothing to lose, and nothing to compute from but the
-  /// parameters' numbers and the threads' own: a first filling of memory. That is tried with short
-  /// launches, and not again with those that have shown to be something else.
+  /// parameters' numbers and the threads' own: a first filling of memory. That is not tried again
+  /// with launches that have shown to be something else.
   void run_on_nothing(const Writer& writer) const {
     {
       const std::scoped_lock lock{small_data().code.walks};
       if (reading.barren.contains(hash_of_numbers())) return apply();
     }
     ReadConstants looked_at;
-    const Attempt made = execute(code_launch(looked_at), shared_bytes(), writer);
-    if (made.reach && made.reach->gave) return;
+    Attempt made = execute(code_launch(looked_at), shared_bytes(), writer, most_instructions());
+    note_cost(made);
+    if (made.reach && made.reach->gave) return keep_long(std::move(made), looked_at);
     apply();
     const std::scoped_lock lock{small_data().code.walks};
     reading.look_at(looked_at);
@@ -520,6 +543,7 @@ struct CodeRun {
     if (!outcome.written) return apply();
     for (const AddressRange& range : *outcome.written)
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
+    for (const Given& given : outcome.given) rank::write(given, writer);
   }
   /// Of what walks look at. Behind ModuleCode's walks.
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {

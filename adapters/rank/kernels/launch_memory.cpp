@@ -165,23 +165,33 @@ bool LaunchMemory::gave() const {
 std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::read); }
 std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
 
-void LaunchMemory::commit(const Writer& writer) const {
-  for (const AddressRange& range : lost_)
-    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
+std::vector<Given> LaunchMemory::given() const {
+  std::vector<Given> all;
   for (const AddressRange& range : written()) {
     const std::size_t bytes = range.last - range.first;
-    std::vector<std::byte> source(bytes);
-    std::vector<std::uint8_t> mask(bytes);
+    Given& given = all.emplace_back(
+        Given{range, std::vector<std::byte>(bytes), std::vector<std::uint8_t>(bytes)});
     for (std::size_t i = 0; i < bytes;) {
       const std::uint64_t number = (range.first + i) / size;
       const Piece& piece = blocks_.at(number / pieces).all[number % pieces];
       for (std::size_t at = (range.first + i) % size; at < size && i < bytes; ++at, ++i) {
-        source[i] = piece.bytes[at];
-        mask[i] = piece.known >> at & 1;
+        given.bytes[i] = piece.bytes[at];
+        given.mask[i] = piece.known >> at & 1;
       }
     }
-    write_known(reinterpret_cast<void*>(range.first), source.data(), mask, bytes, writer);
   }
+  return all;
+}
+
+void LaunchMemory::commit(const Writer& writer) const {
+  for (const AddressRange& range : lost_)
+    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
+  for (const Given& given : this->given()) write(given, writer);
+}
+
+void write(const Given& given, const Writer& writer) {
+  write_known(reinterpret_cast<void*>(given.range.first), given.bytes.data(), given.mask,
+              given.bytes.size(), writer);
 }
 
 }  // namespace phantora::rank

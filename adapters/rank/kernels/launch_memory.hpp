@@ -24,6 +24,14 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges);
 /// instructions, which hangs on its numbers too, or instructions that nobody has written down.
 enum class Obstacle : std::uint8_t { none, data, length, code };
 
+/// What a launch left at a range of addresses.
+struct Given {
+  AddressRange range{};
+  std::vector<std::byte> bytes{};
+  std::vector<std::uint8_t> mask{};  ///< 1 where a byte is known, else 0
+};
+void write(const Given& given, const Writer& writer);
+
 /// What a launch reads, with what of it is known, and what it writes, which takes effect at the
 /// end: a launch that cannot be executed to its end has then done nothing.
 class LaunchMemory {
@@ -51,6 +59,8 @@ class LaunchMemory {
   [[nodiscard]] std::size_t written_bytes() const noexcept { return written_bytes_; }
   /// Where something was stored behind an address.
   [[nodiscard]] const std::vector<AddressRange>& lost() const noexcept { return lost_; }
+  /// What was written at known addresses, known or not.
+  [[nodiscard]] std::vector<Given> given() const;
   void commit(const Writer& writer) const;
 
  private:
