@@ -116,7 +116,12 @@ Found Engine::look_at_threads() {
       }
     }
     bool process_quiet = true;
-    for (const pid_t tid : threads_of(pid)) {
+    const std::vector<pid_t> threads = threads_of(pid);
+    // Nobody changes the memory of a compiler, say, that a rank has started and waits for.
+    const auto works_alone = [&] {
+      return process == nullptr && threads.size() == 1 && !shares_memory(pid);
+    };
+    for (const pid_t tid : threads) {
       const auto look = phantora::run::look_at(pid, tid);
       if (!look) continue;
       Watched& watched = looks[tid];
@@ -154,7 +159,8 @@ Found Engine::look_at_threads() {
         excused = look->asleep() && look->cpu_ns - before->second.look.cpu_ns < little_ns;
       }
       watched.spins = !charged && !look->asleep() &&
-                      look->cpu_ns - watched.computed_from.cpu_ns > taken_for_a_spin_ns;
+                      look->cpu_ns - watched.computed_from.cpu_ns > taken_for_a_spin_ns &&
+                      !works_alone();
       const bool spun = before != looks_.end() && before->second.spins;
       if (watched.spins && !spun && someone_waits()) ++counters_.forced_answers;
       if (slot != slots.end()) {

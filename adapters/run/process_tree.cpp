@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include <fcntl.h>
@@ -107,6 +108,21 @@ std::vector<pid_t> threads_of(pid_t process) {
     threads.push_back(thread);
   }
   return threads;
+}
+
+bool shares_memory(pid_t process) {
+  // 7f81-7f82 rw-s 00000000 00:01 20743      /memfd:phantora-run (deleted)
+  std::ifstream maps{"/proc/" + std::to_string(process) + "/maps"};
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t permissions = line.find(' ');
+    if (permissions == std::string::npos || line.size() < permissions + 5) continue;
+    const bool writes = line[permissions + 2] == 'w', shared = line[permissions + 4] == 's';
+    if (!shared || line.find("/memfd:phantora-run") != std::string::npos) continue;
+    // Files that are only read, as the C library's tables are, do not change.
+    const auto named = [&](const char* part) { return line.find(part) != std::string::npos; };
+    if (writes || named("/dev/shm/") || named("/memfd:") || named("/SYSV")) return true;
+  }
+  return false;
 }
 
 std::optional<ThreadLook> look_at(pid_t process, pid_t thread) {

@@ -25,6 +25,10 @@ class ProcessTree {
 /// The threads of a process, by their ids; none if it is gone.
 std::vector<pid_t> threads_of(pid_t process);
 
+/// Whether another process can change memory of this one: it has a mapping that others may have
+/// too. The run's own, `/memfd:phantora-run`, does not count.
+bool shares_memory(pid_t process);
+
 /// What the kernel says of a thread.
 struct ThreadLook {
   /// As in /proc/PID/stat: R runs or could run, D waits for a disk, S sleeps, T is stopped ...
