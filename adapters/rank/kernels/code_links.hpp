@@ -19,6 +19,9 @@ struct CodeLinks {
   /// Constant bank 2: where switches lead, in bytes from the beginning of the code.
   std::vector<std::uint32_t> jumps{};
   std::vector<VariableAddress> variables{};
+  /// Of the driver's functions it calls the one alone that ends the program where an assertion
+  /// fails, and so never comes back.
+  bool calls_assert_alone = false;
 };
 
 }  // namespace phantora::rank

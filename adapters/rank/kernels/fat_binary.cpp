@@ -292,6 +292,10 @@ Cubin::Cubin(std::span<const std::byte> elf) {
       kernel->externals.emplace_back(string_at(symbol_names, symbol->st_name));
     }
   }
+  for (const auto& [kernel, index] : externals) {
+    kernel->links.calls_assert_alone = std::ranges::all_of(
+        kernel->externals, [](const std::string& name) { return name == "__assertfail"; });
+  }
 }
 
 namespace {

@@ -74,6 +74,8 @@ class Flow {
           }
           break;
         case op_call_absolute:
+          if (!program_.links->calls_assert_alone) return false;
+          break;
         case op_brxu:
         case op_jmp:
         case op_jmx:
@@ -127,6 +129,7 @@ class Flow {
       const bool goes_on = !always(i) || !unconditional(i);
       switch (i.operation()) {
         case op_exit:
+        case op_call_absolute:  // of a failed assertion
           if (!goes_on) return;
           break;
         case op_ret:
