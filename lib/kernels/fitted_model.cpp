@@ -10,9 +10,11 @@
 #include <cmath>
 #include <numbers>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace phantora {
 
@@ -155,15 +157,24 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     group.push_back({std::move(work), static_cast<float>(std::log(seconds / expected)),
                      static_cast<float>(deviation)});
   };
+  // A launch of which only the grid will be known is compared with what such grids took, whatever
+  // their sizes were, where none of its kernel was measured by the grid: those are of programs as
+  // they are, whose sizes go with such grids.
+  std::vector<std::pair<KernelWork, double>> guessed;
+  std::set<std::pair<std::string, std::string>> by_grid;  // groups and families
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
-    // A launch of which only the grid will be known is compared with what such grids took, whatever
-    // their sizes were.
-    KernelWork guessed = describe(without_size(row.query));
-    if (guessed.group.ends_with("/grid") && guessed.group != work.group) {
-      learn(std::move(guessed), to_seconds(row.duration), 0.0);
+    const double seconds = to_seconds(row.duration);
+    if (work.group.ends_with("/grid")) {
+      by_grid.emplace(work.group, work.family);
+    } else if (KernelWork guess = describe(without_size(row.query));
+               guess.group.ends_with("/grid")) {
+      guessed.emplace_back(std::move(guess), seconds);
     }
-    learn(std::move(work), to_seconds(row.duration), 0.0);
+    learn(std::move(work), seconds, 0.0);
+  }
+  for (auto& [guess, seconds] : guessed) {
+    if (!by_grid.contains({guess.group, guess.family})) learn(std::move(guess), seconds, 0.0);
   }
   if (!elsewhere.data.empty()) {
     const Roofline there{elsewhere.gpu};
