@@ -62,25 +62,25 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 21485U);
+  ASSERT_EQ(judges.size(), 24024U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.152, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.068, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.143, 0.002);
+  EXPECT_NEAR(error_of(predictions).median, 0.063, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
+  EXPECT_NEAR(errors.at("by index").median, 0.091, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
   EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("dense algebra").median, 0.137, 0.002);
-  EXPECT_NEAR(errors.at("elementwise").median, 0.049, 0.002);
+  EXPECT_NEAR(errors.at("elementwise").median, 0.045, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.064, 0.002);
-  EXPECT_NEAR(errors.at("grouped product").median, 0.115, 0.002);
+  EXPECT_NEAR(errors.at("grouped product").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
-  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.050, 0.002);
+  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.041, 0.002);
   EXPECT_NEAR(errors.at("sparse product").median, 0.146, 0.002);
   EXPECT_NEAR(errors.at("transform").median, 0.135, 0.002);
 }
@@ -98,19 +98,19 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7135, 0.0005);
-  EXPECT_NEAR(random.two, 0.9156, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1152, 0.0005);
+  EXPECT_NEAR(random.one, 0.7154, 0.0005);
+  EXPECT_NEAR(random.two, 0.9167, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1115, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7062, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9093, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7051, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9080, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1375, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1368, 0.0005);
   EXPECT_NEAR(error.median, 0.0623, 0.0005);
 }
 
@@ -135,12 +135,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0758, .median = 0.0403},
-                      {.one = 0.8079, .two = 0.9494, .median_bar = 0.1131});
+  expect_from_another("h200", "h100", {.mean = 0.0724, .median = 0.0396},
+                      {.one = 0.8157, .two = 0.9561, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0891, .median = 0.0440},
-                      {.one = 0.8174, .two = 0.9593, .median_bar = 0.1133});
+  expect_from_another("h100", "h200", {.mean = 0.0904, .median = 0.0461},
+                      {.one = 0.8105, .two = 0.9575, .median_bar = 0.1148});
 }
 
 // Another H100, on another day: how far apart two of them are.
@@ -177,10 +177,7 @@ TEST(KernelAccuracy, StepsOfWholeModels) {
 }
 
 // What the whole steps took there (test/data/h100_training.jsonl) over what they took on H200s
-// (h200_training.jsonl, medians). The H100's steps are data of no fit. Profiles do not tell how much
-// the concatenations of GPT-2 and Llama move, which are priced by their grids: as what such grids
-// took, among it the large ones of h100_keys3.csv.gz, they come out 1 ms too long, 2 and 1 % of
-// a step.
+// (h200_training.jsonl, medians). The H100's steps are data of no fit.
 TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   const GpuModel h200 = gpu_model("h200"), h100 = gpu_model("h100");
   const KernelCostModel here = builtin_cost_model(h200), own = builtin_cost_model(h100);
@@ -188,9 +185,9 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.182, 1.178}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.198, 1.206}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.093, 1.051}}};
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.169, 1.177}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.171, 1.195}},
+                                          {"resnet50_b64", {31.89 / 29.6, 1.095, 1.053}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;
