@@ -434,6 +434,17 @@ TEST(Instructions, WhatIsNoNumberIsNoIntegerEither) {
   }
 }
 
+// Compilers put predicates aside as bits of a register to which nothing was written before: of it
+// no other bit is asked for.
+TEST(Instructions, ARegisterThatNothingWasWrittenToTakesBits) {
+  const Warp warp = given(5);
+  const auto results =
+      run({{0x0000000214147812, 0x000fc800078efcff},   // LOP3.LUT R20, R20, 0x2, RZ, 0xfc, !PT
+           {0x0000000214087812, 0x000fc800078ec0ff}},  // LOP3.LUT R8, R20, 0x2, RZ, 0xc0, !PT
+          warp);
+  EXPECT_EQ(results, std::vector(warp.size(), std::optional{Got{2, 0, 0, 0}}));
+}
+
 TEST(Instructions, WhatNobodyWroteDownIsNotDone) {
   // MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, I2F.F16
   for (const Code& code :

@@ -264,6 +264,11 @@ class Warp {
       alive_ |= Mask{1} << lane;
       thread_[lane] = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
     }
+    // Nothing hangs on what registers hold before anything is written to them: compilers set single
+    // bits of them.
+    if (executes()) {
+      for (Lanes& never_written : registers_.general) never_written.known = all_lanes;
+    }
     registers_.general[255].known = all_lanes;
     registers_.general[256 + 63].known = all_lanes;
     for (const std::size_t always : {std::size_t{7}, std::size_t{15}})
