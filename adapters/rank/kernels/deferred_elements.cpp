@@ -23,9 +23,9 @@ constexpr std::uint32_t most_elements = std::uint32_t{1} << 28U;
 constexpr std::size_t least_run = 64;
 
 /// Offsets of the elements of all operands, one after the other.
-class Walk {
+class Offsets {
  public:
-  Walk(const OffsetCalculator& offsets, std::span<const std::size_t> sizes, std::uint32_t first)
+  Offsets(const OffsetCalculator& offsets, std::span<const std::size_t> sizes, std::uint32_t first)
       : offsets_{offsets}, sizes_{sizes.begin(), sizes.end()} {
     for (std::size_t o = 0; o < sizes_.size(); ++o)
       at_[o] = offsets.valid ? offsets.offset(first, o) : first * sizes_[o];
@@ -90,10 +90,10 @@ class DeferredElements final : public Deferred {
       if (kernel_.deferred[a].values) readers[a].emplace(kernel_.deferred[a]);
     }
     std::array<Value, max_operands> values;
-    Walk walk{kernel_.offsets, sizes_, static_cast<std::uint32_t>(first)};
-    for (std::size_t i = 0; i < count; ++i, walk.next()) {
+    Offsets offsets{kernel_.offsets, sizes_, static_cast<std::uint32_t>(first)};
+    for (std::size_t i = 0; i < count; ++i, offsets.next()) {
       for (std::size_t a = 0; a < arguments; ++a) {
-        const std::size_t at = walk.at(a + 1);
+        const std::size_t at = offsets.at(a + 1);
         if (!readers[a]) {
           values[a] = values_[a][at / sizes_[a + 1]];
           continue;
