@@ -767,6 +767,22 @@ TEST(FittedModel, LearnsWhatAnotherGpuRanAndTheOneDidNot) {
               std::pow(moved / expected, weight), 1e-4);
 }
 
+TEST(FittedModel, ComparesLaunchesOfWhichOnlyTheGridIsToldWithSuchIfItCan) {
+  const GpuModel gpu = gpu_model("h200");
+  const KernelQuery by_grid{.name = "reduce_kernel", .grid = {{8192}}, .block = {128}};
+  KernelQuery sized = by_grid;
+  sized.features = {{"numel", 1e9}, {"rows", 1e6}, {"cols", 1e3}};
+  const auto us = [&](const std::vector<Measurement>& data) {
+    return to_seconds(FittedModel{gpu, data, gpu}.estimate(by_grid)->duration) * 1e6;
+  };
+  const double alone = us({{by_grid, 20us}});
+  EXPECT_NEAR(alone, 20, 1);
+  EXPECT_EQ(us({{by_grid, 20us}, {sized, 1000us}}), alone);
+  // Where no launch of the kernel was measured by its grid, those of known sizes tell what such a
+  // grid takes.
+  EXPECT_NEAR(us({{sized, 1000us}}), 1000, 50);
+}
+
 TEST(FittedModel, AnotherGpuTakesTheMemorysPartWithItsBandwidthAndTheRestWithItsUnits) {
   const GpuModel h200 = gpu_model("h200");
   const auto moved = [&](const KernelQuery& query, Duration measured, const GpuModel& target) {
