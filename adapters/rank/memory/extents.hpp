@@ -2,12 +2,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 namespace phantora::rank {
+
+/// The first of `ranges` that ends beyond `address`: a map, by where they begin, of disjoint ones
+/// that have an `end`.
+template <class Ranges>
+auto first_beyond(Ranges& ranges, std::uint64_t address) {
+  const auto next = ranges.upper_bound(address);
+  if (next == ranges.begin()) return next;
+  const auto previous = std::prev(next);
+  return previous->second.end > address ? previous : next;
+}
 
 /// Free extents of an address range: best fit, neighbours coalesced. Not thread-safe.
 class FreeExtents {

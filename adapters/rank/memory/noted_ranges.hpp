@@ -1,7 +1,8 @@
 #pragma once
 
+#include "rank/memory/extents.hpp"
+
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -20,7 +21,8 @@ class NotedRanges {
   /// Something was written there. Costs nothing while nothing is noted.
   void forget(std::uint64_t address, std::uint64_t bytes) {
     if (noted_.empty()) return;
-    for (auto at = first_beyond(address); at != noted_.end() && at->first < address + bytes;)
+    for (auto at = first_beyond(noted_, address);
+         at != noted_.end() && at->first < address + bytes;)
       at = noted_.erase(at);
   }
   /// Of the bytes that begin at `address` and were noted together; nullptr: nothing.
@@ -36,7 +38,7 @@ class NotedRanges {
   };
   [[nodiscard]] Part holding(std::uint64_t address, std::uint64_t bytes) const {
     if (noted_.empty()) return {};
-    const auto found = first_beyond(address);
+    const auto found = first_beyond(noted_, address);
     if (found == noted_.end() || found->first > address || found->second.end < address + bytes)
       return {};
     return {&found->second.what, address - found->first};
@@ -47,15 +49,7 @@ class NotedRanges {
     std::uint64_t end = 0;
     T what;
   };
-  using Ranges = std::map<std::uint64_t, Noted>;
-  /// The first range that ends beyond `address`.
-  [[nodiscard]] typename Ranges::const_iterator first_beyond(std::uint64_t address) const {
-    const auto next = noted_.upper_bound(address);
-    if (next == noted_.begin()) return next;
-    const auto previous = std::prev(next);
-    return previous->second.end > address ? previous : next;
-  }
-  Ranges noted_;  ///< by where they begin; none overlap
+  std::map<std::uint64_t, Noted> noted_;  ///< by where they begin; none overlap
 };
 
 }  // namespace phantora::rank

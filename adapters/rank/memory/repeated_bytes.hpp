@@ -1,12 +1,13 @@
 #pragma once
 
+#include "rank/memory/extents.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -72,7 +73,7 @@ class RepeatedBytes {
 
   void erase(std::uint64_t begin, std::uint64_t end) {
     if (begin == end) return;
-    auto at = first_beyond(begin);
+    auto at = first_beyond(ranges_, begin);
     while (at != ranges_.end() && at->first < end) {
       const auto [from, range] = *at;
       at = ranges_.erase(at);
@@ -84,20 +85,20 @@ class RepeatedBytes {
   /// Calls visit(from, to, word) for each part of [begin, end) that is held here, in order.
   template <class F>
   void visit(std::uint64_t begin, std::uint64_t end, F f) const {
-    for (auto at = first_beyond(begin); at != ranges_.end() && at->first < end; ++at) {
+    for (auto at = first_beyond(ranges_, begin); at != ranges_.end() && at->first < end; ++at) {
       f(std::max(begin, at->first), std::min(end, at->second.end), at->second.word);
     }
   }
 
   /// What all of [begin, end) repeats, if one range holds it.
   [[nodiscard]] std::optional<Word> word_throughout(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = first_beyond(begin);
+    const auto at = first_beyond(ranges_, begin);
     if (at == ranges_.end() || at->first > begin || at->second.end < end) return std::nullopt;
     return at->second.word;
   }
 
   [[nodiscard]] bool overlaps(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = first_beyond(begin);
+    const auto at = first_beyond(ranges_, begin);
     return at != ranges_.end() && at->first < end;
   }
 
@@ -106,14 +107,6 @@ class RepeatedBytes {
     std::uint64_t end = 0;
     Word word{};
   };
-  /// The first range that ends beyond `address`.
-  [[nodiscard]] std::map<std::uint64_t, Range>::const_iterator first_beyond(
-      std::uint64_t address) const {
-    const auto next = ranges_.upper_bound(address);
-    if (next == ranges_.begin()) return next;
-    const auto previous = std::prev(next);
-    return previous->second.end > address ? previous : next;
-  }
   std::map<std::uint64_t, Range> ranges_;  // by begin; disjoint
 };
 
