@@ -82,7 +82,7 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   walk.pointers = pointers(launch.constants);
   // Without them a store to an address that is not known ends the execution.
   if (walk.pointers.size() > most_pointers) walk.pointers.clear();
-  bool gave = false;
+  bool gave = false;  // looked for in long launches alone
   for (double block = 0; block < blocks; ++block) {
     walk.limit = std::min(most, walk.steps + most_of_block);
     of_block = {std::vector<std::byte>(reserved + shared),
@@ -90,21 +90,20 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
     if (!execute_block(walk, place(static_cast<std::uint64_t>(block), launch.grid)))
       return {.obstacle = walk.obstacle, .steps = walk.steps, .read = memory.read()};
     // Most blocks do as much as the first.
-    gave = gave || memory.gave();
     const double alike = blocks / (block + 1);
     const double steps = static_cast<double>(walk.steps) * alike,
                  bytes = static_cast<double>(memory.written_bytes()) * alike;
     if (steps > 2.0 * static_cast<double>(most) ||
         (steps > 2.0 * most_executed &&
          (bytes > 2.0 * static_cast<double>(executed_bytes()) || multiplies(walk))) ||
-        (walk.steps > most_executed && !gave))
+        (walk.steps > most_executed && !(gave = gave || memory.gave())))
       return {.obstacle = Obstacle::length, .steps = walk.steps};
   }
-  memory.commit(writer);
-  Reach reach{memory.written(), gave};
+  std::vector<Given> given = memory.commit(writer);
+  Reach reach{memory.written(), memory.gave()};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
   Attempt made{.reach = std::move(reach), .steps = walk.steps, .read = memory.read()};
-  if (walk.steps > most_executed) made.given = memory.given();
+  if (walk.steps > most_executed) made.given = std::move(given);
   return made;
 }
 

@@ -165,7 +165,9 @@ bool LaunchMemory::gave() const {
 std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::read); }
 std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
 
-std::vector<Given> LaunchMemory::given() const {
+std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
+  for (const AddressRange& range : lost_)
+    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   std::vector<Given> all;
   for (const AddressRange& range : written()) {
     const std::size_t bytes = range.last - range.first;
@@ -179,14 +181,9 @@ std::vector<Given> LaunchMemory::given() const {
         given.mask[i] = piece.known >> at & 1;
       }
     }
+    rank::write(given, writer);
   }
   return all;
-}
-
-void LaunchMemory::commit(const Writer& writer) const {
-  for (const AddressRange& range : lost_)
-    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
-  for (const Given& given : this->given()) write(given, writer);
 }
 
 void write(const Given& given, const Writer& writer) {

@@ -59,9 +59,8 @@ class LaunchMemory {
   [[nodiscard]] std::size_t written_bytes() const noexcept { return written_bytes_; }
   /// Where something was stored behind an address.
   [[nodiscard]] const std::vector<AddressRange>& lost() const noexcept { return lost_; }
-  /// What was written at known addresses, known or not.
-  [[nodiscard]] std::vector<Given> given() const;
-  void commit(const Writer& writer) const;
+  /// @return what was written at known addresses, known or not.
+  std::vector<Given> commit(const Writer& writer) const;
 
  private:
   static constexpr std::size_t size = 32;
