@@ -14,7 +14,6 @@ namespace phantora::rank {
 
 namespace {
 
-constexpr std::size_t max_operands = 8;
 /// Operations one after the other. Masks are made of some ten; each element asks all of them.
 constexpr std::size_t most_depth = 32;
 /// Some 15 s, if all of them are asked for: pairs of 16,384 positions each way.
@@ -147,30 +146,27 @@ bool runs_along(const OffsetCalculator& offsets, std::size_t operand, std::size_
 
 }  // namespace
 
-std::shared_ptr<const Deferred> defer_elements(std::span<const ElementsOperand> operands,
-                                               std::uint32_t numel, const OffsetCalculator& offsets,
+std::shared_ptr<const Deferred> defer_elements(const Operands& operands, std::uint32_t numel,
+                                               const OffsetCalculator& offsets,
                                                const ElementwiseFunction& function,
-                                               std::span<const std::byte> state) {
-  const ElementType type = operands[0].type;
+                                               std::span<const std::byte> state,
+                                               std::span<const std::uint32_t> launch) {
+  const ElementType type = *operands[0].type;
   if (is_floating(type) || is_complex(type) || operands.size() < 2) return nullptr;
   if (numel > most_elements || !is_dense(offsets, 0, size_of(type))) return nullptr;
   DeferredElements::Kernel kernel{numel, offsets, function, {state.begin(), state.end()},
                                   {},    {},      {}};
   std::size_t depth = 1;
   WordHash hash{reinterpret_cast<std::uintptr_t>(&function)};
-  hash.mix(numel, offsets.valid);
-  for (const std::uint32_t word : offsets.sizes) hash.mix(word, 1);
-  for (const std::uint32_t word : offsets.strides) hash.mix(word, 2);
-  for (const std::byte byte : state) hash.mix(std::to_integer<std::uint64_t>(byte), 3);
+  for (const std::uint32_t word : launch) hash.mix(word);
   for (std::size_t o = 0; o < operands.size(); ++o) {
-    const ElementsOperand& operand = operands[o];
-    kernel.types.push_back(operand.type);
-    hash.mix(static_cast<std::uint64_t>(operand.type), 4);
+    const Operand& operand = operands[o];
+    kernel.types.push_back(*operand.type);
     if (o == 0) continue;
     if (!is_device_address(operand.address)) return nullptr;
     if (operand.extent > executed_bytes()) {
       auto part = deferred(operand.address, operand.extent);
-      if (!part || !runs_along(offsets, o, size_of(operand.type))) return nullptr;
+      if (!part || !runs_along(offsets, o, size_of(*operand.type))) return nullptr;
       depth = std::max(depth, part->values->depth() + 1);
       hash.mix(part->values->hash(), part->offset);
       kernel.arguments.emplace_back();

@@ -12,22 +12,17 @@
 
 namespace phantora::rank {
 
-/// An operand of an elementwise kernel, and how its elements lie.
-struct ElementsOperand {
-  std::byte* address = nullptr;
-  std::size_t extent = 0;  ///< bytes
-  ElementType type{};
-};
-
 /// The integers that an elementwise kernel makes, when they are asked for; nullptr where that is
 /// not possible: the arguments are not known throughout, or are deferred themselves and far apart
 /// along the result, or the result's elements do not lie side by side.
-/// @param operands  the result, then the arguments.
+/// @param operands  the result, then the arguments, each with its type.
 /// @param offsets   in bytes; not valid: the elements of each lie side by side.
 /// @param function  lives until the process ends.
-std::shared_ptr<const Deferred> defer_elements(std::span<const ElementsOperand> operands,
-                                               std::uint32_t numel, const OffsetCalculator& offsets,
+/// @param launch    all that the elements hang on but function and arguments.
+std::shared_ptr<const Deferred> defer_elements(const Operands& operands, std::uint32_t numel,
+                                               const OffsetCalculator& offsets,
                                                const ElementwiseFunction& function,
-                                               std::span<const std::byte> state);
+                                               std::span<const std::byte> state,
+                                               std::span<const std::uint32_t> launch);
 
 }  // namespace phantora::rank

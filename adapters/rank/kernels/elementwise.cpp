@@ -17,7 +17,6 @@ namespace phantora::rank {
 
 namespace {
 
-constexpr std::size_t max_operands = 8;
 constexpr std::size_t line_bytes = 128;  ///< of all caches
 
 /// One launch: operand 0 is the output.
@@ -204,16 +203,6 @@ std::optional<double> share_of_result(const Loop& loop, const ElementwiseFunctio
   return *share * outcome(true) + (1 - *share) * outcome(false);
 }
 
-/// What computes the elements of a result that is too large to be computed now.
-std::shared_ptr<const Deferred> deferred_result(const Loop& loop,
-                                                const ElementwiseFunction& function,
-                                                std::span<const std::byte> state) {
-  std::vector<ElementsOperand> operands;
-  for (std::size_t o = 0; o < loop.operands; ++o)
-    operands.push_back({loop.data[o], loop.extent(o), loop.types[o]});
-  return defer_elements(operands, loop.numel, loop.offsets, function, state);
-}
-
 /// Which operands a function must know something of to have a known result at all.
 Effect::Needs needs(const ElementwiseFunction& function, const std::byte* state) {
   if (function.contrast == Contrast::none) return Effect::Needs::every_input;
@@ -318,7 +307,10 @@ std::optional<Effect> effect_of(const Loop& loop, const ElementwiseFunction* fun
       };
     }
     if (!is_floating(loop.types[0]) && !is_complex(loop.types[0]))
-      effect.defer = [loop, function, bytes] { return deferred_result(loop, *function, bytes); };
+      effect.defer = [operands = effect.operands, loop, function, bytes] {
+        return defer_elements(operands, loop.numel, loop.offsets, *function, bytes,
+                              launch_of(loop, bytes));
+      };
   }
   return made;
 }

@@ -13,6 +13,9 @@
 
 namespace phantora::rank {
 
+/// Of an elementwise kernel at most, its result among them.
+inline constexpr std::size_t max_operands = 8;
+
 /// The function that an elementwise kernel applies, read from its functor's name.
 struct ElementwiseFunction {
   std::vector<ElementType> arguments;
