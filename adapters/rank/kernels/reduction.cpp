@@ -422,9 +422,12 @@ class TensorReduction final : public Meaning {
     }
     // As many integers as flags: what a program counts (lengths of bags, of sequences) it decides
     // by.
-    if (!is_floating(input_) && !is_complex(input_)) effect.limit *= in_size;
-    effect.reads_deferred = true;
-    const bool small = first_extent <= effect.limit;
+    if (!is_floating(input_) && !is_complex(input_)) {
+      effect.limit *= in_size;
+      effect.reads_deferred = true;
+    }
+    const bool small =
+        (read_extent <= effect.limit || effect.reads_deferred) && first_extent <= effect.limit;
     if (!operation_ || !small || !one_pass || accumulate || !final_output) return effect;
 
     const auto state = arguments.bytes(0).first(at->config);
@@ -472,15 +475,18 @@ class TensorReduction final : public Meaning {
             }
           }
         };
-    // The same mask in each step is the same millions of elements.
+    if (read_extent <= effect.limit || output_count > 1) {
+      effect.compute = reduce;
+      return effect;
+    }
+    // Of deferred elements: the same mask in each step is the same millions of them.
     std::vector<std::uint32_t> launch{inputs, outputs, static_cast<std::uint32_t>(base_index)};
     for (const auto* words : {&input.strides, &output.strides})
       launch.insert(launch.end(), words->begin(), words->end());
     for (const auto* words : {&input.sizes, &output.sizes})
       launch.insert(launch.end(), words->begin(), words->end());
     for (const std::byte byte : state) launch.push_back(std::to_integer<std::uint32_t>(byte));
-    effect.compute = [reduce, launch, output_count, &before = before_](std::span<Image> images) {
-      if (!images[0].is_deferred() || output_count > 1) return reduce(images);
+    effect.compute = [reduce, launch, &before = before_](std::span<Image> images) {
       std::swap(images[0], images[1]);  // the result is first there
       before.run(launch, images, [&] {
         std::swap(images[0], images[1]);
