@@ -240,36 +240,29 @@ class RanksThatWaitForRanks(JobTest):
 class Outside(JobTest):
     """A rank waits for something outside of the run, and another for that rank: no stall."""
 
-    def test_child_that_only_computes(self):
-        """As compilers do that a rank has started: they are not taken to wait for anybody."""
-        job = self.run_python("""
+    def goes_on(self, child, **settings):
+        job = self.run_python(f"""
             import gpu, subprocess, sys
             gpu.set_device()
             buffer = gpu.allocate(4 << 20)
             everyone = gpu.Communicator()
             if gpu.rank == 0:
-                work = "x = 0\\nfor i in range(150_000_000): x += 1"  # some 10 s
-                subprocess.run([sys.executable, "-c", work], check=True)
+                subprocess.run({child}, check=True)
             everyone.all_reduce(buffer, 1 << 20)
             gpu.synchronize()
             print("went on", flush=True)
-            """, options=["--stall-timeout", "2", "--report", "report.json"], timeout=120)
+            """, **settings)
         self.assertEqual(job.out.count("went on"), 2)
+
+    def test_child_that_only_computes(self):
+        """As compilers do that a rank has started: they are not taken to wait for anybody."""
+        work = "x = 0\nfor i in range(150_000_000): x += 1"  # some 10 s
+        self.goes_on(f"[sys.executable, '-c', {work!r}]", timeout=120,
+                     options=["--stall-timeout", "2", "--report", "report.json"])
         self.assertEqual(self.report()["forced_answers"], 0)
 
     def test_child_that_takes_its_time(self):
-        job = self.run_python("""
-            import gpu, subprocess
-            gpu.set_device()
-            buffer = gpu.allocate(4 << 20)
-            everyone = gpu.Communicator()
-            if gpu.rank == 0:
-                subprocess.run(["sleep", "4"], check=True)
-            everyone.all_reduce(buffer, 1 << 20)
-            gpu.synchronize()
-            print("went on", flush=True)
-            """, timeout=60)
-        self.assertEqual(job.out.count("went on"), 2)
+        self.goes_on(["sleep", "4"], timeout=60)
 
 
 class ParentOfRanks(JobTest):
