@@ -8,13 +8,13 @@ The same on a GPU and in a simulation (README.md, "Kernels that Inductor writes"
 of the cases judges: those whose digest is odd, which nobody looks at while rules are made.
 """
 import argparse
-import hashlib
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from graph_times import tell
+from kernel_errors import judges
 
 TYPES = dict(bf16=torch.bfloat16, fp32=torch.float32)
 E4M3 = 448.0
@@ -51,10 +51,6 @@ BOTH_WAYS = dict(
     rms=lambda x, w, y: rms(x, w), layer=lambda x, w, y: F.layer_norm(x, x.shape[-1:], w, w), rms_residual=lambda x, w, y: rms(x + y, w), swiglu=lambda x, w, y: F.silu(x) * y, gelu_bias=lambda x, w, y: F.gelu(x + w),
     softmax=lambda x, w, y: x.softmax(-1), softcap=lambda x, w, y: 30 * torch.tanh(x / 30), gated=lambda x, w, y: x * torch.sigmoid(y) * w)
 SIZES = [(512, 2048), (4096, 1024), (8192, 4096), (16384, 8192), (2048, 14336), (100000, 256)]
-
-
-def judges(name):
-    return hashlib.sha256(name.encode()).digest()[0] % 2 == 1
 
 
 def cases():

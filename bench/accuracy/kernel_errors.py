@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
-"""How far simulated kernels are from real ones: kernel_errors.py FILE [--without WORD]
+"""How far simulated kernels are from real ones: kernel_errors.py FILE [--without WORD] [--part fitted|judges]
 
 FILE has a line of JSON for each: kernel, real_us (a list), simulated_us, and simulated_before_us where that is known
 (h100_cute_kernels.jsonl, h100_triton_kernels.jsonl). Prints a table by what stands before the sizes in the
-kernels' names; a --without WORD is left out of the last row, which is of all.
+kernels' names; a --without WORD is left out of the last row, which is of all, and of the line below, which says how
+much too long all are in the mean. --part is a half of the cases: those whose digest is odd judge.
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import re
 import statistics
 
 
+def judges(name):
+    return hashlib.sha256(name.encode()).digest()[0] % 2 == 1
+
+
+def excess(row, key):
+    return row[key] / statistics.mean(row["real_us"]) - 1
+
+
 def error(row, key):
-    return abs(row[key] / statistics.mean(row["real_us"]) - 1)
+    return abs(excess(row, key))
 
 
 def cells(errors):
@@ -30,8 +40,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--without", default=None)
+    parser.add_argument("--part", choices=("fitted", "judges"))
     options = parser.parse_args()
     rows = [json.loads(text) for text in options.file.read_text().splitlines()]
+    if options.part:
+        rows = [row for row in rows if judges(row["kernel"]) == (options.part == "judges")]
     families = {}
     for row in rows:
         families.setdefault(re.split(r"\s\d", row["kernel"])[0].strip(" ,"), []).append(row)
@@ -40,6 +53,9 @@ def main():
         line(title, members)
     kept = [row for row in rows if not (options.without and row["kernel"].startswith(options.without))]
     line(f"all but {options.without}" if options.without else "all", kept)
+    told = [(f", {when}" if when else "", [excess(row, key) for row in kept if key in row])
+            for when, key in (("", "simulated_us"), ("before", "simulated_before_us"))]
+    print("\nlonger than real in the mean: " + "".join(f"{when} {statistics.mean(values):+.1%}" for when, values in told if values).strip())
 
 
 if __name__ == "__main__":
