@@ -3,6 +3,8 @@
 #include "cuda/driver/context.hpp"
 #include "rank/runtime/process.hpp"
 
+#include <phantora/kernels/occupancy.hpp>
+
 #include <algorithm>
 #include <array>
 
@@ -19,18 +21,6 @@ constexpr std::array h200{
 #define PHANTORA_ATTRIBUTE(number, value) Attribute{number, value},
 #include "cuda/driver/device_attributes.inc"
 #undef PHANTORA_ATTRIBUTE
-};
-
-/// Limits that differ by compute capability: CUDA C++ Programming Guide 13.0, table "Technical
-/// Specifications per Compute Capability".
-struct Limits {
-  int major, minor;
-  int threads_per_sm, blocks_per_sm, shared_per_sm, shared_per_block_optin;
-};
-constexpr std::array limits{
-    Limits{8, 0, 2048, 32, 164 * 1024, 163 * 1024},  Limits{8, 6, 1536, 16, 100 * 1024, 99 * 1024},
-    Limits{8, 9, 1536, 24, 100 * 1024, 99 * 1024},   Limits{9, 0, 2048, 32, 228 * 1024, 227 * 1024},
-    Limits{10, 0, 2048, 32, 228 * 1024, 227 * 1024},
 };
 
 /// How many bits wide the memory is: H100 and A100 5120, B200 7680, L40S 384 (their data sheets;
@@ -51,9 +41,6 @@ int memory_clock_khz(const GpuModel& gpu) {
 
 std::optional<int> attribute(int number, int device) {
   const GpuModel& gpu = rank::gpu();
-  const auto limit = std::find_if(limits.begin(), limits.end(), [&](const Limits& l) {
-    return l.major == gpu.capability_major && l.minor == gpu.capability_minor;
-  });
   constexpr double h200_bytes_per_s = 4.8e12;
   const bool has_h200_memory = gpu.memory_bandwidth.bytes_per_second() == h200_bytes_per_s;
   switch (number) {
@@ -89,16 +76,13 @@ std::optional<int> attribute(int number, int device) {
     default:
       break;
   }
-  if (limit != limits.end()) {
-    if (number == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) return limit->threads_per_sm;
-    if (number == CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR) return limit->blocks_per_sm;
-    if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) {
-      return limit->shared_per_sm;
-    }
-    if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) {
-      return limit->shared_per_block_optin;
-    }
-  }
+  const SmLimits limits = sm_limits(gpu);
+  if (number == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) return limits.threads;
+  if (number == CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR) return limits.blocks;
+  if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
+    return limits.shared_bytes;
+  if (number == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+    return limits.shared_bytes_of_block;
   const auto found = std::find_if(h200.begin(), h200.end(),
                                   [&](const Attribute& a) { return a.number == number; });
   if (found == h200.end()) return std::nullopt;

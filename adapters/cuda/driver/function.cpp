@@ -5,6 +5,8 @@
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/process.hpp"
 
+#include <phantora/kernels/occupancy.hpp>
+
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -17,10 +19,6 @@ namespace {
 
 int limit(CUdevice_attribute attribute) {
   return driver::attribute(attribute, rank::current_device()).value_or(0);
-}
-
-std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
 }
 
 /// Clusters of 8 blocks are portable, of 16 what an H100 has at most (CUDA C++ Programming Guide,
@@ -104,28 +102,10 @@ LaunchStatus launch(Function& function, const rank::LaunchShape& shape, void** a
 int blocks_per_sm(const Function& function, int threads, std::size_t dynamic_shared) {
   const rank::KernelResources& kernel = rank::resources(function);
   if (threads < 1 || threads > kernel.max_threads) return 0;
-  const auto warps = round_up(static_cast<std::size_t>(threads), 32) / 32;
-  std::size_t blocks =
-      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
-  blocks = std::min(
-      blocks, static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)) /
-                  (warps * 32));
-  // Registers are handed out to warps in units of 256, warps to the SM's 4 schedulers; shared
-  // memory in units of 128 bytes plus what the driver reserves for each block (cuda_occupancy.h).
-  if (kernel.registers > 0) {
-    const auto per_warp = round_up(static_cast<std::size_t>(kernel.registers) * 32, 256);
-    const auto registers =
-        static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR));
-    const auto warps_per_scheduler = registers / 4 / per_warp;
-    blocks = std::min(blocks, warps_per_scheduler * 4 / warps);
-  }
-  const auto reserved =
-      static_cast<std::size_t>(limit(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK));
-  const auto shared = round_up(kernel.static_shared + dynamic_shared + reserved, 128);
-  blocks = std::min(blocks, static_cast<std::size_t>(
-                                limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)) /
-                                shared);
-  return static_cast<int>(blocks);
+  return phantora::blocks_per_sm(rank::gpu(),
+                                 {.threads = threads,
+                                  .registers = kernel.registers,
+                                  .shared_bytes = kernel.static_shared + dynamic_shared});
 }
 
 int clusters_at_once(const Function& function, int threads, std::size_t dynamic_shared,
