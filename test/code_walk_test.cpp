@@ -1762,5 +1762,17 @@ TEST(CodeExecution, FunctionsDoNotMixWhatTheirCallersHave) {
   EXPECT_EQ(firsts, expected);
 }
 
+TEST(CodeExecution, PointersPutAsideKeepApart) {
+  // Two pointers lie on the stack: what is behind the first is read, behind the second written.
+  const OnDevice<float> from{1}, to{1};
+  const auto reached = Launch{{1, 1, 1}, {32, 1, 1}}
+                           .at(from.address())
+                           .at(to.address())
+                           .reach_of_all_ways("put_aside");
+  ASSERT_TRUE(reached);
+  ASSERT_EQ(reached->written.size(), 1U);
+  EXPECT_EQ(reached->written.front().first, reinterpret_cast<std::uint64_t>(to.address()));
+}
+
 }  // namespace
 }  // namespace phantora::rank

@@ -287,6 +287,42 @@ class Flow {
     for (unsigned r = 0; !is_zero(to) && r < (bytes + 3) / 4; ++r) set(i, to + r, origin);
   }
 
+  /// Whether the stack's pointer stays where it is while the stack is used: then words at different
+  /// offsets from it are different ones.
+  static bool keeps_its_frame(const Program& program) {
+    std::size_t last_moved = 0, first_used = program.code.size();
+    for (std::size_t at = 0; at < program.code.size(); ++at) {
+      const Instruction& i = program.code[at];
+      const bool uses = i.operation() == op_ldl || i.operation() == op_stl;
+      if (uses) first_used = std::min(first_used, at);
+      if (!uses && !gives_nothing(i) && i.field(16, 8) == stack_pointer) last_moved = at;
+    }
+    return last_moved < first_used;
+  }
+  [[nodiscard]] bool is_in_frame(const Instruction& i) const {
+    return keeps_its_frame_ && i.field(24, 8) == stack_pointer;
+  }
+  void spill(const Instruction& i) {
+    const unsigned from = i.field(32, 8);
+    if (!is_in_frame(i)) return keep(local_, held(from, width(i)));
+    for (std::uint32_t at = 0; at < width(i); at += word_bytes)
+      keep(frame_[offset_of(i) / word_bytes + static_cast<int>(at) / word_bytes],
+           is_zero(from) ? Origin{} : of(static_cast<int>(from + at / word_bytes)));
+  }
+  void reload(const Instruction& i) {
+    const unsigned to = i.field(16, 8);
+    if (is_zero(to)) return;
+    Origin anywhere = local_;
+    if (!is_in_frame(i))
+      for (const auto& [offset, origin] : frame_) anywhere |= origin;
+    for (std::uint32_t at = 0; at < width(i); at += word_bytes) {
+      Origin word = anywhere;
+      if (is_in_frame(i))
+        word |= frame_[offset_of(i) / word_bytes + static_cast<int>(at) / word_bytes];
+      set(i, to + at / word_bytes, word);
+    }
+  }
+
   void access(std::size_t at, const Instruction& i, unsigned operation) {
     const auto number = static_cast<std::size_t>(program_.number[at]);
     const std::uint32_t bytes = width(i);
@@ -348,9 +384,9 @@ class Flow {
       case op_stsm:
         return keep(shared_, held(i.field(32, 8), 4U << i.field(72, 2)));
       case op_ldl:
-        return give(i, width(i), local_);
+        return reload(i);
       case op_stl:
-        return keep(local_, held(i.field(32, 8), width(i)));
+        return spill(i);
       case op_r2ur:
         return set(i, first_uniform + i.field(16, 6), a(i));
       case op_redux:
@@ -459,6 +495,10 @@ class Flow {
   unsigned guard_ = 0;  ///< of the present instruction
   /// Of all that is stored there, wherever: to shared, local and device memory.
   Origin shared_{}, local_{}, device_{};
+  static constexpr unsigned stack_pointer = 1;
+  static constexpr int word_bytes = 4;
+  bool keeps_its_frame_ = keeps_its_frame(program_);
+  std::map<int, Origin> frame_{};  ///< registers put aside, by word from the stack's pointer
   bool kept_more_ = false;
 };
 
