@@ -1086,7 +1086,7 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
       "kernel 'k': feature 'Numel': expected one of numel, lines, rows, cols, dims, "
       "table, run, m, n, k, batch, arrays, b, h, h_kv, "
       "s_q, s_kv, d, d_v, causal, bias, splits, warp_instructions, warp_cycles, "
-      "longest_cycles, stack_waits, alu, fma, "
+      "longest_cycles, warm_cycles, stack_waits, uneven_ends, uneven_work, alu, fma, "
       "double, special, "
       "l1_passes, "
       "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, mma_sync, "

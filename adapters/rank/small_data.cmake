@@ -20,10 +20,11 @@ set(sources
   kernels/assumed_test.cpp
   kernels/attention.cpp
   kernels/batch_norm.cpp
+  kernels/block_schedule.cpp
   kernels/block_top_k.cpp
   kernels/chunk_norms.cpp
   kernels/code_execution.cpp
-  kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp kernels/warp_doubles.cpp
+  kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp kernels/warp_doubles.cpp kernels/warp_timing.cpp
   kernels/warp_control.cpp kernels/warp_memory.cpp kernels/warp_perform.cpp
   kernels/complex_function.cpp
   kernels/concatenation.cpp

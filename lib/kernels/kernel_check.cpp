@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 48> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 51> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -48,7 +48,10 @@ constexpr std::array<FeatureKey, 48> kernel_features{{{"numel"},
                                                       {"warp_instructions"},
                                                       {"warp_cycles"},
                                                       {"longest_cycles"},
+                                                      {"warm_cycles"},
                                                       {"stack_waits"},
+                                                      {"uneven_ends"},
+                                                      {"uneven_work"},
                                                       {"alu"},
                                                       {"fma"},
                                                       {"double"},

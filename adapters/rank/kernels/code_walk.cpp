@@ -12,6 +12,7 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace phantora::rank {
 
@@ -212,21 +213,25 @@ Atomics atomics_of(const Walk& walk) {
   return found;
 }
 
-/// What a warp took, by its number in its block, and how much of that less if the L2 cache answered
-/// whatever it waited for.
+/// What a warp took, by the numbers of its block and in it, and by what answered its loads.
 struct Clocks {
+  double block = 0;
   unsigned warp = 0;
-  double cycles = 0, sooner = 0;
+  std::array<double, assumptions> cycles{};
+
+  /// @param from_l2  share of what is read that the L2 cache answers
+  [[nodiscard]] double mixed(double from_l2) const {
+    return std::lerp(cycles[by_memory], cycles[by_l2], from_l2);
+  }
 };
 
 /// The mean over warps, of roles that of the one which has most to do, and the most.
-/// @param from_l2  share of what is read that the L2 cache answers
 std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned warps,
                                     double from_l2, bool has_roles) {
   std::vector<double> sum(warps), number(warps);
   double mean = 0, longest = 0;
   for (const Clocks& one : clocks) {
-    const double cycles = one.cycles - from_l2 * one.sooner;
+    const double cycles = one.mixed(from_l2);
     sum[has_roles ? one.warp : 0] += cycles;
     number[has_roles ? one.warp : 0] += 1;
     longest = std::max(longest, cycles);
@@ -236,20 +241,27 @@ std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned 
   return {mean, longest};
 }
 
+std::vector<BlockTime> block_times(const std::vector<Clocks>& clocks, double from_l2) {
+  std::vector<BlockTime> times;
+  for (const Clocks& one : clocks) times.push_back({one.block, one.mixed(from_l2)});
+  return times;
+}
+
 /// Whether the mean of what warps do is told well by those that were walked.
 bool is_well_told(const std::vector<Clocks>& clocks) {
   constexpr double good = 0.03;  // the standard error, as a share of the mean
   double sum = 0, squares = 0;
   for (const Clocks& one : clocks) {
-    sum += one.cycles;
-    squares += one.cycles * one.cycles;
+    const double cycles = one.cycles[by_memory];
+    sum += cycles;
+    squares += cycles * cycles;
   }
   const auto n = static_cast<double>(clocks.size());
   return squares / n - sum * sum / n / n < good * good * sum * sum / n;
 }
 
-/// Of a launch with no more warps than that all are walked.
-constexpr double all_of = 40;
+/// Of a launch with no more warps than that all are walked, of others as many if they are alike.
+constexpr double enough_samples = 40;
 
 /// A warp of a block.
 struct Sample {
@@ -261,23 +273,30 @@ struct Sample {
 /// of all the warps that a block has: warps have roles (one loads what the others multiply). In a
 /// round each is in another block, and in the next in the block that lies as far from the other
 /// end, since work often grows or falls from block to block (what masks leave of attention).
-std::vector<Sample> samples_of(double blocks, unsigned warps, double most_samples) {
+std::vector<Sample> samples_of(const KernelQuery::Dim3& grid, unsigned warps, double most_samples) {
+  const double blocks = grid.count();
   constexpr unsigned border = 2;
   std::vector<Sample> samples;
-  if (blocks * warps <= all_of) {
+  if (blocks * warps <= enough_samples) {
     for (double block = 0; block < blocks; ++block)
       for (unsigned warp = 0; warp < warps; ++warp) samples.push_back({block, warp});
     return samples;
   }
   samples = {{0, 0}, {blocks - 1, warps - 1}};
-  constexpr double golden = 0.6180339887498949;
+  // Evenly along the grid's first dimension and, each for itself, along the others: by its first
+  // number a block of some kernels knows which of two things it does.
+  const double row = row_of(grid), rows = blocks / row;
+  constexpr double golden = 0.6180339887498949, of_rows = 0.41421356237309515;
+  const auto part = [](double place, double of) {
+    return std::floor((place - std::floor(place)) * of);
+  };
   const double room = std::min(most_samples, blocks * warps) - border;
   const auto pairs = static_cast<unsigned>(std::max(1.0, room / (2 * warps)));
   for (unsigned pair = 0; pair < pairs; ++pair) {
     for (const bool mirrored : {false, true}) {
       for (unsigned warp = 0; warp < warps; ++warp) {
-        const double place = (pair * warps + warp + 1) * golden;
-        const double block = std::floor((place - std::floor(place)) * blocks);
+        const double number = pair * warps + warp + 1;
+        const double block = part(number * golden, row) + row * part(number * of_rows, rows);
         samples.push_back({mirrored ? blocks - 1 - block : block, warp});
       }
     }
@@ -301,25 +320,29 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
 
   // What is known of memory may be another for each block, so that more of them are looked at.
   const bool reads = launch.known != nullptr;
-  constexpr double most_of_data = 1500;
-  const std::vector<Sample> samples = samples_of(blocks, warps, reads ? most_of_data : all_of);
-  const bool whole = blocks * warps <= all_of;
+  constexpr double most_of_data = 1500, most_otherwise = 200;
+  const std::vector<Sample> samples =
+      samples_of(launch.grid, warps, reads ? most_of_data : most_otherwise);
+  const bool whole = blocks * warps <= enough_samples;
 
   Counts total;
   total.sectors.resize(walk.extents.size());
   total.random.resize(walk.extents.size());
   std::vector<std::vector<std::uint64_t>> first, second;
-  double all = 0;
+  double all = 0, stack_waits = 0;
   std::vector<Clocks> clocks;
   std::size_t walked = 0;
   for (const Sample& sample : samples) {
-    // Long ways are walked by fewer rounds, and the longest by one warp.
-    constexpr std::int64_t enough_steps = 20'000, most_steps_of_data = 150'000;
-    constexpr double least_samples = 8;
+    // Long ways are walked by fewer rounds, where they are alike, and the longest by one warp.
+    constexpr std::int64_t enough_steps = 20'000, many_steps = 150'000;
+    // Of lengths that data tell a few may be long.
+    const double least_samples = reads ? enough_samples : 8;
     const bool pair_ends = walked > 2 && (walked - 2) % (2 * warps) == 0;
-    if (!whole && pair_ends && all >= least_samples && walk.steps > enough_steps &&
-        (!reads || walk.steps > most_steps_of_data || is_well_told(clocks)))
-      break;
+    if (!whole && pair_ends && all >= least_samples) {
+      if (walk.steps > many_steps) break;
+      const bool are_enough = walk.steps > enough_steps || (!reads && all >= enough_samples);
+      if (are_enough && is_well_told(clocks)) break;
+    }
     if (all > 0 && walk.steps > longest_walk) break;
     walk.limit = walk.steps + most_steps;
     const auto block = static_cast<std::uint64_t>(sample.block);
@@ -333,7 +356,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     if (border) continue;  // for the operands' ends alone
     const Counts& counts = warp.counts();
     total.add(counts);
-    clocks.push_back({sample.warp, counts.clock, counts.sum[Counts::sooner]});
+    clocks.push_back({sample.block, sample.warp, warp.clocks()});
+    stack_waits += warp.clocks()[stacks_by_l2] - warp.clocks()[by_memory];
     all += 1;
     // What a neighbour reads too comes from the L1 cache.
     if (all == 1 && warps > 1) {
@@ -393,8 +417,16 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
   for (std::size_t i = 0; i < sectors.size(); ++i)
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;
   const double from_l2 = asked > 0 ? std::max(0.0, 1.0 - read.bytes / asked) : 0.0;
-  work.stack_waits = total.sum[Counts::later] / all;
+  work.stack_waits = stack_waits / all;
   std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2, has_roles);
+  work.warm_cycles = cycles_of(clocks, warps, 1, has_roles).first;
+  // Where blocks are alike, or each SM has very many of them, they end at about the same time.
+  constexpr double alike = 1.1, very_many = 32;
+  const double at_a_time = static_cast<double>(launch.sms) * launch.at_a_time;
+  if (products > 0 && !has_roles && work.longest_cycles > alike * work.warp_cycles &&
+      blocks > at_a_time && blocks <= very_many * at_a_time)
+    work.unevenness =
+        unevenness(block_times(clocks, from_l2), launch.grid, launch.sms, launch.at_a_time);
   return work;
 }
 

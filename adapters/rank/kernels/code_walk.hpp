@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/kernels/block_schedule.hpp"
 #include "rank/kernels/code_links.hpp"
 #include "rank/kernels/launch_memory.hpp"
 
@@ -55,6 +56,7 @@ struct CodeLaunch {
   int architecture = 90;
   std::size_t parameters_at = 0;       ///< where they begin there
   int sms = 0;                         ///< that have an L1 cache each; 0: as if none had
+  int at_a_time = 0;                   ///< blocks that an SM holds; 0: nobody knows
   double l2_bytes = 0;                 ///< of the L2 cache
   ReadConstants* looked_at = nullptr;  ///< gets what of the constants is looked at
   /// Bytes from an address to the end of the tensor that lies there; 0: nobody knows, or too many
@@ -98,11 +100,13 @@ struct CodeWork {
   /// Of a warp whose block has the SM for itself: in the mean, and the longest of those that were
   /// looked at.
   double warp_cycles = 0, longest_cycles = 0;
-  double stack_waits = 0;  ///< how many more in the mean where the L2 cache has the stacks
-  double guessed = 0;      ///< share of the instructions in loops whose trips only data tell
-  bool roles = false;      ///< warps do other things than each other: they share registers out
-  bool by_data = false;    ///< a way or an address came from memory and was not known
-  bool knew = false;       ///< something that was read was known
+  double warm_cycles = 0;   ///< in the mean where the L2 cache has all that is read
+  Unevenness unevenness{};  ///< of products' blocks that are not alike; else not known
+  double stack_waits = 0;   ///< how many more in the mean where the L2 cache has the stacks
+  double guessed = 0;       ///< share of the instructions in loops whose trips only data tell
+  bool roles = false;       ///< warps do other things than each other: they share registers out
+  bool by_data = false;     ///< a way or an address came from memory and was not known
+  bool knew = false;        ///< something that was read was known
   /// Where it reads and writes, as far as that is told: of a table that is accessed here and there
   /// as many bytes from its beginning as are accessed. By the parameters alone: not told by a walk
   /// with what is known of memory.

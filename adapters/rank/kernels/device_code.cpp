@@ -5,6 +5,8 @@
 #include "rank/runtime/process.hpp"
 #include "rank/small_data.hpp"
 
+#include <phantora/kernels/occupancy.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -217,6 +219,10 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const LaunchS
                .architecture = resources.architecture,
                .parameters_at = resources.parameters_at,
                .sms = gpu().sm_count,
+               .at_a_time = blocks_per_sm(
+                   gpu(), {.threads = static_cast<int>(shape.block.count()),
+                           .registers = resources.registers,
+                           .shared_bytes = resources.static_shared + shape.shared_bytes}),
                .l2_bytes = static_cast<double>(gpu().l2.count()),
                .looked_at = &looked_at,
                .reach = reach_of_table,
@@ -262,7 +268,10 @@ Features features_of(const CodeWork& work, const Arguments& arguments,
   return {{"warp_instructions", work.instructions},
           {"warp_cycles", work.warp_cycles},
           {"longest_cycles", work.longest_cycles},
+          {"warm_cycles", work.warm_cycles},
           {"stack_waits", work.stack_waits},
+          {"uneven_ends", work.unevenness.ends},
+          {"uneven_work", work.unevenness.work},
           {"alu", work.alu},
           {"fma", work.fma},
           {"double", work.fp64},

@@ -6,6 +6,7 @@
 #include "rank/kernels/store_origins.hpp"
 #include "rank/kernels/tensor_map.hpp"
 #include "rank/kernels/unknown.hpp"
+#include "rank/kernels/warp_timing.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,20 +25,6 @@
 
 /// A warp that goes through a kernel's machine code.
 namespace phantora::rank::code {
-
-// Cycles until the result of what takes as long as it takes. Others are in the stall counts that
-// the compiler wrote. Shared memory: Luo et al., "Dissecting the NVIDIA Hopper Architecture through
-// Microbenchmarking" (2024). Device memory under load: half a microsecond, as full reductions by
-// one block show (round_trip_seconds of lib/kernels/roofline.cpp).
-inline constexpr double shared_latency = 29;
-inline constexpr double memory_latency = 900;
-/// Of what the L2 cache answers: 0.21 us, where memory takes 0.5 (lib/kernels/README.md, "Loads one
-/// after the other").
-inline constexpr double l2_latency = 0.42 * memory_latency;
-inline constexpr double special_latency = 20;
-inline constexpr double matrix_latency = 33;
-inline constexpr double barrier_cycles = 25;
-inline constexpr double schedulers = 4;  ///< of an SM
 
 /// What tensor cores make in a cycle of an SM of Hopper, by operand type (NVIDIA H100 Tensor Core
 /// GPU Architecture, 2022), and how much of that is to be had by mma.sync and by wgmma
@@ -108,17 +95,14 @@ struct Counts {
     hits,
     local_bytes,
     guessed,
-    sooner,  ///< cycles that waits were shorter if the L2 cache answered all of them
-    later,   ///< that they were longer if it answered what is read of stacks
     units
   };
   std::array<double, units> sum{};
   std::vector<double> sectors{};  ///< by number of the access in the code
   std::vector<double> random{};   ///< bytes that device memory moves for nothing, by the same
-  double clock = 0;
-  std::uint64_t way = 0;  ///< sum over the instructions executed: equal for equal ways
+  std::uint64_t way = 0;          ///< sum over the instructions executed: equal for equal ways
 
-  /// But for the clock and the way, which are each warp's own.
+  /// But for the way, which is each warp's own.
   void add(const Counts& other) {
     for (std::size_t u = 0; u < sum.size(); ++u) sum[u] += other.sum[u];
     for (std::size_t i = 0; i < sectors.size(); ++i) sectors[i] += other.sectors[i];
@@ -131,9 +115,12 @@ struct Counts {
       sectors[i] += times * (sectors[i] - before.sectors[i]);
       random[i] += times * (random[i] - before.random[i]);
     }
-    clock += times * (clock - before.clock);
   }
 };
+
+/// What answers loads: memory, but for what L1 has; the L2 cache; memory, and the L2 cache for
+/// stacks.
+enum Assumption : std::size_t { by_memory, by_l2, stacks_by_l2, assumptions };
 
 struct Registers {
   std::array<Lanes, 256 + 64> general{};  ///< 255 is zero; uniform ones from 256 on
@@ -286,6 +273,12 @@ class Warp {
   [[nodiscard]] bool ended() const { return alive_ == 0; }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
+  /// Cycles until its end by each of the assumptions.
+  [[nodiscard]] std::array<double, assumptions> clocks() const {
+    std::array<double, assumptions> result{};
+    for (std::size_t n = 0; n < assumptions; ++n) result[n] = timings_[n].clock();
+    return result;
+  }
   /// Sectors of each access' first execution, sorted.
   [[nodiscard]] const std::vector<std::vector<std::uint64_t>>& first_sectors() const {
     return first_sectors_;
@@ -553,11 +546,10 @@ class Warp {
   void count(Counts::Unit unit, double times = 1) { counts_.sum[unit] += times; }
 
   void execute(std::size_t at, Mask active);
-  /// Waits for what these scoreboards, a bit for each, say to be on its way.
-  void wait(unsigned scoreboards);
-  /// What was counted since `before` waits for its pipes and keeps them, for all warps that go side
-  /// by side. Returns how many cycles later than the first of it the last comes out.
-  double occupy(const std::array<double, Counts::units>& before);
+  /// How long what was counted since `before` keeps the pipes busy, for all warps that go side by
+  /// side.
+  [[nodiscard]] std::array<double, Asked::pipes> busy(
+      const std::array<double, Counts::units>& before) const;
 
   /// Data count, not the way alone.
   [[nodiscard]] bool executes() const { return walk_.shared != nullptr; }
@@ -591,6 +583,7 @@ class Warp {
   struct Passage {
     Registers registers;
     Counts counts;
+    std::array<double, assumptions> clocks;
   };
 
   /// Trips that a comparison leaves until its outcome changes, given its last three differences.
@@ -781,11 +774,9 @@ class Warp {
   std::array<std::vector<std::size_t>, lanes> returns_{};
   Registers registers_{};
   Counts counts_{};
-  std::array<double, 6> scoreboard_{};
-  std::array<bool, 6> from_memory_{};   ///< whether what comes then was loaded from there
-  std::array<double, 6> from_stack_{};  ///< when what comes would if the L2 cache had the stack
-  std::array<double, 6> pipes_free_{};  ///< from when on each takes something new
-  double copies_ready_ = 0;
+  std::array<Timing, assumptions> timings_{Timing{{}}, Timing{{.memory = l2_latency}},
+                                           Timing{{.stack = l2_latency - shared_latency}}};
+  double received_ = 0;  ///< bytes that the instruction asks the L2 cache for
   std::vector<std::uint64_t> cached_{};
   std::vector<std::vector<std::uint64_t>> first_sectors_{};
   std::vector<int> visits_{};
@@ -794,9 +785,7 @@ class Warp {
   std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
   std::map<std::size_t, std::deque<Passage>> passages_{};
   std::unordered_set<std::size_t> waited_{};  ///< where data were waited for at a barrier
-  double products_end_ = 0;  ///< of the warp group, which the tensor cores still make
-  std::deque<double> groups_of_products_{};  ///< when each is done, in order
-  bool waits_ = false;                       ///< for the block's other warps
+  bool waits_ = false;                        ///< for the block's other warps
   bool together_ = false;  ///< all threads that are alive are at the same instruction
   Mask unsure_ = 0;        ///< threads that may not execute the present instruction
   std::size_t at_ = 0;     ///< where that is

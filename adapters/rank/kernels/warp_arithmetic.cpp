@@ -659,11 +659,14 @@ void Warp::multiply_matrices(const Instruction& i) {
       const bool half = i.operation() == op_hgmma;
       const double flops = 2.0 * 16 * n * (half ? 16 : 32);
       count(half ? Counts::half_flops : Counts::eight_flops, flops);
-      const double all_four = 4 * flops * walk_.side_by_side;
-      products_end_ =
-          std::max(products_end_, counts_.clock) +
-          all_four / wgmma_attained / (half ? half_flops_per_cycle : eight_bit_flops_per_cycle);
-      if (i.field(84, 3) != 7) groups_of_products_.push_back(products_end_);  // "gsb0"
+      const double of_group =
+          4 * flops / (half ? half_flops_per_cycle : eight_bit_flops_per_cycle) / wgmma_attained;
+      // Of both operands each row has 32 bytes; the first lies in registers or beside the second.
+      const bool first_is_shared = !i.bit(10);
+      const double read = 32.0 * (n + (first_is_shared ? 64 : 0)) / shared_bytes_per_cycle;
+      const bool ends_group = i.field(84, 3) != 7;  // "gsb0"
+      for (Timing& timing : timings_)
+        timing.multiply(std::max(of_group, read) * walk_.side_by_side, ends_group);
       return;
     }
   }

@@ -174,15 +174,16 @@ void Warp::execute(std::size_t at, Mask active) {
   counts_.way += (at + 1) * 0x9e3779b97f4a7c15ULL;
   if (in_guessed_loop(at)) count(Counts::guessed);
   // For what it needs, as the compiler says.
-  if (const unsigned scoreboards = i.field(116, 6); scoreboards != 0) wait(scoreboards);
+  if (const unsigned scoreboards = i.field(116, 6); scoreboards != 0)
+    for (Timing& timing : timings_) timing.wait(scoreboards);
   Truth guard = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(12, 3)];
   if (i.bit(15)) guard.value = ~guard.value;
   // Memory is accessed, and arithmetic done, where that is not known.
   const Mask mask = active & (guard.value | ~guard.known);
   unsure_ = active & ~guard.known;
   if (unsure_ != 0 && is_access(operation)) walk_.by_data = true;
-  double latency = 0;
-  bool loads = false;  // from memory
+  Asked asked;
+  received_ = 0;
   if (operation == op_bra || operation == op_brx || operation == op_exit || operation == op_call ||
       operation == op_ret) {
     together_ = false;
@@ -194,11 +195,9 @@ void Warp::execute(std::size_t at, Mask active) {
       advance(at + 1, active);
     }
     const auto before = counts_.sum;
-    if (mask != 0) latency = perform(at, i, operation, mask);
-    loads = latency == memory_latency;
+    if (mask != 0) asked.latency = perform(at, i, operation, mask);
     // What it costs is of no interest where data are followed.
-    const double later = walk_.memory == nullptr ? occupy(before) : 0;
-    if (latency > 0) latency += later;
+    if (walk_.memory == nullptr) asked.busy = busy(before);
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
       const bool together = names() && (unsure_ & ~guard.alike) == 0;
@@ -216,48 +215,28 @@ void Warp::execute(std::size_t at, Mask active) {
     }
     if (executes() && operation == op_bar && mask != 0) wait_for_block(i, mask & ~unsure_);
   }
-  if (latency > 0) {
-    const unsigned writes = i.field(110, 3);
-    if (writes < scoreboard_.size()) {
-      scoreboard_[writes] = counts_.clock + latency;
-      from_memory_[writes] = loads;
-      from_stack_[writes] = operation == op_ldl ? scoreboard_[writes] + counts_.sum[Counts::later] +
-                                                      l2_latency - shared_latency
-                                                : 0.0;
-    }
-    // Operands are read long before the result is there.
-    const unsigned reads = i.field(113, 3);
-    if (reads < scoreboard_.size())
-      scoreboard_[reads] = std::max(scoreboard_[reads], counts_.clock + special_latency);
+  if (asked.latency > 0) {
+    asked.writes = i.field(110, 3);
+    asked.reads = i.field(113, 3);
   }
-  counts_.clock += std::max<double>(walk_.side_by_side, i.field(105, 4));
+  if (operation == op_ldl) asked.giver = Giver::stack;
+  if (asked.latency == memory_latency) asked.giver = Giver::memory;
+  // The block's warps ask for as much at the same time.
+  asked.received = received_ / l2_bytes_per_cycle * schedulers * walk_.side_by_side;
+  asked.copies = operation == op_ldgsts;
+  asked.ends_copies = operation == op_ldgdepbar;
+  asked.stall = std::max<double>(walk_.side_by_side, i.field(105, 4));
+  for (Timing& timing : timings_) timing.issue(asked);
 }
 
-void Warp::wait(unsigned scoreboards) {
-  double ready = counts_.clock;
-  bool from_memory = false;
-  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
-    if ((scoreboards >> s & 1) == 0 || scoreboard_[s] <= ready) continue;
-    ready = scoreboard_[s];
-    from_memory = from_memory_[s];
-  }
-  for (std::size_t s = 0; s < scoreboard_.size(); ++s) {
-    if ((scoreboards >> s & 1) == 0) continue;
-    const double longer = from_stack_[s] - ready - counts_.sum[Counts::later];
-    if (longer > 0) count(Counts::later, longer);
-  }
-  if (from_memory)
-    count(Counts::sooner, std::min(ready - counts_.clock, memory_latency - l2_latency));
-  counts_.clock = ready;
-}
-
-double Warp::occupy(const std::array<double, Counts::units>& before) {
+std::array<double, Asked::pipes> Warp::busy(const std::array<double, Counts::units>& before) const {
   const auto counted = [&](Counts::Unit unit) { return counts_.sum[unit] - before[unit]; };
   // Cycles of a warp's instruction in a scheduler's part of the SM (CUDA C++ Programming Guide,
   // "Throughput of Native Arithmetic Instructions"); L1 is one for all four parts.
-  std::array<double, 6> cycles{2 * counted(Counts::alu),          counted(Counts::fma),
-                               2 * counted(Counts::fp64),         8 * counted(Counts::special),
-                               schedulers * counted(Counts::lsu), 0};
+  std::array<double, Asked::pipes> cycles{
+      2 * counted(Counts::alu),          counted(Counts::fma),
+      2 * counted(Counts::fp64),         8 * counted(Counts::special),
+      schedulers * counted(Counts::lsu), 0};
   if (counted(Counts::mma_sync_flops) > 0 || counted(Counts::fp64_flops) > 0) {
     const double of_sm = counted(Counts::half_flops) / half_flops_per_cycle +
                          counted(Counts::tf32_flops) / tf32_flops_per_cycle +
@@ -265,15 +244,8 @@ double Warp::occupy(const std::array<double, Counts::units>& before) {
                          counted(Counts::fp64_flops) / fp64_flops_per_cycle;
     cycles.back() = schedulers * of_sm / mma_sync_attained;
   }
-  double later = 0;
-  for (std::size_t pipe = 0; pipe < cycles.size(); ++pipe) {
-    if (cycles[pipe] <= 0) continue;
-    counts_.clock = std::max(counts_.clock, pipes_free_[pipe]);
-    const double takes = cycles[pipe] * walk_.side_by_side;
-    pipes_free_[pipe] = counts_.clock + takes;
-    later = std::max(later, takes - 1);
-  }
-  return later;
+  for (double& of_pipe : cycles) of_pipe *= walk_.side_by_side;
+  return cycles;
 }
 
 bool Warp::is_criterion(std::size_t at, Mask unsure, const Truth& condition) {
@@ -468,7 +440,7 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   // What lies inside was entered anew.
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
   std::deque<Passage>& past = passages_[branch];
-  past.push_front({registers_, counts_});
+  past.push_front({registers_, counts_, clocks()});
   if (past.size() < 2 ||
       std::ranges::any_of(criteria_, [&](std::size_t at) { return first <= at && at <= branch; })) {
     past.resize(1);
@@ -478,7 +450,16 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   constexpr std::size_t words_of_a_sector = 8;
   const Counts &now = past[0].counts, &before = past[1].counts;
   const bool finds = now.sum[Counts::hits] > past.back().counts.sum[Counts::hits];
-  const std::size_t meant = finds ? words_of_a_sector : 1, asked = std::max<std::size_t>(2, meant);
+  // So do trips that do not take as long as one another: the first wait for what later ones find.
+  const auto took = [&](std::size_t trip, std::size_t n) {
+    return past[trip].clocks[n] - past[trip + 1].clocks[n];
+  };
+  constexpr double alike = 0.01;
+  bool settled = past.size() > 2;
+  for (std::size_t n = 0; settled && n < assumptions; ++n)
+    settled = std::abs(took(0, n) - took(1, n)) <= alike * took(0, n);
+  const std::size_t meant = finds || !settled ? words_of_a_sector : 1,
+                    asked = std::max<std::size_t>(2, meant);
   for (std::size_t n = 1; n < past.size() && n <= asked; ++n) {
     if (past[n - 1].counts.way - past[n].counts.way == now.way - before.way) continue;
     past.resize(n);
@@ -500,15 +481,12 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
     return;
   }
   trips = std::floor(trips);
-  const double clock = counts_.clock;
   counts_.repeat(past[meant].counts, trips / static_cast<double>(meant));
   counts_.way = now.way + static_cast<std::uint64_t>(trips) * (now.way - before.way);
-  for (double& ready : scoreboard_) ready += counts_.clock - clock;
-  for (double& free : pipes_free_) free += counts_.clock - clock;
-  const double later = counts_.sum[Counts::later] - now.sum[Counts::later];
-  for (double& ready : from_stack_) ready += counts_.clock - clock + later;
-  for (double& done : groups_of_products_) done += counts_.clock - clock;
-  products_end_ += counts_.clock - clock;
+  for (std::size_t n = 0; n < assumptions; ++n) {
+    const double each = (timings_[n].clock() - past[meant].clocks[n]) / static_cast<double>(meant);
+    timings_[n].skip(trips * each);
+  }
   const auto times = static_cast<std::uint32_t>(static_cast<std::uint64_t>(trips));
   const Name jump = new_name();
   const auto go_on = [&](Lanes& value, const Lanes& v1, const Lanes& v2) {

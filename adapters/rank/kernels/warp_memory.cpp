@@ -614,9 +614,10 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     name_loaded(i.field(16, 8), words, mask, places);
     if (walk_.launch.known != nullptr) read_known(i, mask, extent, places);
   }
-  const double latency = missed > 0 && !from_l1 ? memory_latency : shared_latency + 4;
-  if (operation == op_ldgsts) copies_ready_ = std::max(copies_ready_, counts_.clock + latency);
-  return stores ? special_latency : latency;
+  if (stores) return special_latency;
+  if (missed == 0 || from_l1) return shared_latency + 4;
+  received_ = missed * sector_bytes;
+  return memory_latency;
 }
 
 std::optional<TensorMap> Warp::tensor_map(unsigned number) const {

@@ -21,7 +21,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       // 0x50: the SM's clock, whose zero is where the warp begins.
       const unsigned number = i.field(72, 8);
       const bool clock = number == 0x50, zero = number == 0xff;
-      const auto cycles = static_cast<std::uint64_t>(counts_.clock);
+      const auto cycles = static_cast<std::uint64_t>(timings_[by_memory].clock());
       if (clock && executes()) {
         forget(to, 2, mask);
         return 0;
@@ -297,12 +297,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return special_latency;
     case op_warpgroup:
       // DEPBAR.LE gsb0, N: all groups of products but the last N are done.
-      if (const std::size_t last = i.field(72, 4); i.bit(80) && groups_of_products_.size() > last) {
-        const std::size_t done = groups_of_products_.size() - last;
-        counts_.clock = std::max(counts_.clock, groups_of_products_[done - 1]);
-        groups_of_products_.erase(groups_of_products_.begin(),
-                                  groups_of_products_.begin() + static_cast<std::ptrdiff_t>(done));
-      }
+      if (i.bit(80))
+        for (Timing& timing : timings_) timing.wait_for_products(i.field(72, 4));
       return 0;
     case op_usetmaxreg:
       set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // the registers are there
@@ -431,14 +427,20 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     case op_acqbulk:
       return 0;  // they order whole kernels
     case op_bar:
-      counts_.clock += barrier_cycles;
+      for (Timing& timing : timings_) timing.pause(barrier_cycles);
       return 0;
     case op_ldgdepbar:
-      return std::max(0.0, copies_ready_ - counts_.clock) + 1;
+      return 1;
+    case op_depbar:
+      // DEPBAR.LE SB0, N: all groups of copies but the last N are there.
+      if (i.bit(47))
+        for (Timing& timing : timings_) timing.wait_for_copies(i.field(38, 6));
+      return 0;
     case op_syncs:
       if (checks_phase(i)) {
         set_predicate(i, 81, {all_lanes, all_lanes}, mask);  // what is waited for has come
-        if (waited_.insert(at).second) counts_.clock += memory_latency;
+        if (waited_.insert(at).second)
+          for (Timing& timing : timings_) timing.pause_for_memory();
       } else {
         forget(to, 1, mask);
       }
