@@ -8,8 +8,8 @@ namespace phantora {
 
 /// What a streaming multiprocessor holds at a time.
 struct SmLimits {
-  int threads = 2048;
-  int blocks = 32;
+  int threads = 2048;             ///< of all its blocks
+  int blocks = 32;                ///< of any kernel
   int shared_bytes = 0;           ///< of all its blocks
   int shared_bytes_of_block = 0;  ///< that a block can ask for
   int registers = 65536;          ///< of 32 bits
@@ -21,7 +21,7 @@ SmLimits sm_limits(const GpuModel& gpu);
 
 /// What a block takes of its SM.
 struct BlockResources {
-  int threads = 1;
+  int threads = 1;               ///< of the block
   int registers = 0;             ///< of a thread; 0: not known, no limit
   std::size_t shared_bytes = 0;  ///< without what the driver keeps of each block's
 };
