@@ -8,7 +8,7 @@ namespace phantora::rank::code {
 namespace {
 
 /// When all groups but the last ones are done; what is waited for is forgotten.
-double end_of(std::deque<double>& groups, std::size_t but, double otherwise) {
+double end_of(std::vector<double>& groups, std::size_t but, double otherwise) {
   if (groups.size() <= but) return otherwise;
   const auto end = groups.end() - static_cast<std::ptrdiff_t>(but);
   const double done = *std::prev(end);

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 /// When a warp's instructions issue, and what they wait for: results, copies, products, pipes.
 namespace phantora::rank::code {
@@ -87,7 +87,7 @@ class Timing {
   double port_free_ = 0;     ///< from when on the L2 cache sends the block something new
   double copies_ready_ = 0;  ///< all that were begun
   double products_end_ = 0;  ///< all that were begun
-  std::deque<double> groups_of_copies_{}, groups_of_products_{};  ///< when each is done, in order
+  std::vector<double> groups_of_copies_{}, groups_of_products_{};  ///< when each is done, in order
 };
 
 }  // namespace phantora::rank::code
