@@ -2,7 +2,8 @@
 """Steps of models that torch.compile compiles: torchvision's and Transformers', and some as people write them, trained and
 generating, in the default mode, with CUDA graphs (reduce-overhead) and with products tried in Triton (max-autotune).
 
-    compiled_models.py [--only NAME ...] [--share K/N] [--kernels]   # prints a line of JSON for each: name, ms of a step, peak bytes; of its kernels
+    compiled_models.py [--only NAME ...] [--share K/N] [--kernels] [--eager]
+        # prints a line of JSON for each: name, ms of a step and until the host has issued it, peak bytes; of its kernels
 
 The same on a GPU and in a simulation (README.md, "Models that are compiled").
 """
@@ -271,14 +272,16 @@ def run(name, kernels):
     torch._dynamo.reset()
     step = MODELS[name]()
     torch.cuda.reset_peak_memory_stats()
-    times = []
+    times, issued = [], []
     for _ in range(STEPS):
         torch.cuda.synchronize()
         begin = time.perf_counter()
         step()
+        issued.append(1000 * (time.perf_counter() - begin))
         torch.cuda.synchronize()
         times.append(1000 * (time.perf_counter() - begin))
-    print(json.dumps({"model": name, "ms": round(statistics.median(times[WARM:]), 3), "peak": torch.cuda.max_memory_allocated()}), flush=True)
+    ms, issued_ms = (round(statistics.median(values[WARM:]), 3) for values in (times, issued))
+    print(json.dumps({"model": name, "ms": ms, "issued_ms": issued_ms, "peak": torch.cuda.max_memory_allocated()}), flush=True)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         step()
         torch.cuda.synchronize()
@@ -293,8 +296,11 @@ def main():
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--share", default="0/1", help="every Nth model from the Kth on")
     parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--eager", action="store_true", help="nothing is compiled")
     options = parser.parse_args()
     share, shares = map(int, options.share.split("/"))
+    if options.eager:
+        torch.compile = lambda called, **_: called
     for name in (options.only or list(MODELS)[share::shares]):
         try:
             run(name, options.kernels)
