@@ -23,6 +23,7 @@ struct Attempt {
   std::optional<Reach> reach{};
   Obstacle obstacle = Obstacle::none;
   std::int64_t steps = 0;            ///< instructions of warps that were executed
+  bool gave = false;                 ///< something known, until it was too long
   std::vector<AddressRange> read{};  ///< what it came to hangs on what is known there
   std::vector<Given> given{};        ///< of a long one
 };
