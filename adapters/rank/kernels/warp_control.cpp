@@ -174,7 +174,7 @@ void Warp::execute(std::size_t at, Mask active) {
   counts_.way += (at + 1) * 0x9e3779b97f4a7c15ULL;
   if (in_guessed_loop(at)) count(Counts::guessed);
   // For what it needs, as the compiler says.
-  if (const unsigned scoreboards = i.field(116, 6); scoreboards != 0)
+  if (const unsigned scoreboards = i.field(116, 6); scoreboards != 0 && !executes())
     for (Timing& timing : timings_) timing.wait(scoreboards);
   Truth guard = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(12, 3)];
   if (i.bit(15)) guard.value = ~guard.value;
@@ -215,6 +215,7 @@ void Warp::execute(std::size_t at, Mask active) {
     }
     if (executes() && operation == op_bar && mask != 0) wait_for_block(i, mask & ~unsure_);
   }
+  if (executes()) return;  // nobody asks what that takes
   if (asked.latency > 0) {
     asked.writes = i.field(110, 3);
     asked.reads = i.field(113, 3);
