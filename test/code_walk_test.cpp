@@ -320,7 +320,10 @@ class Launch {
   /// With as much shared memory as the kernels have.
   [[nodiscard]] std::optional<Reach> execute(const std::string& kernel,
                                              std::int64_t most = most_executed) const {
-    return rank::execute(launch(kernel), 16384, {}, most).reach;
+    return attempt(kernel, most).reach;
+  }
+  [[nodiscard]] Attempt attempt(const std::string& kernel, std::int64_t most) const {
+    return rank::execute(launch(kernel), 16384, {}, most);
   }
   [[nodiscard]] std::optional<Reach> reach(const std::string& kernel) const {
     return rank::reach(launch(kernel)).reach;
@@ -1628,6 +1631,27 @@ TEST(CodeExecution, LongLaunchesAreExecutedOnSmallResultsOnly) {
                         .at(x.address())
                         .at(y.address());
   EXPECT_FALSE(sums.execute("saxpy", most_executed_long));
+}
+
+TEST(CodeExecution, ASixteenthOfTheBlocksTellsThatALaunchIsTooLong) {
+  // As above, ten times as many tokens: a sixteenth of them is a long launch, too.
+  constexpr std::uint32_t n = 30'000;
+  std::vector<long long> each(n);
+  std::iota(each.begin(), each.end(), 0);
+  const OnDevice<long long> tokens{each}, last{std::vector<long long>(n, -1)};
+  const OnDevice<int> counts{std::vector<int>(n, 1)}, total{std::vector<int>(n, 0)};
+  const auto count = Launch{{n, 1, 1}, {32, 1, 1}}
+                         .at(tokens.address())
+                         .at(counts.address())
+                         .at(last.address())
+                         .at(total.address());
+  const Attempt whole = count.attempt("count_tokens", most_executed_long);
+  ASSERT_TRUE(whole.reach);
+  const Attempt too_long = count.attempt("count_tokens", whole.steps * 2 / 3);
+  EXPECT_EQ(too_long.obstacle, Obstacle::length);
+  EXPECT_TRUE(too_long.gave);  // so that it keeps no other launch from being tried
+  EXPECT_GT(too_long.steps, most_executed);
+  EXPECT_LT(too_long.steps, whole.steps / 15);
 }
 
 TEST(CodeExecution, LongProductsAreNotExecuted) {

@@ -534,9 +534,9 @@ struct CodeRun {
     return small_data().code.long_launches.most(reading.balance);
   }
   void note_cost(const Attempt& made) const {
-    const std::scoped_lock lock{small_data().code.walks};
     // What is too long, though all of it would be known, is no reason to leave others alone.
     if (made.gave) return;
+    const std::scoped_lock lock{small_data().code.walks};
     small_data().code.long_launches.note(made.steps, made.reach && made.reach->gave,
                                          reading.balance);
   }

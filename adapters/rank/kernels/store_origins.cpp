@@ -302,11 +302,15 @@ class Flow {
   [[nodiscard]] bool is_in_frame(const Instruction& i) const {
     return keeps_its_frame_ && i.field(24, 8) == stack_pointer;
   }
+  /// Of the byte `at` of what it puts aside or gets back.
+  static int word_of_frame(const Instruction& i, std::uint32_t at) {
+    return (offset_of(i) + static_cast<int>(at)) / word_bytes;
+  }
   void spill(const Instruction& i) {
     const unsigned from = i.field(32, 8);
     if (!is_in_frame(i)) return keep(local_, held(from, width(i)));
     for (std::uint32_t at = 0; at < width(i); at += word_bytes)
-      keep(frame_[offset_of(i) / word_bytes + static_cast<int>(at) / word_bytes],
+      keep(frame_[word_of_frame(i, at)],
            is_zero(from) ? Origin{} : of(static_cast<int>(from + at / word_bytes)));
   }
   void reload(const Instruction& i) {
@@ -317,8 +321,7 @@ class Flow {
       for (const auto& [offset, origin] : frame_) anywhere |= origin;
     for (std::uint32_t at = 0; at < width(i); at += word_bytes) {
       Origin word = anywhere;
-      if (is_in_frame(i))
-        word |= frame_[offset_of(i) / word_bytes + static_cast<int>(at) / word_bytes];
+      if (is_in_frame(i)) word |= frame_[word_of_frame(i, at)];
       set(i, to + at / word_bytes, word);
     }
   }
