@@ -173,12 +173,30 @@ bool multiplies_by_groups(const KernelQuery& query) {
          told(query, "mma_sync") < 0.5 && told(query, "roles") == 0;
 }
 
-/// Blocks of such products that are alike begin and end together, in rounds; those that are left
-/// for the last go to SMs in pairs, as pairs end: three blocks for each SM that holds two take as
-/// long as four (bench/accuracy/triton_neighbours.py).
-Load in_rounds(Load load) {
-  const double left = std::fmod(load.blocks, load.at_a_time);
-  return {load.blocks - left + std::min(load.at_a_time, 2 * std::ceil(left / 2)), load.at_a_time};
+/// What the fullest SM has to do, and how often blocks there come in as others end.
+struct Turns {
+  Load load{};
+  double rounds = 1;
+};
+
+/// Blocks of products by warp groups that are alike begin and end together, in rounds; those that
+/// are left for the last go to SMs in pairs, as pairs end: three blocks for each SM that holds two
+/// take as long as four (bench/accuracy/triton_neighbours.py). Others are as uneven as their order
+/// makes them, where that is told.
+Turns turns_of(const KernelQuery& query, const GpuModel& gpu, bool end_together) {
+  Load load = load_of(query, gpu);
+  if (load.blocks <= load.at_a_time) return {load, 1};
+  const double mean = blocks_of(query) / gpu.sm_count;
+  const double work = told(query, "uneven_work"), ends = told(query, "uneven_ends");
+  if (work > 0) {
+    load.blocks = work * mean;
+  } else if (end_together) {
+    const double left = std::fmod(load.blocks, load.at_a_time);
+    load.blocks += std::min(load.at_a_time, 2 * std::ceil(left / 2)) - left;
+  }
+  double rounds = std::max(1.0, load.blocks / load.at_a_time);
+  if (ends > 0) rounds = ends * mean / load.at_a_time;
+  return {load, end_together ? std::ceil(rounds) : rounds};
 }
 
 // Where two bounds are near one another both are felt: more by products that wait for memory, as
@@ -226,22 +244,9 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
                longest = sooner * told(query, "longest_cycles") + waits;
   const bool by_groups = multiplies_by_groups(query);
   constexpr double alike = 1.1;
-  Load load = load_of(query, gpu);
-  const bool rounds_end_together = by_groups && longest <= alike * mean;
-  const bool in_turn = load.blocks > load.at_a_time;  // blocks come in as others end
-  const double uneven_work = in_turn ? told(query, "uneven_work") : 0;
-  const double uneven_ends = in_turn ? told(query, "uneven_ends") : 0;
-  const double mean_blocks = blocks_of(query) / gpu.sm_count;
-  if (uneven_work > 0) {
-    load.blocks = uneven_work * mean_blocks;
-  } else if (rounds_end_together && in_turn) {
-    load = in_rounds(load);
-  }
+  const auto [load, rounds] = turns_of(query, gpu, by_groups && longest <= alike * mean);
   const Busy each = busy_of(query, gpu, load.blocks, attained);
   const double l2 = l2_seconds(query, gpu) / l2_attained;
-  double rounds = std::max(1.0, load.blocks / load.at_a_time);
-  if (uneven_ends > 0) rounds = uneven_ends * mean_blocks / load.at_a_time;
-  if (rounds_end_together) rounds = std::ceil(rounds);
   // That of a block whose warps are alike has the units' time in it. Of several blocks each hides
   // what others wait for, and so do roles.
   const double alone = rounds * mean / gpu.clock_hz;
