@@ -1,4 +1,4 @@
-#include "rank/kernels/block_schedule.hpp"
+#include "rank/code/block_schedule.hpp"
 
 #include <algorithm>
 #include <random>

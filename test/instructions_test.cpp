@@ -1,4 +1,4 @@
-#include "rank/kernels/code_execution.hpp"
+#include "rank/code/code_execution.hpp"
 #include "rank/memory/device_memory.hpp"
 
 #include <array>

@@ -1,9 +1,9 @@
 // What the stand-in NVRTC reads from a source, and what a launch then knows of the kernel.
 #include "cuda/nvrtc/source.hpp"
-#include "rank/kernels/fat_binary.hpp"
+#include "rank/code/fat_binary.hpp"
+#include "rank/code/ptx.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
-#include "rank/kernels/ptx.hpp"
 
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-#include "rank/kernels/warp_timing.hpp"
+#include "rank/code/warp_timing.hpp"
 
 #include <gtest/gtest.h>
 

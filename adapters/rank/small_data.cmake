@@ -3,6 +3,62 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)  # the codec of nvcc 13's fat binaries
 set(sources
+  code/behind_pointers.cpp
+  code/block_schedule.cpp
+  code/code_execution.cpp
+  code/code_walk.cpp
+  code/device_code.cpp
+  code/fat_binary.cpp
+  code/launch_memory.cpp
+  code/machine_code.cpp
+  code/ptx.cpp
+  code/store_origins.cpp
+  code/warp_arithmetic.cpp
+  code/warp_control.cpp
+  code/warp_doubles.cpp
+  code/warp_memory.cpp
+  code/warp_perform.cpp
+  code/warp_timing.cpp
+  kernels/assumed_choice.cpp
+  kernels/assumed_selection.cpp
+  kernels/assumed_test.cpp
+  kernels/contrast.cpp
+  kernels/deferred_elements.cpp
+  kernels/families/arithmetic.cpp
+  kernels/families/attention.cpp
+  kernels/families/batch_norm.cpp
+  kernels/families/block_top_k.cpp
+  kernels/families/chunk_norms.cpp
+  kernels/families/complex_function.cpp
+  kernels/families/concatenation.cpp
+  kernels/families/depthwise.cpp
+  kernels/families/element_type.cpp
+  kernels/families/elementwise.cpp
+  kernels/families/elementwise_function.cpp
+  kernels/families/embedding.cpp
+  kernels/families/functor.cpp
+  kernels/families/grad_scaler.cpp
+  kernels/families/grouped_product.cpp
+  kernels/families/indexing.cpp
+  kernels/families/jiterated.cpp
+  kernels/families/lambda_function.cpp
+  kernels/families/lookup.cpp
+  kernels/families/multi_tensor.cpp
+  kernels/families/named_functions.cpp
+  kernels/families/packed_copies.cpp
+  kernels/families/pooling.cpp
+  kernels/families/random.cpp
+  kernels/families/range.cpp
+  kernels/families/reduction.cpp
+  kernels/families/rowwise.cpp
+  kernels/families/scan.cpp
+  kernels/families/selection.cpp
+  kernels/families/sort.cpp
+  kernels/families/symmetric_memory.cpp
+  kernels/families/tensor_lists.cpp
+  kernels/kernel_effect.cpp
+  kernels/kernel_launch.cpp
+  kernels/kernel_name.cpp
   memory/cached_operands.cpp
   memory/copies.cpp
   memory/data_queue.cpp
@@ -14,56 +70,6 @@ set(sources
   memory/sparse_bytes.cpp
   memory/transfers.cpp
   memory/unknown_reads.cpp
-  kernels/arithmetic.cpp
-  kernels/assumed_choice.cpp
-  kernels/assumed_selection.cpp
-  kernels/assumed_test.cpp
-  kernels/attention.cpp
-  kernels/batch_norm.cpp
-  kernels/block_schedule.cpp
-  kernels/block_top_k.cpp
-  kernels/chunk_norms.cpp
-  kernels/code_execution.cpp
-  kernels/code_walk.cpp kernels/machine_code.cpp kernels/warp_arithmetic.cpp kernels/warp_doubles.cpp kernels/warp_timing.cpp
-  kernels/warp_control.cpp kernels/warp_memory.cpp kernels/warp_perform.cpp
-  kernels/complex_function.cpp
-  kernels/concatenation.cpp
-  kernels/contrast.cpp
-  kernels/deferred_elements.cpp
-  kernels/depthwise.cpp
-  kernels/device_code.cpp
-  kernels/element_type.cpp
-  kernels/elementwise.cpp
-  kernels/elementwise_function.cpp
-  kernels/embedding.cpp
-  kernels/fat_binary.cpp
-  kernels/functor.cpp
-  kernels/grad_scaler.cpp
-  kernels/grouped_product.cpp
-  kernels/indexing.cpp
-  kernels/jiterated.cpp
-  kernels/kernel_effect.cpp
-  kernels/kernel_launch.cpp
-  kernels/kernel_name.cpp
-  kernels/lambda_function.cpp
-  kernels/launch_memory.cpp
-  kernels/store_origins.cpp
-  kernels/lookup.cpp
-  kernels/multi_tensor.cpp
-  kernels/named_functions.cpp
-  kernels/packed_copies.cpp
-  kernels/pooling.cpp
-  kernels/ptx.cpp
-  kernels/random.cpp
-  kernels/range.cpp
-  kernels/behind_pointers.cpp
-  kernels/reduction.cpp
-  kernels/rowwise.cpp
-  kernels/scan.cpp
-  kernels/selection.cpp
-  kernels/sort.cpp
-  kernels/symmetric_memory.cpp
-  kernels/tensor_lists.cpp
 )
 list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets include this file too
 add_library(phantora_small_data OBJECT ${sources})

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "rank/code/module_code.hpp"
 #include "rank/kernels/assumed_choice.hpp"
-#include "rank/kernels/grouped_product.hpp"
-#include "rank/kernels/module_code.hpp"
+#include "rank/kernels/families/grouped_product.hpp"
 #include "rank/memory/cached_operands.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"

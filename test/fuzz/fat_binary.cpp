@@ -1,4 +1,4 @@
-#include "rank/kernels/fat_binary.hpp"
+#include "rank/code/fat_binary.hpp"
 
 #include "fuzz.hpp"
 

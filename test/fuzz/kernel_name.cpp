@@ -1,7 +1,7 @@
 #include "rank/kernels/kernel_name.hpp"
 
 #include "fuzz.hpp"
-#include "rank/kernels/elementwise_function.hpp"
+#include "rank/kernels/families/elementwise_function.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #include "cuda/nvrtc/source.hpp"
 #include "fuzz.hpp"
+#include "rank/code/ptx.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
-#include "rank/kernels/ptx.hpp"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 
 #include "cuda/cudart/entry.hpp"
 #include "cuda/driver/host_memory.hpp"
-#include "rank/kernels/module_variable.hpp"
+#include "rank/code/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/mutex.hpp"
 

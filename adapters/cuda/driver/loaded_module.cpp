@@ -1,7 +1,7 @@
 #include "cuda/driver/loaded_module.hpp"
 
 #include "cuda/driver/image.hpp"
-#include "rank/kernels/module_variable.hpp"
+#include "rank/code/module_variable.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/runtime/process.hpp"
 

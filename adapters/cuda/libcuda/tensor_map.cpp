@@ -1,4 +1,4 @@
-#include "rank/kernels/tensor_map.hpp"
+#include "rank/code/tensor_map.hpp"
 
 #include "cuda/libcuda/entry.hpp"
 

@@ -1,8 +1,8 @@
 #include "cuda/nvrtc/source.hpp"
 
+#include "rank/code/ptx.hpp"
+#include "rank/kernels/families/offset_calculator.hpp"
 #include "rank/kernels/kernel_name.hpp"
-#include "rank/kernels/offset_calculator.hpp"
-#include "rank/kernels/ptx.hpp"
 
 #include <algorithm>
 #include <array>

@@ -11,8 +11,8 @@ namespace phantora::nvrtc {
 struct SourceKernel {
   std::string name;  ///< as the source, or the name expression, writes it
   /// As rank::signature takes it apart: "name(float const*, int)". Of kernels that PyTorch's
-  /// jiterator wrote, also what they compute (rank/kernels/jiterated.cpp,
-  /// rank/kernels/reduction.cpp).
+  /// jiterator wrote, also what they compute (rank/kernels/families/jiterated.cpp,
+  /// rank/kernels/families/reduction.cpp).
   std::string signature;
   std::vector<std::uint32_t> parameter_sizes;  ///< up to the first that is not known
   std::string unknown_type;                    ///< of the first parameter that is not known
@@ -36,7 +36,7 @@ std::vector<SourceKernel> read_kernels(std::string_view source,
 std::vector<SourceVariable> read_variables(std::string_view source);
 
 /// PTX text of these variables, and of kernels with these parameters and without their code
-/// (rank/kernels/ptx.hpp reads it).
+/// (rank/code/ptx.hpp reads it).
 /// @param target  as in "sm_90".
 std::string to_ptx(const std::vector<SourceKernel>& kernels, std::string_view target,
                    const std::vector<SourceVariable>& variables = {});

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/kernels/element_type.hpp"
+#include "rank/kernels/families/element_type.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 
 /// What a program finds when it tests values that are not computed. Zeros would mean that each

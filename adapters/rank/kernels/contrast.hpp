@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/kernels/element_type.hpp"
+#include "rank/kernels/families/element_type.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "rank/kernels/elementwise_function.hpp"
+#include "rank/kernels/families/elementwise_function.hpp"
+#include "rank/kernels/families/offset_calculator.hpp"
 #include "rank/kernels/kernel_effect.hpp"
-#include "rank/kernels/offset_calculator.hpp"
 #include "rank/memory/deferred.hpp"
 
 #include <cstddef>

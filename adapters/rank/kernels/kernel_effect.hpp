@@ -1,7 +1,7 @@
 #pragma once
 
 #include "rank/kernels/assumed_choice.hpp"
-#include "rank/kernels/element_type.hpp"
+#include "rank/kernels/families/element_type.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/kernel_name.hpp"
 #include "rank/kernels/word_hash.hpp"

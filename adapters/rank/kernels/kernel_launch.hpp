@@ -1,6 +1,6 @@
 #pragma once
 
-#include "rank/kernels/code_links.hpp"
+#include "rank/code/code_links.hpp"
 #include "rank/runtime/timeline.hpp"
 
 #include <phantora/kernels/kernel_cost_model.hpp>

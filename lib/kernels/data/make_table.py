@@ -310,7 +310,7 @@ def strides_of(row):
 
 def lines(kept, operand, size):
     """Of 128 bytes that lie apart and that 512 elements touch of an operand, or hold one of them alone, as
-    adapters/rank/kernels/elementwise.cpp counts them."""
+    adapters/rank/kernels/families/elementwise.cpp counts them."""
     left, near, apart = 512, size, 1
     for length, steps in kept:
         taken, step = min(length, left), steps[operand] * size
@@ -380,7 +380,7 @@ def pointwise(kernel, row):
 
 
 def gradient_of_few_indices(kernel, indices, row):
-    """As adapters/rank/kernels/embedding.cpp tells it."""
+    """As adapters/rank/kernels/families/embedding.cpp tells it."""
     elements = indices * row["dim"]
     return launch(kernel, dict(numel=elements, rows=indices, cols=row["dim"]), bytes=3 * elements * SIZE[row["dtype"]])
 
@@ -398,7 +398,7 @@ def number(value):
 
 
 def pooling(row):
-    """Windows of planes or volumes: adapters/rank/kernels/pooling.cpp says the same of the launches."""
+    """Windows of planes or volumes: adapters/rank/kernels/families/pooling.cpp says the same of the launches."""
     size = row["size"] if "size" in row else [row["hw"]] * 2
     k, stride = row.get("k", 3), row.get("stride", 2)
     element, planes = SIZE[row["dtype"]], row["batch"] * row["cin"]
@@ -441,7 +441,7 @@ def moved_by_index(kernel, element, numel, indices, tensors, table, run=1):
 
 
 def indexed(row):
-    """As adapters/rank/kernels/indexing.cpp tells them; the passes of nonzero() as selection.cpp does."""
+    """As adapters/rank/kernels/families/indexing.cpp tells them; the passes of nonzero() as selection.cpp does."""
     passed = row["numel"] // row["indices"] if row["kind"] == "mask_rows" else 1
     flags, chosen = row["table"] // passed, row["indices"]
     whole = any("DeviceReduceKernel" in kernel["name"] for kernel in row["kernels"])
@@ -464,7 +464,7 @@ def indexed(row):
 
 
 def by_index(row):
-    """Slices that a tensor of indices names: adapters/rank/kernels/indexing.cpp says the same of the launches."""
+    """Slices that a tensor of indices names: adapters/rank/kernels/families/indexing.cpp says the same of the launches."""
     slice_bytes = row["dim"] * SIZE[row["dtype"]]
     elements = row["count"] * row["dim"]
 
@@ -635,7 +635,7 @@ def sparse(row):
 
 
 def groups(row):
-    """PyTorch's product of groups, of which adapters/rank/kernels/grouped_product.cpp tells the same."""
+    """PyTorch's product of groups, of which adapters/rank/kernels/families/grouped_product.cpp tells the same."""
     tokens, count = row["tokens"], row["groups"]
     each = tokens / count
     m, n, k = (row["k"], row["n"], each) if row["kind"] == "inner" else (each, row["n"], row["k"])

@@ -4,7 +4,7 @@
 Usage: measure_indexing.py OUT.jsonl [SECONDS [WORKERS]]
 
 x[i], x[i, j], x[:, i], x[mask] and what is put there, gather, scatter and scatter_add: earlier sweeps have rows of 16 bytes and
-more by one index alone. Lines are like measure_h200.py's, and tell what adapters/rank/kernels/indexing.cpp tells of the launches:
+more by one index alone. Lines are like measure_h200.py's, and tell what adapters/rank/kernels/families/indexing.cpp tells of the launches:
 `numel` elements that move, `indices` of each of `tensors` tensors, and `table`, elements of the tensor that they point into. A third of
 the cases judges and is never fitted: those whose digest leaves 1 when it is divided by 3 (make_table.py's is_judge()).
 """

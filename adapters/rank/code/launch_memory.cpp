@@ -1,0 +1,194 @@
+#include "rank/code/launch_memory.hpp"
+
+#include "rank/kernels/word_hash.hpp"
+#include "rank/memory/device_memory.hpp"
+#include "rank/memory/host_reach.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace phantora::rank {
+
+std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
+  WordHash hash;
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> mask;
+  std::uint64_t number = 0;
+  for (const AddressRange& range : ranges) {
+    ++number;
+    const std::size_t size = range.last - range.first;
+    const auto* const at = reinterpret_cast<void*>(range.first);
+    bytes.resize(size);
+    mask.resize(size);
+    if (!may_know(at, size) || !read_with_mask(bytes.data(), mask.data(), at, size)) continue;
+    hash.mix(number);
+    for (std::size_t i = 0; i < size; ++i)
+      hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
+  }
+  return hash.value();
+}
+
+LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
+  const std::uint64_t number = address / (size * pieces);
+  if (last_ == nullptr || last_number_ != number) {
+    last_ = &blocks_[number];
+    last_number_ = number;
+  }
+  Piece& piece = last_->all[address / size % pieces];
+  return piece.here || fetch(*last_, number, address) ? &piece : nullptr;
+}
+
+bool LaunchMemory::fetch(Block& block, std::uint64_t number, std::uint64_t address) {
+  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(address));
+  if (!allocation && !reached_by_device(reinterpret_cast<std::byte*>(address))) return false;
+  // Of the host's memory only what is asked for.
+  std::uint64_t first = address / size, last = first + 1;
+  if (allocation) {
+    const auto base = reinterpret_cast<std::uint64_t>(allocation->base);
+    first = std::max(number * pieces, base / size);
+    last = std::min((number + 1) * pieces, (base + allocation->size + size - 1) / size);
+  }
+  std::array<std::byte, size * pieces> bytes{};
+  std::array<std::uint8_t, size * pieces> mask{};
+  read_with_mask(bytes.data(), mask.data(), reinterpret_cast<std::byte*>(first * size),
+                 (last - first) * size);
+  for (std::uint64_t n = first; n < last; ++n) {
+    Piece& piece = block.all[n % pieces];
+    if (piece.here) continue;
+    piece.here = true;
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::size_t at = (n - first) * size + i;
+      piece.bytes[i] = bytes[at];
+      if (mask[at] != 0) piece.known |= 1U << i;
+    }
+    for (const AddressRange& range : lost_) lose(piece, n, range);
+  }
+  return true;
+}
+
+void LaunchMemory::lose(Piece& piece, std::uint64_t number, const AddressRange& range) {
+  if (number * size >= range.last || (number + 1) * size <= range.first) return;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t address = number * size + i;
+    if (range.first <= address && address < range.last) piece.lost |= 1U << i;
+  }
+  piece.known &= ~piece.lost;
+}
+
+void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
+  auto* const at = reinterpret_cast<std::byte*>(address);
+  const auto allocation = allocation_of(at);
+  if (!allocation && !reached_by_device(at)) return;
+  const AddressRange range{
+      address,
+      allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : address};
+  if (std::ranges::find(lost_, range) != lost_.end()) return;
+  lost_.push_back(range);
+  for (auto& [number, block] : blocks_) {
+    for (std::size_t n = 0; n < pieces; ++n) lose(block.all[n], number * pieces + n, range);
+  }
+}
+
+void LaunchMemory::store_somewhere_behind_those_in(AddressRange table) {
+  const auto allocation = allocation_of(reinterpret_cast<std::byte*>(table.first));
+  if (!allocation) return;
+  const std::uint64_t end = reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size;
+  constexpr std::uint64_t step = sizeof(std::uint64_t);
+  std::uint64_t at = (table.first + step - 1) / step * step;
+  for (; at + step <= std::min(table.last, end); at += step) {
+    std::uint64_t address = 0;
+    Known known = 0;
+    load(at, step, reinterpret_cast<std::byte*>(&address), known);
+    if (known == 0xff) store_somewhere_behind(address);
+  }
+}
+
+bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known) {
+  known = 0;
+  for (std::size_t done = 0; done < bytes;) {
+    Piece* const from = piece(address + done);
+    if (from == nullptr) return false;
+    const std::size_t at = (address + done) % size;
+    const std::size_t part = std::min(size - at, bytes - done);
+    std::copy_n(from->bytes.data() + at, part, to + done);
+    const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
+    known |= (from->known >> at & bits) << done;
+    from->read |= bits << at & ~from->written;
+    done += part;
+  }
+  return true;
+}
+
+bool LaunchMemory::store(std::uint64_t address, std::size_t bytes, const std::byte* from,
+                         Known known) {
+  for (std::size_t done = 0; done < bytes;) {
+    Piece* const to = piece(address + done);
+    if (to == nullptr) return false;
+    const std::size_t at = (address + done) % size;
+    const std::size_t part = std::min(size - at, bytes - done);
+    std::copy_n(from + done, part, to->bytes.data() + at);
+    const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
+    to->known = ((to->known & ~(bits << at)) | (known >> done & bits) << at) & ~to->lost;
+    written_bytes_ += static_cast<std::size_t>(std::popcount(bits << at & ~to->written));
+    to->written |= bits << at;
+    done += part;
+  }
+  return true;
+}
+
+std::vector<AddressRange> LaunchMemory::ranges(std::uint32_t Piece::*which) const {
+  std::vector<AddressRange> joined;
+  for (const auto& [number, block] : blocks_) {
+    for (std::size_t n = 0; n < pieces; ++n) {
+      const std::uint64_t first = (number * pieces + n) * size;
+      for (std::uint32_t bits = block.all[n].*which; bits != 0;) {
+        const auto from = static_cast<std::uint32_t>(std::countr_zero(bits));
+        const auto count = static_cast<std::uint32_t>(std::countr_one(bits >> from));
+        if (!joined.empty() && joined.back().last == first + from) {
+          joined.back().last += count;
+        } else {
+          joined.push_back({first + from, first + from + count});
+        }
+        bits = from + count == size ? 0 : bits >> (from + count) << (from + count);
+      }
+    }
+  }
+  return joined;
+}
+
+bool LaunchMemory::gave() const {
+  return std::ranges::any_of(blocks_, [](const auto& of) {
+    return std::ranges::any_of(of.second.all,
+                               [](const Piece& p) { return (p.known & p.written) != 0; });
+  });
+}
+std::vector<AddressRange> LaunchMemory::read() const { return ranges(&Piece::read); }
+std::vector<AddressRange> LaunchMemory::written() const { return ranges(&Piece::written); }
+
+std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
+  for (const AddressRange& range : lost_)
+    forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
+  std::vector<Given> all;
+  for (const AddressRange& range : written()) {
+    const std::size_t bytes = range.last - range.first;
+    Given& given = all.emplace_back(
+        Given{range, std::vector<std::byte>(bytes), std::vector<std::uint8_t>(bytes)});
+    for (std::size_t i = 0; i < bytes;) {
+      const std::uint64_t number = (range.first + i) / size;
+      const Piece& piece = blocks_.at(number / pieces).all[number % pieces];
+      for (std::size_t at = (range.first + i) % size; at < size && i < bytes; ++at, ++i) {
+        given.bytes[i] = piece.bytes[at];
+        given.mask[i] = piece.known >> at & 1;
+      }
+    }
+    rank::write(given, writer);
+  }
+  return all;
+}
+
+void write(const Given& given, const Writer& writer) {
+  write_known(reinterpret_cast<void*>(given.range.first), given.bytes.data(), given.mask,
+              given.bytes.size(), writer);
+}
+
+}  // namespace phantora::rank
