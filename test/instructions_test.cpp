@@ -434,6 +434,19 @@ TEST(Instructions, WhatIsNoNumberIsNoIntegerEither) {
   }
 }
 
+// As sm_90 writes it, and as sm_75 to sm_86 did.
+TEST(Instructions, ARegisterOfTheWarpGetsWhatAThreadHas) {
+  constexpr Word uniform_to_r8{0x0000000600087c02, 0x000fe20008000f00};  // MOV R8, UR6
+  Warp warp = given(6);
+  for (Given& g : warp) g.x = warp[0].x;
+  for (const unsigned operation : {0x2caU, 0x3c2U}) {
+    const Word to_uniform = Code{operation}.put(16, 8, 6).put(32, 8, 0).put(64, 8, 0).word();
+    const auto results = run({to_uniform, uniform_to_r8}, warp);
+    EXPECT_EQ(results, std::vector(warp.size(), std::optional{Got{warp[0].x, 0, 0, 0}}))
+        << std::hex << operation;
+  }
+}
+
 // Compilers put predicates aside as bits of a register to which nothing was written before: of it
 // no other bit is asked for.
 TEST(Instructions, ARegisterThatNothingWasWrittenToTakesBits) {

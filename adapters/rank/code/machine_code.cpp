@@ -227,6 +227,7 @@ Program parse(std::span<const std::byte> bytes, int architecture, const CodeLink
     Instruction i;
     std::memcpy(&i.low, bytes.data() + at, sizeof i.low);
     std::memcpy(&i.high, bytes.data() + at + sizeof i.low, sizeof i.high);
+    if (i.operation() == op_r2ur_before_sm90) i.low ^= op_r2ur_before_sm90 ^ op_r2ur;
     program.code.push_back(i);
   }
   for (std::size_t at = 0; at < program.code.size(); ++at) {

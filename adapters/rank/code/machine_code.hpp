@@ -74,7 +74,7 @@ enum Operation : unsigned {
   op_uflo = 0x0bd,
   op_ubrev = 0x0be,
   op_upopc = 0x0bf,
-  op_r2ur = 0x0ca,
+  op_r2ur = 0x0ca,  ///< before sm_90 what follows, which parse() turns into this
   op_flo = 0x100,
   op_brev = 0x101,
   op_fchk = 0x102,
@@ -137,6 +137,7 @@ enum Operation : unsigned {
   op_errbar = 0x1ab,
   op_ldgsts = 0x1ae,
   op_ldgdepbar = 0x1af,
+  op_r2ur_before_sm90 = 0x1c2,
   op_s2ur = 0x1c3,
   op_redux = 0x1c4,
   op_warpgroup = 0x1c5,
