@@ -122,11 +122,44 @@ struct Counts {
 /// stacks.
 enum Assumption : std::size_t { by_memory, by_l2, stacks_by_l2, assumptions };
 
-struct Registers {
-  std::array<Lanes, 256 + 64> general{};  ///< 255 is zero; uniform ones from 256 on
+/// What a warp's threads hold. Of 80 KiB of registers kernels use a part: there are those up to the
+/// last that was written.
+class Registers {
+ public:
+  /// Nothing is known of what nobody wrote, unless the registers are `zero` then.
+  explicit Registers(bool zero) : unwritten_{zero ? &zero_ : &unknown_} {
+    // What operands refer to stays where it is when others are written.
+    general_.reserve(first_uniform);
+    uniform_.reserve(all_registers - first_uniform);
+  }
+  [[nodiscard]] const Lanes& operator[](unsigned number) const {
+    const std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
+    const std::size_t at = number % first_uniform;
+    if (at < of.size()) return of[at];
+    return is_zero(number) ? zero_ : *unwritten_;
+  }
+  /// One that is not zero always, to be written.
+  [[nodiscard]] Lanes& changed(unsigned number) {
+    std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
+    const std::size_t at = number % first_uniform;
+    if (at >= of.size()) of.resize(at + 1, *unwritten_);
+    return of[at];
+  }
+  /// f of the number of each one that was written.
+  template <class F>
+  void each_written(F f) const {
+    for (std::size_t n = 0; n < general_.size(); ++n) f(static_cast<unsigned>(n));
+    for (std::size_t n = 0; n < uniform_.size(); ++n) f(static_cast<unsigned>(first_uniform + n));
+  }
+
   std::array<Truth, 16> predicates{};     ///< 7 and 15 are true; uniform ones from 8 on
   std::vector<Comparison> comparisons{};  ///< by number of the comparison in the code
   std::vector<Lanes> local{};             ///< words of local memory, from the stack's end down
+
+ private:
+  static constexpr Lanes unknown_{}, zero_{.known = all_lanes};
+  std::vector<Lanes> general_{}, uniform_{};
+  const Lanes* unwritten_;
 };
 
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -251,13 +284,6 @@ class Warp {
       alive_ |= Mask{1} << lane;
       thread_[lane] = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
     }
-    // Nothing hangs on what registers hold before anything is written to them: compilers set single
-    // bits of them.
-    if (executes()) {
-      for (Lanes& never_written : registers_.general) never_written.known = all_lanes;
-    }
-    registers_.general[255].known = all_lanes;
-    registers_.general[256 + 63].known = all_lanes;
     for (const std::size_t always : {std::size_t{7}, std::size_t{15}})
       registers_.predicates[always] = {all_lanes, all_lanes};
     registers_.comparisons.resize(static_cast<std::size_t>(program_.comparisons));
@@ -360,10 +386,10 @@ class Warp {
   [[nodiscard]] Lanes b_or_c(const Instruction& i) const {
     return i.form() == 2 || i.form() == 3 || i.form() == 7 ? c(i) : b(i);
   }
-  [[nodiscard]] const Lanes& get(unsigned number) const { return registers_.general[number]; }
+  [[nodiscard]] const Lanes& get(unsigned number) const { return registers_[number]; }
   /// The register after `number`, which holds the upper half of 64 bits.
   [[nodiscard]] const Lanes& high(unsigned number) const {
-    return is_zero(number) ? get(number) : get(std::min<unsigned>(number + 1, 256 + 63));
+    return is_zero(number) ? get(number) : get(std::min(number + 1, all_registers - 1));
   }
   [[nodiscard]] Truth predicate(const Instruction& i, unsigned at) const {
     Truth truth = registers_.predicates[(is_of_warp(i) ? 8 : 0) + i.field(at, 3)];
@@ -380,8 +406,8 @@ class Warp {
 
   void set(unsigned number, const Lanes& value, Mask mask) {
     if (is_zero(number)) return;
-    if (number >= 256) mask = all_lanes;  // a warp has one
-    replace(registers_.general[number], value, mask);
+    if (number >= first_uniform) mask = all_lanes;  // a warp has one
+    replace(registers_.changed(number), value, mask);
     name_unknown(number, mask);
   }
   static void replace(Lanes& to, const Lanes& value, Mask mask) {
@@ -398,9 +424,9 @@ class Warp {
   }
   void forget(unsigned number, unsigned count, Mask mask) {
     for (unsigned n = number; n < number + count; ++n) {
-      if (is_zero(n) || n >= registers_.general.size()) continue;
-      Lanes& to = registers_.general[n];
-      if (n >= 256) mask = all_lanes;
+      if (is_zero(n) || n >= all_registers) continue;
+      Lanes& to = registers_.changed(n);
+      if (n >= first_uniform) mask = all_lanes;
       to.known &= ~mask;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         if ((mask >> lane & 1) != 0) to.unknown[lane] = no_name;
@@ -418,9 +444,9 @@ class Warp {
   /// Gives those of a register's unknown values that have no name one for each thread, or for all
   /// where the warp has one.
   void name_unknown(unsigned number, Mask mask) {
-    Lanes& of = registers_.general[number];
+    Lanes& of = registers_.changed(number);
     if (!names() || (mask & ~of.known) == 0) return;
-    const Name common = number >= 256 ? new_name() : no_name;
+    const Name common = number >= first_uniform ? new_name() : no_name;
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if (((mask & ~of.known) >> lane & 1) == 0 || of.unknown[lane] != no_name) continue;
       of.unknown[lane] = common != no_name ? common : new_name();
@@ -456,7 +482,7 @@ class Warp {
   /// After an instruction that threads execute or not all together: which, is not known.
   void doubt(unsigned number, Mask mask) {
     if (is_zero(number)) return;
-    Lanes& of = registers_.general[number];
+    Lanes& of = registers_.changed(number);
     const Name name = new_name();
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if (((mask & of.known) >> lane & 1) != 0) of.unknown[lane] = name;
@@ -772,7 +798,9 @@ class Warp {
   Mask alive_ = 0;
   std::array<std::size_t, lanes> pc_{};
   std::array<std::vector<std::size_t>, lanes> returns_{};
-  Registers registers_{};
+  // Nothing hangs on what registers hold before anything is written to them: compilers set single
+  // bits of them.
+  Registers registers_{executes()};
   Counts counts_{};
   std::array<Timing, assumptions> timings_{Timing{{}}, Timing{{.memory = l2_latency}},
                                            Timing{{.stack = l2_latency - shared_latency}}};

@@ -228,7 +228,7 @@ void Warp::name_loaded(unsigned number, std::uint32_t words, Mask mask,
   // What lies there may have changed since the last time.
   const auto time = static_cast<std::uint64_t>(++visits_[at_]);
   for (unsigned n = number; n < number + words && !is_zero(n); ++n) {
-    Lanes& to = registers_.general[n];
+    Lanes& to = registers_.changed(n);
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if ((mask >> lane & 1) == 0) continue;
       to.value[lane] = 0;
@@ -278,7 +278,8 @@ void Warp::scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, 
   for (std::uint32_t at = 0; at < bytes; at += 4) {
     const std::uint32_t part = std::min(4U, bytes - at);
     const LaunchMemory::Known whole = (LaunchMemory::Known{1} << part) - 1;
-    Lanes& lanes_of = registers_.general[std::min<std::size_t>(to + at / 4, 254)];
+    Lanes& lanes_of =
+        registers_.changed(std::min(to + static_cast<unsigned>(at / 4), first_uniform - 2));
     std::uint32_t value = 0;
     std::memcpy(&value, word.data() + at, part);
     const bool is_signed = (i.field(73, 3) & 1) != 0 && part < 4;
@@ -421,7 +422,7 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   walk_.stop_unless(
       walk_.memory->store(address, 4, result.data(), known == whole && !unsure ? whole : 0));
   if (operation == op_red || is_zero(i.field(16, 8))) return;
-  Lanes& to = registers_.general[i.field(16, 8)];
+  Lanes& to = registers_.changed(i.field(16, 8));
   const Mask bit = Mask{1} << lane;
   to.value[lane] = before;
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
