@@ -463,6 +463,7 @@ TEST(CodeWalk, SeesHowAccessesLie) {
       Launch{{64, 64, 1}, {32, 8, 1}}.pointer(0).pointer(1).with(n).walk("transpose_naive");
   ASSERT_TRUE(work);
   EXPECT_EQ(work->partial_sectors, double{n} * n);  // each thread's store goes to another sector
+  EXPECT_EQ(work->partial_lines, double{n} * n);
 }
 
 TEST(CodeWalk, SaysWhereOnlyDataTell) {

@@ -1091,7 +1091,8 @@ TEST(Refusals, KeysThatAnOperationDoesNotHave) {
       "l1_passes, "
       "l2_bytes, tensor_half, tensor_tf32, tensor_8_bits, tensor_fp64, mma_sync, "
       "atomics, atomic_sectors, "
-      "hot_atomics, local_bytes, partial_sectors, random_bytes, guessed, roles, registers, shared, "
+      "hot_atomics, local_bytes, partial_sectors, partial_lines, random_bytes, guessed, roles, "
+      "registers, shared, "
       "local, got 5");
 }
 

@@ -33,9 +33,13 @@ constexpr double l1_passes = 1;
 /// triton_kernels.py); memory's bandwidth, of which 1.9 times was taken for it, differs between
 /// H100 and H200, which have the same cache.
 constexpr double l2_bytes = 64;
-// What the L2 cache of an H200 takes in a cycle, by transpose_naive and histogram_shared in
-// bench/accuracy/h200_user_kernels.jsonl: sectors that are not written whole, threads' atomics.
-constexpr double partial_sectors = 31;
+// What the L2 cache of an H200 takes in a cycle of sectors that are not written whole: a request
+// takes time for each line and for each sector there. transpose_naive of
+// bench/accuracy/h200_user_kernels.jsonl writes a sector of each line, 31 in a cycle, and
+// activations of flash-linear-attention four, 84 (swish and swiglu, by two bytes for a thread;
+// bench/accuracy/linear_attention.py).
+constexpr double partial_lines = 36.4, partial_sectors = 209;
+/// Threads' atomics, by histogram_shared of the same.
 constexpr double atomics_per_cycle = 15.7;
 /// Of sectors that lie here and there: additions of rows of 16, 128 and 1,024 floats to 2 MB take
 /// an H100 31, 39 and 38 of them in a cycle (bench/accuracy/triton_gathers.py).
@@ -114,7 +118,11 @@ Busy busy_of(const KernelQuery& query, const GpuModel& gpu, double blocks,
   const double tensor =
       std::max({products("tensor_half", gpu.half), products("tensor_tf32", gpu.tf32),
                 products("tensor_8_bits", gpu.fp8), products("tensor_fp64", gpu.fp64)});
-  const double writes = told(query, "partial_sectors") / partial_sectors / gpu.clock_hz;
+  // Queries of before 2026-11-28 have no lines: as if each sector were in one of its own.
+  const double sectors = told(query, "partial_sectors");
+  const double lines =
+      query.features.contains("partial_lines") ? told(query, "partial_lines") : sectors;
+  const double writes = (lines / partial_lines + sectors / partial_sectors) / gpu.clock_hz;
   const double atomics = std::max(told(query, "atomics") / atomics_per_cycle +
                                       told(query, "atomic_sectors") / atomic_sectors_per_cycle,
                                   told(query, "hot_atomics") * cycles_per_hot_atomic) /

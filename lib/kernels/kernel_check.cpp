@@ -23,7 +23,7 @@ using detail::FeatureKey;
 using detail::LibraryOperation;
 
 /// What a launch, or a kernel of one's own, may tell.
-constexpr std::array<FeatureKey, 51> kernel_features{{{"numel"},
+constexpr std::array<FeatureKey, 52> kernel_features{{{"numel"},
                                                       {"lines"},
                                                       {"rows"},
                                                       {"cols"},
@@ -68,6 +68,7 @@ constexpr std::array<FeatureKey, 51> kernel_features{{{"numel"},
                                                       {"hot_atomics"},
                                                       {"local_bytes"},
                                                       {"partial_sectors"},
+                                                      {"partial_lines"},
                                                       {"random_bytes"},
                                                       {"guessed"},
                                                       {"roles"},

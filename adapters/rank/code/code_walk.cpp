@@ -391,6 +391,7 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
                 .local_bytes = sum(Counts::local_bytes),
                 .lone_sectors = sum(Counts::lone_sectors),
                 .partial_sectors = sum(Counts::partial_sectors),
+                .partial_lines = sum(Counts::partial_lines),
                 .guessed = std::min(1.0, total.sum[Counts::guessed] /
                                              std::max(1.0, total.sum[Counts::instructions])),
                 .roles = has_roles,

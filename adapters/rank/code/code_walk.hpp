@@ -94,6 +94,7 @@ struct CodeWork {
   double local_bytes = 0;     ///< of threads, to and from their stacks
   double lone_sectors = 0;    ///< of `sectors`: read at unknown places, without the one beside
   double partial_sectors = 0;  ///< of `sectors`: written, and not whole
+  double partial_lines = 0;    ///< requests' lines that such sectors are in
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;
   double random_bytes = 0;  ///< more than that which device memory moves for random accesses

@@ -17,6 +17,7 @@ inline constexpr int lanes = 32;
 using Mask = std::uint32_t;
 inline constexpr Mask all_lanes = ~Mask{0};
 inline constexpr std::uint32_t sector_bytes = 32;  // what L2 and device memory are asked for
+inline constexpr std::uint32_t sectors_of_line = 4;
 
 // Operations (the low 9 bits) and fields of instructions as nvdisasm -hex prints them for our own
 // kernels and Triton's, sm_80 to sm_90. Those on uniform registers have bit 7 set on top.

@@ -91,6 +91,7 @@ struct Counts {
     mma_sync_flops,
     atomics,
     partial_sectors,
+    partial_lines,
     lone_sectors,
     hits,
     local_bytes,

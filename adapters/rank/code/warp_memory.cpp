@@ -565,10 +565,14 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   if (walk_.memory != nullptr) return loads ? memory_latency : special_latency;
   std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
   // Those that are not written whole.
-  double partial = 0;
+  double partial = 0, partial_lines = 0;
+  std::optional<std::uint64_t> line{};
   for (std::size_t s = 0, next = 0; s < count_of_sectors; s = next) {
     while (next < count_of_sectors && sectors[next] == sectors[s]) ++next;
-    if (static_cast<double>((next - s) * bytes) < sector_bytes) partial += 1;
+    if (static_cast<double>((next - s) * bytes) >= sector_bytes) continue;
+    partial += 1;
+    if (line != sectors[s] / sectors_of_line) partial_lines += 1;
+    line = sectors[s] / sectors_of_line;
   }
   count_of_sectors = static_cast<std::size_t>(
       std::unique(sectors.begin(),
@@ -578,7 +582,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   // L1 takes a request's lines one after the other.
   double lines = 0;
   for (std::size_t s = 0; s < count_of_sectors; ++s) {
-    if (s == 0 || sectors[s] / 4 != sectors[s - 1] / 4) lines += 1;
+    if (s == 0 || sectors[s] / sectors_of_line != sectors[s - 1] / sectors_of_line) lines += 1;
   }
   if (from_l1) lines /= lines_of_a_pass;
   count(Counts::lsu, std::max(lines, threads * bytes / 128.0));
@@ -601,7 +605,10 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   }
   counts_.sectors[number] += missed;
   extent.gone_to += missed;
-  if (stores) count(Counts::partial_sectors, partial);
+  if (stores) {
+    count(Counts::partial_sectors, partial);
+    count(Counts::partial_lines, partial_lines);
+  }
   if (atomic) {
     count(Counts::atomics, threads);
     extent.requests += static_cast<double>(count_of_sectors);
