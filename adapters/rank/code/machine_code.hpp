@@ -185,6 +185,11 @@ bool may_write_two_predicates(const Instruction& i);
 inline bool checks_phase(const Instruction& i) {
   return i.operation() == op_syncs && i.form() == 2;
 }
+/// Registers that a conversion (F2F, F2I, I2F) writes: two for what has 64 bits.
+inline unsigned converted_words(const Instruction& i) {
+  constexpr unsigned of_64_bits = 3;
+  return i.field(75, 2) == of_64_bits ? 2 : 1;
+}
 /// Whether it is what a loop may end by.
 bool is_comparison(unsigned operation);
 /// Whether an access goes by two registers, of 64 bits: all of LDGSTS, and those that say .E.

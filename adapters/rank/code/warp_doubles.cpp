@@ -140,9 +140,8 @@ void Warp::convert_wide(const Instruction& i, Mask mask) {
   const unsigned operation = i.operation(), from = i.field(84, 2), into = i.field(75, 2),
                  rounding = i.field(78, 2), to = register_of(i, 16);
   const bool plain_form = i.form() == 4 || i.field(62, 2) == 0;  // no signs are changed
-  const unsigned words = into == two_words ? 2 : 1;
   if (from < word || into < word || (operation == op_i2f_double && !plain_form)) {
-    forget(to, words, mask);
+    forget(to, converted_words(i), mask);
     return;
   }
   Mask known = 0;
@@ -192,7 +191,7 @@ void Warp::convert_wide(const Instruction& i, Mask mask) {
       result[lane] = made;
     }
   }
-  if (words == 2) return set_wide(to, result, known, mask);
+  if (into == two_words) return set_wide(to, result, known, mask);
   Lanes single;
   single.known = known;
   for (std::size_t lane = 0; lane < lanes; ++lane)

@@ -395,7 +395,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
         convert_wide(i, mask);
         return special_latency;
       }
-      set_unknown(to, 2, mask,
+      set_unknown(to, converted_words(i), mask,
                   b_register(i) >= 0 ? pair(static_cast<unsigned>(b_register(i))) : b(i));
       return special_latency;
     case op_s2r:
