@@ -14,6 +14,11 @@ bool tells_code(const KernelQuery& query);
 /// than its peak. Expects tells_code().
 double least_code_seconds(const KernelQuery& query, const GpuModel& gpu);
 
+/// Bytes of the threads' stacks, where the compiler puts registers aside, that go to and from
+/// device memory: all of them where the stacks of the blocks that run at a time are more than the
+/// L2 cache keeps. Expects tells_code().
+double stack_bytes_in_memory(const KernelQuery& query, const GpuModel& gpu);
+
 /// Seconds that it takes, likely: the busiest unit at the share of its peak that such kernels
 /// attain, or the warps of an SM one after the other, where they are too few to hide what each
 /// waits for. `memory_seconds`: for its bytes. Expects tells_code().

@@ -477,6 +477,8 @@ CostEstimate Roofline::code_estimate(const KernelQuery& query, const KernelWork&
   if (random != query.features.end() &&
       query.bytes > l2_none * static_cast<double>(gpu_.l2.count()))
     memory += random->second / (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
+  memory += detail::stack_bytes_in_memory(query, gpu_) /
+            (gpu_.memory_bandwidth.bytes_per_second() * memory_efficiency);
   const double time = floor_seconds + detail::code_seconds(query, gpu_, memory);
   const auto guessed = query.features.find("guessed");
   const double part = guessed != query.features.end() ? guessed->second : 0.0;
