@@ -826,6 +826,53 @@ TEST(CodeWalk, LeavesLoopsWhoseEndIsBehindThem) {
   EXPECT_EQ(instructions(65), 1 + 3 * 3 + 1);
 }
 
+// A compiler that runs out of predicates keeps them as bits of a register, or of a word of the
+// stack, of which nothing else was ever written: what such a bit says is known. The first loop runs
+// twice, since P0 holds in its first trip, the second once.
+TEST(CodeWalk, PredicatesThatAreBitsAreKnown) {
+  constexpr std::uint64_t clears = 0x078ec0ff, sets = 0x078efcff, asks = 0x0782c0ff;
+  const auto in_register = walk_of_a_warp({0x000000ffff00720c, 0x03f02070,  // ISETP.EQ P0, RZ, RZ
+                                           0xfffffffe09097812, clears,      // LOP3 R9, R9, ~1, AND
+                                           0x0000000109090812, sets,  // @P0 LOP3 R9, R9, 1, OR
+                                           0x000000ffff00720c, 0x03f05070,  // ISETP.NE P0, RZ, RZ
+                                           0x0000000109ff7812, asks,  // LOP3 P1, RZ, R9, 1, AND
+                                           0xfffffffc00ec1947, 0x0383ffff,  // @P1 BRA to the second
+                                           exit, always},
+                                          {});
+  ASSERT_TRUE(in_register);
+  EXPECT_EQ(in_register->instructions, 1 + 2 * 5 + 1);
+  EXPECT_EQ(in_register->guessed, 0);
+  const auto on_stack = walk_of_a_warp({0x00000a00ff017b82, 0x800,       // LDC R1, c[0x0][0x28]
+                                        0xfffff80001097983, 0x100800,    // LDL R9, [R1-0x8]
+                                        0xfffffffe09097812, clears,      // LOP3 R9, R9, ~1, AND
+                                        0x0000000109ff7812, asks,        // LOP3 P1, RZ, R9, 1, AND
+                                        0xfffffffc00f01947, 0x0383ffff,  // @P1 BRA to the second
+                                        exit, always},
+                                       std::vector<std::byte>(0x218));
+  ASSERT_TRUE(on_stack);
+  EXPECT_EQ(on_stack->instructions, 1 + 4 + 1);
+  EXPECT_EQ(on_stack->guessed, 0);
+}
+
+// F2F.BF16 has a result of one register: the address in the next two is still known. Each thread
+// stores two bytes, 16 from the next one's: a line has four sectors, and a sector two threads.
+TEST(CodeWalk, AConversionLeavesTheNextRegisterAlone) {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
+                                    0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
+                                    0x0000001000047825, 0x078e0202,  // R4 = R2 + 16 R0
+                                    0x0000000600037304, 0x00202000,  // F2F.BF16.F32 R3, R6
+                                    0x0000000604007986, 0x0c101504,  // STG.E.U16 [R4.64], R6
+                                    exit, always},
+                                   constants);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->random_bytes, 0);
+  EXPECT_EQ(work->partial_sectors, 16);
+  EXPECT_EQ(work->partial_lines, 4);
+}
+
 TEST(CodeWalk, AnArrivalHasNoPredicate) {
   const auto work = walk_of_a_warp({0x000000ffff00720c, 0x03f05070,  // ISETP.NE P0, RZ, RZ
                                     0x00003002ffff79a7, 0x0800000a,  // SYNCS.ARRIVE RZ, ... R2

@@ -124,11 +124,12 @@ struct Counts {
 enum Assumption : std::size_t { by_memory, by_l2, stacks_by_l2, assumptions };
 
 /// What a warp's threads hold. Of 80 KiB of registers kernels use a part: there are those up to the
-/// last that was written.
+/// last that was written. Nothing hangs on what the others hold, and words of the stack before they
+/// are written, which are taken to be zero: compilers keep predicates as single bits of registers
+/// to which nothing else is written.
 class Registers {
  public:
-  /// Nothing is known of what nobody wrote, unless the registers are `zero` then.
-  explicit Registers(bool zero) : unwritten_{zero ? &zero_ : &unknown_} {
+  Registers() {
     // What operands refer to stays where it is when others are written.
     general_.reserve(first_uniform);
     uniform_.reserve(all_registers - first_uniform);
@@ -136,15 +137,28 @@ class Registers {
   [[nodiscard]] const Lanes& operator[](unsigned number) const {
     const std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
     const std::size_t at = number % first_uniform;
-    if (at < of.size()) return of[at];
-    return is_zero(number) ? zero_ : *unwritten_;
+    return at < of.size() ? of[at] : zero_;
   }
   /// One that is not zero always, to be written.
   [[nodiscard]] Lanes& changed(unsigned number) {
     std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
     const std::size_t at = number % first_uniform;
-    if (at >= of.size()) of.resize(at + 1, *unwritten_);
+    if (at >= of.size()) of.resize(at + 1, zero_);
     return of[at];
+  }
+  /// Words of local memory, from the stack's end down.
+  [[nodiscard]] const Lanes& word(std::size_t at) const {
+    return at < stack_.size() ? stack_[at] : *unwritten_word_;
+  }
+  [[nodiscard]] Lanes& changed_word(std::size_t at) {
+    if (at >= stack_.size()) stack_.resize(at + 1, *unwritten_word_);
+    return stack_[at];
+  }
+  [[nodiscard]] std::size_t words() const { return stack_.size(); }
+  /// Something was written anywhere in local memory.
+  void lose_words() {
+    stack_.clear();
+    unwritten_word_ = &unknown_;
   }
   /// f of the number of each one that was written.
   template <class F>
@@ -155,12 +169,11 @@ class Registers {
 
   std::array<Truth, 16> predicates{};     ///< 7 and 15 are true; uniform ones from 8 on
   std::vector<Comparison> comparisons{};  ///< by number of the comparison in the code
-  std::vector<Lanes> local{};             ///< words of local memory, from the stack's end down
 
  private:
   static constexpr Lanes unknown_{}, zero_{.known = all_lanes};
-  std::vector<Lanes> general_{}, uniform_{};
-  const Lanes* unwritten_;
+  std::vector<Lanes> general_{}, uniform_{}, stack_{};
+  const Lanes* unwritten_word_ = &zero_;
 };
 
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -799,9 +812,7 @@ class Warp {
   Mask alive_ = 0;
   std::array<std::size_t, lanes> pc_{};
   std::array<std::vector<std::size_t>, lanes> returns_{};
-  // Nothing hangs on what registers hold before anything is written to them: compilers set single
-  // bits of them.
-  Registers registers_{executes()};
+  Registers registers_{};
   Counts counts_{};
   std::array<Timing, assumptions> timings_{Timing{{}}, Timing{{.memory = l2_latency}},
                                            Timing{{.stack = l2_latency - shared_latency}}};

@@ -442,12 +442,9 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   std::erase_if(passages_, [&](const auto& p) { return p.first >= first && p.first < branch; });
   std::deque<Passage>& past = passages_[branch];
   past.push_front({registers_, counts_, clocks()});
-  const auto keep = [&](std::size_t trips) {
-    past.erase(past.begin() + static_cast<std::ptrdiff_t>(trips), past.end());
-  };
   if (past.size() < 2 ||
       std::ranges::any_of(criteria_, [&](std::size_t at) { return first <= at && at <= branch; })) {
-    keep(1);
+    past.resize(1);
     return;
   }
   // Words are read from L1 until the next sector comes, after 8 of them: their mean counts.
@@ -466,11 +463,11 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
                     asked = std::max<std::size_t>(2, meant);
   for (std::size_t n = 1; n < past.size() && n <= asked; ++n) {
     if (past[n - 1].counts.way - past[n].counts.way == now.way - before.way) continue;
-    keep(n);
+    past.resize(n);
     break;
   }
   if (past.size() <= asked) return;
-  keep(asked + 1);
+  past.resize(asked + 1);
   double trips = std::numeric_limits<double>::infinity();
   for (std::size_t i = first; i <= branch; ++i) {
     if (!is_comparison(program_.code[i].operation())) continue;
@@ -510,9 +507,8 @@ void Warp::count_through(std::size_t branch, std::size_t first) {
   };
   const Registers &r1 = past[1].registers, &r2 = past[2].registers;
   registers_.each_written([&](unsigned r) { go_on(registers_.changed(r), r1[r], r2[r]); });
-  std::vector<Lanes>& local = registers_.local;
-  local.resize(std::min({local.size(), r1.local.size(), r2.local.size()}));
-  for (std::size_t w = 0; w < local.size(); ++w) go_on(local[w], r1.local[w], r2.local[w]);
+  for (std::size_t w = 0; w < registers_.words(); ++w)
+    go_on(registers_.changed_word(w), r1.word(w), r2.word(w));
   past.clear();
 }
 

@@ -145,7 +145,6 @@ void Warp::exchange(const Instruction& i, Mask mask) {
 void Warp::spill(const Instruction& i, bool stores, Mask mask) {
   constexpr std::uint32_t most_words = 1024;  // larger are arrays, whose places data tell
   constexpr std::uint32_t word_bytes = 4;
-  std::vector<Lanes>& local = registers_.local;
   const std::uint32_t words = (width(i) + word_bytes - 1) / word_bytes;
   count(Counts::local_bytes, 1.0 * word_bytes * words * std::popcount(mask));
   const unsigned data = stores ? i.field(32, 8) : i.field(16, 8);
@@ -158,20 +157,20 @@ void Warp::spill(const Instruction& i, bool stores, Mask mask) {
   const std::uint32_t below = 0U - (base.value[first] + offset);  // bytes to the stack's end
   if (!alike || below % word_bytes != 0 || below / word_bytes < words ||
       below / word_bytes > most_words) {
-    if (stores) local.clear();
+    if (stores) registers_.lose_words();
     if (!stores) forget(data, words, mask);
     return;
   }
   for (std::uint32_t w = 0; w < words; ++w) {
     const std::size_t at = below / word_bytes - w - 1;
     if (!stores) {
-      set(is_zero(data) ? data : data + w, at < local.size() ? local[at] : Lanes{}, mask);
+      set(is_zero(data) ? data : data + w, registers_.word(at), mask);
       continue;
     }
-    if (local.size() <= at) local.resize(at + 1);
     const Lanes& from = get(is_zero(data) ? data : data + w);
-    replace(local[at], from, mask);
-    local[at].known &= ~(unsure_ & mask);
+    Lanes& word = registers_.changed_word(at);
+    replace(word, from, mask);
+    word.known &= ~(unsure_ & mask);
   }
 }
 
