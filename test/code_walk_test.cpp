@@ -670,20 +670,24 @@ TEST(CodeWalk, SharedMemoryByGenericAddressesIsSharedMemory) {
   EXPECT_EQ(work->sectors, 0);
 }
 
+// At the stack's end, and 16 KiB from there.
 TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
   std::vector<std::byte> constants(0x218);
   const std::uint64_t pointer = 0x7f0000000000;
   std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
-  const auto work = walk_of_a_warp({0x00000a00ff017b82, 0x800,         // LDC R1, c[0x0][0x28]
-                                    0x00008400ff027b82, 0xa00,         // LDC.64 R2, c[0x0][0x210]
-                                    0xfffff80201007387, 0x100a00,      // STL.64 [R1-0x8], R2
-                                    0xfffff80001047983, 0x100a00,      // LDL.64 R4, [R1-0x8]
-                                    0x0000000404067980, 0x000c101900,  // LD.E R6, [R4.64]
-                                    exit, always},
-                                   constants);
-  ASSERT_TRUE(work);
-  EXPECT_EQ(work->read_bytes, 4);
-  EXPECT_EQ(work->random_bytes, 0);
+  for (const std::uint64_t offset : {0xfffff8ULL, 0xffbff8ULL}) {
+    const auto work =
+        walk_of_a_warp({0x00000a00ff017b82, 0x800,                    // LDC R1, c[0x0][0x28]
+                        0x00008400ff027b82, 0xa00,                    // LDC.64 R2, c[0x0][0x210]
+                        0x0000000201007387 | offset << 40, 0x100a00,  // STL.64 [R1+offset], R2
+                        0x0000000001047983 | offset << 40, 0x100a00,  // LDL.64 R4, [R1+offset]
+                        0x0000000404067980, 0x000c101900,             // LD.E R6, [R4.64]
+                        exit, always},
+                       constants);
+    ASSERT_TRUE(work);
+    EXPECT_EQ(work->read_bytes, 4);
+    EXPECT_EQ(work->random_bytes, 0);
+  }
 }
 
 // What is read of the stack is there after 29 cycles, and after 378 where the L2 cache has it.

@@ -143,7 +143,8 @@ void Warp::exchange(const Instruction& i, Mask mask) {
 }
 
 void Warp::spill(const Instruction& i, bool stores, Mask mask) {
-  constexpr std::uint32_t most_words = 1024;  // larger are arrays, whose places data tell
+  // What is kept of it: 2 MB for a warp. A kernel of flash-linear-attention has 18 KiB of stack.
+  constexpr std::uint32_t most_words = 8192;
   constexpr std::uint32_t word_bytes = 4;
   const std::uint32_t words = (width(i) + word_bytes - 1) / word_bytes;
   count(Counts::local_bytes, 1.0 * word_bytes * words * std::popcount(mask));
