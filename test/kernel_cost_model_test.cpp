@@ -1356,11 +1356,28 @@ TEST(CodeRoofline, StacksThatDoNotFitL1GoToL2) {
   EXPECT_EQ(us(kib / 2, 99 * kib), us(1, 1));
   EXPECT_GT(us(kib / 2, 100 * kib), 1e11 / (64 * 132 * 1.98e9) * 1e6);
   EXPECT_GT(us(1.1 * kib, 1), 1e11 / (64 * 132 * 1.98e9) * 1e6);
+  // The L2 cache of 50 MB keeps the 17 MB of all SMs, and sends 0.7 of its peak; of 38 MB it keeps
+  // nothing, and memory gives 0.89 of its.
+  EXPECT_NEAR(us(kib / 2, 100 * kib), 1e11 / (0.7 * 64 * 132 * 1.98e9) * 1e6, 10);
+  EXPECT_NEAR(us(1.1 * kib, 1), 1e11 / (0.89 * 4.8e12) * 1e6, 10);
   // What is waited for is waited for longer then.
   query.features["local_bytes"] = 1;
   query.features["stack_waits"] = 1.98e6;  // a millisecond
   EXPECT_LT(us(kib / 2, 1), 10);
   EXPECT_NEAR(us(1.1 * kib, 1), 1000, 10);
+}
+
+// Each line of a request, and each sector there, takes its part of a cycle.
+TEST(CodeRoofline, PartsOfSectorsCostByTheirLines) {
+  const Roofline model{gpu_model("h200")};
+  const auto cycles = [&](double sectors, std::optional<double> lines) {
+    KernelQuery query = walked("my_kernel(float*)", {{"partial_sectors", sectors}});
+    if (lines) query.features["partial_lines"] = *lines;
+    return to_seconds(model.estimate(query)->duration) * 1.98e9;
+  };
+  EXPECT_NEAR(cycles(4e9, 1e9), 1e9 / 36.4 + 4e9 / 209, 1e5);
+  EXPECT_NEAR(cycles(4e9, 4e9), 4e9 / 36.4 + 4e9 / 209, 1e5);
+  EXPECT_EQ(cycles(4e9, std::nullopt), cycles(4e9, 4e9));  // of a record that tells no lines
 }
 
 TEST(CodeRoofline, CountersInOneSectorWaitForOneAnother) {
