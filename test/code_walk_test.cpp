@@ -650,6 +650,14 @@ TEST(CodeWalk, EndsWhateverItIsGiven) {
 // Instructions of sm_90, as nvdisasm -hex prints them.
 constexpr std::uint64_t nop = 0x7918, exit = 0x794d, always = 0x3800000;
 
+/// Of a launch whose only parameter, at 0x210, is a pointer.
+std::vector<std::byte> constants_with_a_pointer() {
+  std::vector<std::byte> constants(0x218);
+  const std::uint64_t pointer = 0x7f0000000000;
+  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  return constants;
+}
+
 /// One warp goes through the code.
 std::optional<CodeWork> walk_of_a_warp(const std::vector<std::uint64_t>& code,
                                        std::span<const std::byte> constants) {
@@ -672,9 +680,7 @@ TEST(CodeWalk, SharedMemoryByGenericAddressesIsSharedMemory) {
 
 // At the stack's end, and 16 KiB from there.
 TEST(CodeWalk, FollowsRegistersThatWerePutAside) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   for (const std::uint64_t offset : {0xfffff8ULL, 0xffbff8ULL}) {
     const auto work =
         walk_of_a_warp({0x00000a00ff017b82, 0x800,                    // LDC R1, c[0x0][0x28]
@@ -707,9 +713,7 @@ TEST(CodeWalk, SaysHowMuchLongerStacksInL2AreWaitedFor) {
 }
 
 TEST(CodeWalk, StoresAndComparisonsUnderUnknownGuardsLeaveRegistersAlone) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   const auto work = walk_of_a_warp({0x0000000000007919,
                                     0x2100,  // S2R R0, SR_TID.X
                                     0x00008400ff027b82,
@@ -736,9 +740,7 @@ TEST(CodeWalk, StoresAndComparisonsUnderUnknownGuardsLeaveRegistersAlone) {
 }
 
 TEST(CodeWalk, TexturesGiveTheComponentsThatAreAskedFor) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   // TLD.LZ RZ, R6, R16, UR4, 0x0, 1D, 0x3 beside R8, and TEX.LL RZ, R3, ... 0x1 beside R4.
   const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
                                     0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
@@ -861,9 +863,7 @@ TEST(CodeWalk, PredicatesThatAreBitsAreKnown) {
 // F2F.BF16 has a result of one register: the address in the next two is still known. Each thread
 // stores two bytes, 16 from the next one's: a line has four sectors, and a sector two threads.
 TEST(CodeWalk, AConversionLeavesTheNextRegisterAlone) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
                                     0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
                                     0x0000001000047825, 0x078e0202,  // R4 = R2 + 16 R0
@@ -888,9 +888,7 @@ TEST(CodeWalk, AnArrivalHasNoPredicate) {
 }
 
 TEST(CodeWalk, AWaitAtABarrierLeavesRegistersAlone) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
                                     0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
                                     0x0000100eff0075a7, 0x0800014d,  // SYNCS.PHASECHK P0, ... R14
@@ -904,9 +902,7 @@ TEST(CodeWalk, AWaitAtABarrierLeavesRegistersAlone) {
 }
 
 TEST(CodeWalk, CopiesToSharedMemoryHaveOffsetsOfTheirOwn) {
-  std::vector<std::byte> constants(0x218);
-  const std::uint64_t pointer = 0x7f0000000000;
-  std::memcpy(constants.data() + 0x210, &pointer, sizeof pointer);
+  const std::vector<std::byte> constants = constants_with_a_pointer();
   const auto work = walk_of_a_warp({0x0000000000007919, 0x2100,      // S2R R0, SR_TID.X
                                     0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
                                     0x0000001000027825, 0x078e0202,  // R2 = R2 + 16 R0

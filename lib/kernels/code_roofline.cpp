@@ -73,6 +73,8 @@ double warps_of_block(const KernelQuery& query) {
 /// Blocks on the SM that has most, and how many of them at a time.
 struct Load {
   double blocks = 1, at_a_time = 1;
+
+  [[nodiscard]] double at_once() const { return std::min(blocks, at_a_time); }
 };
 Load load_of(const KernelQuery& query, const GpuModel& gpu) {
   const BlockResources block{.threads = static_cast<int>(query.block.count()),
@@ -142,7 +144,7 @@ bool keeps_stacks(const KernelQuery& query, const GpuModel& gpu) {
   constexpr double kib = 1024;
   const double most_shared = sm_limits(gpu).shared_bytes;
   const Load load = load_of(query, gpu);
-  const double blocks = std::min(load.blocks, load.at_a_time);
+  const double blocks = load.at_once();
   const double stacks = told(query, "local") * query.block.count() * blocks;
   const double shared = (told(query, "shared") + reserved_shared) * blocks;
   const auto* const part =
@@ -244,8 +246,7 @@ bool tells_code(const KernelQuery& query) { return query.features.contains("warp
 double stack_bytes_in_memory(const KernelQuery& query, const GpuModel& gpu) {
   if (keeps_stacks(query, gpu)) return 0;
   const Load load = load_of(query, gpu);
-  const double at_once =
-      std::min(std::min(load.blocks, load.at_a_time) * gpu.sm_count, blocks_of(query));
+  const double at_once = std::min(load.at_once() * gpu.sm_count, blocks_of(query));
   const double stacks = told(query, "local") * query.block.count() * at_once;
   const double of_l2 = stacks / static_cast<double>(gpu.l2.count());
   const double lost = std::clamp((of_l2 - kept_stacks) / (lost_stacks - kept_stacks), 0.0, 1.0);
@@ -275,8 +276,7 @@ double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory
   // That of a block whose warps are alike has the units' time in it. Of several blocks each hides
   // what others wait for, and so do roles.
   const double alone = rounds * mean / gpu.clock_hz;
-  const bool one_at_a_time =
-      std::min(load.blocks, load.at_a_time) <= 1 && told(query, "roles") == 0;
+  const bool one_at_a_time = load.at_once() <= 1 && told(query, "roles") == 0;
   const double sharpness = streams(query) ? apart : together;
   const double busy = each.busiest();
   double all = 0;

@@ -131,17 +131,16 @@ class Registers {
  public:
   Registers() {
     // What operands refer to stays where it is when others are written.
-    general_.reserve(first_uniform);
-    uniform_.reserve(all_registers - first_uniform);
+    for (std::vector<Lanes>& of : written_) of.reserve(first_uniform);
   }
   [[nodiscard]] const Lanes& operator[](unsigned number) const {
-    const std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
+    const std::vector<Lanes>& of = written_[number / first_uniform];
     const std::size_t at = number % first_uniform;
     return at < of.size() ? of[at] : zero_;
   }
   /// One that is not zero always, to be written.
   [[nodiscard]] Lanes& changed(unsigned number) {
-    std::vector<Lanes>& of = number < first_uniform ? general_ : uniform_;
+    std::vector<Lanes>& of = written_[number / first_uniform];
     const std::size_t at = number % first_uniform;
     if (at >= of.size()) of.resize(at + 1, zero_);
     return of[at];
@@ -163,8 +162,9 @@ class Registers {
   /// f of the number of each one that was written.
   template <class F>
   void each_written(F f) const {
-    for (std::size_t n = 0; n < general_.size(); ++n) f(static_cast<unsigned>(n));
-    for (std::size_t n = 0; n < uniform_.size(); ++n) f(static_cast<unsigned>(first_uniform + n));
+    for (unsigned first : {0U, first_uniform}) {
+      for (unsigned n = 0; n < written_[first / first_uniform].size(); ++n) f(first + n);
+    }
   }
 
   std::array<Truth, 16> predicates{};     ///< 7 and 15 are true; uniform ones from 8 on
@@ -172,7 +172,8 @@ class Registers {
 
  private:
   static constexpr Lanes unknown_{}, zero_{.known = all_lanes};
-  std::vector<Lanes> general_{}, uniform_{}, stack_{};
+  std::array<std::vector<Lanes>, 2> written_{};  ///< general registers, and uniform ones
+  std::vector<Lanes> stack_{};
   const Lanes* unwritten_word_ = &zero_;
 };
 

@@ -322,7 +322,7 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
   const unsigned scale = i.field(78, 2);  // 1, 4, 8, 16
   for (std::uint32_t& v : base.value) v <<= scale == 0 ? 0 : scale + 1;
   Lanes more = constant(0);
-  if (i.bit(91)) more = get(256 + i.field(stores ? 64 : 32, 6));
+  if (i.bit(91)) more = get(first_uniform + i.field(stores ? 64 : 32, 6));
   const std::uint32_t offset = i.field(40, 24);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
@@ -564,15 +564,16 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   // What it costs is of no interest where data are followed.
   if (walk_.memory != nullptr) return loads ? memory_latency : special_latency;
   std::sort(sectors.begin(), sectors.begin() + static_cast<std::ptrdiff_t>(count_of_sectors));
-  // Those that are not written whole.
-  double partial = 0, partial_lines = 0;
-  std::optional<std::uint64_t> line{};
-  for (std::size_t s = 0, next = 0; s < count_of_sectors; s = next) {
-    while (next < count_of_sectors && sectors[next] == sectors[s]) ++next;
-    if (static_cast<double>((next - s) * bytes) >= sector_bytes) continue;
-    partial += 1;
-    if (line != sectors[s] / sectors_of_line) partial_lines += 1;
-    line = sectors[s] / sectors_of_line;
+  if (stores) {
+    // Those that are not written whole.
+    std::optional<std::uint64_t> line{};
+    for (std::size_t s = 0, next = 0; s < count_of_sectors; s = next) {
+      while (next < count_of_sectors && sectors[next] == sectors[s]) ++next;
+      if (static_cast<double>((next - s) * bytes) >= sector_bytes) continue;
+      count(Counts::partial_sectors);
+      if (line != sectors[s] / sectors_of_line) count(Counts::partial_lines);
+      line = sectors[s] / sectors_of_line;
+    }
   }
   count_of_sectors = static_cast<std::size_t>(
       std::unique(sectors.begin(),
@@ -605,10 +606,6 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   }
   counts_.sectors[number] += missed;
   extent.gone_to += missed;
-  if (stores) {
-    count(Counts::partial_sectors, partial);
-    count(Counts::partial_lines, partial_lines);
-  }
   if (atomic) {
     count(Counts::atomics, threads);
     extent.requests += static_cast<double>(count_of_sectors);

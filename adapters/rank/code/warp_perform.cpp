@@ -402,7 +402,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       set(to, special_register(i.field(72, 8)), mask);
       return special_latency;
     case op_s2ur:
-      set(256 + i.field(16, 6), special_register(i.field(72, 8)), mask);
+      set(first_uniform + i.field(16, 6), special_register(i.field(72, 8)), mask);
       return special_latency;
     case op_ldc:
       load_constant(i, mask);
@@ -456,7 +456,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
   }
   if (operation == op_redux) {
     count(Counts::alu);
-    set(256 + i.field(16, 6), reduced(i, mask), mask);
+    set(first_uniform + i.field(16, 6), reduced(i, mask), mask);
     return special_latency;
   }
   if (operation == op_r2ur) {
@@ -466,7 +466,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     value.value.fill(value.value[first]);
     value.unknown.fill(value.unknown[first]);
     value.known = known ? all_lanes : 0;
-    set(256 + i.field(16, 6), value, mask);
+    set(first_uniform + i.field(16, 6), value, mask);
     return special_latency;
   }
   // Anything else: a result that is not known. What controls the flow or orders memory has none.
