@@ -1,5 +1,6 @@
 #include "rank/code/code_walk.hpp"
 
+#include "rank/code/behind_pointers.hpp"
 #include "rank/code/code_execution.hpp"
 #include "rank/code/launch_memory.hpp"
 #include "rank/code/machine_code.hpp"
@@ -1427,6 +1428,24 @@ TEST(CodeExecution, ComputesDoubles) {
     for (std::size_t row = 0; row < 5; ++row)
       EXPECT_EQ(ints[row * n + i], expected_ints[row]) << row;
   }
+}
+
+// The same parameter of another launch need not be an address.
+TEST(BehindPointers, WhatLeadsNowhereHasNoContent) {
+  const OnDevice<int> tensor{std::vector<int>{1, 2, 3, 4}};
+  constexpr std::size_t parameters = 0x210;
+  std::vector<std::byte> constants(parameters + sizeof(void*));
+  const auto leads_to = [&](std::uint64_t address) {
+    std::memcpy(constants.data() + parameters, &address, sizeof address);
+  };
+  const auto begin = reinterpret_cast<std::uint64_t>(tensor.address());
+  leads_to(begin);
+  const BehindPointers read{{{begin, begin + 16}}, constants};
+  const std::uint64_t content = read.content(constants);
+  leads_to(4096);  // where a process has nothing
+  EXPECT_NE(read.content(constants), content);
+  leads_to(begin);
+  EXPECT_EQ(read.content(constants), content);
 }
 
 TEST(CodeExecution, WarpsShareMemoryBetweenBarriers) {

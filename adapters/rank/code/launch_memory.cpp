@@ -9,6 +9,18 @@
 
 namespace phantora::rank {
 
+namespace {
+
+/// Memory of the host that a device reached may be gone, and what a pointer of one launch leads to
+/// need not be there for the same parameter of another.
+bool is_there(const std::byte* at, std::size_t size) {
+  if (const auto allocation = allocation_of(at))
+    return size <= allocation->size - static_cast<std::size_t>(at - allocation->base);
+  return reached_by_device(at) && reached_by_device(at + size - 1);
+}
+
+}  // namespace
+
 std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
   WordHash hash;
   std::vector<std::byte> bytes;
@@ -17,10 +29,12 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
   for (const AddressRange& range : ranges) {
     ++number;
     const std::size_t size = range.last - range.first;
-    const auto* const at = reinterpret_cast<void*>(range.first);
+    const auto* const at = reinterpret_cast<std::byte*>(range.first);
     bytes.resize(size);
     mask.resize(size);
-    if (!may_know(at, size) || !read_with_mask(bytes.data(), mask.data(), at, size)) continue;
+    if (size == 0 || !is_there(at, size) || !may_know(at, size) ||
+        !read_with_mask(bytes.data(), mask.data(), at, size))
+      continue;
     hash.mix(number);
     for (std::size_t i = 0; i < size; ++i)
       hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
