@@ -458,6 +458,29 @@ TEST(Instructions, ARegisterThatNothingWasWrittenToTakesBits) {
   EXPECT_EQ(results, std::vector(warp.size(), std::optional{Got{2, 0, 0, 0}}));
 }
 
+// Each thread adds to its own number in memory.
+TEST(Instructions, AnAtomicGivesWhatWasThereBefore) {
+  const Warp warp = given(7);
+  const auto results =
+      run({{0x00000005020879a8,
+            0x000ee400081ee1c4},  // ATOMG.E.ADD.STRONG.GPU PT, R8, desc[UR4][R2.64], R5
+           {0x0000000402097981, 0x000ea4000c1e1900}},  // LDG.E R9, desc[UR4][R2.64]
+          warp);
+  for (unsigned lane = 0; lane < warp.size(); ++lane)
+    EXPECT_EQ(results[lane], (Got{warp[lane].x, warp[lane].x + warp[lane].y, 0, 0})) << lane;
+}
+
+// As compilers write an atomic sum of one in shared memory: 32 threads come to 32.
+TEST(Instructions, ThreadsThatPassAreCounted) {
+  const Warp warp = given(8);
+  const auto results =
+      run({{0x000000ff08007388, 0x0001e40000000800},   // STS [R8], RZ
+           {0x0000000008ff7f8c, 0x0001e4000d80003f},   // ATOMS.POPC.INC.32 RZ, [R8+URZ]
+           {0x0000000008087984, 0x000e240000000800}},  // LDS R8, [R8]
+          warp);
+  EXPECT_EQ(results, std::vector(warp.size(), std::optional{Got{32, 0, 0, 0}}));
+}
+
 TEST(Instructions, WhatNobodyWroteDownIsNotDone) {
   // MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, I2F.F16
   for (const Code& code :

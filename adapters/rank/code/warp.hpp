@@ -763,12 +763,14 @@ class Warp {
   void spill(const Instruction& i, bool stores, Mask mask);
   double share(const Instruction& i, unsigned operation, Mask mask);
   void exchange_shared(const Instruction& i, unsigned operation, Mask mask);
+  /// Whether it adds one for each thread and gives nothing (ATOMS.POPC.INC), as compilers write an
+  /// atomic sum of one.
+  [[nodiscard]] bool counts_threads(const Instruction& i) const;
   /// One thread's atomic on shared memory; false where nobody has written down what it does.
   bool change_shared(const Instruction& i, std::size_t lane, std::size_t at, bool sure);
   /// What an atomic leaves in memory; nullopt where it is not on integers of 32 bits.
-  [[nodiscard]] static std::optional<std::uint32_t> changed(const Instruction& i,
-                                                            std::uint32_t before,
-                                                            std::uint32_t operand);
+  [[nodiscard]] std::optional<std::uint32_t> changed(const Instruction& i, std::uint32_t before,
+                                                     std::uint32_t operand) const;
 
   /// The bytes of a register and of those behind it, of one thread.
   using Word = std::array<std::byte, 16>;

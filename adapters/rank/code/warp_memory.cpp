@@ -290,12 +290,19 @@ void Warp::scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, 
   }
 }
 
+bool Warp::counts_threads(const Instruction& i) const {
+  const unsigned function = i.field(87, 4);
+  return i.operation() == op_atoms && i.field(9, 3) == 7 && is_zero(i.field(16, 8)) &&
+         function == (walk_.launch.architecture >= 90 ? 11U : 10U);
+}
+
 bool Warp::change_shared(const Instruction& i, std::size_t lane, std::size_t at, bool sure) {
   SharedBytes& shared = *walk_.shared;
   constexpr LaunchMemory::Known whole = 0xf;
   Word word{};
   std::uint32_t before = 0, operand = 0;
-  const bool known_operand = gather(i.field(32, 8), sizeof operand, lane, word) == whole;
+  const bool known_operand =
+      counts_threads(i) || gather(i.field(32, 8), sizeof operand, lane, word) == whole;
   std::memcpy(&operand, word.data(), sizeof operand);
   std::memcpy(&before, shared.bytes.data() + at, sizeof before);
   const auto first = shared.known.begin() + static_cast<std::ptrdiff_t>(at);
@@ -359,10 +366,11 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
 }
 
 std::optional<std::uint32_t> Warp::changed(const Instruction& i, std::uint32_t before,
-                                           std::uint32_t operand) {
+                                           std::uint32_t operand) const {
   // Of a reduction without a result the bit behind says that its address has a descriptor.
   const unsigned type = i.field(73, 3), function = i.field(87, i.operation() == op_red ? 3 : 4);
   if (type > 1) return std::nullopt;
+  if (counts_threads(i)) return before + 1;
   const bool less = type == 1
                         ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
                         : operand < before;
@@ -510,8 +518,13 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   std::size_t count_of_sectors = 0;
   if (walk_.memory != nullptr) {
     // Beside the address' register may stand a uniform one, which is no descriptor then. What is
-    // copied to shared memory has other bits there, and no matter where from.
-    walk_.stop_unless(operation == op_ldgsts || !i.bit(91) || i.bit(90), Obstacle::code);
+    // copied to shared memory has other bits there, and no matter where from. Atomics with a result
+    // have a bit of their function there, and always a descriptor since sm_80.
+    const bool gives_before =
+        operation == op_atomg || operation == op_atomg_cas || operation == op_atomg_float;
+    const bool other_bits =
+        operation == op_ldgsts || (gives_before && walk_.launch.architecture >= 80);
+    walk_.stop_unless(other_bits || !i.bit(91) || i.bit(90), Obstacle::code);
     const bool gives = !stores && operation != op_ldgsts && operation != op_red;
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
