@@ -1557,6 +1557,13 @@ TEST(KernelEffect, FlashAttentionForHopperHasItsShapeFromLengthsInMemory) {
   EXPECT_TRUE(known(starts, 12));
   EXPECT_TRUE(known(used, 8));
 
+  // How many heads share keys is part of the type where the kernel was compiled for that.
+  numbers(2112, {64, 64, 8, 1, 1, 0});
+  const auto of_type = effect_now();
+  ASSERT_TRUE(of_type);
+  EXPECT_EQ(of_type->features, effect->features);
+  numbers(2112, {2, 64, 64, 8, 1, 1});
+
   // Without the lengths all are as long as the pages allow.
   forget(used, 8);
   const auto longest = effect_now();

@@ -138,7 +138,9 @@ std::optional<Effect> hopper_flash(const Arguments& a) {
            number(out + 16) == s.h && number(out + 20) == batches && number(out + 24) > 0))
     out += sizeof(void*);
   if (out >= size) return std::nullopt;
-  const bool packed = number(out + 64) != rows || number(out + 68) != s.d_v;
+  // Heads that share keys are packed: how many is a number before the rows, or part of the type.
+  const bool packed =
+      number(out + 64) != rows || number(out + 68) != s.d_v || number(out + 72) != s.h;
   const std::size_t splits = number(out + 24);
   const std::size_t sums = out + (packed ? 208 : 192), split_sums = out + (packed ? 296 : 264),
                     lengths = out + (packed ? 384 : 344);
