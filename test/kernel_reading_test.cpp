@@ -1625,6 +1625,31 @@ TEST(KernelEffect, SplitsOfFlashAttentionAreSummedUpIntoItsOutputsAlone) {
   deallocate(memory);
 }
 
+// Names and parameters of vLLM 0.25's and SGLang's routers. Where a number is not where it should
+// be, the kernel is none of them.
+TEST(KernelEffect, RoutersChooseWhatIsAssumed) {
+  const auto reads = [](const std::string& text) {
+    const Signature parts = signature(text);
+    return read_router(parts, {}) != nullptr;
+  };
+  EXPECT_TRUE(
+      reads("void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16, "
+            "(vllm::moe::ScoringFunc)0>(__nv_bfloat16 const*, bool const*, float*, int, int*, "
+            "int*, int, int, int, bool, float const*)"));
+  EXPECT_TRUE(
+      reads("void topkGatingSoftmax<float, 4, 64, 4, 16>(float const*, bool const*, float*, int, "
+            "int*, int, int, int, bool, float, float const*)"));
+  EXPECT_TRUE(
+      reads("void vllm::moe::moeTopK<256, long>(float const*, bool const*, float*, long*, int*, "
+            "int, int, int, int, bool, float const*)"));
+  EXPECT_TRUE(
+      reads("void vllm::moe::grouped_topk_fused_kernel<float, float, int, "
+            "(vllm::moe::ScoringFunc)0>(float*, float*, int*, float const*, long, long, long, "
+            "long, long, bool, double)"));
+  EXPECT_FALSE(reads("void topkGating<8, 128>(float const*, bool const*, float*, int, int)"));
+  EXPECT_FALSE(reads("void topkGating<8>(float const*, float*, int, int*, int)"));
+}
+
 TEST(KernelEffect, BlockwiseTopKWritesItsOutputsAlone) {
   const std::string name =
       "void at::native::mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>(unsigned int*, "

@@ -50,6 +50,7 @@ set(sources
   kernels/families/random.cpp
   kernels/families/range.cpp
   kernels/families/reduction.cpp
+  kernels/families/router.cpp
   kernels/families/rowwise.cpp
   kernels/families/scan.cpp
   kernels/families/selection.cpp

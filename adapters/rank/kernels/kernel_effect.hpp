@@ -154,6 +154,8 @@ struct Effect {
   double flops = 0;   ///< 0 = not counted
   Features features;  ///< for the cost model; same names in same order for a kernel
   Features by_data;   ///< KernelQuery::by_data; likewise, or empty
+  /// How long it takes is told by its machine code, where that can be walked, and not by the above.
+  bool priced_by_code = false;
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty, and so are those of tensors that are
   /// only read and not known at all.
@@ -250,6 +252,7 @@ std::unique_ptr<Meaning> read_embedding(const Signature& signature, const Kernel
 std::unique_ptr<Meaning> read_packed_copies(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_jiterated(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_grouped_product(const Signature& signature, const KernelResources&);
+std::unique_ptr<Meaning> read_router(const Signature& signature, const KernelResources&);
 std::unique_ptr<Meaning> read_symmetric_memory(const Signature& signature, const KernelResources&);
 
 }  // namespace phantora::rank

@@ -100,6 +100,7 @@ constexpr Reader readers[] = {
     read_symmetric_memory,
     read_grouped_product,
     read_depthwise,
+    read_router,
 };
 
 /// Host time of loading a module's code, which the driver does when the first of its kernels is
@@ -719,16 +720,18 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
       reading.meaning ? reading.meaning->effect(arguments) : std::nullopt;
   const bool unread = !effect || arguments.misread;
   // Of a kernel that nobody can read or walk only what it may write is known.
-  KernelQuery::Operands operands;
+  std::optional<KernelQuery::Operands> operands;
   std::vector<std::byte> bank;
   if (unread) {
-    bank = constants(arguments, reading.kernel_resources);
     effect = unknown_effect(kernel, reading, arguments, stream.device);
     if (!reading.meaning && !reading.kernel_resources.externals.empty()) {
       std::call_once(reading.externals_told, [&] {
         tell_skipped_calls(reading.name.c_str(), reading.kernel_resources.externals);
       });
     }
+  }
+  if (unread || effect->priced_by_code) {
+    bank = constants(arguments, reading.kernel_resources);
     if (const Work work = walked(kernel, reading, arguments, bank); work.blind) {
       effect->bytes = work.blind->read_bytes + work.blind->written_bytes;
       effect->features = features_of(*work.blind, arguments, reading.kernel_resources);
@@ -740,12 +743,12 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
       operands = cached(work, stream.device);
     } else if (const auto bytes = moved_bytes(arguments, reading.kernel_resources)) {
       effect->bytes = *bytes;
-    } else {
+    } else if (unread) {
       count_unread(reading);
     }
   }
-  if (!unread) operands = cached(*effect, stream.device);
-  launch(stream, query_of(kernel.mangled, reading, shape, *effect, operands));
+  if (!operands) operands = unread ? KernelQuery::Operands{} : cached(*effect, stream.device);
+  launch(stream, query_of(kernel.mangled, reading, shape, *effect, *operands));
   if (unread) {
     data::enqueue(stream, CodeRun{kernel, reading, shape, std::move(bank), std::move(*effect)});
     return;
