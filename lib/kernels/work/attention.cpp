@@ -212,8 +212,36 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   return work;
 }
 
-/// FlashAttention 3, whose kernels cut into tiles as cuDNN's do, and are taken to be as fast: those
-/// were measured. Splits of the keys are tiles of their own where the GPU has SMs left for them.
+/// FlashAttention 3 over keys that lie in pages of a cache, which its threads copy, each from where
+/// a table says. A tile of `rows` queries, or of as many of heads that share keys, sees the keys
+/// before it and goes on by 128 of them. Products hide more of the exponentials than cuDNN's do;
+/// the ends of a tile, where it waits for the table, are long. These figures leave the least
+/// deviations of 51 of the 96 launches in bench/accuracy/h200_paged_attention.jsonl (those of half,
+/// by their digests; README.md there says how far the others are).
+void cut_pages(KernelWork& work, const Attention& shape, double depth, double rows, double sharing,
+               double splits) {
+  constexpr double step = 128.0, exponentials = 47.0;
+  // As so much more depth of one step: as long for any depth.
+  const double ends = (rows > 64.0 ? 500.0 : 300.0) / (depth + exponentials);
+  const double tiled = std::max(1.0, std::floor(rows / sharing));
+  const double whole = std::ceil(shape.keys / step);
+  double tiles = 0.0, steps = 0.0;
+  for (double first = 0.0; first < shape.queries; first += tiled) {
+    const double after = std::max(0.0, shape.queries - first - tiled);
+    steps += std::ceil(std::max(1.0, shape.keys - shape.causal * after) / step);
+    tiles += 1.0;
+  }
+  const double sequences = shape.batch * std::ceil(shape.heads / sharing);
+  work.round_trips = 4.0;  // until the first tile is taken from the list, and at the end
+  work.step_flops = 4.0 * 128.0 * step * (depth + exponentials);
+  work.tiles = sequences * tiles * splits;
+  work.longest = std::max(1.0, whole / splits) + ends;
+  work.steps = sequences * (steps + tiles * splits * ends);
+}
+
+/// FlashAttention 3, whose kernels cut into tiles as cuDNN's do, and are taken to be as fast where
+/// keys lie in one piece: cuDNN's were measured. Splits of the keys are tiles of their own where
+/// the GPU has SMs left for them.
 KernelWork hopper_attention(const KernelQuery& query) {
   constexpr std::string_view main_loop = "CollectiveMainloopFwdSm90<";
   Attention shape = attention_shape(query);
@@ -227,29 +255,42 @@ KernelWork hopper_attention(const KernelQuery& query) {
   const KernelSignature traits = parse_signature(name.substr(begin, end + 1 - begin));
   // <stages, cluster, tile, depth of values, element, sum, architecture, causal, local, cap,
   // lengths, pages, appends, value queries, registers, overlaps, packs heads, splits, ...>
-  constexpr std::size_t element = 4, causal = 7, packs_heads = 16;
+  constexpr std::size_t tile = 2, element = 4, causal = 7, pages = 11, packs_heads = 16;
   const auto trait = [&](std::size_t i) {
     return i < traits.arguments.size() ? traits.arguments[i] : std::string_view{};
   };
   shape.causal = trait(causal) == "true" ? 1.0 : 0.0;
   const bool eight = trait(element).find("float_e") != std::string_view::npos;
   KernelWork work = attention(eight ? "fp8" : "bf16", shape, 2.0);
-  // Queries of heads that share keys lie in one tile, which matters where they fill no tile alone.
-  constexpr double rows = 128.0;
+  const double depth = std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0;
   const double sharing = shape.heads / std::max(1.0, shape.key_heads);
-  Attention tiled = shape;
-  if (trait(packs_heads) == "true" && shape.queries * sharing <= rows) {
-    tiled.heads = shape.key_heads;
-    tiled.queries *= sharing;
-  }
-  cut_attention(work, tiled, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0,
-                false);
+  const bool packs = trait(packs_heads) == "true";
   // A grid of one block per SM takes tiles from a list.
-  const double blocks = query.grid ? query.grid->count() : work.tiles;
-  const double splits = std::clamp(std::floor(blocks / std::max(1.0, work.tiles)), 1.0,
-                                   std::max(1.0, feature(query, "splits", 1.0)));
-  work.tiles *= splits;
-  work.longest = std::max(1.0, work.longest / splits);
+  const auto splits_of = [&](double tiles) {
+    const double blocks = query.grid ? query.grid->count() : tiles;
+    return std::clamp(std::floor(blocks / std::max(1.0, tiles)), 1.0,
+                      std::max(1.0, feature(query, "splits", 1.0)));
+  };
+  if (trait(pages) == "true") {
+    // "cute::tuple<cute::C<128>, cute::C<176>, cute::C<64> >"
+    const double rows = trait(tile).find("C<64>") < trait(tile).find(',') ? 64.0 : 128.0;
+    const double shared = packs ? sharing : 1.0;
+    cut_pages(work, shape, depth, rows, shared, 1.0);
+    cut_pages(work, shape, depth, rows, shared, splits_of(work.tiles));
+  } else {
+    // Queries of heads that share keys lie in one tile, which matters where they fill no tile
+    // alone.
+    constexpr double rows = 128.0;
+    Attention tiled = shape;
+    if (packs && shape.queries * sharing <= rows) {
+      tiled.heads = shape.key_heads;
+      tiled.queries *= sharing;
+    }
+    cut_attention(work, tiled, depth, false);
+    const double splits = splits_of(work.tiles);
+    work.tiles *= splits;
+    work.longest = std::max(1.0, work.longest / splits);
+  }
   work.group = "sdpa_fwd";
   work.group += label(work.arithmetic);
   return work;
