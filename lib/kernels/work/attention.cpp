@@ -212,6 +212,14 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
   return work;
 }
 
+/// Into how many parts FlashAttention 3 splits the keys of each tile: what its launch allows, while
+/// the GPU has SMs left for them. A grid of one block per SM takes tiles from a list.
+double splits_of(double tiles, const KernelQuery& query) {
+  const double blocks = query.grid ? query.grid->count() : tiles;
+  return std::clamp(std::floor(blocks / std::max(1.0, tiles)), 1.0,
+                    std::max(1.0, feature(query, "splits", 1.0)));
+}
+
 /// FlashAttention 3 over keys that lie in pages of a cache, which its threads copy, each from where
 /// a table says. A tile of `rows` queries, or of as many of heads that share keys, sees the keys
 /// before it and goes on by 128 of them. Products hide more of the exponentials than cuDNN's do;
@@ -219,24 +227,23 @@ KernelWork fused_attention(const KernelQuery& query, const KernelSignature& sign
 /// deviations of 51 of the 96 launches in bench/accuracy/h200_paged_attention.jsonl (those of half,
 /// by their digests; README.md there says how far the others are).
 void cut_pages(KernelWork& work, const Attention& shape, double depth, double rows, double sharing,
-               double splits) {
+               const KernelQuery& query) {
   constexpr double step = 128.0, exponentials = 47.0;
   // As so much more depth of one step: as long for any depth.
   const double ends = (rows > 64.0 ? 500.0 : 300.0) / (depth + exponentials);
-  const double tiled = std::max(1.0, std::floor(rows / sharing));
-  const double whole = std::ceil(shape.keys / step);
-  double tiles = 0.0, steps = 0.0;
-  for (double first = 0.0; first < shape.queries; first += tiled) {
-    const double after = std::max(0.0, shape.queries - first - tiled);
-    steps += std::ceil(std::max(1.0, shape.keys - shape.causal * after) / step);
-    tiles += 1.0;
-  }
-  const double sequences = shape.batch * std::ceil(shape.heads / sharing);
+  const double queries = std::max(1.0, std::floor(rows / sharing));
+  const double tiles =
+      shape.batch * std::ceil(shape.heads / sharing) * std::ceil(shape.queries / queries);
+  const double splits = splits_of(tiles, query);
+  // The first tile's last query has as many keys less than the last as there are between them.
+  const double between = shape.causal * std::max(0.0, shape.queries - queries);
+  const double least = std::ceil(std::max(1.0, shape.keys - between) / step);
+  const double most = std::ceil(shape.keys / step);
   work.round_trips = 4.0;  // until the first tile is taken from the list, and at the end
   work.step_flops = 4.0 * 128.0 * step * (depth + exponentials);
-  work.tiles = sequences * tiles * splits;
-  work.longest = std::max(1.0, whole / splits) + ends;
-  work.steps = sequences * (steps + tiles * splits * ends);
+  work.tiles = tiles * splits;
+  work.longest = std::max(1.0, most / splits) + ends;
+  work.steps = tiles * (0.5 * (least + most) + splits * ends);
 }
 
 /// FlashAttention 3, whose kernels cut into tiles as cuDNN's do, and are taken to be as fast where
@@ -265,18 +272,10 @@ KernelWork hopper_attention(const KernelQuery& query) {
   const double depth = std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0;
   const double sharing = shape.heads / std::max(1.0, shape.key_heads);
   const bool packs = trait(packs_heads) == "true";
-  // A grid of one block per SM takes tiles from a list.
-  const auto splits_of = [&](double tiles) {
-    const double blocks = query.grid ? query.grid->count() : tiles;
-    return std::clamp(std::floor(blocks / std::max(1.0, tiles)), 1.0,
-                      std::max(1.0, feature(query, "splits", 1.0)));
-  };
   if (trait(pages) == "true") {
     // "cute::tuple<cute::C<128>, cute::C<176>, cute::C<64> >"
     const double rows = trait(tile).find("C<64>") < trait(tile).find(',') ? 64.0 : 128.0;
-    const double shared = packs ? sharing : 1.0;
-    cut_pages(work, shape, depth, rows, shared, 1.0);
-    cut_pages(work, shape, depth, rows, shared, splits_of(work.tiles));
+    cut_pages(work, shape, depth, rows, packs ? sharing : 1.0, query);
   } else {
     // Queries of heads that share keys lie in one tile, which matters where they fill no tile
     // alone.
@@ -287,7 +286,7 @@ KernelWork hopper_attention(const KernelQuery& query) {
       tiled.queries *= sharing;
     }
     cut_attention(work, tiled, depth, false);
-    const double splits = splits_of(work.tiles);
+    const double splits = splits_of(work.tiles, query);
     work.tiles *= splits;
     work.longest = std::max(1.0, work.longest / splits);
   }
