@@ -267,6 +267,17 @@ def llama_tokens():
     return generating(8, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, vocab_size=64000)
 
 
+def profiled(called, labels, of, kernels, letters=120):
+    """Prints how long the GPU is busy in a call, beside `labels`, and with `kernels` each kernel `of` it, by the first letters of its name."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        called()
+        torch.cuda.synchronize()
+    rows = [row for row in profile.key_averages() if row.device_time_total > 0]
+    print(json.dumps(labels | {"gpu_ms": round(sum(row.device_time_total for row in rows) / 1000, 3)}), flush=True)
+    for row in rows if kernels else ():
+        print(json.dumps({"of": of, "kernel": row.key[:letters], "launches": row.count, "us": round(row.device_time_total, 1)}), flush=True)
+
+
 def run(name, kernels):
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -282,13 +293,7 @@ def run(name, kernels):
         times.append(1000 * (time.perf_counter() - begin))
     ms, issued_ms = (round(statistics.median(values[WARM:]), 3) for values in (times, issued))
     print(json.dumps({"model": name, "ms": ms, "issued_ms": issued_ms, "peak": torch.cuda.max_memory_allocated()}), flush=True)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        step()
-        torch.cuda.synchronize()
-    rows = [row for row in profile.key_averages() if row.device_time_total > 0]
-    print(json.dumps({"model": name, "gpu_ms": round(sum(row.device_time_total for row in rows) / 1000, 3)}), flush=True)
-    for row in rows if kernels else ():
-        print(json.dumps({"of": name, "kernel": row.key[:120], "launches": row.count, "us": round(row.device_time_total, 1)}), flush=True)
+    profiled(step, {"model": name}, name, kernels)
 
 
 def main():

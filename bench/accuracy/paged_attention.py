@@ -47,7 +47,7 @@ def case(requests, queries, keys, heads, key_heads, depth):
     times = {}
     for event in profile.events():
         if event.device_type == torch.autograd.DeviceType.CUDA:
-            times.setdefault(event.name, []).append(event.device_time_total if hasattr(event, "device_time_total") else event.cuda_time_total)
+            times.setdefault(event.name, []).append(event.device_time_total)
     what = "prompts" if queries > 1 else "tokens"
     for name, of in times.items():
         short = next((known for known in ("FlashAttnFwdCombine", "FlashAttnFwdSm90", "prepare_varlen") if known in name), None)

@@ -76,18 +76,6 @@ def turn(model, requests, length, tokens):
     return took
 
 
-def profiled(name, what, kernels, called):
-    import torch
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        called()
-        torch.cuda.synchronize()
-    rows = [row for row in profile.key_averages() if row.device_time_total > 0]
-    print(json.dumps({"model": name, "what": what, "gpu_ms": round(sum(row.device_time_total for row in rows) / 1000, 3)}), flush=True)
-    for row in rows if kernels else ():
-        print(json.dumps({"of": f"{name} {what}", "kernel": row.key[:160], "launches": row.count, "us": round(row.device_time_total, 1)}),
-              flush=True)
-
-
 def timed(name, model):
     times = [turn(model, PROMPTS, LENGTH, 1) for _ in range(TURNS + 1)][1:]
     print(json.dumps({"model": name, "what": "prompts", "ms": round(statistics.median(times), 3), "all": [round(t, 3) for t in times]}), flush=True)
@@ -111,8 +99,9 @@ def main():
     if not options.profiles:
         timed(name, model)
     turn(model, PROMPTS, LENGTH, 1)
-    profiled(name, "prompts", options.kernels, lambda: turn(model, PROMPTS, LENGTH, 1))
-    profiled(name, "tokens of 32", options.kernels, lambda: turn(model, 32, 1, 1 + TOKENS))
+    from compiled_models import profiled  # brings PyTorch; vLLM comes first, as in its own programs
+    for what, called in (("prompts", lambda: turn(model, PROMPTS, LENGTH, 1)), ("tokens of 32", lambda: turn(model, 32, 1, 1 + TOKENS))):
+        profiled(called, {"model": name, "what": what}, f"{name} {what}", options.kernels, letters=160)
 
 
 if __name__ == "__main__":

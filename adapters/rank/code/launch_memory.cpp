@@ -14,9 +14,7 @@ namespace {
 /// Memory of the host that a device reached may be gone, and what a pointer of one launch leads to
 /// need not be there for the same parameter of another.
 bool is_there(const std::byte* at, std::size_t size) {
-  if (const auto allocation = allocation_of(at))
-    return size <= allocation->size - static_cast<std::size_t>(at - allocation->base);
-  return reached_by_device(at) && reached_by_device(at + size - 1);
+  return reachable(at, size) || (reached_by_device(at) && reached_by_device(at + size - 1));
 }
 
 }  // namespace

@@ -769,8 +769,9 @@ class Warp {
   /// One thread's atomic on shared memory; false where nobody has written down what it does.
   bool change_shared(const Instruction& i, std::size_t lane, std::size_t at, bool sure);
   /// What an atomic leaves in memory; nullopt where it is not on integers of 32 bits.
-  [[nodiscard]] std::optional<std::uint32_t> changed(const Instruction& i, std::uint32_t before,
-                                                     std::uint32_t operand) const;
+  [[nodiscard]] static std::optional<std::uint32_t> changed(const Instruction& i,
+                                                            std::uint32_t before,
+                                                            std::uint32_t operand);
 
   /// The bytes of a register and of those behind it, of one thread.
   using Word = std::array<std::byte, 16>;

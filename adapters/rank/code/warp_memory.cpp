@@ -301,14 +301,14 @@ bool Warp::change_shared(const Instruction& i, std::size_t lane, std::size_t at,
   constexpr LaunchMemory::Known whole = 0xf;
   Word word{};
   std::uint32_t before = 0, operand = 0;
-  const bool known_operand =
-      counts_threads(i) || gather(i.field(32, 8), sizeof operand, lane, word) == whole;
+  const bool counts = counts_threads(i);
+  const bool known_operand = counts || gather(i.field(32, 8), sizeof operand, lane, word) == whole;
   std::memcpy(&operand, word.data(), sizeof operand);
   std::memcpy(&before, shared.bytes.data() + at, sizeof before);
   const auto first = shared.known.begin() + static_cast<std::ptrdiff_t>(at);
   const bool known_before =
       std::all_of(first, first + sizeof before, [](std::uint8_t k) { return k != 0; });
-  const std::optional<std::uint32_t> after = changed(i, before, operand);
+  const std::optional<std::uint32_t> after = counts ? before + 1 : changed(i, before, operand);
   if (!after) return false;
   std::memcpy(shared.bytes.data() + at, &*after, sizeof *after);
   std::fill_n(first, sizeof *after, known_before && known_operand && sure ? 1 : 0);
@@ -366,11 +366,10 @@ void Warp::exchange_shared(const Instruction& i, unsigned operation, Mask mask) 
 }
 
 std::optional<std::uint32_t> Warp::changed(const Instruction& i, std::uint32_t before,
-                                           std::uint32_t operand) const {
+                                           std::uint32_t operand) {
   // Of a reduction without a result the bit behind says that its address has a descriptor.
   const unsigned type = i.field(73, 3), function = i.field(87, i.operation() == op_red ? 3 : 4);
   if (type > 1) return std::nullopt;
-  if (counts_threads(i)) return before + 1;
   const bool less = type == 1
                         ? static_cast<std::int32_t>(operand) < static_cast<std::int32_t>(before)
                         : operand < before;

@@ -240,7 +240,7 @@ void cut_pages(KernelWork& work, const Attention& shape, double depth, double ro
   const double least = std::ceil(std::max(1.0, shape.keys - between) / step);
   const double most = std::ceil(shape.keys / step);
   work.round_trips = 4.0;  // until the first tile is taken from the list, and at the end
-  work.step_flops = 4.0 * 128.0 * step * (depth + exponentials);
+  work.step_flops = 4.0 * 128.0 * step * (depth + exponentials);  // 64 rows take as long as 128
   work.tiles = tiles * splits;
   work.longest = std::max(1.0, most / splits) + ends;
   work.steps = tiles * (0.5 * (least + most) + splits * ends);
