@@ -76,6 +76,14 @@ list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)  # the fuzz targets i
 add_library(phantora_small_data OBJECT ${sources})
 target_include_directories(phantora_small_data PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
 target_compile_options(phantora_small_data PRIVATE -fno-semantic-interposition)
+# Registers of a warp have 260 bytes, which GCC copies by an instruction that takes longer to begin than to copy so many.
+include(CheckCXXCompilerFlag)
+set(by_vectors vector_loop:1024:noalign,libcall:-1:noalign)
+check_cxx_compiler_flag(-mmemcpy-strategy=${by_vectors} PHANTORA_HAS_MEMCPY_STRATEGY)
+if(PHANTORA_HAS_MEMCPY_STRATEGY)
+  set_property(SOURCE ${sources} TARGET_DIRECTORY phantora_small_data PROPERTY
+    COMPILE_OPTIONS -mmemcpy-strategy=${by_vectors} -mmemset-strategy=${by_vectors})
+endif()
 set(zstd PkgConfig::zstd)
 if(PHANTORA_STATIC_DEPENDENCIES)
   find_library(PHANTORA_ZSTD libzstd.a HINTS ${zstd_LIBRARY_DIRS} REQUIRED)

@@ -148,42 +148,6 @@ bool is_comparison(unsigned operation) {
   }
 }
 
-bool is_of_warp(const Instruction& i) {
-  const unsigned operation = i.operation();
-  return ((operation & 0x180) == uniform && operation != op_r2ur) || operation == op_usetmaxreg;
-}
-
-unsigned register_of(const Instruction& i, unsigned at) {
-  return is_of_warp(i) ? first_uniform + i.field(at, 6) : i.field(at, 8);
-}
-
-int b_register(const Instruction& i) {
-  switch (i.form()) {
-    case 1:
-      return static_cast<int>(register_of(i, 32));
-    case 2:
-    case 3:
-    case 7:
-      return static_cast<int>(register_of(i, 64));
-    case 6:
-      return static_cast<int>(first_uniform + i.field(32, 6));
-    default:
-      return -1;
-  }
-}
-
-int c_register(const Instruction& i) {
-  switch (i.form()) {
-    case 2:
-    case 3:
-      return -1;
-    case 7:
-      return static_cast<int>(first_uniform + i.field(32, 6));
-    default:
-      return static_cast<int>(register_of(i, 64));
-  }
-}
-
 bool stores_elsewhere(unsigned operation) {
   const bool surfaces = operation >= 0x198 && operation < 0x1a0;
   const bool bulk = operation >= 0x1b5 && operation < 0x1c0;

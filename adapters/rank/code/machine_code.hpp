@@ -216,11 +216,39 @@ inline bool is_zero(unsigned number) {
   return number == first_uniform - 1 || number == all_registers - 1;
 }
 /// Whether the instruction works on uniform registers.
-bool is_of_warp(const Instruction& i);
-unsigned register_of(const Instruction& i, unsigned at);
+inline bool is_of_warp(const Instruction& i) {
+  const unsigned operation = i.operation();
+  return ((operation & 0x180) == uniform && operation != op_r2ur) || operation == op_usetmaxreg;
+}
+inline unsigned register_of(const Instruction& i, unsigned at) {
+  return is_of_warp(i) ? first_uniform + i.field(at, 6) : i.field(at, 8);
+}
 /// Register number of the second and third operand, or -1 where it is no register.
-int b_register(const Instruction& i);
-int c_register(const Instruction& i);
+inline int b_register(const Instruction& i) {
+  switch (i.form()) {
+    case 1:
+      return static_cast<int>(register_of(i, 32));
+    case 2:
+    case 3:
+    case 7:
+      return static_cast<int>(register_of(i, 64));
+    case 6:
+      return static_cast<int>(first_uniform + i.field(32, 6));
+    default:
+      return -1;
+  }
+}
+inline int c_register(const Instruction& i) {
+  switch (i.form()) {
+    case 2:
+    case 3:
+      return -1;
+    case 7:
+      return static_cast<int>(first_uniform + i.field(32, 6));
+    default:
+      return static_cast<int>(register_of(i, 64));
+  }
+}
 /// Whether it may write device memory in a way that is_access() does not know.
 bool stores_elsewhere(unsigned operation);
 

@@ -131,7 +131,8 @@ class Registers {
  public:
   Registers() {
     // What operands refer to stays where it is when others are written.
-    for (std::vector<Lanes>& of : written_) of.reserve(first_uniform);
+    written_[0].reserve(first_uniform);
+    written_[1].reserve(all_registers - first_uniform);
   }
   [[nodiscard]] const Lanes& operator[](unsigned number) const {
     const std::vector<Lanes>& of = written_[number / first_uniform];
@@ -301,6 +302,7 @@ class Warp {
     }
     for (const std::size_t always : {std::size_t{7}, std::size_t{15}})
       registers_.predicates[always] = {all_lanes, all_lanes};
+    if (executes()) return;  // what follows is of interest where nobody knows the way
     registers_.comparisons.resize(static_cast<std::size_t>(program_.comparisons));
     counts_.sectors.resize(static_cast<std::size_t>(program_.accesses));
     counts_.random.resize(counts_.sectors.size());
@@ -334,15 +336,25 @@ class Warp {
     result.known = all_lanes;
     return result;
   }
-  [[nodiscard]] Lanes bank(const Instruction& i, unsigned more = 0) const {
+  /// Operands that are no registers, as the instruction is at them.
+  struct Rooms {
+    Lanes b{}, c{}, c_high{};
+  };
+  static const Lanes& constant(std::uint32_t value, Lanes& room) {
+    room.value.fill(value);
+    room.unknown.fill(no_name);
+    room.known = all_lanes;
+    return room;
+  }
+  const Lanes& bank(const Instruction& i, Lanes& room, unsigned more = 0) const {
     const unsigned offset = i.field(38, 16) + more;
     std::uint32_t value = 0;
-    if (!constant_at(i, offset, value)) {
-      Lanes other;  // the same for the warp
-      other.unknown.fill(name_by(static_cast<std::uint64_t>(walk_.steps) << 16 | offset));
-      return other;
-    }
-    return constant(value);
+    const bool known = constant_at(i, offset, value);
+    constant(value, room);
+    if (known) return room;
+    room.known = 0;  // the same for the warp
+    room.unknown.fill(name_by(static_cast<std::uint64_t>(walk_.steps) << 16 | offset));
+    return room;
   }
   /// The word at an offset in the constant bank that the instruction names; false where that is not
   /// known. The last parameter may be shorter than a word.
@@ -370,16 +382,17 @@ class Warp {
     }
     return result;
   }
-  [[nodiscard]] Lanes a(const Instruction& i) const { return get(register_of(i, 24)); }
-  [[nodiscard]] Lanes b(const Instruction& i) const {
+  /// Operands, until a register is written or another instruction's are asked for.
+  [[nodiscard]] const Lanes& a(const Instruction& i) const { return get(register_of(i, 24)); }
+  [[nodiscard]] const Lanes& b(const Instruction& i) const {
     const int number = b_register(i);
     if (number >= 0) return get(static_cast<unsigned>(number));
-    return i.form() == 4 ? constant(i.immediate()) : bank(i);
+    return i.form() == 4 ? constant(i.immediate(), rooms_.b) : bank(i, rooms_.b);
   }
-  [[nodiscard]] Lanes c(const Instruction& i) const {
+  [[nodiscard]] const Lanes& c(const Instruction& i) const {
     const int number = c_register(i);
     if (number >= 0) return get(static_cast<unsigned>(number));
-    return i.form() == 2 ? constant(i.immediate()) : bank(i);
+    return i.form() == 2 ? constant(i.immediate(), rooms_.c) : bank(i, rooms_.c);
   }
   /// Whether the second and the third operand change their signs: a bit of its own has what is at
   /// bit 32, unless that is a number, and the register at bit 64, whichever of the two that is.
@@ -392,13 +405,13 @@ class Warp {
     return before ? i.bit(63) : i.form() != 2 && i.bit(75);
   }
   /// The upper half of a 64-bit third operand.
-  [[nodiscard]] Lanes c_high(const Instruction& i) const {
+  [[nodiscard]] const Lanes& c_high(const Instruction& i) const {
     const int number = c_register(i);
     if (number >= 0) return high(static_cast<unsigned>(number));
-    return i.form() == 2 ? constant(0) : bank(i, 4);
+    return i.form() == 2 ? constant(0, rooms_.c_high) : bank(i, rooms_.c_high, 4);
   }
   /// The other operand of an addition of two: the second, or where that is no register, the third.
-  [[nodiscard]] Lanes b_or_c(const Instruction& i) const {
+  [[nodiscard]] const Lanes& b_or_c(const Instruction& i) const {
     return i.form() == 2 || i.form() == 3 || i.form() == 7 ? c(i) : b(i);
   }
   [[nodiscard]] const Lanes& get(unsigned number) const { return registers_[number]; }
@@ -454,6 +467,8 @@ class Warp {
 
   /// Whether unknown values are told apart: for what accesses cost, not where data are followed.
   [[nodiscard]] bool names() const { return walk_.memory == nullptr; }
+  /// Whether a result of operands that are `known` has no unknown part to be named.
+  [[nodiscard]] bool is_plain(Mask known) const { return known == all_lanes || !names(); }
   /// A name that nothing else has.
   Name new_name() { return name_by(++walk_.names); }
   /// Gives those of a register's unknown values that have no name one for each thread, or for all
@@ -539,7 +554,7 @@ class Warp {
     result.known = x.known & y.known;
     for (std::size_t lane = 0; lane < lanes; ++lane)
       result.value[lane] = x.value[lane] + y.value[lane];
-    for (std::size_t lane = 0; names() && lane < lanes; ++lane)
+    for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane)
       name_sum(result, lane, plus(x.name(lane), y.name(lane)));
     return result;
   }
@@ -643,8 +658,12 @@ class Warp {
 
   // ------------------------------------------------------------ instructions
 
-  Comparison& comparison(std::size_t at) {
-    return registers_.comparisons[static_cast<std::size_t>(program_.number[at])];
+  /// Keeps what was compared, for loops that count.
+  void compared(std::size_t at, Comparison::Kind kind, Mask known,
+                const std::array<std::int64_t, lanes>& differences, unsigned relation = 0) {
+    if (!executes())
+      registers_.comparisons[static_cast<std::size_t>(program_.number[at])] = {kind, relation,
+                                                                               known, differences};
   }
 
   /// A result of 32-bit words that nobody computes: equal for equal operands.
@@ -686,7 +705,7 @@ class Warp {
   /// Of the upper half of 64 bits, by what the lower half is and what is added.
   [[nodiscard]] static Name upper_name(std::uint64_t lower, const Lanes& upper, std::size_t lane);
   /// Names what comes of one unknown operand beside known ones.
-  void name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsigned table) const;
+  void name_logic(Lanes& result, const std::array<const Lanes*, 3>& operands, unsigned table) const;
 
   void compare(std::size_t at, const Instruction& i, Mask mask);
 
@@ -697,6 +716,11 @@ class Warp {
   /// A sum of three with carries in and out.
   void add(const Instruction& i, Mask mask);
 
+  /// Whether no thread gets the predicate that the instruction names there.
+  [[nodiscard]] static bool gives_no_predicate(const Instruction& i, unsigned at) {
+    return i.field(at, 3) == 7;
+  }
+  void multiply_and_add(const Instruction& i, Mask mask);
   void multiply_wide(const Instruction& i, Mask mask);
 
   void load_effective_address(const Instruction& i, Mask mask);
@@ -817,6 +841,7 @@ class Warp {
   std::array<std::size_t, lanes> pc_{};
   std::array<std::vector<std::size_t>, lanes> returns_{};
   Registers registers_{};
+  mutable Rooms rooms_{};
   Counts counts_{};
   std::array<Timing, assumptions> timings_{Timing{{}}, Timing{{.memory = l2_latency}},
                                            Timing{{.stack = l2_latency - shared_latency}}};

@@ -50,19 +50,16 @@ void Warp::compare_doubles(const Instruction& i, Mask mask) {
 void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73), extended = i.bit(72);
   const unsigned relation = i.field(76, 3);
-  const Lanes x = a(i), y = b(i);
+  const Lanes &x = a(i), &y = b(i);
   // Of places behind the same unknown base the difference is known.
   Mask known = x.known & y.known, relative = 0;
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+  for (std::size_t lane = 0; !is_plain(known) && lane < lanes; ++lane) {
     if (x.name(lane) != no_name && x.name(lane) == y.name(lane)) relative |= Mask{1} << lane;
   }
   known |= relative;
   Truth truth{0, known};
   const Truth lower = extended ? predicate(i, 68) : Truth{};
-  Comparison& last = comparison(at);
-  last.kind = Comparison::Kind::integers;
-  last.relation = relation;
-  last.known = known & mask;
+  std::array<std::int64_t, lanes> differences{};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const std::int64_t difference =
         (relative >> lane & 1) != 0
@@ -70,33 +67,9 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
         : is_signed ? std::int64_t{static_cast<std::int32_t>(x.value[lane])} -
                           static_cast<std::int32_t>(y.value[lane])
                     : std::int64_t{x.value[lane]} - std::int64_t{y.value[lane]};
-    last.difference[lane] = difference;
-    bool holds = false;
-    switch (relation) {
-      case 1:
-        holds = difference < 0;
-        break;
-      case 2:
-        holds = difference == 0;
-        break;
-      case 3:
-        holds = difference <= 0;
-        break;
-      case 4:
-        holds = difference > 0;
-        break;
-      case 5:
-        holds = difference != 0;
-        break;
-      case 6:
-        holds = difference >= 0;
-        break;
-      case 7:
-        holds = true;
-        break;
-      default:
-        break;
-    }
+    differences[lane] = difference;
+    constexpr unsigned less = 1, equal = 2, greater = 4;
+    bool holds = (relation & (difference < 0 ? less : difference > 0 ? greater : equal)) != 0;
     if (extended) {
       const bool low = (lower.value >> lane & 1) != 0;
       const bool low_known = (lower.known >> lane & 1) != 0;
@@ -109,6 +82,7 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
     }
     if (holds) truth.value |= Mask{1} << lane;
   }
+  compared(at, Comparison::Kind::integers, known & mask, differences, relation);
   // Threads behind one base are on the same side of a bound that is not known, but for the warp at
   // it.
   truth.alike = same_names(x, y, mask & ~truth.known);
@@ -133,14 +107,13 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
   const Lanes y = float_operand(i, b(i), i.bit(63) && i.form() != 4, i.bit(62) && i.form() != 4);
   Truth truth{0, x.known & y.known};
   const unsigned relation = i.field(76, 4);
-  Comparison& last = comparison(at);
-  last.kind = Comparison::Kind::exact;
-  last.known = truth.known & mask;
+  std::array<std::int64_t, lanes> both{};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     const float p = as_float(x.value[lane]), q = as_float(y.value[lane]);
-    last.difference[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
+    both[lane] = std::int64_t{x.value[lane]} << 32 ^ y.value[lane];
     if (relation_holds(relation, p, q)) truth.value |= Mask{1} << lane;
   }
+  compared(at, Comparison::Kind::exact, truth.known & mask, both);
   const Lanes p = determined(x, x), q = determined(y, y);
   truth.alike = same_names(p, q, mask & ~truth.known);
   truth.name = name_of(p, q, truth.alike);
@@ -153,28 +126,34 @@ void Warp::compare_floats(std::size_t at, const Instruction& i, Mask mask) {
 
 void Warp::add(const Instruction& i, Mask mask) {
   const bool extended = i.bit(74);
-  const auto operand = [&](Lanes x, bool negate) {
-    if (negate) {
-      for (std::uint32_t& v : x.value) v = extended ? ~v : 0U - v;
-      for (Name& name : x.unknown) name = times(name, -1);
-    }
-    return x;
-  };
-  const bool b_negated = i.bit(63) && i.form() != 4;
-  const Lanes x = operand(a(i), i.bit(72)), y = operand(b(i), b_negated),
-              z = operand(c(i), i.bit(75));
+  const std::array<bool, 3> negates{i.bit(72), i.bit(63) && i.form() != 4, i.bit(75)};
+  const Lanes &x = a(i), &y = b(i), &z = c(i);
+  const Mask known = x.known & y.known & z.known;
+  const unsigned to = register_of(i, 16);
+  Lanes result;
+  if (!extended && is_plain(known) && gives_no_predicate(i, 81) && gives_no_predicate(i, 84)) {
+    const auto sign = [&](std::size_t operand) { return negates[operand] ? ~0U : 0U; };
+    const std::uint32_t x_sign = sign(0), y_sign = sign(1), z_sign = sign(2);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] = ((x.value[lane] ^ x_sign) - x_sign) +
+                           ((y.value[lane] ^ y_sign) - y_sign) +
+                           ((z.value[lane] ^ z_sign) - z_sign);
+    result.known = known;
+    set(to, result, mask);
+    return;
+  }
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   const Truth carry_2 = extended ? predicate(i, 77) : Truth{0, all_lanes};
-  Lanes result;
-  Truth out{0, x.known & y.known & z.known & carry.known & carry_2.known};
+  Truth out{0, known & carry.known & carry_2.known};
   Truth out_2{0, out.known};
+  // Minus is the complement plus one, which carries; carries in have the one, where there are any.
+  const auto operand = [&](std::uint32_t v, bool negate) {
+    return !negate ? std::uint64_t{v} : std::uint64_t{~v} + (extended ? 0U : 1U);
+  };
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    // Minus a carries as its complement plus one does.
-    const auto wide = [&](std::uint32_t v, bool negate) {
-      return std::uint64_t{v} + (negate && !extended && v == 0 ? std::uint64_t{1} << 32 : 0);
-    };
-    const std::uint64_t sum = wide(x.value[lane], i.bit(72)) + wide(y.value[lane], b_negated) +
-                              wide(z.value[lane], i.bit(75)) + (carry.value >> lane & 1) +
+    const std::uint64_t sum = operand(x.value[lane], negates[0]) +
+                              operand(y.value[lane], negates[1]) +
+                              operand(z.value[lane], negates[2]) + (carry.value >> lane & 1) +
                               (carry_2.value >> lane & 1);
     result.value[lane] = static_cast<std::uint32_t>(sum);
     if (sum >> 32 != 0) out.value |= Mask{1} << lane;
@@ -182,17 +161,47 @@ void Warp::add(const Instruction& i, Mask mask) {
   }
   result.known = out.known;
   const Mask carries = carry.known & carry_2.known;
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane)
-    name_sum(result, lane, plus(plus(x.name(lane), y.name(lane)), z.name(lane)),
-             (carries >> lane & 1) != 0);
-  set(register_of(i, 16), result, mask);
+  const auto name = [&](const Lanes& of, std::size_t lane, bool negate) {
+    return negate ? times(of.name(lane), -1) : of.name(lane);
+  };
+  for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane)
+    name_sum(
+        result, lane,
+        plus(plus(name(x, lane, negates[0]), name(y, lane, negates[1])), name(z, lane, negates[2])),
+        (carries >> lane & 1) != 0);
+  set(to, result, mask);
   set_predicate(i, 81, out, mask);
   set_predicate(i, 84, out_2, mask);
 }
 
+void Warp::multiply_and_add(const Instruction& i, Mask mask) {
+  const bool subtracts = negates_c(i), extended = i.bit(74);
+  const Lanes &x = a(i), &z = c(i);
+  Lanes negative;
+  if (negates_b(i)) negative = negated(b(i), true);
+  const Lanes& y = negates_b(i) ? negative : b(i);
+  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
+  Lanes result;
+  result.known = x.known & y.known & z.known & carry.known;
+  // Minus is the complement plus one, which is in the carry where there is one.
+  const std::uint32_t sign = subtracts ? ~0U : 0, one = subtracts && !extended ? 1 : 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    result.value[lane] = x.value[lane] * y.value[lane] + (z.value[lane] ^ sign) + one;
+  for (std::size_t lane = 0; extended && lane < lanes; ++lane)
+    result.value[lane] += carry.value >> lane & 1;
+  for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane)
+    name_sum(result, lane,
+             plus(name_of_product(x, y, lane), times(z.name(lane), subtracts ? -1 : 1)),
+             (carry.known >> lane & 1) != 0);
+  set(register_of(i, 16), result, mask);
+}
+
 void Warp::multiply_wide(const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73);
-  const Lanes x = a(i), y = negated(b(i), negates_b(i)), low = c(i), upper = c_high(i);
+  const Lanes &x = a(i), &low = c(i), &upper = c_high(i);
+  Lanes negative;
+  if (negates_b(i)) negative = negated(b(i), true);
+  const Lanes& y = negates_b(i) ? negative : b(i);
   const bool subtracts = negates_c(i);
   const bool extended = i.bit(74);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
@@ -213,7 +222,7 @@ void Warp::multiply_wide(const Instruction& i, Mask mask) {
     if (part < product || sum < part) out.value |= Mask{1} << lane;
   }
   result.known = result_high.known = x.known & y.known & low.known & upper.known & carry.known;
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+  for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane) {
     const Name product = name_of_product(x, y, lane),
                addend = times(low.name(lane), subtracts ? -1 : 1);
     name_sum(result, lane, plus(product, addend));
@@ -244,61 +253,87 @@ Name Warp::upper_name(std::uint64_t lower, const Lanes& upper, std::size_t lane)
 
 void Warp::load_effective_address(const Instruction& i, Mask mask) {
   const unsigned shift = i.field(75, 5);
-  const bool upper = i.bit(80), extended = i.bit(74);
+  const bool upper = i.bit(80), extended = i.bit(74), negates = i.bit(72), is_signed = i.bit(73);
   const bool subtracts = i.bit(63) && i.form() != 4;
-  const Lanes x = a(i), y = negated(b(i), subtracts);
-  Lanes z = c(i);
-  if (!upper) z = constant(0);
-  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
+  const Lanes& x = a(i);
+  Lanes negative;
+  if (subtracts) negative = negated(b(i), true);
+  const Lanes& y = subtracts ? negative : b(i);
+  const unsigned to = register_of(i, 16);
   Lanes result;
+  if (!upper && !extended && !subtracts && !negates && is_plain(x.known & y.known) &&
+      gives_no_predicate(i, 81)) {
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      result.value[lane] = (x.value[lane] << shift) + y.value[lane];
+    result.known = x.known & y.known;
+    set(to, result, mask);
+    return;
+  }
+  Lanes zero;
+  const Lanes& z = upper && !is_signed ? c(i) : constant(0, zero);
+  const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   Truth out{0, 0};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     std::uint64_t from = x.value[lane];
     if (upper) {
       const std::uint32_t high_word =
-          i.bit(73) ? static_cast<std::uint32_t>(static_cast<std::int32_t>(x.value[lane]) >> 31)
+          is_signed ? static_cast<std::uint32_t>(static_cast<std::int32_t>(x.value[lane]) >> 31)
                     : z.value[lane];
       from |= std::uint64_t{high_word} << 32;
     }
-    if (i.bit(72)) from = 0 - from;
+    if (negates) from = 0 - from;
     const auto part = static_cast<std::uint32_t>(upper ? (from << shift) >> 32 : from << shift);
     const std::uint64_t sum = std::uint64_t{part} + y.value[lane] + (carry.value >> lane & 1);
     result.value[lane] = static_cast<std::uint32_t>(sum);
     if (sum >> 32 != 0) out.value |= Mask{1} << lane;
   }
-  result.known = x.known & y.known & carry.known & (upper && !i.bit(73) ? z.known : all_lanes);
-  out.known = subtracts || i.bit(72) ? 0 : result.known;
+  result.known = x.known & y.known & carry.known & z.known;
+  out.known = subtracts || negates ? 0 : result.known;
   if (subtracts && extended) result.known = 0;
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
-    Name part = times(x.name(lane), (i.bit(72) ? -1LL : 1LL) << shift);
-    if (upper) part = upper_name(part, i.bit(73) ? constant(0) : z, lane);
+  for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane) {
+    Name part = times(x.name(lane), (negates ? -1LL : 1LL) << shift);
+    if (upper) part = upper_name(part, z, lane);
     name_sum(result, lane, plus(part, y.name(lane)), (carry.known >> lane & 1) != 0);
   }
-  set(register_of(i, 16), result, mask);
+  set(to, result, mask);
   set_predicate(i, 81, out, mask);
 }
 
 namespace {
 
 /// What a table of three operands gives for bits.
-std::uint32_t by_table(unsigned table, std::uint32_t p, std::uint32_t q, std::uint32_t r) {
-  std::uint32_t bits = 0;
-  for (unsigned entry = 0; entry < 8; ++entry) {
-    if ((table >> entry & 1) == 0) continue;
-    bits |= ((entry & 4) != 0 ? p : ~p) & ((entry & 2) != 0 ? q : ~q) & ((entry & 1) != 0 ? r : ~r);
+class Table3 {
+ public:
+  explicit Table3(unsigned table) {
+    for (unsigned entry = 0; entry < entries_.size(); ++entry)
+      entries_[entry] = (table >> entry & 1) != 0 ? ~0U : 0;
   }
-  return bits;
-}
+  std::uint32_t operator()(std::uint32_t p, std::uint32_t q, std::uint32_t r) const {
+    const auto choice = [](std::uint32_t by, std::uint32_t zero, std::uint32_t one) {
+      return zero ^ (by & (zero ^ one));
+    };
+    const auto of_two = [&](std::size_t first) {
+      return choice(q, choice(r, entries_[first], entries_[first + 1]),
+                    choice(r, entries_[first + 2], entries_[first + 3]));
+    };
+    return choice(p, of_two(0), of_two(4));
+  }
+
+ private:
+  std::array<std::uint32_t, 8> entries_{};
+};
 
 }  // namespace
 
-void Warp::name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsigned table) const {
-  if (!names() || result.known == all_lanes) return;
+void Warp::name_logic(Lanes& result, const std::array<const Lanes*, 3>& operands,
+                      unsigned table) const {
+  if (is_plain(result.known)) return;
+  const Table3 by_table{table};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     std::size_t unknown = operands.size();
     int count = 0;
     for (std::size_t k = 0; k < operands.size(); ++k) {
-      if (operands[k].name(lane) == no_name) continue;
+      if (operands[k]->name(lane) == no_name) continue;
       unknown = k;
       ++count;
     }
@@ -308,12 +343,12 @@ void Warp::name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsig
     const auto with = [&](std::uint32_t bits) {
       std::array<std::uint32_t, 3> v{};
       for (std::size_t k = 0; k < v.size(); ++k)
-        v[k] = k == unknown ? bits : operands[k].value[lane];
-      return by_table(table, v[0], v[1], v[2]);
+        v[k] = k == unknown ? bits : operands[k]->value[lane];
+      return by_table(v[0], v[1], v[2]);
     };
     const std::uint32_t zeros = with(0), ones = with(~0U), lost = ~(zeros ^ ones) & ~zeros;
-    const Name name = operands[unknown].name(lane);
-    result.value[lane] = with(operands[unknown].value[lane]);
+    const Name name = operands[unknown]->name(lane);
+    result.value[lane] = with(operands[unknown]->value[lane]);
     if (zeros == ones) {
       result.known |= Mask{1} << lane;
     } else {
@@ -324,22 +359,19 @@ void Warp::name_logic(Lanes& result, const std::array<Lanes, 3>& operands, unsig
 
 void Warp::logic(std::size_t at, const Instruction& i, Mask mask) {
   const unsigned table = i.field(72, 8);
-  const Lanes x = a(i), y = b(i), z = c(i);
-  Lanes result = each(x, y, z, [&](std::uint32_t p, std::uint32_t q, std::uint32_t r) {
-    return by_table(table, p, q, r);
-  });
-  name_logic(result, {x, y, z}, table);
+  const Lanes &x = a(i), &y = b(i), &z = c(i);
+  Lanes result = each(x, y, z, Table3{table});
+  name_logic(result, {&x, &y, &z}, table);
   set(register_of(i, 16), result, mask);
   if (i.field(81, 3) == 7) return;
   Truth truth{0, result.known};
   truth.alike = same_names(result, constant(0), mask & ~result.known);
-  Comparison& last = comparison(at);
-  last.kind = Comparison::Kind::exact;
-  last.known = result.known & mask;
+  std::array<std::int64_t, lanes> values{};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    last.difference[lane] = result.value[lane];
+    values[lane] = result.value[lane];
     if (result.value[lane] != 0) truth.value |= Mask{1} << lane;
   }
+  compared(at, Comparison::Kind::exact, result.known & mask, values);
   const bool both = i.bit(80);
   set_predicate(i, 81, combined(truth, predicate(i, 87), both ? 0 : 1), mask);
 }
@@ -442,7 +474,7 @@ void Warp::shift(const Instruction& i, Mask mask) {
   const bool right = i.bit(76), upper = i.bit(80), wraps = i.bit(75);
   const bool is_signed = type == 0 || type == 2;
   const unsigned bits = type < 2 ? 64 : 32;
-  const Lanes low = a(i), by = b(i), high_word = c(i);
+  const Lanes &low = a(i), &by = b(i), &high_word = c(i);
   Lanes result = each(low, by, high_word, [&](std::uint32_t l, std::uint32_t s, std::uint32_t h) {
     s = wraps ? s % bits : std::min(s, bits);
     const std::uint64_t both = std::uint64_t{h} << 32 | l;
@@ -462,7 +494,7 @@ void Warp::shift(const Instruction& i, Mask mask) {
                     : both >> s;
     return static_cast<std::uint32_t>(upper ? moved >> 32 : moved);
   });
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+  for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane) {
     if (by.name(lane) != no_name || (result.known >> lane & 1) != 0) continue;
     const std::uint32_t s = wraps ? by.value[lane] % bits : by.value[lane];
     const Name name = low.name(lane);
@@ -485,7 +517,7 @@ void Warp::shift(const Instruction& i, Mask mask) {
 }
 
 void Warp::permute(const Instruction& i, Mask mask) {
-  const Lanes x = a(i), selector = b(i), z = c(i);
+  const Lanes &x = a(i), &selector = b(i), &z = c(i);
   Lanes result = each(x, selector, z, [&](std::uint32_t p, std::uint32_t s, std::uint32_t q) {
     const std::uint64_t bytes = std::uint64_t{q} << 32 | p;
     std::uint32_t out = 0;
@@ -514,7 +546,7 @@ Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes&
   }
   // Bounds are taken not to bind.
   Lanes named = determined(result, x, y);
-  for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+  for (std::size_t lane = 0; !is_plain(x.known & y.known) && lane < lanes; ++lane) {
     if ((x.name(lane) == no_name) == (y.name(lane) == no_name)) continue;
     const Lanes& free = x.name(lane) == no_name ? y : x;
     named.value[lane] = free.value[lane];

@@ -194,10 +194,14 @@ void Warp::execute(std::size_t at, Mask active) {
     } else {
       advance(at + 1, active);
     }
-    const auto before = counts_.sum;
-    if (mask != 0) asked.latency = perform(at, i, operation, mask);
-    // What it costs is of no interest where data are followed.
-    if (walk_.memory == nullptr) asked.busy = busy(before);
+    if (walk_.memory != nullptr) {
+      // What it costs is of no interest where data are followed.
+      if (mask != 0) perform(at, i, operation, mask);
+    } else {
+      const auto before = counts_.sum;
+      if (mask != 0) asked.latency = perform(at, i, operation, mask);
+      asked.busy = busy(before);
+    }
     // A result under a guard that is not known is not known.
     if (unsure_ != 0 && !is_access(operation)) {
       const bool together = names() && (unsure_ & ~guard.alike) == 0;

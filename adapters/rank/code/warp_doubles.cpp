@@ -44,12 +44,13 @@ std::array<std::uint64_t, lanes> Warp::wide_bits(const Instruction& i, Operand o
                      : operand == Operand::second ? b_register(i)
                                                   : c_register(i);
   const bool immediate = i.form() == (operand == Operand::second ? 4U : 2U);
+  Lanes room;
   const Lanes low = number >= 0 ? get(static_cast<unsigned>(number))
                     : immediate ? constant(0)
-                                : bank(i);
+                                : bank(i, room);
   const Lanes upper = number >= 0 ? high(static_cast<unsigned>(number))
                       : immediate ? constant(i.immediate())
-                                  : bank(i, 4);
+                                  : bank(i, room, 4);
   known = low.known & upper.known;
   std::array<std::uint64_t, lanes> bits{};
   for (std::size_t lane = 0; lane < lanes; ++lane)

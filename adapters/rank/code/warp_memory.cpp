@@ -80,7 +80,7 @@ void Warp::load_constant(const Instruction& i, Mask mask) {
     count(Counts::lsu, static_cast<double>(std::unique(places.begin(), end) - places.begin()));
   }
   for (unsigned w = 0; w < words; ++w) {
-    Lanes value = indexed ? bank_at(i, 4 * w) : bank(i, 4 * w);
+    Lanes value = indexed ? bank_at(i, 4 * w) : bank(i, rooms_.b, 4 * w);
     if (indexed) value = determined(value, get(i.field(24, 8)), constant(w));
     const std::uint32_t kept = size < 2 ? 0xffU : 0xffffU;
     for (std::uint32_t& v : value.value) {

@@ -48,17 +48,18 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       const bool is_float = operation == op_fsel;
       const bool immediate = i.form() == 4;
       const bool changed = is_float && (i.field(72, 2) != 0 || (!immediate && i.field(62, 2) != 0));
-      Lanes x = a(i), y = b(i);
+      std::array<Lanes, 2> floats;
       if (changed) {
-        x = float_operand(i, x, i.bit(72), i.bit(73));
-        if (!immediate) y = float_operand(i, y, i.bit(63), i.bit(62));
+        floats[0] = float_operand(i, a(i), i.bit(72), i.bit(73));
+        floats[1] = immediate ? b(i) : float_operand(i, b(i), i.bit(63), i.bit(62));
       }
+      const Lanes &x = changed ? floats[0] : a(i), &y = changed ? floats[1] : b(i);
       Lanes result;
       for (std::size_t lane = 0; lane < lanes; ++lane)
         result.value[lane] = (which.value >> lane & 1) != 0 ? x.value[lane] : y.value[lane];
       result.known = which.known & ((which.value & x.known) | (~which.value & y.known));
       const Name choice = new_name();
-      for (std::size_t lane = 0; names() && lane < lanes; ++lane) {
+      for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane) {
         const bool first = (which.value >> lane & 1) != 0;
         if ((which.known >> lane & 1) != 0) {
           result.unknown[lane] = first ? x.unknown[lane] : y.unknown[lane];
@@ -176,22 +177,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
     }
     case op_imad: {
       count(Counts::fma, 2);
-      const bool subtracts = negates_c(i);
-      const Lanes x = a(i), y = negated(b(i), negates_b(i)),
-                  z = negated(c(i), subtracts && !i.bit(74));
-      const Truth carry = i.bit(74) ? predicate(i, 87) : Truth{0, all_lanes};
-      Lanes result;
-      result.known = x.known & y.known & z.known & carry.known;
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const std::uint32_t addend = i.bit(74) && subtracts ? ~z.value[lane] : z.value[lane];
-        result.value[lane] = x.value[lane] * y.value[lane] + addend + (carry.value >> lane & 1);
-        if (names())
-          name_sum(result, lane,
-                   plus(name_of_product(x, y, lane),
-                        times(z.name(lane), i.bit(74) && subtracts ? -1 : 1)),
-                   (carry.known >> lane & 1) != 0);
-      }
-      set(to, result, mask);
+      multiply_and_add(i, mask);
       return 0;
     }
     case op_imad_wide:
