@@ -5,8 +5,10 @@
 #include "rank/memory/device_memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace phantora::rank {
 
@@ -40,6 +42,46 @@ std::vector<AddressRange> BehindPointers::ranges(std::span<const std::byte> cons
 
 std::uint64_t BehindPointers::content(std::span<const std::byte> constants) const {
   return known_content(ranges(constants));
+}
+
+std::vector<std::byte> related_pointers(std::span<const std::byte> constants) {
+  constexpr std::uint64_t lines = 256, number_at = std::uint64_t{1} << 48;
+  std::vector<std::byte> related{constants.begin(), constants.end()};
+  std::vector<std::pair<const std::byte*, std::uint64_t>> first;  // of each allocation's pointers
+  for (const std::size_t at : pointers(constants)) {
+    const std::uint64_t address = pointer_at(constants, at);
+    const auto allocation = allocation_of(reinterpret_cast<std::byte*>(address));
+    if (!allocation) continue;  // the host's memory stays where it is
+    const auto before =
+        std::ranges::find(first, allocation->base, &decltype(first)::value_type::first);
+    const auto number = static_cast<std::uint64_t>(before - first.begin());
+    const std::uint64_t place = before != first.end() ? address - before->second : address % lines;
+    const std::uint64_t word = number * number_at + place;
+    if (before == first.end()) first.emplace_back(allocation->base, address);
+    std::memcpy(related.data() + at, &word, sizeof word);
+  }
+  return related;
+}
+
+bool holds_addresses(const std::vector<AddressRange>& ranges) {
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> mask;
+  return std::ranges::any_of(ranges, [&](const AddressRange& range) {
+    constexpr std::uint64_t word = sizeof(void*);
+    const std::uint64_t begin = (range.first + word - 1) / word * word;
+    if (begin + word > range.last) return false;
+    const std::size_t size = range.last - begin;
+    bytes.resize(size);
+    mask.resize(size);
+    if (!read_known(bytes, mask, begin)) return false;
+    for (std::size_t at = 0; at + word <= size; at += word) {
+      const bool known = std::all_of(mask.begin() + static_cast<std::ptrdiff_t>(at),
+                                     mask.begin() + static_cast<std::ptrdiff_t>(at + word),
+                                     [](std::uint8_t byte) { return byte != 0; });
+      if (known && is_device_address(reinterpret_cast<void*>(pointer_at(bytes, at)))) return true;
+    }
+    return false;
+  });
 }
 
 }  // namespace phantora::rank

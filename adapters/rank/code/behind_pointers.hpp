@@ -21,14 +21,24 @@ class BehindPointers {
   [[nodiscard]] std::vector<AddressRange> ranges(std::span<const std::byte> constants) const;
   /// A hash of what is known there for a launch with these constants.
   [[nodiscard]] std::uint64_t content(std::span<const std::byte> constants) const;
+  bool operator==(const BehindPointers&) const = default;
 
  private:
   struct Range {
     std::size_t pointer = 0;            ///< where it lies in the constants, behind which this is
     std::uint64_t first = 0, last = 0;  ///< bytes behind it; the byte after the last
     bool elsewhere = false;             ///< behind none of them: these are addresses
+    bool operator==(const Range&) const = default;
   };
   std::vector<Range> ranges_{};
 };
+
+/// The constants with pointers to device memory told by where they stand to one another and to
+/// lines of a cache. Where these are equal, launches do the same behind their pointers, if the same
+/// lies there and no addresses do.
+std::vector<std::byte> related_pointers(std::span<const std::byte> constants);
+
+/// Whether addresses of device memory are known to lie in these ranges.
+bool holds_addresses(const std::vector<AddressRange>& ranges);
 
 }  // namespace phantora::rank

@@ -103,7 +103,10 @@ Attempt execute(const CodeLaunch& launch, std::size_t shared, const Writer& writ
   std::vector<Given> given = memory.commit(writer);
   Reach reach{memory.written(), memory.gave()};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
-  Attempt made{.reach = std::move(reach), .steps = walk.steps, .read = memory.read()};
+  Attempt made{.reach = std::move(reach),
+               .steps = walk.steps,
+               .read = memory.read(),
+               .to_the_end = !memory.lost().empty()};
   if (walk.steps > most_executed) made.given = std::move(given);
   return made;
 }
@@ -168,7 +171,7 @@ Attempt reach(const CodeLaunch& launch) {
   }
   if (walk.lost()) return {.obstacle = walk.obstacle, .read = memory.read()};
   reach.written.insert(reach.written.end(), memory.lost().begin(), memory.lost().end());
-  return {.reach = std::move(reach), .read = memory.read()};
+  return {.reach = std::move(reach), .read = memory.read(), .to_the_end = !memory.lost().empty()};
 }
 
 Attempt reach_of_all_ways(const CodeLaunch& launch) {
@@ -183,7 +186,7 @@ Attempt reach_of_all_ways(const CodeLaunch& launch) {
   }
   if (program.code.empty()) walk.stop_unless(false, Obstacle::code);
   if (walk.lost()) return {.obstacle = walk.obstacle, .read = memory.read()};
-  return {.reach = Reach{memory.lost()}, .read = memory.read()};
+  return {.reach = Reach{memory.lost()}, .read = memory.read(), .to_the_end = true};
 }
 
 }  // namespace phantora::rank

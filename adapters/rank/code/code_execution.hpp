@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rank/code/behind_pointers.hpp"
 #include "rank/code/code_walk.hpp"
 #include "rank/code/launch_memory.hpp"
 
@@ -26,15 +27,18 @@ struct Attempt {
   bool gave = false;                 ///< something known, until it was too long
   std::vector<AddressRange> read{};  ///< what it came to hangs on what is known there
   std::vector<Given> given{};        ///< of a long one
+  bool to_the_end = false;           ///< something was written as far as allocations go
 };
 
-/// What a launch came to that gave nothing known, or took long.
+/// What a launch came to that gave nothing known, or took long: for launches that have their
+/// tensors elsewhere too.
 struct Outcome {
-  std::vector<AddressRange> read;
-  std::uint64_t content = 0;                         ///< of `read`: what is known there
-  std::optional<std::vector<AddressRange>> written;  ///< nullopt: the code does not tell
+  BehindPointers read{};
+  std::uint64_t content = 0;                ///< of `read`: what is known there
+  std::optional<BehindPointers> written{};  ///< nullopt: the code does not tell
   int alike = 0;  ///< how often it was the same for other data, of what is never executed
-  std::vector<Given> given{};
+  BehindPointers given_at{};
+  std::vector<Given> given{};  ///< with the ranges of the launch that was executed
 };
 
 /// Where addresses of memory that a device reaches lie in the constants.

@@ -19,6 +19,12 @@ bool is_there(const std::byte* at, std::size_t size) {
 
 }  // namespace
 
+bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::uint64_t address) {
+  const auto* const at = reinterpret_cast<std::byte*>(address);
+  return !bytes.empty() && is_there(at, bytes.size()) && may_know(at, bytes.size()) &&
+         read_with_mask(bytes.data(), mask.data(), at, bytes.size());
+}
+
 std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
   WordHash hash;
   std::vector<std::byte> bytes;
@@ -27,12 +33,9 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
   for (const AddressRange& range : ranges) {
     ++number;
     const std::size_t size = range.last - range.first;
-    const auto* const at = reinterpret_cast<std::byte*>(range.first);
     bytes.resize(size);
     mask.resize(size);
-    if (size == 0 || !is_there(at, size) || !may_know(at, size) ||
-        !read_with_mask(bytes.data(), mask.data(), at, size))
-      continue;
+    if (!read_known(bytes, mask, range.first)) continue;
     hash.mix(number);
     for (std::size_t i = 0; i < size; ++i)
       hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
@@ -193,14 +196,14 @@ std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
         given.mask[i] = piece.known >> at & 1;
       }
     }
-    rank::write(given, writer);
+    rank::write(given, given.range.first, writer);
   }
   return all;
 }
 
-void write(const Given& given, const Writer& writer) {
-  write_known(reinterpret_cast<void*>(given.range.first), given.bytes.data(), given.mask,
-              given.bytes.size(), writer);
+void write(const Given& given, std::uint64_t address, const Writer& writer) {
+  write_known(reinterpret_cast<void*>(address), given.bytes.data(), given.mask, given.bytes.size(),
+              writer);
 }
 
 }  // namespace phantora::rank

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 /// The memory of GPU and host as the warps of one launch see it.
@@ -16,6 +17,10 @@ struct AddressRange {
   std::uint64_t first = 0, last = 0;  ///< the byte after the last
   bool operator==(const AddressRange&) const = default;
 };
+
+/// Reads what is known of as much memory as there is room for, with 1 where a byte is known, else
+/// 0; false where nothing is known, or no memory is.
+bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::uint64_t address);
 
 /// A hash of what is known there, wherever that is.
 std::uint64_t known_content(const std::vector<AddressRange>& ranges);
@@ -30,7 +35,8 @@ struct Given {
   std::vector<std::byte> bytes{};
   std::vector<std::uint8_t> mask{};  ///< 1 where a byte is known, else 0
 };
-void write(const Given& given, const Writer& writer);
+/// Writes that at an address.
+void write(const Given& given, std::uint64_t address, const Writer& writer);
 
 /// What a launch reads, with what of it is known, and what it writes, which takes effect at the
 /// end: a launch that cannot be executed to its end has then done nothing.

@@ -409,11 +409,7 @@ struct CodeRun {
     if (!anything_known()) return run_on_nothing(writer);
     {
       const std::scoped_lock lock{small_data().code.walks};
-      const auto past = reading.outcomes.find(hash(constants));
-      if (past != reading.outcomes.end() &&
-          (past->second.alike >= enough_alike ||
-           known_content(past->second.read) == past->second.content))
-        return come_to(past->second, writer);
+      if (const Outcome* const past = outcome_before()) return come_to(*past, writer);
     }
     ReadConstants looked_at;
     const CodeLaunch launch = code_launch(looked_at);
@@ -422,21 +418,19 @@ struct CodeRun {
     });
     note_cost(made);
     if (made.reach && made.reach->gave) return keep_long(std::move(made), looked_at);
-    Outcome outcome;
-    outcome.read = std::move(made.read);
+    std::vector<AddressRange> read = std::move(made.read);
     const bool never = !made.reach && made.obstacle != Obstacle::data;
     if (!made.reach) {
       made = attempt(Way::reach, looked_at, [&] { return reach(launch); });
-      outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
+      read.insert(read.end(), made.read.begin(), made.read.end());
     }
     if (!made.reach) {
       made = attempt(Way::all, looked_at, [&] { return reach_of_all_ways(launch); });
-      outcome.read.insert(outcome.read.end(), made.read.begin(), made.read.end());
+      read.insert(read.end(), made.read.begin(), made.read.end());
     }
-    outcome.content = known_content(outcome.read);
-    if (made.reach) outcome.written = std::move(made.reach->written);
+    Outcome outcome = outcome_of(read, made);
     come_to(outcome, writer);
-    keep(std::move(outcome), looked_at, never);
+    keep(std::move(outcome), looked_at, never, hangs_on_places(read, made));
   }
 
  private:
@@ -456,12 +450,38 @@ struct CodeRun {
   [[nodiscard]] std::size_t shared_bytes() const {
     return reading.kernel_resources.static_shared + shape.shared_bytes;
   }
-  /// For the same launch again, with the same in the memory that it reads.
-  void keep(Outcome outcome, const ReadConstants& looked_at, bool never) const {
+  /// Of launches that come to the same with the same in the memory that they read: wherever their
+  /// tensors lie, or where they lie there too.
+  [[nodiscard]] std::uint64_t key(bool in_place) const {
+    return in_place ? ~hash(constants) : hash(related_pointers(constants));
+  }
+  /// What such a launch came to; nullptr if there was none. Behind ModuleCode's walks.
+  [[nodiscard]] const Outcome* outcome_before() const {
+    for (const bool in_place : {false, true}) {
+      const auto past = reading.outcomes.find(key(in_place));
+      if (past != reading.outcomes.end() &&
+          (past->second.alike >= enough_alike ||
+           past->second.read.content(constants) == past->second.content))
+        return &past->second;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] static bool hangs_on_places(const std::vector<AddressRange>& read,
+                                            const Attempt& made) {
+    return made.to_the_end || holds_addresses(read);
+  }
+  [[nodiscard]] Outcome outcome_of(const std::vector<AddressRange>& read,
+                                   const Attempt& made) const {
+    Outcome outcome{.read = {read, constants}};
+    outcome.content = outcome.read.content(constants);
+    if (made.reach) outcome.written = {made.reach->written, constants};
+    return outcome;
+  }
+  void keep(Outcome outcome, const ReadConstants& looked_at, bool never, bool in_place) const {
     const std::scoped_lock lock{small_data().code.walks};
     reading.look_at(looked_at);
     if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
-    Outcome& past = reading.outcomes[hash(constants)];
+    Outcome& past = reading.outcomes[key(in_place)];
     if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
     past = std::move(outcome);
   }
@@ -475,12 +495,12 @@ struct CodeRun {
       });
     });
     if (reads_its_own) return;
-    Outcome outcome;
-    outcome.read = std::move(made.read);
-    outcome.content = known_content(outcome.read);
-    outcome.written = std::move(made.reach->written);
+    Outcome outcome = outcome_of(made.read, made);
+    std::vector<AddressRange> given;
+    for (const Given& one : made.given) given.push_back(one.range);
+    outcome.given_at = {given, constants};
     outcome.given = std::move(made.given);
-    keep(std::move(outcome), looked_at, false);
+    keep(std::move(outcome), looked_at, false, hangs_on_places(made.read, made));
   }
   /// Whether anything is known of the memory that the parameters lead to: of what it may write, and
   /// of what it only reads.
@@ -544,9 +564,11 @@ struct CodeRun {
   void apply() const { rank::apply(unknown, reading.name.c_str()); }
   void come_to(const Outcome& outcome, const Writer& writer) const {
     if (!outcome.written) return apply();
-    for (const AddressRange& range : *outcome.written)
+    for (const AddressRange& range : outcome.written->ranges(constants))
       rank::forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
-    for (const Given& given : outcome.given) rank::write(given, writer);
+    const std::vector<AddressRange> places = outcome.given_at.ranges(constants);
+    for (std::size_t k = 0; k < places.size(); ++k)
+      rank::write(outcome.given[k], places[k].first, writer);
   }
   /// Of what walks look at. Behind ModuleCode's walks.
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> of) const {
