@@ -8,6 +8,7 @@
 #include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
+#include "rank/kernels/stable_work.hpp"
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/cached_operands.hpp"
 #include "rank/memory/data_queue.hpp"
@@ -140,6 +141,7 @@ struct Walked {
   };
   /// Of the last launches that differed in that.
   std::deque<WithData> with_data;
+  StableWork stable;
 };
 
 struct KernelReading {
@@ -355,11 +357,14 @@ class Walks {
     for (const Walked::WithData& one : known.with_data)
       if (one.looked_at.content(constants_) == one.content) return one.work;
     if (!leads_to_known(constants_)) return std::nullopt;
+    if (!known.with_data.empty() && known.stable.is_taken_to_last())
+      return known.with_data.front().work;
     LaunchMemory memory;
     ReadConstants looked_at, tables;
     auto work = walk(looked_at, tables, &memory);
     if (work && !work->knew) work.reset();
-    Walked as_before{known.blind, known.read, known.written, {}};
+    if (!known.with_data.empty()) known.stable.note(known.with_data.front().work, work);
+    Walked as_before{known.blind, known.read, known.written, {}, {}};
     // Where data led, parameters may have been looked at that nobody had looked at before.
     Walked& here = note(looked_at, tables) ? keep(std::move(as_before)) : known;
     if (here.with_data.size() >= kept) here.with_data.pop_back();
