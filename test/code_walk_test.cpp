@@ -6,6 +6,7 @@
 #include "rank/code/machine_code.hpp"
 #include "rank/code/tensor_map.hpp"
 #include "rank/kernels/kernel_launch.hpp"
+#include "rank/kernels/stable_work.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/runtime/timeline.hpp"
@@ -1446,6 +1447,97 @@ TEST(BehindPointers, WhatLeadsNowhereHasNoContent) {
   EXPECT_NE(read.content(constants), content);
   leads_to(begin);
   EXPECT_EQ(read.content(constants), content);
+}
+
+TEST(BehindPointers, ConstantsAreAlikeWhereTheirPointersStandAlike) {
+  const OnDevice<int> one{std::vector<int>(4096)}, other{std::vector<int>(4096)};
+  const auto constants = [](const void* first, const void* second, std::uint64_t number) {
+    std::vector<std::byte> bytes(3 * sizeof(void*));
+    std::memcpy(bytes.data(), &first, sizeof first);
+    std::memcpy(bytes.data() + 8, &second, sizeof second);
+    std::memcpy(bytes.data() + 16, &number, sizeof number);
+    return related_pointers(bytes);
+  };
+  const auto* const x = static_cast<const int*>(one.address());
+  const auto* const y = static_cast<const int*>(other.address());
+  // Allocations begin at 256 bytes, which are 64 integers.
+  EXPECT_EQ(constants(x, y, 5), constants(y, x, 5));
+  EXPECT_EQ(constants(x, y, 5), constants(x + 64, y + 128, 5));
+  EXPECT_NE(constants(x, y, 5), constants(x, y, 6));
+  EXPECT_NE(constants(x, y, 5), constants(x + 1, y, 5));
+  EXPECT_EQ(constants(x, x + 10, 5), constants(y + 64, y + 74, 5));
+  EXPECT_NE(constants(x, x + 10, 5), constants(x, x + 11, 5));
+  EXPECT_NE(constants(x, x, 5), constants(x, y, 5));
+  EXPECT_NE(constants(x, x + 64, 5), constants(x, y + 64, 5));
+}
+
+TEST(BehindPointers, AddressesThatLieInMemoryAreSeen) {
+  const OnDevice<int> tensor{std::vector<int>{1, 2, 3, 4}};
+  const auto address = reinterpret_cast<std::uint64_t>(tensor.address());
+  OnDevice<std::uint64_t> table{std::vector<std::uint64_t>{7, address, 9}};
+  const auto begin = reinterpret_cast<std::uint64_t>(table.address());
+  EXPECT_TRUE(holds_addresses({{begin, begin + 24}}));
+  EXPECT_TRUE(holds_addresses({{begin + 4, begin + 16}}));
+  EXPECT_FALSE(holds_addresses({{begin, begin + 8}, {begin + 16, begin + 24}}));
+  EXPECT_FALSE(holds_addresses({{begin + 12, begin + 24}}));  // a part of one
+  table.forget(1);
+  EXPECT_FALSE(holds_addresses({{begin, begin + 24}}));
+}
+
+TEST(CodeExecution, ALaunchIsKnownAgainWhereverItsTensorsLie) {
+  Kernel& gather = kernel_of_program("gather", "_Z6gatherPKfPKiPfi", {8, 8, 8, 4});
+  const auto gathered = [&](const std::vector<int>& at, bool known) {
+    OnDevice<float> from{std::vector<float>{10, 11, 12, 13}};
+    if (!known)
+      for (std::size_t i = 0; i < 4; ++i) from.forget(i);
+    const OnDevice<int> indices{at};
+    const OnDevice<float> to{std::vector<float>(64, 5)};
+    const void* addresses[] = {from.address(), indices.address(), to.address()};
+    int count = 3;
+    void* all[] = {&addresses[0], &addresses[1], &addresses[2], &count};
+    launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, all, legacy_stream(0));
+    auto values = to.values();
+    EXPECT_EQ(values[3], 5);
+    EXPECT_EQ(values[63], 5);
+    values.resize(3);
+    return values;
+  };
+  using Values = std::vector<std::optional<float>>;
+  const Values nothing(3);
+  // Nothing known comes of it, in one place after the other, until what it reads is known.
+  std::deque<OnDevice<float>> between;  // so that allocations lie in other places
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(gathered({2, 0, 1}, false), nothing);
+    between.emplace_back(std::vector<float>(1000));
+  }
+  EXPECT_EQ(gathered({2, 0, 1}, true), (Values{12, 10, 11}));
+  EXPECT_EQ(gathered({3, 3, 0}, true), (Values{13, 13, 10}));
+  EXPECT_EQ(gathered({3, 3, 0}, false), nothing);
+}
+
+TEST(StableWork, IsWalkedNowAndThen) {
+  StableWork stable;
+  CodeWork work;
+  work.instructions = 1000;
+  // Three walks that find the same as the one before, and then one of so many launches:
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(stable.is_taken_to_last());
+    stable.note(work, work);
+  }
+  for (const int each : {1, 2, 4, 8, 16, 16}) {
+    for (int i = 1; i < each; ++i) EXPECT_TRUE(stable.is_taken_to_last()) << each << ' ' << i;
+    EXPECT_FALSE(stable.is_taken_to_last()) << each;
+    stable.note(work, work);
+  }
+  // What is different is looked at again.
+  CodeWork more = work;
+  more.instructions = 1020;
+  for (int i = 1; i < 16; ++i) EXPECT_TRUE(stable.is_taken_to_last());
+  EXPECT_FALSE(stable.is_taken_to_last());
+  stable.note(work, more);
+  EXPECT_FALSE(stable.is_taken_to_last());
+  stable.note(more, std::nullopt);  // data told nothing
+  EXPECT_FALSE(stable.is_taken_to_last());
 }
 
 TEST(CodeExecution, WarpsShareMemoryBetweenBarriers) {
