@@ -10,10 +10,10 @@ namespace phantora::rank {
 
 /// Whether a kernel does as much whatever the data are: positions that go on by one in each step,
 /// pages of a cache. Then its code is walked with new data now and then only: for the 1st, 2nd, 4th
-/// and 8th launch with new data since the last walk, and then for each 16th.
+/// and 8th new data since the last walk, and then for each 16th.
 class StableWork {
  public:
-  /// Of a launch with data that no walk has seen. Counts it.
+  /// Of a launch with data that no launch has had lately. Counts them.
   [[nodiscard]] bool is_taken_to_last() {
     if (alike_ < enough_alike) return false;
     const int waits = std::min(most, 1 << std::min(alike_ - enough_alike, 30));
@@ -43,7 +43,7 @@ class StableWork {
   }
 
   int alike_ = 0;       ///< walks that found the same as the one before, one after the other
-  int since_walk_ = 0;  ///< launches with new data
+  int since_walk_ = 0;  ///< new data
 };
 
 }  // namespace phantora::rank
