@@ -336,7 +336,7 @@ class Warp {
     result.known = all_lanes;
     return result;
   }
-  /// Operands that are no registers, as the instruction is at them.
+  /// The present instruction's operands that are numbers or constants, not registers.
   struct Rooms {
     Lanes b{}, c{}, c_high{};
   };
