@@ -81,8 +81,8 @@ include(CheckCXXCompilerFlag)
 set(by_vectors vector_loop:1024:noalign,libcall:-1:noalign)
 check_cxx_compiler_flag(-mmemcpy-strategy=${by_vectors} PHANTORA_HAS_MEMCPY_STRATEGY)
 if(PHANTORA_HAS_MEMCPY_STRATEGY)
-  set_property(SOURCE ${sources} TARGET_DIRECTORY phantora_small_data PROPERTY
-    COMPILE_OPTIONS -mmemcpy-strategy=${by_vectors} -mmemset-strategy=${by_vectors})
+  target_compile_options(phantora_small_data PRIVATE
+    -mmemcpy-strategy=${by_vectors} -mmemset-strategy=${by_vectors})
 endif()
 set(zstd PkgConfig::zstd)
 if(PHANTORA_STATIC_DEPENDENCIES)

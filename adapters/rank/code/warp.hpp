@@ -346,7 +346,7 @@ class Warp {
     room.known = all_lanes;
     return room;
   }
-  const Lanes& bank(const Instruction& i, Lanes& room, unsigned more = 0) const {
+  [[nodiscard]] const Lanes& bank(const Instruction& i, Lanes& room, unsigned more = 0) const {
     const unsigned offset = i.field(38, 16) + more;
     std::uint32_t value = 0;
     const bool known = constant_at(i, offset, value);
@@ -409,6 +409,12 @@ class Warp {
     const int number = c_register(i);
     if (number >= 0) return high(static_cast<unsigned>(number));
     return i.form() == 2 ? constant(0, rooms_.c_high) : bank(i, rooms_.c_high, 4);
+  }
+  /// The second operand, or what is left when it is subtracted from zero.
+  [[nodiscard]] const Lanes& b_or_negative(const Instruction& i, bool negates) const {
+    if (!negates) return b(i);
+    rooms_.b = negated(b(i), true);
+    return rooms_.b;
   }
   /// The other operand of an addition of two: the second, or where that is no register, the third.
   [[nodiscard]] const Lanes& b_or_c(const Instruction& i) const {

@@ -177,9 +177,7 @@ void Warp::add(const Instruction& i, Mask mask) {
 void Warp::multiply_and_add(const Instruction& i, Mask mask) {
   const bool subtracts = negates_c(i), extended = i.bit(74);
   const Lanes &x = a(i), &z = c(i);
-  Lanes negative;
-  if (negates_b(i)) negative = negated(b(i), true);
-  const Lanes& y = negates_b(i) ? negative : b(i);
+  const Lanes& y = b_or_negative(i, negates_b(i));
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   Lanes result;
   result.known = x.known & y.known & z.known & carry.known;
@@ -199,9 +197,7 @@ void Warp::multiply_and_add(const Instruction& i, Mask mask) {
 void Warp::multiply_wide(const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73);
   const Lanes &x = a(i), &low = c(i), &upper = c_high(i);
-  Lanes negative;
-  if (negates_b(i)) negative = negated(b(i), true);
-  const Lanes& y = negates_b(i) ? negative : b(i);
+  const Lanes& y = b_or_negative(i, negates_b(i));
   const bool subtracts = negates_c(i);
   const bool extended = i.bit(74);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
@@ -256,9 +252,7 @@ void Warp::load_effective_address(const Instruction& i, Mask mask) {
   const bool upper = i.bit(80), extended = i.bit(74), negates = i.bit(72), is_signed = i.bit(73);
   const bool subtracts = i.bit(63) && i.form() != 4;
   const Lanes& x = a(i);
-  Lanes negative;
-  if (subtracts) negative = negated(b(i), true);
-  const Lanes& y = subtracts ? negative : b(i);
+  const Lanes& y = b_or_negative(i, subtracts);
   const unsigned to = register_of(i, 16);
   Lanes result;
   if (!upper && !extended && !subtracts && !negates && is_plain(x.known & y.known) &&
@@ -269,8 +263,7 @@ void Warp::load_effective_address(const Instruction& i, Mask mask) {
     set(to, result, mask);
     return;
   }
-  Lanes zero;
-  const Lanes& z = upper && !is_signed ? c(i) : constant(0, zero);
+  const Lanes& z = upper && !is_signed ? c(i) : constant(0, rooms_.c);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   Truth out{0, 0};
   for (std::size_t lane = 0; lane < lanes; ++lane) {

@@ -116,7 +116,7 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_viadd:
       count(Counts::alu);
-      set(to, sum(a(i), negated(b(i), i.bit(63) && i.form() != 4)), mask);
+      set(to, sum(a(i), b_or_negative(i, i.bit(63) && i.form() != 4)), mask);
       return 0;
     case op_lea:
       count(Counts::alu);
@@ -153,7 +153,8 @@ double Warp::perform(std::size_t at, const Instruction& i, unsigned operation, M
       return 0;
     case op_viaddmnmx:
       count(Counts::alu);
-      set(to, least_or_greatest(i, sum(a(i), negated(b(i), negates_b(i))), c(i), i.bit(72)), mask);
+      set(to, least_or_greatest(i, sum(a(i), b_or_negative(i, negates_b(i))), c(i), i.bit(72)),
+          mask);
       return 0;
     case op_shf:
       count(Counts::alu);

@@ -352,13 +352,15 @@ class Walks {
     return reading_.walks.insert_or_assign(key(), std::move(walked)).first->second;
   }
   [[nodiscard]] std::optional<CodeWork> with_data(Walked& known) const {
+    /// As batches take turns.
+    constexpr std::size_t kept = 4;
     for (const Walked::WithData& one : known.with_data)
       if (one.looked_at.content(constants_) == one.content) return one.work;
     if (!leads_to_known(constants_)) return std::nullopt;
     if (!known.with_data.empty() && known.stable.is_taken_to_last()) {
-      Walked::WithData alike = known.with_data.front();
-      alike.content = alike.looked_at.content(constants_);
-      return add(known.with_data, std::move(alike)).work;
+      Walked::WithData& last = known.with_data.front();
+      last.content = last.looked_at.content(constants_);
+      return last.work;
     }
     LaunchMemory memory;
     ReadConstants looked_at, tables;
@@ -368,14 +370,10 @@ class Walks {
     Walked as_before{known.blind, known.read, known.written, {}, {}};
     // Where data led, parameters may have been looked at that nobody had looked at before.
     Walked& here = note(looked_at, tables) ? keep(std::move(as_before)) : known;
+    if (here.with_data.size() >= kept) here.with_data.pop_back();
     BehindPointers read{memory.read(), constants_};
     const std::uint64_t content = read.content(constants_);
-    return add(here.with_data, {std::move(read), content, std::move(work)}).work;
-  }
-  static const Walked::WithData& add(std::deque<Walked::WithData>& to, Walked::WithData one) {
-    constexpr std::size_t kept = 4;  // as batches take turns
-    if (to.size() >= kept) to.pop_back();
-    return to.emplace_front(std::move(one));
+    return here.with_data.emplace_front(std::move(read), content, std::move(work)).work;
   }
 
   std::span<const std::byte> code_;

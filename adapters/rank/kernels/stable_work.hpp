@@ -16,18 +16,17 @@ class StableWork {
   /// Of a launch with data that no launch has had lately. Counts them.
   [[nodiscard]] bool is_taken_to_last() {
     if (alike_ < enough_alike) return false;
-    const int waits = std::min(most, 1 << std::min(alike_ - enough_alike, 30));
-    if (++since_walk_ < waits) return true;
+    if (++since_walk_ < 1 << (alike_ - enough_alike)) return true;
     since_walk_ = 0;
     return false;
   }
   /// What was walked for the last data, and for new ones.
   void note(const std::optional<CodeWork>& last, const std::optional<CodeWork>& now) {
-    alike_ = is_alike(last, now) ? std::min(alike_ + 1, enough_alike + most) : 0;
+    alike_ = is_alike(last, now) ? std::min(alike_ + 1, enough_alike + doublings) : 0;
   }
 
  private:
-  static constexpr int enough_alike = 3, most = 16;
+  static constexpr int enough_alike = 3, doublings = 4;
 
   static bool is_alike(const std::optional<CodeWork>& x, const std::optional<CodeWork>& y) {
     if (!x || !y) return !x && !y;
