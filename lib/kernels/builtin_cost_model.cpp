@@ -50,20 +50,6 @@ std::vector<Measurement> read_table(const Table& table) {
   return read_measurements(text, file);
 }
 
-/// No launch whose code is told takes less than the GPU's peaks allow.
-struct WithinPeaks {
-  KernelCostModel upstream;
-  GpuModel gpu;
-  [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
-    auto found = upstream.estimate(query);
-    if (found && detail::tells_code(query)) {
-      found->duration =
-          std::max(found->duration, duration_from_seconds(detail::least_code_seconds(query, gpu)));
-    }
-    return found;
-  }
-};
-
 /// What PyTorch 2.11 does when it is asked for attention: check_prefer_cudnn_attention() of its
 /// sdp_utils.cpp takes cuDNN's on GPUs of compute capability 9 and 10. FlashAttention 2 comes next.
 /// What that does not take (more than 256 elements of a head, other types, masks) is priced as
@@ -176,14 +162,16 @@ KernelCostModel make_model(const GpuModel& gpu) {
     std::vector<Measurement> rows = builtin_measurements(gpu.key);
     FittedModel fitted =
         gpu.key == first ? fitted_to_first(gpu) : FittedModel{gpu_model(gpu.key), rows, gpu};
-    // A launch of which only the grid is known may have had any size: no exact hit can be told.
+    // A launch of which only the grid is known may have had any size: no exact hit can be told. What
+    // the code tells leaves out where the operands were.
     std::erase_if(rows, [](const Measurement& row) {
-      return row.query.features.empty() && row.query.bytes <= 0.0;
+      return detail::tells_code(row.query) ||
+             (row.query.features.empty() && row.query.bytes <= 0.0);
     });
     links.emplace_back(MeasuredTable{std::move(rows), gpu});
-    links.emplace_back(WithinPeaks{std::move(fitted), gpu});
+    links.emplace_back(std::move(fitted));
   }
-  if (gpu.key != first) links.emplace_back(WithinPeaks{fitted_to_first(gpu), gpu});
+  if (gpu.key != first) links.emplace_back(fitted_to_first(gpu));
   links.emplace_back(Roofline{gpu});
   return WithData{with_cold_operands(PyTorchAttention{first_of(std::move(links)), gpu}, gpu)};
 }

@@ -253,11 +253,6 @@ double stack_bytes_in_memory(const KernelQuery& query, const GpuModel& gpu) {
   return lost * told(query, "local_bytes");
 }
 
-double least_code_seconds(const KernelQuery& query, const GpuModel& gpu) {
-  const Busy busy = busy_of(query, gpu, load_of(query, gpu).blocks, {});
-  return std::max(busy.busiest(), l2_seconds(query, gpu));
-}
-
 double code_seconds(const KernelQuery& query, const GpuModel& gpu, double memory_seconds) {
   // Of mma.sync more is not to be had on Hopper (hopper_mma_sync in roofline.cpp). By wgmma
   // Triton's product of 4096 x 4096 x 4096 by tiles of 128 x 256 makes 733 TFLOP/s on an H100.

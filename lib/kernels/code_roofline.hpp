@@ -10,10 +10,6 @@ namespace phantora::detail {
 /// lib/kernels/README.md).
 bool tells_code(const KernelQuery& query);
 
-/// Seconds that the launch takes at least: no unit of the GPU, and no path to memory, does more
-/// than its peak. Expects tells_code().
-double least_code_seconds(const KernelQuery& query, const GpuModel& gpu);
-
 /// Bytes of the threads' stacks, where the compiler puts registers aside, that go to and from
 /// device memory: all of them where the stacks of the blocks that run at a time are more than the
 /// L2 cache keeps. Expects tells_code().

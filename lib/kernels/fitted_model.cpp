@@ -1,3 +1,5 @@
+#include "kernels/code_roofline.hpp"
+
 #include <phantora/kernels/fitted_model.hpp>
 #include <phantora/kernels/kernel_check.hpp>
 #include <phantora/kernels/kernel_limits.hpp>
@@ -114,6 +116,20 @@ KernelQuery without_size(KernelQuery query) {
   return query;
 }
 
+/// Of operands that fit the L2 cache: what ran again and again left them there.
+KernelQuery as_measured(KernelQuery query, const GpuModel& gpu) {
+  if (detail::tells_code(query) && query.bytes < static_cast<double>(gpu.l2.count()))
+    query.operands = {.read = query.bytes / 2.0, .written = query.bytes / 2.0, .cold = 0.0};
+  return query;
+}
+
+/// What is expected of a launch before any measurement is looked at.
+double expected_seconds(const Roofline& roofline, const KernelQuery& query,
+                        const KernelWork& work) {
+  return detail::tells_code(query) ? to_seconds(roofline.estimate(query)->duration)
+                                   : roofline.seconds(work);
+}
+
 /// Indices of the least distances, least first; of equal ones the first.
 std::vector<Eigen::Index> nearest_of(const Eigen::ArrayXf& distance) {
   using Neighbour = std::pair<float, Eigen::Index>;
@@ -151,8 +167,7 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     float deviation;
   };
   std::unordered_map<std::string, std::vector<Sample>> samples;
-  const auto learn = [&](KernelWork work, double seconds, double deviation) {
-    const double expected = body->measured.seconds(work);
+  const auto learn = [&](KernelWork work, double expected, double seconds, double deviation) {
     auto& group = samples[work.group];
     group.push_back({std::move(work), static_cast<float>(std::log(seconds / expected)),
                      static_cast<float>(deviation)});
@@ -165,24 +180,33 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
     const double seconds = to_seconds(row.duration);
+    const double expected =
+        expected_seconds(body->measured, as_measured(row.query, measured_on), work);
     if (work.group.ends_with("/grid")) {
       by_grid.emplace(work.group, work.family);
     } else if (KernelWork guess = describe(without_size(row.query));
                guess.group.ends_with("/grid")) {
       guessed.emplace_back(std::move(guess), seconds);
     }
-    learn(std::move(work), seconds, 0.0);
+    learn(std::move(work), expected, seconds, 0.0);
   }
   for (auto& [guess, seconds] : guessed) {
-    if (!by_grid.contains({guess.group, guess.family})) learn(std::move(guess), seconds, 0.0);
+    if (by_grid.contains({guess.group, guess.family})) continue;
+    const double expected = body->measured.seconds(guess);
+    learn(std::move(guess), expected, seconds, 0.0);
   }
   if (!elsewhere.data.empty()) {
     const Roofline there{elsewhere.gpu};
     for (const Measurement& row : elsewhere.data) {
       KernelWork work = describe(row.query);
-      const double seconds = there.on(body->measured, work, to_seconds(row.duration));
+      const double took = to_seconds(row.duration);
+      // What the code tells is expected of each GPU by itself.
+      const bool coded = detail::tells_code(row.query);
+      const double seconds = coded ? took : there.on(body->measured, work, took);
+      const double expected = expected_seconds(
+          coded ? there : body->measured, as_measured(row.query, elsewhere.gpu), work);
       const double deviation = transfer_deviation(work);
-      learn(std::move(work), seconds, deviation * deviation);
+      learn(std::move(work), expected, seconds, deviation * deviation);
     }
   }
   for (auto& [name, rows] : samples) {
@@ -213,6 +237,8 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
   KernelWork work = describe(query);
   std::optional<KernelWork> told;
   auto found = body_->groups.find(work.group);
+  const bool coded = detail::tells_code(query);
+  if (coded && found == body_->groups.end()) return std::nullopt;
   // Of a variant whose like were measured with their sizes, grids tell less than the roofline.
   const bool of_measured = body_->groups.contains(work.group.substr(0, work.group.find('/')));
   if (found == body_->groups.end() && query.grid && !of_measured) {
@@ -289,13 +315,13 @@ std::optional<CostEstimate> FittedModel::estimate(const KernelQuery& query) cons
   }
   double stddev = std::sqrt(variance) * stddev_of_mean_deviation * deviations / shares;
 
-  const Roofline& roofline = same_gpu ? body_->target : body_->measured;
-  double seconds = roofline.seconds(work) * std::exp(inefficiency);
+  const Roofline& roofline = same_gpu || coded ? body_->target : body_->measured;
+  double seconds = expected_seconds(roofline, query, work) * std::exp(inefficiency);
   // Grids that were measured may have moved little of what this launch moves: a sort of 64 million
   // keys has more blocks, and each as much to do, as none of a few thousand has.
   if (told) seconds = std::max(seconds, roofline.seconds(*told));
   if (!same_gpu) {
-    seconds = roofline.on(body_->target, work, seconds);
+    if (!coded) seconds = roofline.on(body_->target, work, seconds);
     stddev = std::hypot(stddev, transfer_deviation(work));
   }
   return with_limits({duration_from_seconds(seconds), duration_from_seconds(seconds * stddev),

@@ -1,3 +1,4 @@
+#include "kernels/code_roofline.hpp"
 #include "kernels/library_operations.hpp"
 #include "kernels/work/families.hpp"
 #include "kernels/work/launch.hpp"
@@ -69,6 +70,7 @@ KernelWork describe(const KernelQuery& query) {
   if (query.grid || !detail::library_operation(name)) {
     KernelWork work = device_kernel(query);
     if (query.grid) work.starts = query.grid->count();
+    if (detail::tells_code(query)) compare_by_code(work, query, parse_signature(name));
     return work;
   }
   if (name == "gemm") return gemm(query);

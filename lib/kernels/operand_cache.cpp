@@ -1,3 +1,5 @@
+#include "kernels/code_roofline.hpp"
+
 #include <phantora/kernels/kernel_signature.hpp>
 #include <phantora/kernels/kernel_work.hpp>
 #include <phantora/kernels/l2_cache.hpp>
@@ -79,7 +81,7 @@ struct WithColdOperands {
   [[nodiscard]] std::optional<CostEstimate> estimate(const KernelQuery& query) const {
     auto found = warm.estimate(query);
     const auto is = [&](CostSource source) { return found->source == source; };
-    if (found && !is(CostSource::code) && !is(CostSource::grid) && !is(CostSource::database))
+    if (found && !detail::tells_code(query) && !is(CostSource::grid) && !is(CostSource::database))
       found->duration += cold_time(query, found->duration, gpu);
     return found;
   }

@@ -845,6 +845,11 @@ def measured_again(row, again):
 NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 
+# Databases of which launches that only their machine code tells are rows, too. What the interception read off the code
+# was less before.
+TELL_CODE = ("h200_keys4",)
+
+
 def measured_keys(file, by_code=False):
     """The launches of a database that `phantora measure` made and `phantora kernels export` wrote, each under the key
     that the interception has for it: the median of its times, of which the first found memory that nothing had touched.
@@ -884,6 +889,13 @@ def key_lines(gpu, judges, by_code=False):
             yield from map(key_and_us, measured_keys(file, by_code))
 
 
+def told_by_code(gpu, judges):
+    """Of the databases that count for that: launches that only their machine code tells, and times."""
+    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
+        if file.name.startswith(TELL_CODE) and file.name.endswith("_judges.csv.gz") == judges:
+            yield from map(key_and_us, measured_keys(file, by_code=True))
+
+
 def lines_of(gpu, judges, never_fitted=()):
     """What each key was measured to take."""
     lines = {}
@@ -915,6 +927,8 @@ def lines_of(gpu, judges, never_fitted=()):
     for key, us in key_lines(gpu, judges):
         same = known.get(launch_of(key)) or known.setdefault(launch_of(key, key[4]), key)
         lines.setdefault(same, []).append(us)
+    for key, us in told_by_code(gpu, judges):
+        lines.setdefault(key, []).append(us)
     return lines
 
 

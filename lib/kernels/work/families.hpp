@@ -34,6 +34,9 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
 /// Elements that move to or from the places of a table that tensors of indices name.
 KernelWork moved_by_index(const KernelQuery& query, const KernelSignature& signature);
 KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signature);
+/// Says that a launch whose code is told is compared with other launches of the same kernel, as its
+/// code has them.
+void compare_by_code(KernelWork& work, const KernelQuery& query, const KernelSignature& signature);
 /// Any that no other family knows.
 KernelWork other_kernel(const KernelQuery& query, const KernelSignature& signature);
 
