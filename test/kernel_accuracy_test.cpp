@@ -46,6 +46,8 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
                  {"elementwise", {.mean = 0.09, .median = 0.048}},
                  {"by index", {.mean = 0.23, .median = 0.123}},
+                 {"by code", {.mean = 2.0, .median = 0.22}},
+                 {"vector product", {.mean = 0.2, .median = 0.14}},
                  {"reduction, normalisation, other", {.mean = 0.15, .median = 0.073}},
                  {"multi-tensor", {.mean = 0.27, .median = 0.115}}});
 }
@@ -62,18 +64,19 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 24024U);
+  ASSERT_EQ(judges.size(), 25482U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
   EXPECT_NEAR(error_of(predictions).mean, 0.143, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.063, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("by index").median, 0.091, 0.002);
+  EXPECT_NEAR(errors.at("by code").median, 0.230, 0.002);
+  EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
   EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
-  EXPECT_NEAR(errors.at("dense algebra").median, 0.137, 0.002);
+  EXPECT_NEAR(errors.at("dense algebra").median, 0.134, 0.002);
   EXPECT_NEAR(errors.at("elementwise").median, 0.045, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
@@ -81,8 +84,8 @@ TEST(KernelAccuracy, Judges) {
   EXPECT_NEAR(errors.at("grouped product").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
   EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.041, 0.002);
-  EXPECT_NEAR(errors.at("sparse product").median, 0.146, 0.002);
-  EXPECT_NEAR(errors.at("transform").median, 0.135, 0.002);
+  EXPECT_NEAR(errors.at("sparse product").median, 0.141, 0.002);
+  EXPECT_NEAR(errors.at("transform").median, 0.138, 0.002);
 }
 
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
@@ -98,19 +101,19 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7154, 0.0005);
-  EXPECT_NEAR(random.two, 0.9167, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1115, 0.0005);
+  EXPECT_NEAR(random.one, 0.7172, 0.0005);
+  EXPECT_NEAR(random.two, 0.9153, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1124, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7051, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9080, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7025, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9051, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
   const auto predictions =
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
-  EXPECT_NEAR(error.mean, 0.1368, 0.0005);
+  EXPECT_NEAR(error.mean, 0.1362, 0.0005);
   EXPECT_NEAR(error.median, 0.0623, 0.0005);
 }
 
@@ -136,20 +139,21 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.0724, .median = 0.0396},
-                      {.one = 0.8157, .two = 0.9561, .median_bar = 0.1131});
+                      {.one = 0.8157, .two = 0.9552, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.0904, .median = 0.0461},
-                      {.one = 0.8105, .two = 0.9575, .median_bar = 0.1148});
+  expect_from_another("h100", "h200", {.mean = 0.1102, .median = 0.0486},
+                      {.one = 0.7995, .two = 0.9515, .median_bar = 0.1159});
 }
 
-// Another H100, on another day: how far apart two of them are.
+// Another H100, on another day: how far apart two of them are. Its times are means, the table's
+// those of launches that found their operands in the cache.
 TEST(KernelAccuracy, AnotherH100sKernels) {
   const auto rows = read_measurements(PHANTORA_TEST_DATA "/h100_kernels.tsv");
   ASSERT_EQ(rows.size(), 2140U);
   const Error error = error_of(predict(rows, builtin_cost_model(gpu_model("h100"))));
-  EXPECT_NEAR(error.mean, 0.0237, 0.0005);
-  EXPECT_NEAR(error.median, 0.009, 0.0005);
+  EXPECT_NEAR(error.mean, 0.0264, 0.0005);
+  EXPECT_NEAR(error.median, 0.010, 0.0005);
 }
 
 /// Measured and predicted seconds of a step's kernels.
@@ -187,7 +191,7 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   };
   const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.169, 1.177}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.171, 1.195}},
-                                          {"resnet50_b64", {31.89 / 29.6, 1.095, 1.053}}};
+                                          {"resnet50_b64", {31.89 / 29.6, 1.100, 1.053}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;
     EXPECT_NEAR(replay(step, own).second / base, told.by_own, 0.001) << step;

@@ -162,8 +162,8 @@ KernelCostModel make_model(const GpuModel& gpu) {
     std::vector<Measurement> rows = builtin_measurements(gpu.key);
     FittedModel fitted =
         gpu.key == first ? fitted_to_first(gpu) : FittedModel{gpu_model(gpu.key), rows, gpu};
-    // A launch of which only the grid is known may have had any size: no exact hit can be told. What
-    // the code tells leaves out where the operands were.
+    // A launch of which only the grid is known may have had any size: no exact hit can be told.
+    // What the code tells leaves out where the operands were.
     std::erase_if(rows, [](const Measurement& row) {
       return detail::tells_code(row.query) ||
              (row.query.features.empty() && row.query.bytes <= 0.0);

@@ -203,8 +203,8 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
       // What the code tells is expected of each GPU by itself.
       const bool coded = detail::tells_code(row.query);
       const double seconds = coded ? took : there.on(body->measured, work, took);
-      const double expected = expected_seconds(
-          coded ? there : body->measured, as_measured(row.query, elsewhere.gpu), work);
+      const double expected = expected_seconds(coded ? there : body->measured,
+                                               as_measured(row.query, elsewhere.gpu), work);
       const double deviation = transfer_deviation(work);
       learn(std::move(work), expected, seconds, deviation * deviation);
     }

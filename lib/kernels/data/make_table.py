@@ -725,6 +725,12 @@ def mean(values):
     return sum(values) / len(values)
 
 
+def warm(us):
+    """What a launch takes that finds its operands in the L2 cache as far as they fit: others among these found less of
+    them, for which the simulation adds time by itself."""
+    return sorted(us)[len(us) // 4]
+
+
 def kind(name):
     """A library call, or a kernel's name without its namespaces and arguments."""
     return re.match(r"(?:void )?(?:\(anonymous namespace\)::|\w+::)*(\w*)", name)[1]
@@ -845,16 +851,16 @@ def measured_again(row, again):
 NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 
-# Databases of which launches that only their machine code tells are rows, too. What the interception read off the code
-# was less before.
-TELL_CODE = ("h200_keys4",)
+# Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
+# What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
+TELL_ALL = ("h200_keys4",)
 
 
 def measured_keys(file, by_code=False):
     """The launches of a database that `phantora measure` made and `phantora kernels export` wrote, each under the key
     that the interception has for it: the median of its times, of which the first found memory that nothing had touched.
 
-    Library calls are left to the sweeps, which have more of them. Launches of which nothing but the grid is told are not
+    Library calls are left to the sweeps but for TELL_ALL. Launches of which nothing but the grid is told are not
     taken, and those that only their machine code tells alone: `by_code`.
     """
     times = collections.defaultdict(list)
@@ -864,12 +870,22 @@ def measured_keys(file, by_code=False):
     for query, us in times.items():
         key = json.loads(query)
         told = key["bytes"] > 0 or key["features"]
-        if key["grid"] is None or not told or ("warp_instructions" in key["features"]) != by_code:
+        of_library = key["grid"] is None
+        if of_library and (not file.name.startswith(TELL_ALL) or key["name"].startswith(("memcpy", "memset")) or of_one_shape(key)):
+            continue
+        if not told or ("warp_instructions" in key["features"]) != by_code:
             continue
         if "DeviceRadixSortSingleTileKernel" in key["name"] and "cols" not in key["features"]:
             continue  # measured before the interception told how many bits are sorted
-        yield dict(name=key["name"], grid=key["grid"], block=key["block"], shared=key["shared"], us=median(us), bytes=key["bytes"],
+        yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"], us=warm(us) if key["grid"] else median(us), bytes=key["bytes"],
                    features=key["features"], attributes=key["attributes"])
+
+
+def of_one_shape(key):
+    """Many products of a matrix and a vector at once, of which no other shapes were measured than 64 by 64: those would
+    tell what all others take."""
+    sizes = key["features"]
+    return key["name"] == "gemm" and sizes["batch"] > 1 and min(sizes["m"], sizes["n"]) == 1 < max(sizes["m"], sizes["n"])
 
 
 def key_and_us(made):
@@ -878,8 +894,9 @@ def key_and_us(made):
 
 
 def launch_of(key, bytes="0"):
-    """What tells a launch: the sweeps leave out bytes that follow from the features, and shared memory."""
-    return (*key[:3], bytes, *key[5:])
+    """What tells a launch: the sweeps leave out bytes that follow from the features, and shared memory. Of a library
+    call they always do."""
+    return (*key[:3], bytes if key[1] != "-" else "0", *key[5:])
 
 
 def key_lines(gpu, judges, by_code=False):
@@ -892,8 +909,23 @@ def key_lines(gpu, judges, by_code=False):
 def told_by_code(gpu, judges):
     """Of the databases that count for that: launches that only their machine code tells, and times."""
     for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
-        if file.name.startswith(TELL_CODE) and file.name.endswith("_judges.csv.gz") == judges:
-            yield from map(key_and_us, measured_keys(file, by_code=True))
+        if file.name.startswith(TELL_ALL) and file.name.endswith("_judges.csv.gz") == judges:
+            for made in measured_keys(file, by_code=True):
+                yield key_and_us(made)
+                without_code = compiled_at_run_time(made)
+                if without_code:
+                    yield key_and_us(without_code)
+
+
+def compiled_at_run_time(made):
+    """An elementwise kernel that PyTorch compiles at run time, as it is told where NVIDIA's compiler is not installed:
+    by its elements, of which a thread has eight, and its arrays."""
+    found = re.fullmatch(r"\w+_vectorized(4|8)_kernel", made["name"])
+    if not found:
+        return None
+    size = 16 // int(found[1])
+    arrays = round(made["bytes"] / size / (math.prod(made["grid"]) * math.prod(made["block"]) * 8))
+    return arrays and made | dict(features=dict(numel=made["bytes"] / size / arrays, arrays=arrays))
 
 
 def lines_of(gpu, judges, never_fitted=()):
@@ -939,7 +971,7 @@ def write(file, gpu, lines, spread):
     for key, us in sorted(lines.items()):
         name = '"' if key[0] == last else key[0]
         last = key[0]
-        file.write("\t".join([name, *key[1:5], f"{mean(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
+        file.write("\t".join([name, *key[1:5], f"{mean(us) if key[1] == '-' else warm(us):.3f}", *key[5:], f"{spread.of_another(key[0], us):.3f}"]) + "\n")
 
 
 def samples_of(lines):

@@ -34,7 +34,9 @@ void compare_by_code(KernelWork& work, const KernelQuery& query, const KernelSig
                       of_a_block("warp_instructions"),
                       of_a_block("l2_bytes"),
                       log_coordinate(query.block.count(), 1.0),
-                      apart * static_cast<float>(anywhere)};
+                      apart * static_cast<float>(anywhere),
+                      of_a_block("atomic_sectors"),
+                      of_a_block("atomics")};
 }
 
 }  // namespace phantora::detail

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace phantora::detail {
 
@@ -33,6 +34,28 @@ namespace {
 /// One share, the mean of both, since what decides between the kernels is not known.
 constexpr double vector_share = 0.7;
 
+/// Products of a matrix and a vector, which read the matrix once.
+KernelWork vector_product(KernelWork work, const KernelQuery& query) {
+  const bool matrix_first = work.n == 1.0;
+  const double rows = std::max(work.m, work.n);
+  const auto transposed = attribute(query, matrix_first ? "transa" : "transb", "N") != "N";
+  work.group = work.batch == 1.0 ? "vector product" + label(work.arithmetic)
+               : rows > 1.0      ? std::string{"batched vector product"}
+                                 : std::string{"batched product of two vectors"};
+  constexpr double size_scale = 1.5;
+  work.coordinates = {
+      log_coordinate(work.bytes, size_scale),
+      log_coordinate(rows, size_scale),
+      log_coordinate(work.k, size_scale),
+      log_coordinate(work.batch, size_scale),
+      matrix_first == transposed ? 0.5F : 0.0F,
+      log_coordinate(feature(query, matrix_first ? "a_align" : "b_align", 16.0), 0.7)};
+  if (work.batch > 1.0) work.bytes /= vector_share;
+  work.m = work.n = work.k = 0.0;
+  work.batch = 0.0;
+  return work;
+}
+
 }  // namespace
 
 KernelWork gemm(const KernelQuery& query) {
@@ -48,18 +71,13 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
-  // Nothing of the matrices is read twice. In 16 bits cuBLAS has tiles of 8 columns for that, which
-  // are priced as others (siglip's 768 such products in bench/accuracy/zoo take 14.1 us,
-  // here 11.5); one product alone is in the sweeps.
-  const bool of_vectors = work.batch > 1.0 && std::min(work.m, work.n) == 1.0;
-  if (of_vectors && work.arithmetic == Arithmetic::fp32 && !is_complex(a_type)) {
-    work.group = "batched vector product";
-    work.flops = 2.0 * work.batch * work.m * work.n * work.k;
-    work.bytes /= vector_share;
-    work.m = work.n = work.k = 0.0;
-    work.batch = 1.0;
-    return work;
-  }
+  // Nothing of the matrices is read twice, and how the vector is aligned does not matter. Of
+  // several at once in 16 bits cuBLAS has tiles of 8 columns, which are priced as others (siglip's
+  // 768 such products in bench/accuracy/zoo take 14.1 us, here 11.5), but not of two vectors.
+  const bool by_tiles =
+      work.batch > 1.0 && work.arithmetic != Arithmetic::fp32 && std::max(work.m, work.n) > 1.0;
+  if (std::min(work.m, work.n) == 1.0 && !by_tiles && !is_complex(a_type))
+    return vector_product(std::move(work), query);
   // A product of complex numbers is four of real ones.
   if (is_complex(a_type)) work.k *= 4.0;
   place_product(work,
