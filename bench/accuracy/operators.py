@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torchvision import ops
 
 from kernel_errors import judges
+from profiled import times_by_kernel
 
 TYPES = dict(bf16=torch.bfloat16, fp32=torch.float32)
 CALLS = 4
@@ -418,17 +419,7 @@ def kernels_of(call, differentiated):
         return None
     for _ in range(2):
         once()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(CALLS):
-            once()
-        torch.cuda.synchronize()
-    kernels = {}
-    for event in profile.profiler.kineto_results.events():
-        if event.device_type().name == "CUDA":
-            count, us = kernels.get(event.name(), (0, 0))
-            kernels[event.name()] = (count + 1 / CALLS, us + event.duration_ns() / 1000 / CALLS)
-    return kernels
+    return {name: (len(times) / CALLS, sum(times) / CALLS) for name, times in times_by_kernel(once, CALLS).items()}
 
 
 def main():

@@ -12,6 +12,8 @@ import statistics
 import torch
 from vllm.vllm_flash_attn import flash_attn_varlen_func, get_scheduler_metadata
 
+from profiled import times_by_kernel
+
 PAGE, TURNS, LONGEST = 16, 7, 8192
 HEADS = ((32, 8, 64), (32, 8, 128), (32, 4, 128), (64, 8, 128), (16, 16, 128), (4, 1, 256))  # of queries, of keys, and their depth
 PROMPTS = ((1, 512), (1, 4096), (2, 8192), (8, 1024), (16, 256), (64, 64))  # requests, and tokens of each
@@ -39,17 +41,8 @@ def case(requests, queries, keys, heads, key_heads, depth):
         flash_attn_varlen_func(q, k, v, max_seqlen_q=queries, cu_seqlens_q=starts, max_seqlen_k=keys, seqused_k=used, causal=True,
                                softmax_scale=depth ** -0.5, block_table=table, out=out, scheduler_metadata=plan, fa_version=3)
     step()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(TURNS):
-            step()
-        torch.cuda.synchronize()
-    times = {}
-    for event in profile.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
-            times.setdefault(event.name, []).append(event.device_time_total)
     what = "prompts" if queries > 1 else "tokens"
-    for name, of in times.items():
+    for name, of in times_by_kernel(step, TURNS).items():
         short = next((known for known in ("FlashAttnFwdCombine", "FlashAttnFwdSm90", "prepare_varlen") if known in name), None)
         if short:
             print(json.dumps({"case": f"{what} {requests}x{queries} of {keys}, {heads}/{key_heads} heads of {depth}", "kernel": short,
