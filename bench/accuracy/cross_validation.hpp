@@ -57,9 +57,7 @@ inline std::uint64_t stable_hash(const std::string& text) {
 inline std::string family_of(const KernelQuery& query) {
   const std::string group = describe(query).group;
   if (group.ends_with("/code")) return "by code";
-  if (group.find("vector product") != std::string::npos ||
-      group.find("two vectors") != std::string::npos)
-    return "vector product";
+  if (group.find("vector product") != std::string::npos) return "vector product";
   if (query.name == "gemm") {
     const auto type = query.attributes.find("a_type");
     const auto compute = query.attributes.find("compute");

@@ -116,18 +116,23 @@ KernelQuery without_size(KernelQuery query) {
   return query;
 }
 
-/// Of operands that fit the L2 cache: what ran again and again left them there.
-KernelQuery as_measured(KernelQuery query, const GpuModel& gpu) {
-  if (detail::tells_code(query) && query.bytes < static_cast<double>(gpu.l2.count()))
-    query.operands = {.read = query.bytes / 2.0, .written = query.bytes / 2.0, .cold = 0.0};
-  return query;
-}
-
 /// What is expected of a launch before any measurement is looked at.
 double expected_seconds(const Roofline& roofline, const KernelQuery& query,
                         const KernelWork& work) {
   return detail::tells_code(query) ? to_seconds(roofline.estimate(query)->duration)
                                    : roofline.seconds(work);
+}
+
+/// The same of a launch that was measured again and again, which found what it had left there of
+/// operands that fit the L2 cache. Of other kernels than those told by their code that is expected
+/// anyway.
+double expected_when_measured(const Roofline& roofline, const KernelQuery& query,
+                              const KernelWork& work) {
+  const bool fits = query.bytes < static_cast<double>(roofline.gpu().l2.count());
+  if (!detail::tells_code(query) || !fits) return expected_seconds(roofline, query, work);
+  KernelQuery warm = query;
+  warm.operands = {.read = query.bytes / 2.0, .written = query.bytes / 2.0, .cold = 0.0};
+  return expected_seconds(roofline, warm, work);
 }
 
 /// Indices of the least distances, least first; of equal ones the first.
@@ -167,9 +172,9 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
     float deviation;
   };
   std::unordered_map<std::string, std::vector<Sample>> samples;
-  const auto learn = [&](KernelWork work, double expected, double seconds, double deviation) {
+  const auto learn = [&](KernelWork work, double over_expected, double deviation) {
     auto& group = samples[work.group];
-    group.push_back({std::move(work), static_cast<float>(std::log(seconds / expected)),
+    group.push_back({std::move(work), static_cast<float>(std::log(over_expected)),
                      static_cast<float>(deviation)});
   };
   // A launch of which only the grid will be known is compared with what such grids took, whatever
@@ -180,33 +185,32 @@ FittedModel::FittedModel(const GpuModel& measured_on, const std::vector<Measurem
   for (const Measurement& row : data) {
     KernelWork work = describe(row.query);
     const double seconds = to_seconds(row.duration);
-    const double expected =
-        expected_seconds(body->measured, as_measured(row.query, measured_on), work);
+    const double expected = expected_when_measured(body->measured, row.query, work);
     if (work.group.ends_with("/grid")) {
       by_grid.emplace(work.group, work.family);
     } else if (KernelWork guess = describe(without_size(row.query));
                guess.group.ends_with("/grid")) {
       guessed.emplace_back(std::move(guess), seconds);
     }
-    learn(std::move(work), expected, seconds, 0.0);
+    learn(std::move(work), seconds / expected, 0.0);
   }
   for (auto& [guess, seconds] : guessed) {
     if (by_grid.contains({guess.group, guess.family})) continue;
     const double expected = body->measured.seconds(guess);
-    learn(std::move(guess), expected, seconds, 0.0);
+    learn(std::move(guess), seconds / expected, 0.0);
   }
   if (!elsewhere.data.empty()) {
     const Roofline there{elsewhere.gpu};
     for (const Measurement& row : elsewhere.data) {
       KernelWork work = describe(row.query);
-      const double took = to_seconds(row.duration);
+      const double seconds = to_seconds(row.duration);
       // What the code tells is expected of each GPU by itself.
-      const bool coded = detail::tells_code(row.query);
-      const double seconds = coded ? took : there.on(body->measured, work, took);
-      const double expected = expected_seconds(coded ? there : body->measured,
-                                               as_measured(row.query, elsewhere.gpu), work);
+      const double over_expected =
+          detail::tells_code(row.query)
+              ? seconds / expected_when_measured(there, row.query, work)
+              : there.on(body->measured, work, seconds) / body->measured.seconds(work);
       const double deviation = transfer_deviation(work);
-      learn(std::move(work), expected, seconds, deviation * deviation);
+      learn(std::move(work), over_expected, deviation * deviation);
     }
   }
   for (auto& [name, rows] : samples) {

@@ -858,7 +858,7 @@ TELL_ALL = ("h200_keys4",)
 
 def measured_keys(file, by_code=False):
     """The launches of a database that `phantora measure` made and `phantora kernels export` wrote, each under the key
-    that the interception has for it: the median of its times, of which the first found memory that nothing had touched.
+    that the interception has for it: what it takes warm, of a library call the median of its times.
 
     Library calls are left to the sweeps but for TELL_ALL. Launches of which nothing but the grid is told are not
     taken, and those that only their machine code tells alone: `by_code`.
@@ -877,8 +877,8 @@ def measured_keys(file, by_code=False):
             continue
         if "DeviceRadixSortSingleTileKernel" in key["name"] and "cols" not in key["features"]:
             continue  # measured before the interception told how many bits are sorted
-        yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"], us=warm(us) if key["grid"] else median(us), bytes=key["bytes"],
-                   features=key["features"], attributes=key["attributes"])
+        yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
+                   us=median(us) if of_library else warm(us), bytes=key["bytes"], features=key["features"], attributes=key["attributes"])
 
 
 def of_one_shape(key):
@@ -899,17 +899,20 @@ def launch_of(key, bytes="0"):
     return (*key[:3], bytes if key[1] != "-" else "0", *key[5:])
 
 
+def databases(gpu, judges):
+    return [file for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")) if file.name.endswith("_judges.csv.gz") == judges]
+
+
 def key_lines(gpu, judges, by_code=False):
     """Of the databases: keys and times."""
-    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
-        if file.name.endswith("_judges.csv.gz") == judges:
-            yield from map(key_and_us, measured_keys(file, by_code))
+    for file in databases(gpu, judges):
+        yield from map(key_and_us, measured_keys(file, by_code))
 
 
 def told_by_code(gpu, judges):
     """Of the databases that count for that: launches that only their machine code tells, and times."""
-    for file in sorted(pathlib.Path(__file__).parent.glob(f"{gpu}_keys*.csv.gz")):
-        if file.name.startswith(TELL_ALL) and file.name.endswith("_judges.csv.gz") == judges:
+    for file in databases(gpu, judges):
+        if file.name.startswith(TELL_ALL):
             for made in measured_keys(file, by_code=True):
                 yield key_and_us(made)
                 without_code = compiled_at_run_time(made)

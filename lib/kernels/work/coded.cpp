@@ -23,7 +23,7 @@ void compare_by_code(KernelWork& work, const KernelQuery& query, const KernelSig
   work.family = signature.identity;
   const double blocks = std::max(1.0, blocks_of(query));
   const auto of_a_block = [&](std::string_view key) {
-    return log_coordinate(std::max(1.0, feature(query, key, 1.0) / blocks), 1.0);
+    return log_coordinate(std::max(1.0, feature(query, key, 0.0) / blocks), 1.0);
   };
   /// What the walk of the code did not know, and took from anywhere.
   const double anywhere =

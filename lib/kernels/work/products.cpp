@@ -38,21 +38,21 @@ constexpr double vector_share = 0.7;
 KernelWork vector_product(KernelWork work, const KernelQuery& query) {
   const bool matrix_first = work.n == 1.0;
   const double rows = std::max(work.m, work.n);
-  const auto transposed = attribute(query, matrix_first ? "transa" : "transb", "N") != "N";
+  const bool transposed = attribute(query, matrix_first ? "transa" : "transb", "N") != "N";
+  const bool along_k = matrix_first == transposed;
   work.group = work.batch == 1.0 ? "vector product" + label(work.arithmetic)
                : rows > 1.0      ? std::string{"batched vector product"}
-                                 : std::string{"batched product of two vectors"};
+                                 : std::string{"batched vector product/dot"};
   constexpr double size_scale = 1.5;
   work.coordinates = {
       log_coordinate(work.bytes, size_scale),
       log_coordinate(rows, size_scale),
       log_coordinate(work.k, size_scale),
       log_coordinate(work.batch, size_scale),
-      matrix_first == transposed ? 0.5F : 0.0F,
+      along_k ? 0.5F : 0.0F,
       log_coordinate(feature(query, matrix_first ? "a_align" : "b_align", 16.0), 0.7)};
   if (work.batch > 1.0) work.bytes /= vector_share;
-  work.m = work.n = work.k = 0.0;
-  work.batch = 0.0;
+  work.m = work.n = work.k = work.batch = 0.0;
   return work;
 }
 
