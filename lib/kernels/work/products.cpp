@@ -73,9 +73,11 @@ KernelWork gemm(const KernelQuery& query) {
                     work.m * work.n * type_bytes(c_type));
   // Nothing of the matrices is read twice, and how the vector is aligned does not matter. Of
   // several at once in 16 bits cuBLAS has tiles of 8 columns, which are priced as others (siglip's
-  // 768 such products in bench/accuracy/zoo take 14.1 us, here 11.5), but not of two vectors.
+  // 768 such products in bench/accuracy/zoo take 14.1 us, here 11.5), but not of two vectors. One
+  // product of two is no such call: cuBLAS has others for it, and sizes that are not told are 1.
+  const double rows = std::max(work.m, work.n);
   const bool by_tiles =
-      work.batch > 1.0 && work.arithmetic != Arithmetic::fp32 && std::max(work.m, work.n) > 1.0;
+      work.batch > 1.0 ? work.arithmetic != Arithmetic::fp32 && rows > 1.0 : rows == 1.0;
   if (std::min(work.m, work.n) == 1.0 && !by_tiles && !is_complex(a_type))
     return vector_product(std::move(work), query);
   // A product of complex numbers is four of real ones.
