@@ -326,7 +326,8 @@ class Selections(JobTest):
         print("different", x[:5, :10].long().unique().numel(), x.long().unique().numel(), halves.unique().tolist())
         for numbers in (x[:5, :10].long(), x.long(), torch.arange(9, device="cuda").clamp(max=6)):
             unique, counts = numbers.unique(return_counts=True)
-            print("runs", unique.numel(), counts.numel(), counts.tolist() if numbers.ndim == 1 else "")
+            print("runs", unique.numel(), counts.numel(), counts[-7:].tolist())
+        print("exponentials", tuple(torch.linalg.matrix_exp(x[:50, :50].reshape(4, 25, 25)).shape))
         gradient = torch.sparse_coo_tensor(x[:1, :500].long(), x[0, :500], (10**6,)).coalesce()
         print("sparse", gradient.indices().numel())
         """
@@ -334,14 +335,15 @@ class Selections(JobTest):
     def lines(self, *options):
         job = self.run_python(self.MASKS, torch=True, cluster="h200:1x1", options=["--report", "report.json", *options])
         return [line for line in job.out.splitlines() if line.split(" ", 1)[0] in
-                ("passed", "places", "known", "chosen", "filled", "different", "runs", "sparse")], job
+                ("passed", "places", "known", "chosen", "filled", "different", "runs", "exponentials", "sparse")], job
 
     def test_all_pass(self):
         said, job = self.lines()
         self.assertEqual(said, ["passed 4000000 (4000000, 2) 4000000", "passed 2000 (2000, 2) 2000",
                                 f"places {list(range(10))}", "known [0, 2]", "chosen 0", "filled 0 1000000 1000000",
-                                "different 50 4000000 [0, 1, 2, 3, 4]", "runs 50 50 ", "runs 4000000 4000000 ",
-                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "sparse 500"], job.text())
+                                "different 50 4000000 [0, 1, 2, 3, 4]", f"runs 50 50 {[1] * 7}", f"runs 4000000 4000000 {[1] * 7}",
+                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "exponentials (4, 25, 25)",
+                                "sparse 500"], job.text())
         self.assertRegex(job.out, r"(?m)^  assumed selections +\d+ by values that are not computed\.")
         self.assertGreater(self.report()["counters"]["assumed_selections"], 6)
 
@@ -349,8 +351,9 @@ class Selections(JobTest):
         said, job = self.lines("--selected", "0.2")
         self.assertEqual(said, ["passed 800000 (800000, 2) 800000", "passed 400 (400, 2) 400", "places [4, 9]",
                                 "known [0, 2]", "chosen 0", "filled 0 200000 1000000",
-                                "different 50 4000000 [0, 1, 2, 3, 4]", "runs 50 50 ", "runs 4000000 4000000 ",
-                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "sparse 500"], job.text())
+                                "different 50 4000000 [0, 1, 2, 3, 4]", f"runs 50 50 {[1] * 7}", f"runs 4000000 4000000 {[1] * 7}",
+                                "runs 7 7 [1, 1, 1, 1, 1, 1, 3]", "exponentials (4, 25, 25)",
+                                "sparse 500"], job.text())
 
 
 class DistributedValues(JobTest):

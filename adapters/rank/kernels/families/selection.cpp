@@ -330,6 +330,7 @@ std::unique_ptr<Meaning> runs_of_keys(const TemplateName& kernel) {
     effect.features.emplace_back("numel", static_cast<double>(count));
     forget_tile_states(effect, arguments, 5, arguments.shape.grid.x);
     assume_selected(effect, 3, number, {count});  // keys that nobody knows all differ
+    effect.assumed.push_back({2, element_of(length, Value{std::int64_t{1}})});
     effect.compute = [=](std::span<Image> images) {
       std::size_t kept = 0;
       std::int64_t long_so_far = 0;
