@@ -2,8 +2,6 @@
 
 #include "cuda/cudart/entry.hpp"
 
-#include <cstdint>
-
 using namespace phantora::cudart;
 namespace driver = phantora::driver;
 namespace rank = phantora::rank;
@@ -91,92 +89,21 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t by
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
+PHANTORA_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
                                                     void* value) {
   return entry(Api::get_device, [&] {
-    if (!handle || !value) return cudaErrorInvalidValue;
-    const Pool pool = driver::snapshot(pool_of(handle));
-    auto& flag = *static_cast<int*>(value);
-    auto& bytes = *static_cast<std::uint64_t*>(value);
-    switch (attribute) {
-      case cudaMemPoolReuseFollowEventDependencies:
-        flag = pool.reuse_follow_event_dependencies;
-        return cudaSuccess;
-      case cudaMemPoolReuseAllowOpportunistic:
-        flag = pool.reuse_allow_opportunistic;
-        return cudaSuccess;
-      case cudaMemPoolReuseAllowInternalDependencies:
-        flag = pool.reuse_allow_internal_dependencies;
-        return cudaSuccess;
-      case cudaMemPoolAttrReleaseThreshold:
-        bytes = pool.release_threshold;
-        return cudaSuccess;
-      case cudaMemPoolAttrReservedMemCurrent:
-        bytes = pool.reserved();
-        return cudaSuccess;
-      case cudaMemPoolAttrUsedMemCurrent:
-        bytes = pool.used;
-        return cudaSuccess;
-      case cudaMemPoolAttrReservedMemHigh:
-        bytes = pool.reserved_high;
-        return cudaSuccess;
-      case cudaMemPoolAttrUsedMemHigh:
-        bytes = pool.used_high;
-        return cudaSuccess;
-      default:
-        return cudaErrorInvalidValue;
-    }
+    if (!pool || !value) return cudaErrorInvalidValue;
+    return driver::read_attribute(pool_of(pool), attribute, value) ? cudaSuccess
+                                                                   : cudaErrorInvalidValue;
   });
 }
 
-PHANTORA_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute,
+PHANTORA_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
                                                     void* value) {
   return entry(Api::get_device, [&] {
-    if (!handle || !value) return cudaErrorInvalidValue;
-    Pool& pool = pool_of(handle);
-    const auto flag = static_cast<std::uint64_t>(*static_cast<int*>(value));
-    switch (attribute) {
-      case cudaMemPoolReuseFollowEventDependencies:
-        driver::update(
-            pool,
-            [](Pool& p, std::uint64_t v) {
-              p.reuse_follow_event_dependencies = static_cast<int>(v);
-            },
-            flag);
-        return cudaSuccess;
-      case cudaMemPoolReuseAllowOpportunistic:
-        driver::update(
-            pool,
-            [](Pool& p, std::uint64_t v) { p.reuse_allow_opportunistic = static_cast<int>(v); },
-            flag);
-        return cudaSuccess;
-      case cudaMemPoolReuseAllowInternalDependencies:
-        driver::update(
-            pool,
-            [](Pool& p, std::uint64_t v) {
-              p.reuse_allow_internal_dependencies = static_cast<int>(v);
-            },
-            flag);
-        return cudaSuccess;
-      case cudaMemPoolAttrReleaseThreshold:
-        driver::update(
-            pool, [](Pool& p, std::uint64_t v) { p.release_threshold = v; },
-            *static_cast<std::uint64_t*>(value));
-        return cudaSuccess;
-      case cudaMemPoolAttrReservedMemHigh:  // only a reset to 0, which means the present value
-      case cudaMemPoolAttrUsedMemHigh:
-        if (*static_cast<std::uint64_t*>(value) != 0) return cudaErrorInvalidValue;
-        if (attribute == cudaMemPoolAttrUsedMemHigh) {
-          driver::update(
-              pool, [](Pool& p, std::uint64_t) { p.used_high = p.used; }, 0);
-        } else {
-          driver::update(
-              pool, [](Pool& p, std::uint64_t) { p.reserved_high = p.reserved(); }, 0);
-        }
-        return cudaSuccess;
-      default:
-        return cudaErrorInvalidValue;
-    }
+    if (!pool || !value) return cudaErrorInvalidValue;
+    return driver::set_attribute(pool_of(pool), attribute, value) ? cudaSuccess
+                                                                  : cudaErrorInvalidValue;
   });
 }
 

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <utility>
 
+#include <cuda.h>
+
 namespace phantora::driver {
 namespace {
 
@@ -161,14 +163,64 @@ bool free_in_order(void* address, rank::Stream& stream) {
   return true;
 }
 
-Pool snapshot(const Pool& pool) {
+bool read_attribute(const Pool& pool, unsigned attribute, void* value) {
   const std::scoped_lock lock{pools().mutex};
-  return pool;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      *static_cast<int*>(value) = pool.reuse_follow_event_dependencies;
+      return true;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      *static_cast<int*>(value) = pool.reuse_allow_opportunistic;
+      return true;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *static_cast<int*>(value) = pool.reuse_allow_internal_dependencies;
+      return true;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      *static_cast<std::uint64_t*>(value) = pool.release_threshold;
+      return true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      *static_cast<std::uint64_t*>(value) = pool.reserved();
+      return true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      *static_cast<std::uint64_t*>(value) = pool.reserved_high;
+      return true;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      *static_cast<std::uint64_t*>(value) = pool.used;
+      return true;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      *static_cast<std::uint64_t*>(value) = pool.used_high;
+      return true;
+    default:
+      return false;
+  }
 }
 
-void update(Pool& pool, void (*change)(Pool&, std::uint64_t), std::uint64_t value) {
+bool set_attribute(Pool& pool, unsigned attribute, const void* value) {
   const std::scoped_lock lock{pools().mutex};
-  change(pool, value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      pool.reuse_follow_event_dependencies = *static_cast<const int*>(value);
+      return true;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      pool.reuse_allow_opportunistic = *static_cast<const int*>(value);
+      return true;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      pool.reuse_allow_internal_dependencies = *static_cast<const int*>(value);
+      return true;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      pool.release_threshold = *static_cast<const std::uint64_t*>(value);
+      return true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:  // only a reset to 0, which means the present value
+      if (*static_cast<const std::uint64_t*>(value) != 0) return false;
+      pool.reserved_high = pool.reserved();
+      return true;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (*static_cast<const std::uint64_t*>(value) != 0) return false;
+      pool.used_high = pool.used;
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace phantora::driver

@@ -7,7 +7,8 @@
 
 namespace phantora::driver {
 
-/// A memory pool of stream-ordered allocation. Its address is the program's cudaMemPool_t.
+/// A memory pool of stream-ordered allocation. Its address is the program's cudaMemPool_t and
+/// CUmemoryPool.
 ///
 /// @note Approximation: what is freed goes back to the GPU at once as far as the pool then holds
 /// more than its release threshold, not at the next synchronisation.
@@ -40,8 +41,10 @@ void* allocate_in_order(Pool& pool, std::size_t bytes, rank::Stream& stream);
 /// Frees in the order of `stream`. False if `address` is no live allocation.
 bool free_in_order(void* address, rank::Stream& stream);
 
-/// Read and change a pool under the lock that allocations take.
-Pool snapshot(const Pool& pool);
-void update(Pool& pool, void (*change)(Pool&, std::uint64_t), std::uint64_t value);
+/// Read and set an attribute of a pool by its number, which CUmemPool_attribute and cudaMemPoolAttr
+/// give alike: an int of the three `reuse` ones, a std::uint64_t of the others. False if there is
+/// none such, or if it does not take that value.
+bool read_attribute(const Pool& pool, unsigned attribute, void* value);
+bool set_attribute(Pool& pool, unsigned attribute, const void* value);
 
 }  // namespace phantora::driver

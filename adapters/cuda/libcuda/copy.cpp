@@ -46,6 +46,12 @@ CUresult set(CUdeviceptr destination, unsigned value, std::size_t unit, std::siz
   });
 }
 
+CUresult allocate(CUdeviceptr* memory, std::size_t bytes, driver::Pool& pool, CUstream stream) {
+  if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  *memory = address(driver::allocate_in_order(pool, bytes, stream_of(stream)));
+  return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 }  // namespace
 
 PHANTORA_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes) {
@@ -130,11 +136,15 @@ PHANTORA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr destination, unsigned valu
 
 PHANTORA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes, CUstream stream) {
   return device_entry(Api::malloc, [&] {
-    if (!memory || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    rank::Stream& target = stream_of(stream);
-    *memory =
-        address(driver::allocate_in_order(driver::current_pool(target.device), bytes, target));
-    return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return allocate(memory, bytes, driver::current_pool(stream_of(stream).device), stream);
+  });
+}
+
+PHANTORA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, std::size_t bytes,
+                                                 CUmemoryPool pool, CUstream stream) {
+  return device_entry(Api::malloc, [&] {
+    if (!pool) return CUDA_ERROR_INVALID_VALUE;
+    return allocate(memory, bytes, *reinterpret_cast<driver::Pool*>(pool), stream);
   });
 }
 
