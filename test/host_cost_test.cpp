@@ -40,6 +40,9 @@ TEST(HostCost, GrowsWithTheMemoryThatIsMapped) {
   near(host_cost(HostCall::malloc) + managed_cost(256_MiB), 63.8);
   near(host_cost(HostCall::free) + managed_free_cost(1_MiB), 14.8);
   near(host_cost(HostCall::free) + managed_free_cost(256_MiB), 37.1);
+  // Of test/data/h200_pool_calls.jsonl.gz, whatever the size.
+  near(host_cost(HostCall::malloc_async), 0.69);
+  near(host_cost(HostCall::free_async), 0.96);
 }
 
 TEST(HostCost, GrowsWithTheTimeSinceTheLastCall) {

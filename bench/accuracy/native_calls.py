@@ -5,7 +5,8 @@ Usage: native_calls.py FOLDER    writes sources there and builds FOLDER/native_c
 
 FOLDER/native_calls prints one JSON line per call: its name, size (bytes; of modules: instructions of 16 bytes) and us.
 test/data/h200_native_calls.jsonl.gz is what two runs printed on a lent H200 (2026-11-24, driver 580.159.04, CUDA 13.0,
-16 cores); include/phantora/simulation/host_cost.hpp and adapters/rank/kernels/kernel_launch.cpp say what follows.
+16 cores), h200_pool_calls.jsonl.gz what three runs of KEPT alone did (2026-11-29, the same driver);
+include/phantora/simulation/host_cost.hpp and adapters/rank/kernels/kernel_launch.cpp say what follows.
 """
 import pathlib
 import subprocess
@@ -47,6 +48,24 @@ int main() {
   cudaMemset(p, 0, 4096); cudaDeviceSynchronize();
 """
 
+# A pool that keeps what is freed (TensorFlow's, PyTorch's cudaMallocAsync): 40 tensors live, kernels run between the calls.
+KEPT = """  cudaMemPool_t pool; cudaDeviceGetDefaultMemPool(&pool, 0);
+  unsigned long long all_of_it = ~0ULL; cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all_of_it);
+  for (long size : {4096L, 65536L, 1048576L, 16777216L, 134217728L}) {
+    std::vector<void*> live(40);
+    for (auto& q : live) cudaMallocAsync(&q, size, 0);
+    for (int i = 0; i < 400; ++i) {
+      void*& q = live[i * 7 % 40];
+      timed("cudaFreeAsync kept", size, [&] { cudaFreeAsync(q, 0); });
+      cudaMemsetAsync(p, 0, 4096, 0);
+      timed("cudaMallocAsync kept", size, [&] { cudaMallocAsync(&q, size, 0); });
+      cudaMemsetAsync(q, 0, 4096, 0);
+    }
+    for (auto& q : live) cudaFreeAsync(q, 0);
+    cudaDeviceSynchronize();
+  }
+"""
+
 REST = """  for (long size : {256L, 4096L, 65536L, 524288L, 1048576L, 1572864L, 2097152L, 4194304L, 20971520L, 67108864L, 268435456L, 1073741824L})
     for (int i = 0; i < 12; ++i) {
       void* q; timed("cudaMalloc in turn", size, [&] { cudaMalloc(&q, size); });
@@ -67,7 +86,7 @@ REST = """  for (long size : {256L, 4096L, 65536L, 524288L, 1048576L, 1572864L, 
       timed("cudaFreeAsync", size, [&] { cudaFreeAsync(q, 0); });
       cudaDeviceSynchronize();
     }
-  for (int i = 0; i < 4; ++i) {
+""" + KEPT + """  for (int i = 0; i < 4; ++i) {
     cublasHandle_t b; timed("cublasCreate", 0, [&] { cublasCreate(&b); }); timed("cublasDestroy", 0, [&] { cublasDestroy(b); });
     cufftHandle f; timed("cufftPlan1d", 4096, [&] { cufftPlan1d(&f, 4096, CUFFT_C2C, 16); }); timed("cufftDestroy", 0, [&] { cufftDestroy(f); });
     curandGenerator_t g; timed("curandCreateGenerator", 0, [&] { curandCreateGenerator(&g, CURAND_RNG_PSEUDO_DEFAULT); });

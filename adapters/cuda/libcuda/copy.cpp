@@ -135,21 +135,21 @@ PHANTORA_EXPORT CUresult cuMemsetD32Async(CUdeviceptr destination, unsigned valu
 }
 
 PHANTORA_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes, CUstream stream) {
-  return device_entry(Api::malloc, [&] {
+  return device_entry(Api::malloc_async, [&] {
     return allocate(memory, bytes, driver::current_pool(stream_of(stream).device), stream);
   });
 }
 
 PHANTORA_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, std::size_t bytes,
                                                  CUmemoryPool pool, CUstream stream) {
-  return device_entry(Api::malloc, [&] {
+  return device_entry(Api::malloc_async, [&] {
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
     return allocate(memory, bytes, *reinterpret_cast<driver::Pool*>(pool), stream);
   });
 }
 
 PHANTORA_EXPORT CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
-  return device_entry(Api::free, [&] {
+  return device_entry(Api::free_async, [&] {
     if (!memory) return CUDA_ERROR_INVALID_VALUE;
     return driver::free_in_order(pointer(memory), stream_of(stream)) ? CUDA_SUCCESS
                                                                      : CUDA_ERROR_INVALID_VALUE;

@@ -26,6 +26,8 @@ enum class HostCall : std::uint8_t {
   mem_get_info,
   malloc,  ///< of memory that the driver need not map; mapping_cost() is what that takes
   free,
+  malloc_async,  ///< from a pool that holds enough
+  free_async,
   launch,
   memcpy_async_d2d,
   memcpy_async_h2d_pinned,
@@ -72,6 +74,8 @@ inline constexpr std::array<std::int64_t, static_cast<std::size_t>(HostCall::cou
     1500,   // cudaMalloc of up to 1.5 MiB in turn with cudaFree
             // (test/data/h200_native_calls.jsonl.gz) *
     1600,   // cudaFree, the same *
+    690,    // cudaMallocAsync kept, 4 KiB to 16 MiB (test/data/h200_pool_calls.jsonl.gz) *
+    960,    // cudaFreeAsync kept, the same *
     4720,   // __cudaLaunchKernel
     4980,   // cudaMemcpyAsync, gpt2 ddp: between GPU buffers
     1488,   // cudaMemcpyAsync_h2d_pinned_1k *
