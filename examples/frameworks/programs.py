@@ -261,7 +261,16 @@ def jax(name, cluster, options=""):
 
 JAX = [jax("one-host", "h100:1x4", "--per run"), jax("two-hosts", "h100:2x2")]
 
+
+def tensorflow(name, options="", gpus=1):
+    return Program(f"tensorflow/{name}", f"{{python}} {{here}}/tensorflow/train.py {options}", f"h200:1x{gpus}", "--per run",
+                   seconds=900, heavy=True, expect=(rf"step 7: .* examples/s on {gpus} GPUs",), environment="venv-tensorflow")
+
+
+TENSORFLOW = [tensorflow("transformer"), tensorflow("mirrored", gpus=4), tensorflow("xla", "--compile --bf16"),
+              tensorflow("resnet50", "--model resnet50 --batch 64 --bf16")]
+
 RAY = [Program("ray/train", "{python} {here}/ray/train.py --workers 2", "h200:1x2", "--per run", seconds=600, heavy=True,
                step=r"step \d+: ([\d.]+) ms", expect=(r"Ray has 2 GPUs", r"trained without an error: True"), environment="venv-ray")]
 
-PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG, *JAX, *RAY]
+PROGRAMS = [*PYTORCH, *HUGGINGFACE, *DEEPSPEED, *TORCHTITAN, *MEGATRON, *VLLM, *SGLANG, *JAX, *TENSORFLOW, *RAY]
