@@ -71,23 +71,38 @@ void allocations() {
   EXPECT(now != pool);
 }
 
+/// A pool is its own GPU's until others get access.
+void access() {
+  CUmemoryPool pool = nullptr;
+  WORKS(cuDeviceGetDefaultMemPool(&pool, 0));
+  CUmemLocation own{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, other{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  const auto flags_at = [&](CUmemLocation& location) {
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_MAX;
+    WORKS(cuMemPoolGetAccess(&flags, pool, &location));
+    return flags;
+  };
+  EXPECT(flags_at(own) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  EXPECT(flags_at(other) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CUmemAccessDesc wanted{other, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  WORKS(cuMemPoolSetAccess(pool, &wanted, 1));
+  EXPECT(flags_at(other) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  wanted.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  WORKS(cuMemPoolSetAccess(pool, &wanted, 1));
+  EXPECT(flags_at(other) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  wanted.location = own;
+  EXPECT_STATUS(CUDA_ERROR_INVALID_DEVICE, cuMemPoolSetAccess(pool, &wanted, 1));
+}
+
 void refusals() {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {7}};
   CUmemoryPool pool = nullptr;
   EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&pool, &properties));
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  EXPECT_STATUS(CUDA_ERROR_NOT_SUPPORTED, cuMemPoolCreate(&pool, &properties));
   WORKS(cuDeviceGetDefaultMemPool(&pool, 0));
   std::uint64_t value = 0;
   EXPECT_STATUS(CUDA_ERROR_INVALID_VALUE,
                 cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(15), &value));
-  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
-  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  WORKS(cuMemPoolGetAccess(&flags, pool, &location));
-  EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 }  // namespace
@@ -96,6 +111,7 @@ int main() {
   WORKS(cudaFree(nullptr));
   shared_with_the_runtime();
   allocations();
+  access();
   refusals();
   return failures != 0;
 }

@@ -22,7 +22,7 @@ Function* named(const char* name) {
 // The strings of NAMED are the names before the header's macros: its argument is not expanded.
 int main() {
   WORKS(cuInit(0));
-  const auto create = named<CUresult(CUcontext*, unsigned, CUdevice)>("cuCtxCreate");
+  const auto create = named<CUresult(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2");
   const auto create_v3 =
       named<CUresult(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice)>("cuCtxCreate_v3");
   CUcontext context = nullptr, popped = nullptr;

@@ -112,9 +112,12 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaM
   return entry(Api::get_device, [&] {
     if (!pool) return cudaErrorInvalidValue;
     for (std::size_t i = 0; i < count; ++i) {
-      if (device_of(&list[i].location) < 0) return cudaErrorInvalidDevice;
+      const int device = device_of(&list[i].location);
+      if (device < 0 || !driver::set_access(pool_of(pool), device, list[i].flags)) {
+        return cudaErrorInvalidDevice;
+      }
     }
-    return cudaSuccess;  // every GPU of a host reaches every other's memory
+    return cudaSuccess;
   });
 }
 
@@ -122,7 +125,7 @@ PHANTORA_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cuda
                                                  cudaMemLocation* location) {
   return entry(Api::get_device, [&] {
     if (!pool || device_of(location) < 0) return cudaErrorInvalidValue;
-    *flags = cudaMemAccessFlagsProtReadWrite;
+    *flags = static_cast<cudaMemAccessFlags>(driver::access_of(pool_of(pool), device_of(location)));
     return cudaSuccess;
   });
 }

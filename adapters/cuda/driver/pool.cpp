@@ -223,4 +223,18 @@ bool set_attribute(Pool& pool, unsigned attribute, const void* value) {
   }
 }
 
+unsigned access_of(const Pool& pool, int device) {
+  if (device == pool.device) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const std::scoped_lock lock{pools().mutex};
+  const auto given = pool.access.find(device);
+  return given != pool.access.end() ? given->second : unsigned{CU_MEM_ACCESS_FLAGS_PROT_NONE};
+}
+
+bool set_access(Pool& pool, int device, unsigned flags) {
+  if (device == pool.device) return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const std::scoped_lock lock{pools().mutex};
+  pool.access[device] = flags;
+  return true;
+}
+
 }  // namespace phantora::driver

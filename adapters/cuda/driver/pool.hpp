@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 namespace phantora::driver {
 
@@ -20,6 +21,7 @@ struct Pool {
   std::uint64_t used = 0, used_high = 0, reserved_high = 0;
   std::uint64_t kept = 0;  ///< freed, but still the pool's
   std::uint64_t most = 0;  ///< it may use so much (cudaMemPoolProps::maxSize); 0: any amount
+  std::map<int, unsigned> access{};  ///< flags of other GPUs, as CUmemAccess_flags has them
 
   [[nodiscard]] std::uint64_t reserved() const { return used + kept; }
 };
@@ -46,5 +48,11 @@ bool free_in_order(void* address, rank::Stream& stream);
 /// none such, or if it does not take that value.
 bool read_attribute(const Pool& pool, unsigned attribute, void* value);
 bool set_attribute(Pool& pool, unsigned attribute, const void* value);
+
+/// Flags of what `device` may do with the pool's memory, as CUmemAccess_flags and
+/// cudaMemAccessFlags have them alike. Others than the pool's own GPU may nothing until they are
+/// let; false if its own is not to read and write. Who may is told, not enforced.
+unsigned access_of(const Pool& pool, int device);
+bool set_access(Pool& pool, int device, unsigned flags);
 
 }  // namespace phantora::driver

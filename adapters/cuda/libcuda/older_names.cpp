@@ -1,9 +1,9 @@
 // Names that CUDA's headers have since mapped to later revisions, which older headers, and programs
 // that look functions up by name, still ask for. Those here take the same arguments as the later
-// revision, and what that does holds for them.
+// revision, and what that does holds for them. cuCtxCreate is not among them: its contexts, of CUDA
+// 3.1, take no later calls (an H200: cuMemAlloc_v2 gives 201 in one).
 #include "cuda/libcuda/entry.hpp"
 
-#undef cuCtxCreate
 #undef cuCtxDestroy
 #undef cuCtxPopCurrent
 #undef cuCtxPushCurrent
@@ -21,10 +21,6 @@
 #undef cuStreamDestroy
 
 PHANTORA_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device);
-
-PHANTORA_EXPORT CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice device) {
-  return cuCtxCreate_v2(context, flags, device);
-}
 
 PHANTORA_EXPORT CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int affinities,
                                         unsigned flags, CUdevice device) {

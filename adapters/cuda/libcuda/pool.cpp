@@ -110,9 +110,12 @@ PHANTORA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccess
   return entry(Api::get_device, [&] {
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {
-      if (device_of(&list[i].location) < 0) return CUDA_ERROR_INVALID_DEVICE;
+      const int device = device_of(&list[i].location);
+      if (device < 0 || !driver::set_access(pool_of(pool), device, list[i].flags)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+      }
     }
-    return CUDA_SUCCESS;  // every GPU of a host reaches every other's memory
+    return CUDA_SUCCESS;
   });
 }
 
@@ -120,7 +123,7 @@ PHANTORA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPo
                                             CUmemLocation* location) {
   return entry(Api::get_device, [&] {
     if (!flags || !pool || device_of(location) < 0) return CUDA_ERROR_INVALID_VALUE;
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    *flags = static_cast<CUmemAccess_flags>(driver::access_of(pool_of(pool), device_of(location)));
     return CUDA_SUCCESS;
   });
 }
