@@ -40,7 +40,7 @@ TEST(HostCost, GrowsWithTheMemoryThatIsMapped) {
   near(host_cost(HostCall::malloc) + managed_cost(256_MiB), 63.8);
   near(host_cost(HostCall::free) + managed_free_cost(1_MiB), 14.8);
   near(host_cost(HostCall::free) + managed_free_cost(256_MiB), 37.1);
-  // Of test/data/h200_pool_calls.jsonl.gz, whatever the size.
+  // And of test/data/h200_pool_calls.jsonl.gz, 4 KiB to 16 MiB.
   near(host_cost(HostCall::malloc_async), 0.69);
   near(host_cost(HostCall::free_async), 0.96);
 }

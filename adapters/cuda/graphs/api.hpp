@@ -1,19 +1,15 @@
 #pragma once
 
-// The runtime API and the driver API have the same functions on graphs, under names of their own
-// and with types of their own. The sources in this folder are compiled for both; here is what
-// differs.
+#include "cuda/both_apis.hpp"
 
-#ifdef PHANTORA_DRIVER_API
-
-#include "cuda/libcuda/entry.hpp"
-
-#define PHANTORA_API(name) cu##name
+// The types that the runtime API and the driver API have of their own in their calls on graphs.
 
 namespace phantora::graphs {
 
-using namespace phantora::libcuda;
-using Status = CUresult;
+using namespace phantora::both_apis;
+
+#ifdef PHANTORA_DRIVER_API
+
 using StreamHandle = CUstream;
 using EventHandle = CUevent;
 using GraphHandle = CUgraph;
@@ -42,18 +38,8 @@ using AllocationParameters = CUDA_MEM_ALLOC_NODE_PARAMS;
 using DeviceAddress = CUdeviceptr;
 constexpr auto ownership_moves = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
 
-}  // namespace phantora::graphs
-
 #else
 
-#include "cuda/cudart/stream_argument.hpp"
-
-#define PHANTORA_API(name) cuda##name
-
-namespace phantora::graphs {
-
-using namespace phantora::cudart;
-using Status = cudaError_t;
 using StreamHandle = cudaStream_t;
 using EventHandle = cudaEvent_t;
 using GraphHandle = cudaGraph_t;
@@ -82,9 +68,9 @@ using AllocationParameters = cudaMemAllocNodeParams;
 using DeviceAddress = void*;
 constexpr auto ownership_moves = cudaGraphChildGraphOwnershipMove;
 
-}  // namespace phantora::graphs
-
 #endif
+
+}  // namespace phantora::graphs
 
 #include "rank/runtime/capture.hpp"
 #include "rank/runtime/executable.hpp"
@@ -96,13 +82,6 @@ constexpr auto ownership_moves = cudaGraphChildGraphOwnershipMove;
 
 namespace phantora::graphs {
 namespace {
-
-constexpr Status success{};
-[[noreturn]] inline void refuse(rank::Refusal::Status status) { throw rank::Refusal{status}; }
-/// A condition that CUDA asks of its arguments.
-inline void expect(bool valid) {
-  if (!valid) refuse(rank::Refusal::invalid_value);
-}
 
 // Handles are addresses of ours.
 inline rank::Graph& graph_of(GraphHandle handle) {

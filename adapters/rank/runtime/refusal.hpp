@@ -13,6 +13,7 @@ class Refusal final : public std::exception {
     out_of_memory = 2,
     invalid_symbol = 13,
     invalid_function = 98,
+    invalid_device = 101,
     operating_system = 304,
     invalid_handle = 400,
     illegal_state = 401,
