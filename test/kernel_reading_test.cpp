@@ -705,6 +705,31 @@ TEST(KernelEffect, MaximumPoolingOfInnermostChannels) {
   deallocate(memory);
 }
 
+// 2 images of 4 channels, 6x5, averaged by a window of 2560x3 to 1x3: no more is read than there
+// is.
+TEST(KernelEffect, WindowsLargerThanTheirImages) {
+  const std::string name =
+      "void at::native::(anonymous namespace)::avg_pool2d_out_cuda_frame<float, float>(int, float "
+      "const*, long, long, long, long, long, int, int, int, int, int, int, float*, int, bool, "
+      "bool)";
+  const Signature parts = signature(name);
+  auto* memory = static_cast<std::byte*>(allocate(0, 8192));
+  Launched launch;
+  launch.add(2 * 4 * 1 * 3);
+  launch.add(memory);
+  for (const std::int64_t number : {4, 6, 5, 1, 3}) launch.add(number);
+  for (const int number : {2560, 3, 2560, 1, 0, 0}) launch.add(number);
+  launch.add(memory + 4096);
+  launch.add(0);
+  launch.add(true);
+  launch.add(true);
+  const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
+  ASSERT_TRUE(effect);
+  EXPECT_EQ(effect->bytes, 2 * 4 * (30 * 4.0 + 3 * 4.0));
+  EXPECT_EQ(effect->features, (Features{{"numel", 24.0}, {"cols", 18.0}}));
+  deallocate(memory);
+}
+
 // 2 volumes of 3 channels, 4x8x8, pooled to 2x4x4 by windows of 3x3x3, in bfloat16. A first launch
 // of five of the twelve pooled planes, as if a grid could be no deeper, where channels do not come
 // last.

@@ -43,6 +43,16 @@ std::size_t number(const Arguments& a, std::size_t p) {
   return a.bytes(p).size() == 8 ? a.get<std::size_t>(p) : std::size_t{a.get<std::uint32_t>(p)};
 }
 
+/// Elements of an image under one window, along `axes` axes: a window may be larger than the image,
+/// as that of EfficientNet's last average in Transformers, 2,560 each way over 19 by 19.
+std::size_t taps_within(const Arguments& a, std::size_t image, std::size_t window,
+                        std::size_t axes) {
+  std::size_t taps = 1;
+  for (std::size_t axis = 0; axis < axes; ++axis)
+    taps *= std::min(number(a, image + axis), number(a, window + axis));
+  return taps;
+}
+
 /// Pooling of planes: outputs (forward) or inputs (backward) are written, with indices of 8 bytes
 /// where the window's maximum is kept. Windows overlap in cache: each element is read about once,
 /// whatever the window.
@@ -60,7 +70,7 @@ std::unique_ptr<Meaning> pooling(const TemplateName& kernel, std::string_view na
     const std::size_t at = maximum && backward ? 4 : 3;
     const std::size_t plane = number(a, at) * number(a, at + 1),
                       pooled = number(a, at + 2) * number(a, at + 3),
-                      taps = number(a, at + 4) * number(a, at + 5);
+                      taps = taps_within(a, at, at + 4, 2);
     if (plane == 0 || pooled == 0) return std::nullopt;
     const std::size_t planes = maximum && backward ? number(a, 2) * number(a, 3)
                                : maximum && channels_last
@@ -111,7 +121,7 @@ std::unique_ptr<Meaning> maximum_of_volumes(const TemplateName& kernel, bool bac
     const auto size = static_cast<double>(element);
     effect.bytes = output * ((backward ? 2.0 : 1.0 + each) * size + 8.0);
     effect.features = {{"numel", output},
-                       {"cols", backward ? each : static_cast<double>(of_three(11))}};
+                       {"cols", backward ? each : static_cast<double>(taps_within(a, 4, 11, 3))}};
     return effect;
   });
 }
