@@ -10,6 +10,7 @@
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/host_reach.hpp"
 #include "rank/runtime/timeline.hpp"
+#include "rank/small_data.hpp"
 #include "rank_fakes.hpp"
 
 #include <algorithm>
@@ -342,7 +343,8 @@ class Launch {
             .block = block_,
             .constants = bank_,
             .links = code.links,
-            .architecture = 90};
+            .architecture = 90,
+            .writes_before = small_data().tensor_ends.count()};
   }
   template <class T>
   void put(std::size_t at, T value) {
@@ -1688,6 +1690,26 @@ TEST(CodeExecution, ThreadsAddUpInDeviceMemory) {
                    .execute("bins")));
   EXPECT_EQ(bins.values(), (std::vector<std::optional<int>>{1, 2, 1, 4}));
   EXPECT_EQ(odd.values()[0], 11);
+}
+
+// Counts at indices that nobody knows, in a part of an allocation.
+TEST(CodeExecution, WhatIsAddedToGoesAsFarAsItWasWritten) {
+  OnDevice<int> x{std::vector<int>(8, 3)};
+  for (std::size_t i = 0; i < 8; ++i) x.forget(i);
+  const OnDevice<int> memory{std::vector<int>(64)}, odd{std::vector<int>{5}};
+  const Launch launch =
+      Launch{{1, 1, 1}, {8, 1, 1}}.at(x.address()).at(memory.address()).at(odd.address());
+  const auto first = reinterpret_cast<std::uint64_t>(memory.address());
+  const auto bytes = [&] {
+    const auto reached = launch.reach("bins");
+    if (!reached) return std::uint64_t{0};
+    const auto found = std::ranges::find(reached->written, first, &AddressRange::first);
+    return found == reached->written.end() ? 0 : found->last - found->first;
+  };
+  // Nobody wrote the counts that is known to: to the allocation's end, which is a multiple of 512.
+  EXPECT_GE(bytes(), 64 * sizeof(int));
+  small_data().tensor_ends.note(memory.address(), 4 * sizeof(int));
+  EXPECT_EQ(bytes(), 4 * sizeof(int));
 }
 
 TEST(CodeExecution, GoesWhereSwitchesLead) {

@@ -538,8 +538,12 @@ TEST(TensorEnds, AreThoseOfTheLatestWrites) {
   ends.note(&memory[0], 32);
   EXPECT_EQ(ends.bytes_from(&memory[16]), 16);
   EXPECT_EQ(ends.bytes_from(&memory[32]), 32);
+  EXPECT_EQ(ends.count(), 2);
+  EXPECT_EQ(ends.bytes_from(&memory[16], 1), 48);
+  EXPECT_EQ(ends.bytes_from(&memory[16], 0), 0);
   for (std::size_t i = 0; i < TensorEnds::kept; ++i) ends.note(&memory[63], 1);
   EXPECT_EQ(ends.bytes_from(&memory[16]), 0);
+  EXPECT_EQ(ends.bytes_from(&memory[16], 2), 0);
 }
 
 TEST(HostReach, HoldsRangesByTheirStart) {

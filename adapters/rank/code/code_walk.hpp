@@ -63,6 +63,8 @@ struct CodeLaunch {
   /// for a cache.
   std::uint64_t (*reach)(std::uint64_t address) = nullptr;
   ReadConstants* tables = nullptr;  ///< gets which pointers that was asked of
+  /// Of the writes that TensorEnds noted, those before the launch.
+  std::uint64_t writes_before = 0;
   /// Gets asked what is known of the memory that a walk reads; nullptr: nothing is.
   LaunchMemory* known = nullptr;
 };

@@ -90,13 +90,14 @@ void LaunchMemory::lose(Piece& piece, std::uint64_t number, const AddressRange& 
   piece.known &= ~piece.lost;
 }
 
-void LaunchMemory::store_somewhere_behind(std::uint64_t address) {
+void LaunchMemory::store_somewhere_behind(std::uint64_t address, std::uint64_t most) {
   auto* const at = reinterpret_cast<std::byte*>(address);
   const auto allocation = allocation_of(at);
   if (!allocation && !reached_by_device(at)) return;
-  const AddressRange range{
+  AddressRange range{
       address,
       allocation ? reinterpret_cast<std::uint64_t>(allocation->base) + allocation->size : address};
+  if (most != 0) range.last = std::min(range.last, address + most);
   if (std::ranges::find(lost_, range) != lost_.end()) return;
   lost_.push_back(range);
   for (auto& [number, block] : blocks_) {

@@ -52,7 +52,8 @@ class LaunchMemory {
   /// allocation nothing is known any more, whatever else the launch stores there. Of the host's
   /// memory what is not known to be written stays as it is, and lost() has no byte of it, but its
   /// address: the user is to be told.
-  void store_somewhere_behind(std::uint64_t address);
+  /// @param most  bytes behind `address` that may be stored; 0: as far as the allocation goes
+  void store_somewhere_behind(std::uint64_t address, std::uint64_t most = 0);
   /// The same behind each address of device memory that is known to lie there.
   void store_somewhere_behind_those_in(AddressRange table);
 

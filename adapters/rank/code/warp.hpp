@@ -274,6 +274,10 @@ struct Walk {
   const Table& table(std::size_t access);
 
   void follow_table(std::size_t load);
+  /// Bytes of the tensor behind the first of a set of pointers, if it is one that the code also
+  /// reads there, so that somebody wrote the tensor before: gradients that are added up, in a block
+  /// of an allocation that small integers lie in, too. 0: nobody knows.
+  std::uint64_t most_behind(std::uint64_t these);
   /// Where the first of a set of pointers leads, a bit for each.
   [[nodiscard]] std::uint64_t pointer(std::uint64_t these) const {
     const std::size_t at = pointers[static_cast<std::size_t>(std::countr_zero(these))];
@@ -283,9 +287,10 @@ struct Walk {
   /// Of the addresses of accesses, looked for when needed; empty where nobody can tell.
   std::optional<std::vector<Origin>> origins{};
   std::vector<std::optional<Table>> tables{};
-  bool by_data = false, knew = false;    ///< as CodeWork has them
-  std::uint64_t written_behind = 0;      ///< a bit for each pointer: somewhere behind it
-  std::vector<AddressRange> followed{};  ///< of each access: the table that was followed last
+  bool by_data = false, knew = false;      ///< as CodeWork has them
+  std::optional<std::uint64_t> updated{};  ///< a bit for each pointer: read behind it, once asked
+  std::uint64_t written_behind = 0;        ///< a bit for each pointer: somewhere behind it
+  std::vector<AddressRange> followed{};    ///< of each access: the table that was followed last
 };
 
 /// One warp on its way.

@@ -1,5 +1,6 @@
 #include "rank/code/code_execution.hpp"
 #include "rank/code/warp.hpp"
+#include "rank/small_data.hpp"
 
 #include <cmath>
 #include <utility>
@@ -471,13 +472,30 @@ void Walk::store_somewhere(std::size_t number) {
   stop_unless(!from.none() && !from.beside_parameters());
   if (lost()) return;
   for (std::uint64_t rest = from.pointers & ~written_behind; rest != 0; rest &= rest - 1)
-    memory->store_somewhere_behind(pointer(rest));
+    memory->store_somewhere_behind(pointer(rest), most_behind(rest));
   written_behind |= from.pointers;
   if (from.loads == 0) return;
   followed.resize(extents.size());
   for (std::size_t load = 0; load < extents.size(); ++load) {
     if ((from.loads >> load % most_pointers & 1) != 0) follow_table(load);
   }
+}
+
+std::uint64_t Walk::most_behind(std::uint64_t these) {
+  const std::uint64_t first = these & -these;
+  if (!updated) {
+    updated = 0;
+    for (std::size_t at = 0; at < program.code.size(); ++at) {
+      const unsigned operation = program.code[at].operation();
+      const bool stores_alone = operation == op_stg || operation == op_st;
+      if (!is_access(operation) || stores_alone) continue;
+      const Origin& from = (*origins)[static_cast<std::size_t>(program.number[at])];
+      if (std::popcount(from.pointers) == 1) *updated |= from.pointers;
+    }
+  }
+  if ((*updated & first) == 0) return 0;
+  return small_data().tensor_ends.bytes_from(reinterpret_cast<const void*>(pointer(first)),
+                                             launch.writes_before);
 }
 
 void Walk::follow_table(std::size_t load) {

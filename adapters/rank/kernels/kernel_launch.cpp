@@ -403,6 +403,7 @@ struct CodeRun {
   std::vector<std::byte> constants;
   LaunchShape shape;
   Effect unknown;  ///< where the code does not tell
+  std::uint64_t writes_before = small_data().tensor_ends.count();
 
   CodeRun(const Kernel& kernel, const KernelReading& of, const LaunchShape& launched,
           std::vector<std::byte> bank, Effect effect)
@@ -453,7 +454,8 @@ struct CodeRun {
             .constants = constants,
             .links = reading.kernel_resources.links,
             .architecture = reading.kernel_resources.architecture,
-            .looked_at = &looked_at};
+            .looked_at = &looked_at,
+            .writes_before = writes_before};
   }
   [[nodiscard]] std::size_t shared_bytes() const {
     return reading.kernel_resources.static_shared + shape.shared_bytes;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 
 namespace phantora::rank {
@@ -22,11 +23,19 @@ class TensorEnds {
     const std::lock_guard lock{lock_};
     ring_[count_++ % kept] = {begin, begin + bytes};
   }
-  /// From `address` to the end of the latest write there; 0 where that is not kept.
-  [[nodiscard]] std::size_t bytes_from(const void* address) {
+  /// How many writes were noted.
+  [[nodiscard]] std::uint64_t count() {
+    const std::lock_guard lock{lock_};
+    return count_;
+  }
+  /// From `address` to the end of the latest write there, of the first `before` of them; 0 where
+  /// that is not kept.
+  [[nodiscard]] std::size_t bytes_from(
+      const void* address, std::uint64_t before = std::numeric_limits<std::uint64_t>::max()) {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     const std::lock_guard lock{lock_};
-    for (std::uint64_t i = count_; i-- > count_ - std::min<std::uint64_t>(count_, kept);) {
+    const std::uint64_t oldest = count_ - std::min<std::uint64_t>(count_, kept);
+    for (std::uint64_t i = std::min(count_, before); i-- > oldest;) {
       const Write& write = ring_[i % kept];
       if (write.begin <= at && at < write.end) return write.end - at;
     }

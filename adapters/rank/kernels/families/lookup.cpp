@@ -2,6 +2,7 @@
 #include "rank/kernels/families/tensor_info.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/small_data.hpp"
 
 #include <algorithm>
 #include <array>
@@ -95,17 +96,18 @@ std::unique_ptr<Meaning> accumulate(const TemplateName& kernel) {
   return meaning([type = *type](const Arguments& a) -> std::optional<Effect> {
     const auto count = a.get<std::size_t>(4), slice = a.get<std::size_t>(5),
                outer = a.get<std::size_t>(7);
-    // The target's extent is not told; its allocation's end is.
+    // The target's extent is not told. It was zeroed, or written otherwise, before.
     std::byte* const target = a.pointer(3);
     const auto allocation = allocation_of(target);
     if (!allocation) return std::nullopt;
+    std::size_t extent = allocation->size - static_cast<std::size_t>(target - allocation->base);
+    if (const std::size_t written = small_data().tensor_ends.bytes_from(target); written != 0)
+      extent = std::min(extent, written);
     Effect effect;
-    effect.operands = {
-        {a.pointer(0), count * 8, true, false},
-        {a.pointer(1), count * 8, true, false},
-        {a.pointer(2), count * slice * outer * size_of(type), true, false},
-        {target, allocation->size - static_cast<std::size_t>(target - allocation->base), true,
-         true}};
+    effect.operands = {{a.pointer(0), count * 8, true, false},
+                       {a.pointer(1), count * 8, true, false},
+                       {a.pointer(2), count * slice * outer * size_of(type), true, false},
+                       {target, extent, true, true}};
     effect.bytes = static_cast<double>(count * slice * outer * 3 * size_of(type));
     effect.features.emplace_back("numel", static_cast<double>(count * slice * outer));
     return effect;
