@@ -284,6 +284,55 @@ class Routing(JobTest):
             """, torch=True, cluster="h200:1x1")
         self.assertIn("{1536} [0, 64, 128]\n{8192} [0, 64, 128]\n", job.out, job.text())
 
+    def test_groups_of_experts(self):
+        # DeepSeek's: the best 4 of 8 groups route, and the others' scores are masked.
+        job = self.run_python("""
+            import torch
+            scores = torch.randn(2048, 7168, device="cuda").mm(torch.randn(7168, 64, device="cuda")).sigmoid()
+            groups = scores.view(-1, 8, 8).topk(2, dim=-1).values.sum(-1).topk(4, dim=-1, sorted=False).indices
+            mask = torch.zeros(2048, 8, device="cuda").scatter_(1, groups, 1)
+            mask = mask.unsqueeze(-1).expand(-1, 8, 8).reshape(-1, 64).bool()
+            for masked in 0.0, float("-inf"):
+                chosen = scores.masked_fill(~mask, masked).topk(6, sorted=False).indices
+                print(chosen[0].tolist(), chosen[1].tolist(), set(torch.bincount(chosen.view(-1), minlength=64).tolist()), flush=True)
+            """, torch=True, cluster="h200:1x1")
+        # 2048 x 6 choices over 64 experts are 192 each; of 32 in turns, as rows of the same groups come, 191 to 193.
+        lines = job.out.splitlines()[:2]
+        self.assertEqual(lines[0], lines[1], job.text())
+        self.assertEqual(lines[0], "[0, 1, 2, 3, 4, 5] [32, 33, 34, 35, 36, 37] {192}")
+
+    def test_counts_of_what_no_router_is_seen_to_choose(self):
+        # By an argmax or a table of hashes.
+        job = self.run_python("""
+            import torch
+            scores = torch.randn(3000, 4096, device="cuda").mm(torch.randn(4096, 16, device="cuda"))
+            chosen = scores.argmax(-1)
+            print(torch.histc(chosen.int(), bins=16, min=0, max=15).cumsum(0).tolist(), flush=True)
+            print(torch.bincount(chosen, minlength=16).sum().item(), torch.bincount(torch.tensor([1, 1, 3]).cuda()).tolist(), flush=True)
+            """, torch=True, cluster="h200:1x1", options=["--report", "report.json"])
+        # 3000 over 16 are 187 each, and one more for the first 8.
+        ends = [188 * min(i, 8) + 187 * max(0, i - 8) for i in range(1, 17)]
+        self.assertIn(f"{ends}\n3000 [0, 2, 0, 1]\n", job.out, job.text())
+        self.assertEqual(self.report()["counters"]["assumed_routing"], 2)
+
+    def test_what_is_known_of_a_choice_outlasts_a_backward_pass(self):
+        # Gradients are added up where an index says, in blocks of one allocation with the offsets.
+        job = self.run_python("""
+            import torch
+            x = torch.randn(2048, 64, device="cuda", requires_grad=True)
+            blocks = [torch.zeros(64, device="cuda", dtype=torch.int32) for _ in range(8)]
+            scores = torch.randn(2048, 4096, device="cuda").mm(torch.randn(4096, 8, device="cuda"))
+            weights, chosen = scores.topk(2)
+            del blocks[::2]
+            ends = torch.histc(chosen.int(), bins=8, min=0, max=7).cumsum(0)
+            table = torch.zeros(40, 4, device="cuda", requires_grad=True)
+            order = chosen.view(-1).argsort() // 2
+            later = torch.zeros(8, device="cuda", dtype=torch.int64) + 7
+            (x[order].sum() + table[(x[:, 0] * 3).long() % 40].sum()).backward()
+            print(ends.tolist(), later.tolist(), flush=True)
+            """, torch=True, cluster="h200:1x1")
+        self.assertIn(f"{[512 * (i + 1) for i in range(8)]} {[7] * 8}\n", job.out, job.text())
+
     def test_the_first_experts_have_all(self):
         said, job = self.lines("first")
         self.assertEqual(said["loops"], f"{[1536, 1536] + [0] * 6} 1536", job.text())

@@ -28,6 +28,11 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
+void note_assumption() {
+  small_data().choices.any.store(true, std::memory_order_relaxed);
+  count("assumed_routing");
+}
+
 }  // namespace
 
 bool assumes_choice(std::size_t count, std::size_t chosen) {
@@ -54,10 +59,17 @@ std::optional<std::vector<std::size_t>> assumed_choice(std::size_t row, std::siz
   return places;
 }
 
+std::vector<std::int64_t> assumed_counts(std::size_t rows, std::size_t count) {
+  std::vector<std::int64_t> chosen(count);
+  for (std::size_t row = 0; row < rows; ++row)
+    if (const auto choice = assumed_choice(row, count, 1)) ++chosen[choice->front()];
+  note_assumption();
+  return chosen;
+}
+
 void note_assumed_choice(const void* indices) {
   small_data().choices.last.store(indices, std::memory_order_relaxed);
-  small_data().choices.any.store(true, std::memory_order_relaxed);
-  count("assumed_routing");
+  note_assumption();
 }
 
 bool is_assumed_choice(const void* indices) {

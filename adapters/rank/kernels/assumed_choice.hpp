@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace phantora::rank {
 /// of many rows. Nothing if that is no router's choice, or none is to be assumed.
 std::optional<std::vector<std::size_t>> assumed_choice(std::size_t row, std::size_t count,
                                                        std::size_t chosen);
-/// Whether it says anything for such rows.
+/// How many of `rows` choose each of `count` places, one each; counted as a choice.
+std::vector<std::int64_t> assumed_counts(std::size_t rows, std::size_t count);
+/// Whether these say anything for such rows.
 bool assumes_choice(std::size_t count, std::size_t chosen);
 
 struct AssumedChoices {

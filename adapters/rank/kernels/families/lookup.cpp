@@ -1,3 +1,4 @@
+#include "rank/kernels/assumed_choice.hpp"
 #include "rank/kernels/families/arithmetic.hpp"
 #include "rank/kernels/families/tensor_info.hpp"
 #include "rank/kernels/kernel_effect.hpp"
@@ -217,7 +218,9 @@ std::unique_ptr<Meaning> mode(const TemplateName& kernel) {
 
 /// kernelHistogram1D<output, input, index, ..., operation>(output, partial results, input, bins,
 /// least and greatest value, elements, operation): bincount and histc. Only where every element
-/// counts one, which is the second of the operations' lambdas.
+/// counts one, which is the second of the operations' lambdas. Integers of which nothing is known
+/// are taken to be experts that a router chose, by an argmax, a sample or a table of hashes: what
+/// follows hangs on how many tokens each expert gets.
 std::unique_ptr<Meaning> histogram(const TemplateName& kernel) {
   if (kernel.arguments.size() != 8) return nullptr;
   const auto out = element_type_named(kernel.arguments[0]);
@@ -239,7 +242,15 @@ std::unique_ptr<Meaning> histogram(const TemplateName& kernel) {
                        {from.data, from.span() * size_of(in), true, false}};
     effect.bytes = static_cast<double>(count * size_of(in) + bins * size_of(out));
     effect.features.emplace_back("numel", static_cast<double>(count));
+    const bool routes = !is_floating(in) && !is_floating(out) && assumes_choice(bins, 1);
+    if (routes && !may_know(from.data, from.span() * size_of(in))) effect.operands.pop_back();
     effect.compute = [=](std::span<Image> images) {
+      if (routes && (images.size() == 1 || !images[1].knows_anything())) {
+        const auto chosen = assumed_counts(count, bins);
+        for (std::size_t bin = 0; bin < bins; ++bin)
+          images[0].store(to.offset(bin) * size_of(out), out, Value{chosen[bin]});
+        return;
+      }
       const double low = least.to_real(), high = greatest.to_real();
       for (std::size_t i = 0; i < count; ++i) {
         const auto value = images[1].load(from.offset(i) * size_of(in), in);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 /// Sorting: PyTorch's in-place block sorts and top-k selection, cub's radix sorts
@@ -273,7 +274,17 @@ struct Slices {
   std::size_t size = 0, slices = 0, in_stride = 0, value_stride = 0, index_stride = 0;
 };
 
-/// @param routes  where nothing of a slice is known, what is chosen of it is assumed
+/// What is assumed to be chosen of `places`, in the `row`-th slice with these.
+std::vector<std::size_t> choice_among(const std::vector<std::size_t>& places, std::size_t row,
+                                      std::size_t chosen) {
+  if (places.size() == chosen) return places;
+  std::vector<std::size_t> found =
+      assumed_choice(row, places.size(), chosen).value_or(std::vector<std::size_t>{});
+  for (std::size_t& place : found) place = places[place];
+  return found;
+}
+
+/// @param routes  of a slice's scores that are not known some are assumed to be chosen
 Effect pick(
     Slices s, ElementType type, std::size_t picked, bool routes,
     std::function<std::vector<std::size_t>(const std::vector<std::optional<Value>>&)> choose) {
@@ -296,17 +307,19 @@ Effect pick(
   }
   effect.compute = [=, choose = std::move(choose)](std::span<Image> images) {
     bool assumed = false;
+    std::map<std::vector<std::size_t>, std::size_t> rows;  // by their places of unknown scores
     for (std::size_t r = 0; r < s.slices; ++r) {
       std::vector<std::optional<Value>> slice(s.size);
-      bool known = true, something = false;
+      std::vector<std::size_t> unknown, chosen;
       for (std::size_t i = 0; i < s.size; ++i) {
         slice[i] = images[0].load((s.in.offset(r) + i * s.in_stride) * element, type);
-        known = known && slice[i];
-        something = something || slice[i];
+        if (!slice[i]) unknown.push_back(i);
       }
-      auto chosen = known ? choose(slice) : std::vector<std::size_t>{};
-      if (routes && !something) {
-        chosen = assumed_choice(r, s.size, picked).value_or(chosen);
+      if (unknown.empty()) {
+        chosen = choose(slice);
+      } else if (routes && unknown.size() >= picked) {
+        // Scores that are known among others that are not were masked: groups that do not route.
+        chosen = choice_among(unknown, rows[unknown]++, picked);
         assumed = true;
       }
       for (std::size_t k = 0; k < picked; ++k) {
