@@ -232,6 +232,14 @@ namespace {
 ///       if (blockIdx.x >= blocks[0]) return;
 ///       y[blockIdx.x * blockDim.x + threadIdx.x] = 2 * x[blockIdx.x * blockDim.x + threadIdx.x];
 ///     }
+///     __global__ void own_or_shared(const int* x, int* y, int n, bool own) {
+///       __shared__ int shared[32];
+///       int kept = 0;
+///       shared[threadIdx.x] = 0;
+///       int* const total = own ? &kept : &shared[threadIdx.x];
+///       for (int i = 0; i < n; ++i) *total += x[i];
+///       y[threadIdx.x] = kept + shared[threadIdx.x];
+///     }
 /// "through_halves" is "through_variable" with -rdc=true, which makes immediates of the variable's
 /// address.
 struct MachineCode {
@@ -1710,6 +1718,24 @@ TEST(CodeExecution, WhatIsAddedToGoesAsFarAsItWasWritten) {
   EXPECT_GE(bytes(), 64 * sizeof(int));
   small_data().tensor_ends.note(memory.address(), 4 * sizeof(int));
   EXPECT_EQ(bytes(), 4 * sizeof(int));
+}
+
+// Sums on the stack or in shared memory, by one address, as TensorFlow's sums of columns in bf16.
+TEST(CodeExecution, AddressesThatStayOnTheChipReachNoMemory) {
+  const OnDevice<int> x{std::vector<int>(40, 2)}, y{std::vector<int>(64, 1)};
+  for (const bool own : {true, false}) {
+    const Launch launch =
+        Launch{{1, 1, 1}, {32, 1, 1}}.at(x.address()).at(y.address()).with(40).with(own);
+    EXPECT_FALSE(launch.execute("own_or_shared")) << own;
+    const auto reached = launch.reach("own_or_shared");
+    ASSERT_TRUE(reached) << own;
+    const auto first = reinterpret_cast<std::uint64_t>(y.address());
+    EXPECT_EQ(reached->written, (std::vector<AddressRange>{{first, first + 32 * sizeof(int)}}));
+    const auto all = launch.reach_of_all_ways("own_or_shared");
+    ASSERT_TRUE(all) << own;
+    ASSERT_EQ(all->written.size(), 1);
+    EXPECT_EQ(all->written[0].first, first);
+  }
 }
 
 TEST(CodeExecution, GoesWhereSwitchesLead) {

@@ -181,8 +181,9 @@ Attempt reach_of_all_ways(const CodeLaunch& launch) {
   walk.pointers = pointers(launch.constants);
   for (std::size_t at = 0; at < program.code.size(); ++at) {
     const unsigned operation = program.code[at].operation();
-    if (is_access(operation) && !is_load(operation))
-      walk.store_somewhere(static_cast<std::size_t>(program.number[at]));
+    const auto number = static_cast<std::size_t>(program.number[at]);
+    if (is_access(operation) && !is_load(operation) && !walk.stays_on_chip(number, operation))
+      walk.store_somewhere(number);
   }
   if (program.code.empty()) walk.stop_unless(false, Obstacle::code);
   if (walk.lost()) return {.obstacle = walk.obstacle, .read = memory.read()};

@@ -171,6 +171,10 @@ bool is_access(unsigned operation);
 inline bool is_load(unsigned operation) {
   return operation == op_ldg || operation == op_ld || operation == op_ldgsts;
 }
+/// Whether its address may also be one of shared memory or of a thread's own.
+inline bool is_generic(unsigned operation) {
+  return operation == op_ld || operation == op_st || operation == op_atom;
+}
 inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
 /// To registers: then the place of the result's number has zeros.
 bool gives_nothing(const Instruction& i);

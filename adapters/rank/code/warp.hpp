@@ -270,6 +270,9 @@ struct Walk {
 
   /// Of an access' address; nullptr where nobody can tell of any.
   const Origin* origin(std::size_t access);
+  /// Whether an access goes to shared memory or to the thread's own stack, by an address that might
+  /// be one of device memory, too: nothing that leads there is in it.
+  bool stays_on_chip(std::size_t access, unsigned operation);
   /// Of an access that goes to unknown places, of a walk whose `pointers` nobody set.
   const Table& table(std::size_t access);
 

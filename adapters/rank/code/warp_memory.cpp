@@ -441,6 +441,12 @@ const Origin* Walk::origin(std::size_t access) {
   return origins->empty() ? nullptr : &(*origins)[access];
 }
 
+bool Walk::stays_on_chip(std::size_t access, unsigned operation) {
+  if (!is_generic(operation)) return false;
+  const Origin* const from = origin(access);
+  return from != nullptr && from->none();
+}
+
 const Table& Walk::table(std::size_t access) {
   tables.resize(extents.size());
   std::optional<Table>& table = tables[access];
@@ -524,10 +530,15 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   const Lanes low = get(base), upper = high(base);
   const bool is_wide = has_wide_address(i);
   const std::int64_t offset = offset_of(i);
-  const bool generic = operation == op_ld || operation == op_st || operation == op_atom;
-  if (generic && is_wide && reaches_shared(upper, mask)) {
+  if (is_generic(operation) && is_wide && reaches_shared(upper, mask)) {
     walk_.stop_unless(!executes(), Obstacle::code);
     return share(i, loads ? op_lds : stores ? op_sts : op_atoms, mask);
+  }
+  if (walk_.memory != nullptr && walk_.stays_on_chip(number, operation)) {
+    walk_.stop_unless(!executes(), Obstacle::code);
+    if (!loads) registers_.lose_words();
+    if (!stores) forget(i.field(16, 8), (bytes + 3) / 4, mask);
+    return shared_latency;
   }
   Extent& extent = walk_.extents[number];
   extent.written = extent.written || !loads;
