@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Training steps of each family of models that Transformers has, as its configuration comes but for fewer layers and experts; one JSON line for each.
+
+Nobody chose these models, their sizes or their shapes for a simulator: a family's defaults are those of a model that its authors published.
+What a family's step takes of the GPU, and what of its memory, is measured in a process of its own, for an assertion on a GPU ends its process.
+
+Usage: families.py [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
+"""
+import argparse
+import io
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+
+import torch
+import transformers as hf
+from transformers.models.auto import configuration_auto, modeling_auto
+
+import zoo
+from trainings import step_of
+from zoo import DEVICE, noise
+
+TASKS = {
+    "causal": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    "masked": modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    "seq2seq": modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    "image": modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
+    "segmentation": modeling_auto.MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES,
+    "depth": modeling_auto.MODEL_FOR_DEPTH_ESTIMATION_MAPPING_NAMES,
+    "video": modeling_auto.MODEL_FOR_VIDEO_CLASSIFICATION_MAPPING_NAMES,
+    "audio": modeling_auto.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES,
+    "ctc": modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES,
+}
+FAMILIES = [f"{task}.{family}" for task, families in TASKS.items() for family in families]
+
+# Layers and experts that a family keeps of its own, under the names that configurations have for them.
+FEWER = {
+    4: ["num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers"],
+    16: ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"],
+}
+
+
+def fewer(config):
+    """`config` of few layers; lists that tell each layer's kind are cut to as many."""
+    for most, names in FEWER.items():
+        for name in names:
+            old = getattr(config, name, None)
+            if isinstance(old, int) and old > most:
+                try:
+                    setattr(config, name, most)
+                except NotImplementedError:  # a name that stands for two others
+                    continue
+                if most == 4:
+                    for key, value in list(vars(config).items()):
+                        if isinstance(value, (list, tuple)) and len(value) == old:
+                            setattr(config, key, value[:most])
+    for name in getattr(config, "sub_configs", {}):
+        if getattr(config, name, None) is not None:
+            fewer(getattr(config, name))
+    return config
+
+
+def inputs(task, config, batch=8, length=256):
+    text = config.get_text_config()
+    if task in ("causal", "masked", "seq2seq"):
+        ids = torch.randint(10, min(text.vocab_size, 30000) - 10, (batch, length), device=DEVICE)
+        return dict(input_ids=ids, labels=ids)
+    size = getattr(config, "image_size", None) or 224
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    channels = getattr(config, "num_channels", 3)
+    if task in ("image", "depth", "segmentation"):
+        found = dict(pixel_values=noise(batch, channels, height, width))
+        if task == "image":
+            found["labels"] = torch.randint(0, config.num_labels, (batch,), device=DEVICE)
+        if task == "segmentation":
+            found["labels"] = torch.randint(0, config.num_labels, (batch, height, width), device=DEVICE)
+        return found
+    if task == "video":
+        name = "pixel_values_videos" if config.model_type in ("vjepa2", "videoprism") else "pixel_values"
+        return {name: noise(batch, getattr(config, "num_frames", 16), channels, height, width), "labels": torch.randint(0, config.num_labels, (batch,), device=DEVICE)}
+    labels = torch.randint(0, config.num_labels, (batch,), device=DEVICE) if task == "audio" else torch.randint(5, 30, (batch, 20), device=DEVICE)
+    encoder = getattr(config, "encoder_config", config)
+    if hasattr(encoder, "num_mel_bins") or hasattr(encoder, "feature_projection_input_dim"):
+        bins = getattr(encoder, "feature_projection_input_dim", None) or encoder.num_mel_bins
+        frames = getattr(config, "max_length", 0) or 1024
+        return dict(input_features=noise(batch, frames, bins), labels=labels)
+    return dict(input_values=noise(batch, 160000), labels=labels)
+
+
+def made(name):
+    task, family = name.split(".")
+    model_class = getattr(hf, TASKS[task][family] if isinstance(TASKS[task][family], str) else TASKS[task][family][0])
+    config = fewer(model_class.config_class())
+    config.use_cache = False
+    with torch.device(DEVICE):
+        model = model_class(config).to(DEVICE)
+    given = inputs(task, config)
+
+    def loss():
+        out = model(**given)
+        return out.loss if getattr(out, "loss", None) is not None else out[0].float().square().mean()
+    return step_of(model, loss)
+
+
+def measure(name, what):
+    """Prints its row, with the time of a step's kernels: those that ran beside others took none of it."""
+    kernels = io.StringIO()
+    row = zoo.measure(name, made, warmup=3, steps=5, kernels=kernels)
+    row |= dict(name=name, what=what)
+    row["gpu_s"] = sum(json.loads(line)["total_us"] for line in kernels.getvalue().splitlines()) / 2e6
+    print(json.dumps(row), flush=True)
+
+
+def measure_apart(name, what, most_seconds=120):
+    """In a child of this process, which has not asked for a GPU yet."""
+    child = os.fork()
+    if child == 0:
+        try:
+            measure(name, what)
+        except BaseException:
+            print(f"{name}: {traceback.format_exc()}", file=sys.stderr, flush=True)
+        os._exit(0)
+    until = time.monotonic() + most_seconds
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--names", nargs="+", default=FAMILIES, choices=FAMILIES, metavar="NAME")
+    arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
+    arguments.add_argument("--what", choices=("real", "simulated"), default="real", help="said in the rows")
+    options = arguments.parse_args()
+    until = time.monotonic() + options.seconds
+    for name in options.names:
+        if time.monotonic() < until:
+            measure_apart(name, options.what)
+
+
+if __name__ == "__main__":
+    main()
