@@ -69,6 +69,7 @@ set(sources
   memory/last_writer.cpp
   memory/process_memory.cpp
   memory/sparse_bytes.cpp
+  memory/tensor_ends.cpp
   memory/transfers.cpp
   memory/unknown_reads.cpp
 )

@@ -2,8 +2,8 @@
 
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
+#include "rank/memory/tensor_ends.hpp"
 #include "rank/runtime/process.hpp"
-#include "rank/small_data.hpp"
 
 #include <phantora/kernels/occupancy.hpp>
 
@@ -86,13 +86,8 @@ Covered best(std::span<const std::uint32_t> axes, std::vector<std::int64_t>& int
 /// cache holds much, all are.
 std::uint64_t reach_of_table(std::uint64_t address) {
   constexpr double most_bytes = 128.0 * (1 << 20), steps_of_an_octave = 4;
-  const auto* const at = reinterpret_cast<const std::byte*>(address);
-  const auto allocation = allocation_of(at);
-  if (!allocation) return 0;
-  std::size_t bytes = allocation->size - static_cast<std::size_t>(at - allocation->base);
-  if (const std::size_t written = small_data().tensor_ends.bytes_from(at); written != 0)
-    bytes = std::min(bytes, written);
-  if (static_cast<double>(bytes) > most_bytes) return 0;
+  const std::size_t bytes = bytes_of_tensor(reinterpret_cast<const void*>(address));
+  if (bytes == 0 || static_cast<double>(bytes) > most_bytes) return 0;
   const double steps = std::ceil(std::log2(static_cast<double>(bytes)) * steps_of_an_octave);
   return static_cast<std::uint64_t>(std::exp2(steps / steps_of_an_octave));
 }

@@ -51,4 +51,8 @@ class TensorEnds {
   std::uint64_t count_ = 0;
 };
 
+/// From an address to the end of what wrote there last, as far as this process' TensorEnds tell,
+/// else of its allocation; 0 where there is none.
+std::size_t bytes_of_tensor(const void* address);
+
 }  // namespace phantora::rank

@@ -3,7 +3,7 @@
 #include "rank/kernels/families/tensor_info.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/memory/device_memory.hpp"
-#include "rank/small_data.hpp"
+#include "rank/memory/tensor_ends.hpp"
 
 #include <algorithm>
 #include <array>
@@ -99,11 +99,8 @@ std::unique_ptr<Meaning> accumulate(const TemplateName& kernel) {
                outer = a.get<std::size_t>(7);
     // The target's extent is not told. It was zeroed, or written otherwise, before.
     std::byte* const target = a.pointer(3);
-    const auto allocation = allocation_of(target);
-    if (!allocation) return std::nullopt;
-    std::size_t extent = allocation->size - static_cast<std::size_t>(target - allocation->base);
-    if (const std::size_t written = small_data().tensor_ends.bytes_from(target); written != 0)
-      extent = std::min(extent, written);
+    const std::size_t extent = bytes_of_tensor(target);
+    if (extent == 0) return std::nullopt;
     Effect effect;
     effect.operands = {{a.pointer(0), count * 8, true, false},
                        {a.pointer(1), count * 8, true, false},
