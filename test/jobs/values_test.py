@@ -296,7 +296,7 @@ class Routing(JobTest):
                 chosen = scores.masked_fill(~mask, masked).topk(6, sorted=False).indices
                 print(chosen[0].tolist(), chosen[1].tolist(), set(torch.bincount(chosen.view(-1), minlength=64).tolist()), flush=True)
             """, torch=True, cluster="h200:1x1")
-        # 2048 x 6 choices over 64 experts are 192 each; of 32 in turns, as rows of the same groups come, 191 to 193.
+        # Even rows choose among the first 32 experts, odd ones among the others: 1024 x 6 over 32 are 192 each.
         lines = job.out.splitlines()[:2]
         self.assertEqual(lines[0], lines[1], job.text())
         self.assertEqual(lines[0], "[0, 1, 2, 3, 4, 5] [32, 33, 34, 35, 36, 37] {192}")
