@@ -17,7 +17,7 @@ import traceback
 
 import torch
 import transformers as hf
-from transformers.models.auto import configuration_auto, modeling_auto
+from transformers.models.auto import modeling_auto
 
 import zoo
 from trainings import step_of
@@ -36,27 +36,30 @@ TASKS = {
 }
 FAMILIES = [f"{task}.{family}" for task, families in TASKS.items() for family in families]
 
-# Layers and experts that a family keeps of its own, under the names that configurations have for them.
-FEWER = {
-    4: ["num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers"],
-    16: ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"],
-}
+# So many layers and experts a family keeps of its own, under the names that configurations have for them.
+LAYERS = 4, ["num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers"]
+EXPERTS = 16, ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"]
+
+
+def lowered(config, most, names):
+    """Lowers these numbers of `config` to `most`; gives what they were."""
+    for name in names:
+        old = getattr(config, name, None)
+        if isinstance(old, int) and old > most:
+            try:
+                setattr(config, name, most)
+            except NotImplementedError:  # a name that stands for two others
+                continue
+            yield old
 
 
 def fewer(config):
-    """`config` of few layers; lists that tell each layer's kind are cut to as many."""
-    for most, names in FEWER.items():
-        for name in names:
-            old = getattr(config, name, None)
-            if isinstance(old, int) and old > most:
-                try:
-                    setattr(config, name, most)
-                except NotImplementedError:  # a name that stands for two others
-                    continue
-                if most == 4:
-                    for key, value in list(vars(config).items()):
-                        if isinstance(value, (list, tuple)) and len(value) == old:
-                            setattr(config, key, value[:most])
+    """`config` of few layers and experts; lists that tell each layer's kind are cut to as many."""
+    list(lowered(config, *EXPERTS))
+    for layers in lowered(config, *LAYERS):
+        for key, value in list(vars(config).items()):
+            if isinstance(value, (list, tuple)) and len(value) == layers:
+                setattr(config, key, value[:LAYERS[0]])
     for name in getattr(config, "sub_configs", {}):
         if getattr(config, name, None) is not None:
             fewer(getattr(config, name))
@@ -106,7 +109,7 @@ def made(name):
 
 
 def measure(name, what):
-    """Prints its row, with the time of a step's kernels: those that ran beside others took none of it."""
+    """Prints its row, with the time of the kernels of a step, of two that are profiled: those that ran beside others took none of it."""
     kernels = io.StringIO()
     row = zoo.measure(name, made, warmup=3, steps=5, kernels=kernels)
     row |= dict(name=name, what=what)
