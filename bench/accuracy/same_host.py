@@ -9,6 +9,7 @@ prints what was measured.
 """
 import argparse
 import concurrent.futures
+import fnmatch
 import json
 import pathlib
 import re
@@ -151,23 +152,38 @@ def medians(found, key):
     return [statistics.median(row[key] for row in found[what]) for what in ("real", "simulated")]
 
 
-def table(files):
+def summary(what, errors):
+    """A line on errors, of which each is a share."""
+    sizes = sorted(map(abs, errors))
+    if sizes:
+        print(f"\n{len(sizes)} {what}: mean error {statistics.mean(sizes):.1%}, median {statistics.median(sizes):.1%}, "
+              f"p90 {sizes[int(0.9 * len(sizes))]:.1%}, worst {sizes[-1]:.1%}.")
+
+
+def table(files, only):
     rows = {}
     for file in files:
         for line in pathlib.Path(file).read_text().splitlines():
             row = json.loads(line)
-            rows.setdefault(row["name"], {}).setdefault(row["what"], []).append(row)
-    print("| case | real step, ms | simulated, ms | error | peak allocated, real | error |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    errors, gpu_errors, bound_errors, queued_errors = [], [], [], []
+            if any(fnmatch.fnmatchcase(row["name"], pattern) for pattern in only):
+                rows.setdefault(row["name"], {}).setdefault(row["what"], []).append(row)
+    print("| case | real step, ms | simulated, ms | error | peak allocated, real | error | the GPU's time, real, ms | error |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    errors, gpu_errors, bound_errors, queued_errors, memory_errors, spans = [], [], [], [], [], []
     for name, found in rows.items():
         if len(found) < 2:
-            print(f"| {name} | only {' '.join(found)} | | | | |")
+            print(f"| {name} | only {' '.join(found)} | | | | | | |")
             continue
         real, simulated = medians(found, "median_s")
         memory = [found[what][0].get("peak_alloc") for what in ("real", "simulated")]
-        told = [f"{memory[0] / 2**30:.2f} GiB", f"{memory[1] / memory[0] - 1:+.2%}"] if all(memory) else ["", ""]
+        told = ["", "", "", ""]
         errors.append(simulated / real - 1)
+        if all(memory):
+            memory_errors.append(memory[1] / memory[0] - 1)
+            told[:2] = f"{memory[0] / 2**30:.2f} GiB", f"{memory_errors[-1]:+.2%}"
+        if len(found["real"]) > 1:
+            times = [row["median_s"] for row in found["real"]]
+            spans.append(max(times) / min(times) - 1)
         if "queued_s" in found["real"][0]:
             queued = medians(found, "queued_s")
             queued_errors.append(queued[1] / queued[0] - 1)
@@ -175,17 +191,20 @@ def table(files):
         if "gpu_s" in found["real"][0] and not re.search(r" x\d+$", name):
             busy = medians(found, "gpu_s")
             gpu_errors.append(busy[1] / busy[0] - 1)
+            told[2:] = f"{1e3 * busy[0]:.1f}", f"{gpu_errors[-1]:+.1%}"
             if busy[0] > 0.8 * real:
                 bound_errors.append(errors[-1])
         steps = ", ".join(format(1e3 * row["median_s"], ".1f") for row in found["real"])
         print(f"| {name} | {steps} | {1e3 * simulated:.1f} | {errors[-1]:+.1%} "
-              f"| {told[0]} | {told[1]} |")
-    for what, of in (("cases", errors), ("of them whose GPU is busy for four fifths of the real step", bound_errors),
-                     ("of them by what the GPU does in a step", gpu_errors),
-                     ("of them by steps that nobody waits for, in a row", queued_errors)):
-        if of:
-            print(f"\n{len(of)} {what}: mean error {statistics.mean(map(abs, of)):.1%}, median "
-                  f"{statistics.median(map(abs, of)):.1%}, worst {max(map(abs, of)):.1%}.")
+              f"| {' | '.join(told)} |")
+    summary("cases", errors)
+    summary("of them whose GPU is busy for four fifths of the real step", bound_errors)
+    summary("of them by what the GPU does in a step", gpu_errors)
+    summary("of them by steps that nobody waits for, in a row", queued_errors)
+    if memory_errors:
+        print(f"\nPeak memory is the same to the byte in {memory_errors.count(0)} of {len(memory_errors)}, and {max(map(abs, memory_errors)):.2%} off at worst.")
+    if spans:
+        print(f"\nReal steps of {len(spans)} taken more than once: the longest {statistics.mean(spans):.1%} longer than the shortest in the mean, {max(spans):.1%} at worst.")
 
 
 def main():
@@ -197,7 +216,7 @@ def main():
     arguments.add_argument("--table", nargs="+", help="print these files' rows, measure nothing")
     arguments.add_argument("--order", nargs="+", choices=("real", "simulated"),
                            default=("real", "simulated", "real"))
-    arguments.add_argument("--only", nargs="+", help="these cases, in this order")
+    arguments.add_argument("--only", nargs="+", help="these cases, in this order; of a table, those that such patterns match")
     arguments.add_argument("--scripts", help="the folder with clones of the projects whose scripts scripts.py runs: these instead")
     arguments.add_argument("--libraries", help="the folder with the tokenizer that libraries.py's programs read: these instead")
     arguments.add_argument("--jax", action="store_true", help="jax_steps.py's programs instead")
@@ -207,12 +226,12 @@ def main():
     arguments.add_argument("--kernels", help="what the kernels of these programs but generation.py took is appended to this file")
     options = arguments.parse_args()
     if options.table:
-        return table(options.table)
+        return table(options.table, options.only or ["*"])
     if options.phantora is None:
         arguments.error("the phantora program to compare with")
     with open(options.json, "a") as out:
         measure(options, out)
-    table([options.json])
+    table([options.json], ["*"])
 
 
 main()
