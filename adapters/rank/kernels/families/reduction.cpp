@@ -435,16 +435,16 @@ class TensorReduction final : public Meaning {
         [op = *operation_, input, output, inputs, outputs, first_type, second_type, base_index,
          out_size, in_type = input_, output_count,
          state = std::vector<std::byte>{state.begin(), state.end()}](std::span<Image> images) {
+          // Asked once: each answer looks at the whole input.
+          const bool all_inputs = images[0].knows_all();
           for (std::uint32_t o = 0; o < outputs; ++o) {
             const std::size_t base = output.offset(o, 1);
             const auto load = [&](std::uint32_t i) {
               return images[0].load(base + input.offset(i, 0), in_type);
             };
-            bool all = images[0].knows_all();
-            if (!all) {
-              all = true;
-              for (std::uint32_t i = 0; i < inputs && all; ++i) all = load(i).has_value();
-            }
+            bool all = true;
+            for (std::uint32_t i = 0; i < inputs && all && !all_inputs; ++i)
+              all = load(i).has_value();
             std::vector<Value> tries = {Value{}};  // nothing to stand for
             if (!all) tries = contrasting(contrast(op.kind), in_type, {});
             std::optional<Value> one, other;
