@@ -93,12 +93,16 @@ def elementwise():
         for finite in (True, False):
             x, y, z = (operand((4, 6), dtype, finite=finite) for _ in range(3))
             mask = operand((4, 6), torch.bool)
-            for f in (torch.maximum, torch.minimum, torch.eq, torch.ne, torch.lt, torch.le, torch.gt,
-                      torch.ge, torch.logical_and, torch.logical_or, torch.logical_xor,
-                      torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.fmax, torch.fmin,
-                      torch.add, torch.sub, torch.atan2):
+            for f in (torch.maximum, torch.minimum, torch.eq, torch.ne, torch.logical_and,
+                      torch.logical_or, torch.logical_xor, torch.bitwise_and, torch.bitwise_or,
+                      torch.bitwise_xor, torch.fmax, torch.fmin, torch.add, torch.sub, torch.atan2):
                 check(f"{f.__name__} {dtype}", f, x, y, finite=finite)
                 check(f"{f.__name__} 0 {dtype}", lambda a: f(a, 0), x, finite=finite)
+            # By choice: what is unknown is neither NaN nor beyond what 16 bits hold.
+            for f in (torch.lt, torch.le, torch.gt, torch.ge):
+                a, b = operand((4, 6), dtype), operand((4, 6), dtype)
+                check(f"{f.__name__} {dtype}", f, a, b)
+                check(f"{f.__name__} -1e5 {dtype}", lambda x: f(x, -1e5), a)
             # By choice: 0 times what may be infinite is 0.
             check(f"mul {dtype}", torch.mul, operand((4, 6), dtype), operand((4, 6), dtype))
             check(f"mul 0 {dtype}", lambda a: a * 0, operand((4, 6), dtype))

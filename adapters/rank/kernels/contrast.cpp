@@ -46,6 +46,13 @@ std::vector<Value> contrasting(Contrast contrast, ElementType type,
     case Contrast::product:
       values = {Value{1}, Value{0}, Value{-1}};
       break;
+    case Contrast::order: {
+      constexpr double greatest_of_fp16 = 65504;
+      const auto [least, greatest] = extremes(type);
+      values = is_floating(type) ? std::vector{Value{-greatest_of_fp16}, Value{greatest_of_fp16}}
+                                 : std::vector{least, greatest};
+      break;
+    }
     case Contrast::monotone:
     case Contrast::equality: {
       const auto [least, greatest] = extremes(type);

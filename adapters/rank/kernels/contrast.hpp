@@ -13,9 +13,10 @@
 /// It is, if no value of the unknown ones changes it. That is found by trying: contrasting values
 /// are put in their place, and where all give the same the result is decided. Which values are
 /// enough depends on the function; for each class below they prove it for every function of that
-/// class, so nothing is ever decided that some value could change. The one exception is chosen:
-/// infinities and NaN are not tried in products, so that 0 times unknown is 0, because programs
-/// multiply by 0 to mask.
+/// class, so nothing is ever decided that some value could change. Two exceptions are chosen.
+/// Infinities and NaN are not tried in products, so that 0 times unknown is 0, because programs
+/// multiply by 0 to mask. Of floats that are compared (<, >=) only what 16 bits hold is tried: the
+/// -1e9 that programs put in the place of what is masked, or not there yet, is less than any score.
 namespace phantora::rank {
 
 enum class Contrast : std::uint8_t {
@@ -23,7 +24,8 @@ enum class Contrast : std::uint8_t {
   choice,    ///< hands arguments on and tests conditions for zero (where, logic): 0 and 1
   bits,      ///< every bit by itself: all zeros, all ones
   product,   ///< -1, 0 and 1
-  monotone,  ///< in each argument, but for NaN (min, max, clamp, <): both extremes and NaN
+  monotone,  ///< in each argument, but for NaN (min, max, clamp): both extremes and NaN
+  order,     ///< <, >=: both extremes, of floats those of fp16
   equality   ///< ==: extremes, NaN, and the values that are known
 };
 

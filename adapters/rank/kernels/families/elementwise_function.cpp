@@ -180,7 +180,7 @@ std::optional<ElementwiseFunction> class_functor(const Functor& functor) {
     f.arguments = {*type, *type};
     f.result = ElementType::boolean;
     f.state_bytes = 4;
-    f.contrast = Contrast::monotone;
+    f.contrast = Contrast::order;
     f.evaluate = [compute](const Value* v, const std::byte* state) {
       return compare(load(ElementType::int32, state).integer, compute, v[0], v[1]);
     };

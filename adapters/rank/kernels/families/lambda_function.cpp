@@ -101,7 +101,7 @@ Made compare_scalar(const Lambda& l) {
     return compare(relation, compute, v[0], scalars.next(type));
   };
   return giving(ElementType::boolean,
-                l.made(closure_bytes({4, size_of(l.type)}), evaluate, Contrast::monotone));
+                l.made(closure_bytes({4, size_of(l.type)}), evaluate, Contrast::order));
 }
 Made clamp_scalar(const Lambda& l) {
   // Captures: which limits there are (min, max, both), the first, the second.
