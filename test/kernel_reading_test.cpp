@@ -795,6 +795,31 @@ TEST(KernelEffect, AdaptiveAverages) {
   deallocate(memory);
 }
 
+// 8 rows of 1,024 bytes, drawn of 8: 8 (1 - (7 / 8)^8) = 5.251 are others in the mean. Of 2^40 all
+// are.
+TEST(KernelEffect, RowsThatSeveralIndicesAskForAreReadOnce) {
+  const Signature parts = signature(
+      "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, "
+      "long, long, bool)");
+  auto* memory = static_cast<std::byte*>(allocate(0, 32768));
+  const auto bytes = [&](std::int64_t places) {
+    Launched launch;
+    launch.add(memory);
+    launch.add(memory + 8192);
+    launch.add(memory + 16384);
+    launch.add(8);
+    for (const std::int64_t number :
+         {std::int64_t{1024}, places, std::int64_t{1024}, std::int64_t{1024}})
+      launch.add(number);
+    launch.add(true);
+    return effect_of(read_indexing(parts, {}).get(), launch).value().bytes;
+  };
+  EXPECT_NEAR(bytes(8), 8 * (1024 + 8) + 5.251 * 1024, 1);
+  EXPECT_NEAR(bytes(std::int64_t{1} << 40), 8 * (2 * 1024 + 8), 1);
+  EXPECT_NEAR(bytes(1), 8 * (1024 + 8) + 1024, 1);
+  deallocate(memory);
+}
+
 // 2 images of 3 channels, 4x5, made 8x10, in float: each resized element is written or read once.
 TEST(KernelEffect, ResizedImages) {
   auto* memory = static_cast<std::byte*>(allocate(0, 16384));

@@ -5,6 +5,7 @@
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/memory/device_memory.hpp"
 
+#include <cmath>
 #include <cstdlib>
 
 /// Kernels that move elements to or from places that an index tensor names: index, index_put,
@@ -476,6 +477,12 @@ std::unique_ptr<Meaning> index_add(const TemplateName& kernel, bool large) {
   });
 }
 
+/// How many of `places` as many draws as `drawn` meet in the mean, if each place is as likely.
+double distinct(double drawn, double places) {
+  return places <= 1.0 ? std::min(drawn, 1.0)
+                       : -places * std::expm1(drawn * std::log1p(-1.0 / places));
+}
+
 /// vectorized_gather_kernel<alignment, index>(out, source, indices, count, slice bytes, size of the
 /// dimension, source and out stride in bytes, whether negative indices are allowed)
 std::unique_ptr<Meaning> gather_slices(const TemplateName& kernel) {
@@ -494,8 +501,12 @@ std::unique_ptr<Meaning> gather_slices(const TemplateName& kernel) {
          static_cast<std::size_t>(std::max<std::int64_t>(size - 1, 0)) * in_stride + slice, true,
          false},
         {arguments.pointer(2), count * size_of(type), true, false}};
-    effect.bytes = static_cast<double>(count * (2 * slice + size_of(type)));
-    effect.features = {{"rows", static_cast<double>(count)}, {"cols", static_cast<double>(slice)}};
+    // Blocks of one place of all slices run side by side, so that a slice that several indices ask
+    // for is read from memory once.
+    const double asked = static_cast<double>(count), there = static_cast<double>(size);
+    effect.bytes = asked * static_cast<double>(slice + size_of(type)) +
+                   distinct(asked, there) * static_cast<double>(slice);
+    effect.features = {{"rows", asked}, {"cols", static_cast<double>(slice)}};
     effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {
       for (std::size_t i = 0; i < count; ++i) {
