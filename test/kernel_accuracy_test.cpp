@@ -56,22 +56,22 @@ TEST(KernelAccuracy, HeldOutKernels) {
 // of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py, of
 // measure_embeddings.py, of measure_indexing.py, of measure_algebra.py, of measure_filters.py and
 // of measure_half.py, and a quarter of measure_timm.py and measure_trials.py, chosen before: no fit
-// ever saw them. Those of sequences are 1,174 of the hardest families (27 and 61 % off in the
-// mean), and judges whose kernels overlap have been measured again or are left out: before either
-// was priced, the 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median,
-// recurrent networks 20.7 and 9.8, grouped convolutions 72.5 and 25.6, others without groups 20.3
-// and 10.5.
+// ever saw them. So are a third of measure_products.py, measure_vectors.py and measure_answers.py.
+// Those of sequences are 1,174 of the hardest families (27 and 61 % off in the mean), and judges
+// whose kernels overlap have been measured again or are left out: before either was priced, the
+// 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median, recurrent
+// networks 20.7 and 9.8, grouped convolutions 72.5 and 25.6, others without groups 20.3 and 10.5.
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 25482U);
+  ASSERT_EQ(judges.size(), 30333U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.143, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.138, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.063, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
-  EXPECT_NEAR(errors.at("by code").median, 0.230, 0.002);
+  EXPECT_NEAR(errors.at("by code").median, 0.248, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
@@ -79,13 +79,14 @@ TEST(KernelAccuracy, Judges) {
   EXPECT_NEAR(errors.at("dense algebra").median, 0.134, 0.002);
   EXPECT_NEAR(errors.at("elementwise").median, 0.045, 0.002);
   EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
-  EXPECT_NEAR(errors.at("gemm fp32").median, 0.081, 0.002);
+  EXPECT_NEAR(errors.at("gemm fp32").median, 0.067, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.064, 0.002);
   EXPECT_NEAR(errors.at("grouped product").median, 0.079, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
-  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.041, 0.002);
+  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.037, 0.002);
   EXPECT_NEAR(errors.at("sparse product").median, 0.141, 0.002);
   EXPECT_NEAR(errors.at("transform").median, 0.138, 0.002);
+  EXPECT_NEAR(errors.at("vector product").median, 0.096, 0.002);
 }
 
 TEST(KernelAccuracy, HeldOutNeighbourhoods) {
@@ -102,11 +103,11 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
   EXPECT_NEAR(random.one, 0.7172, 0.0005);
-  EXPECT_NEAR(random.two, 0.9153, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1124, 0.0005);
+  EXPECT_NEAR(random.two, 0.9164, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1088, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7025, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9051, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.7003, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9035, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
@@ -114,7 +115,7 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
       cross_validate(builtin_measurements("h100"), gpu_model("h100"), Holdout::random);
   const Error error = error_of(predictions);
   EXPECT_NEAR(error.mean, 0.1362, 0.0005);
-  EXPECT_NEAR(error.median, 0.0623, 0.0005);
+  EXPECT_NEAR(error.median, 0.0618, 0.0005);
 }
 
 /// Of one GPU's kernels, as if only the other had been measured.
@@ -139,11 +140,11 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.0724, .median = 0.0396},
-                      {.one = 0.8157, .two = 0.9552, .median_bar = 0.1131});
+                      {.one = 0.8157, .two = 0.9546, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1102, .median = 0.0486},
-                      {.one = 0.7995, .two = 0.9515, .median_bar = 0.1159});
+  expect_from_another("h100", "h200", {.mean = 0.1198, .median = 0.0540},
+                      {.one = 0.7775, .two = 0.9416, .median_bar = 0.1184});
 }
 
 // Another H100, on another day: how far apart two of them are. Its times are means, the table's
@@ -190,7 +191,7 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
     double real, by_own, by_h200;
   };
   const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.169, 1.177}},
-                                          {"llama1b_b2", {121.91 / 105.7, 1.171, 1.195}},
+                                          {"llama1b_b2", {121.91 / 105.7, 1.195, 1.200}},
                                           {"resnet50_b64", {31.89 / 29.6, 1.100, 1.053}}};
   for (const auto& [step, told] : steps) {
     const double base = replay(step, here).second;

@@ -69,7 +69,7 @@ KernelWork describe(const KernelQuery& query) {
   // A program's own kernel may have the name of a library operation.
   if (query.grid || !detail::library_operation(name)) {
     KernelWork work = device_kernel(query);
-    if (query.grid) work.starts = query.grid->count();
+    if (query.grid) work.starts = std::max<double>(work.starts, query.grid->count());
     if (detail::tells_code(query)) compare_by_code(work, query, parse_signature(name));
     return work;
   }

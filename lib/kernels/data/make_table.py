@@ -853,7 +853,7 @@ NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 # Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
 # What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
-TELL_ALL = ("h200_keys4",)
+TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7")
 
 
 def measured_keys(file, by_code=False):
@@ -871,21 +871,15 @@ def measured_keys(file, by_code=False):
         key = json.loads(query)
         told = key["bytes"] > 0 or key["features"]
         of_library = key["grid"] is None
-        if of_library and (not file.name.startswith(TELL_ALL) or key["name"].startswith(("memcpy", "memset")) or of_one_shape(key)):
+        if of_library and (not file.name.startswith(TELL_ALL) or key["name"].startswith(("memcpy", "memset"))):
             continue
         if not told or ("warp_instructions" in key["features"]) != by_code:
             continue
         if "DeviceRadixSortSingleTileKernel" in key["name"] and "cols" not in key["features"]:
             continue  # measured before the interception told how many bits are sorted
+        # The bytes of a product follow from its sizes, and the sweeps do not tell them.
         yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
-                   us=median(us) if of_library else warm(us), bytes=key["bytes"], features=key["features"], attributes=key["attributes"])
-
-
-def of_one_shape(key):
-    """Many products of a matrix and a vector at once, of which no other shapes were measured than 64 by 64: those would
-    tell what all others take."""
-    sizes = key["features"]
-    return key["name"] == "gemm" and sizes["batch"] > 1 and min(sizes["m"], sizes["n"]) == 1 < max(sizes["m"], sizes["n"])
+                   us=median(us) if of_library else warm(us), bytes=0 if key["name"] == "gemm" else key["bytes"], features=key["features"], attributes=key["attributes"])
 
 
 def key_and_us(made):

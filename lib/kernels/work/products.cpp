@@ -27,12 +27,10 @@ void place_product(KernelWork& work, const ProductLayout& layout) {
 
 namespace {
 
-/// How much of what streaming kernels reach of the memory's bandwidth cuBLAS's products of a matrix
-/// and a vector in fp32 reach, of many at once: on an H100 4,096 of them of 6 x 2,048 take 147.7 us
-/// where results lie along the longer side (gemv2N_kernel, 0.53) and 90.4 us where that is summed
-/// over (gemv2T_kernel_val, 0.87), as TorchTitan's mixture of experts has them (bench/accuracy).
-/// One share, the mean of both, since what decides between the kernels is not known.
-constexpr double vector_share = 0.7;
+/// How much of what streaming kernels reach of the memory's bandwidth cuBLAS's products of many
+/// matrices with a vector each reach: the median of those of 30 MB and more of
+/// data/measure_vectors.py, 3.75 of 4.2 TB/s, in 16 bits and in fp32.
+constexpr double vector_share = 0.89;
 
 /// Products of a matrix and a vector, which read the matrix once.
 KernelWork vector_product(KernelWork work, const KernelQuery& query) {
@@ -41,7 +39,7 @@ KernelWork vector_product(KernelWork work, const KernelQuery& query) {
   const bool transposed = attribute(query, matrix_first ? "transa" : "transb", "N") != "N";
   const bool along_k = matrix_first == transposed;
   work.group = work.batch == 1.0 ? "vector product" + label(work.arithmetic)
-               : rows > 1.0      ? std::string{"batched vector product"}
+               : rows > 1.0      ? "batched vector product" + label(work.arithmetic)
                                  : std::string{"batched vector product/dot"};
   constexpr double size_scale = 1.5;
   work.coordinates = {
@@ -71,14 +69,11 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
-  // Nothing of the matrices is read twice, and how the vector is aligned does not matter. Of
-  // several at once in 16 bits cuBLAS has tiles of 8 columns, which are priced as others (siglip's
-  // 768 such products in bench/accuracy/zoo take 14.1 us, here 11.5), but not of two vectors. One
-  // product of two is no such call: cuBLAS has others for it, and sizes that are not told are 1.
-  const double rows = std::max(work.m, work.n);
-  const bool by_tiles =
-      work.batch > 1.0 ? work.arithmetic != Arithmetic::fp32 && rows > 1.0 : rows == 1.0;
-  if (std::min(work.m, work.n) == 1.0 && !by_tiles && !is_complex(a_type))
+  // Nothing of the matrices is read twice, and how the vector is aligned does not matter. One
+  // product of two vectors is no such call: cuBLAS has others for it, and sizes that are not told
+  // are 1.
+  const bool of_vectors = work.batch == 1.0 && work.m == 1.0 && work.n == 1.0;
+  if (std::min(work.m, work.n) == 1.0 && !of_vectors && !is_complex(a_type))
     return vector_product(std::move(work), query);
   // A product of complex numbers is four of real ones.
   if (is_complex(a_type)) work.k *= 4.0;
