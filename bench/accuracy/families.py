@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Training steps of each family of models that Transformers has, as its configuration comes but for fewer layers and experts; one JSON line for each.
+"""Training steps, or answers, of each family of models that Transformers has, as its configuration comes but for fewer layers and experts; one JSON line for each.
 
 Nobody chose these models, their sizes or their shapes for a simulator: a family's defaults are those of a model that its authors published.
 What a family's step takes of the GPU, and what of its memory, is measured in a process of its own, for an assertion on a GPU ends its process.
 
-Usage: families.py [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
+With --answers a step is inference in bf16: families that write text generate 16 tokens for 8 prompts of 256, others look at their input once.
+
+Usage: families.py [--answers] [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
 """
 import argparse
 import io
@@ -93,14 +95,40 @@ def inputs(task, config, batch=8, length=256):
     return dict(input_values=noise(batch, 160000), labels=labels)
 
 
-def made(name):
+def built(name):
+    """A model of this family and what it is given."""
     task, family = name.split(".")
     model_class = getattr(hf, TASKS[task][family] if isinstance(TASKS[task][family], str) else TASKS[task][family][0])
     config = fewer(model_class.config_class())
-    config.use_cache = False
     with torch.device(DEVICE):
         model = model_class(config).to(DEVICE)
-    given = inputs(task, config)
+    return model, inputs(task, config)
+
+
+def answer(name):
+    """A step that generates text, or looks once at what is no text."""
+    model, given = built(name)
+    model.to(torch.bfloat16).eval()
+    del given["labels"]
+    for key, value in given.items():
+        if value.is_floating_point():
+            given[key] = value.bfloat16()
+
+    writes = name.startswith(("causal.", "seq2seq."))
+    if writes:
+        given |= dict(attention_mask=torch.ones_like(given["input_ids"]), max_new_tokens=16, do_sample=False)
+    if name.startswith("seq2seq."):
+        given["decoder_start_token_id"] = 0  # some families' configurations say none
+
+    @torch.inference_mode()
+    def step():
+        (model.generate if writes else model)(**given)
+    return step
+
+
+def training(name):
+    model, given = built(name)
+    model.config.use_cache = False
 
     def loss():
         out = model(**given)
@@ -108,21 +136,21 @@ def made(name):
     return step_of(model, loss)
 
 
-def measure(name, what):
-    """Prints its row, with the time of the kernels of a step, of two that are profiled: those that ran beside others took none of it."""
+def measure(name, made, what):
+    """Prints the row of the step that `made(name)` makes, with the time of the kernels of a step, of two that are profiled: those that ran beside others took none of it."""
     kernels = io.StringIO()
-    row = zoo.measure(name, made, warmup=3, steps=5, kernels=kernels)
+    row = zoo.measure(name, made, *((2, 3) if made is answer else (3, 5)), kernels=kernels)
     row |= dict(name=name, what=what)
     row["gpu_s"] = sum(json.loads(line)["total_us"] for line in kernels.getvalue().splitlines()) / 2e6
     print(json.dumps(row), flush=True)
 
 
-def measure_apart(name, what, most_seconds=120):
+def measure_apart(name, made, what, most_seconds=120):
     """In a child of this process, which has not asked for a GPU yet."""
     child = os.fork()
     if child == 0:
         try:
-            measure(name, what)
+            measure(name, made, what)
         except BaseException:
             print(f"{name}: {traceback.format_exc()}", file=sys.stderr, flush=True)
         os._exit(0)
@@ -136,13 +164,14 @@ def measure_apart(name, what, most_seconds=120):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--names", nargs="+", default=FAMILIES, choices=FAMILIES, metavar="NAME")
+    arguments.add_argument("--answers", action="store_true", help="inference in place of training")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
     arguments.add_argument("--what", choices=("real", "simulated"), default="real", help="said in the rows")
     options = arguments.parse_args()
     until = time.monotonic() + options.seconds
     for name in options.names:
         if time.monotonic() < until:
-            measure_apart(name, options.what)
+            measure_apart(name, answer if options.answers else training, options.what)
 
 
 if __name__ == "__main__":
