@@ -139,7 +139,8 @@ def training(name):
 def measure(name, made, what):
     """Prints the row of the step that `made(name)` makes, with the time of the kernels of a step, of two that are profiled: those that ran beside others took none of it."""
     kernels = io.StringIO()
-    row = zoo.measure(name, made, *((2, 3) if made is answer else (3, 5)), kernels=kernels)
+    warmup, steps = (2, 3) if made is answer else (3, 5)  # an answer takes several times as long
+    row = zoo.measure(name, made, warmup, steps, kernels)
     row |= dict(name=name, what=what)
     row["gpu_s"] = sum(json.loads(line)["total_us"] for line in kernels.getvalue().splitlines()) / 2e6
     print(json.dumps(row), flush=True)

@@ -131,7 +131,9 @@ void walk_rows(KernelWork& work, const Launch& launch) {
   // the L2 cache, 0.45 in mobilevitv2's.
   if (launch.base() == "RowwiseMomentsCUDAKernel")
     work.round_trips = std::ceil(launch.cols / launch.query.block.count());
-  // A thread has a pixel, and goes through all planes of all images.
+  // A thread has a pixel, and goes through all planes of all images. Without `resident` the
+  // roofline takes these for trips to memory, 2.4 times as long, and what was measured corrects
+  // that.
   if (launch.base() == "upsample_bilinear2d_out_frame" && launch.threads > 0.0)
     work.round_trips = launch.numel / launch.threads * plane_us * 1e-6 / l2_trip_seconds;
   if (launch.base() == "tensor_kernel_scan_outer_dim")

@@ -478,7 +478,7 @@ std::unique_ptr<Meaning> index_add(const TemplateName& kernel, bool large) {
 }
 
 /// How many of `places` as many draws as `drawn` meet in the mean, if each place is as likely.
-double distinct(double drawn, double places) {
+double places_met(double drawn, double places) {
   return places <= 1.0 ? std::min(drawn, 1.0)
                        : -places * std::expm1(drawn * std::log1p(-1.0 / places));
 }
@@ -505,7 +505,7 @@ std::unique_ptr<Meaning> gather_slices(const TemplateName& kernel) {
     // for is read from memory once.
     const double asked = static_cast<double>(count), there = static_cast<double>(size);
     effect.bytes = asked * static_cast<double>(slice + size_of(type)) +
-                   distinct(asked, there) * static_cast<double>(slice);
+                   places_met(asked, there) * static_cast<double>(slice);
     effect.features = {{"rows", asked}, {"cols", static_cast<double>(slice)}};
     effect.needs = Effect::Needs::every_input;
     effect.compute = [=](std::span<Image> images) {

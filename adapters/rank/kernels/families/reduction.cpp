@@ -442,9 +442,12 @@ class TensorReduction final : public Meaning {
             const auto load = [&](std::uint32_t i) {
               return images[0].load(base + input.offset(i, 0), in_type);
             };
-            bool all = true;
-            for (std::uint32_t i = 0; i < inputs && all && !all_inputs; ++i)
-              all = load(i).has_value();
+            const auto each_known = [&] {
+              for (std::uint32_t i = 0; i < inputs; ++i)
+                if (!load(i)) return false;
+              return true;
+            };
+            const bool all = all_inputs || each_known();
             std::vector<Value> tries = {Value{}};  // nothing to stand for
             if (!all) tries = contrasting(contrast(op.kind), in_type, {});
             std::optional<Value> one, other;
