@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Training steps, or answers, of each family of models that Transformers has, as its configuration comes but for fewer layers and experts; one JSON line for each.
+"""Training steps, or answers, of each family of models that Transformers has, as its configuration comes but for fewer layers and experts, or of each that timm has; one JSON line for each.
 
-Nobody chose these models, their sizes or their shapes for a simulator: a family's defaults are those of a model that its authors published.
+Nobody chose these models, their sizes or their shapes for a simulator: a family's defaults are those of a model that its authors published, and of timm's, whose families are its modules,
+the one in the middle of their names is taken, whole.
 What a family's step takes of the GPU, and what of its memory, is measured in a process of its own, for an assertion on a GPU ends its process.
 
+With --compiled torch.compile compiles the model that is trained.
 With --answers a step is inference in bf16: families that write text generate 16 tokens for 8 prompts of 256, others look at their input once.
 
-Usage: families.py [--answers] [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
+Usage: families.py [--timm] [--compiled | --answers] [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
 """
 import argparse
+import functools
 import io
 import json
 import os
@@ -19,6 +22,7 @@ import traceback
 
 import torch
 import transformers as hf
+from torch.nn.functional import cross_entropy
 from transformers.models.auto import modeling_auto
 
 import zoo
@@ -95,9 +99,45 @@ def inputs(task, config, batch=8, length=256):
     return dict(input_values=noise(batch, 160000), labels=labels)
 
 
+def timms():
+    """Names of timm's families, which is asked for them only if it is wanted."""
+    import timm
+    return [f"timm.{module}" for module in timm.list_modules()]
+
+
+class Labelled(torch.nn.Module):
+    """A model of timm's that is asked as those of Transformers are: `pixel_values` and `labels` give a loss."""
+
+    def __init__(self, module):
+        import timm
+        super().__init__()
+        names = timm.list_models(module=module)
+        self.model = timm.create_model(names[len(names) // 2])
+        self.config = argparse.Namespace()
+
+    def forward(self, pixel_values, labels=None):
+        scores = self.model(pixel_values)
+        if labels is None:
+            return scores
+        # Models that tell features have no classes.
+        return [cross_entropy(scores, labels) if self.model.num_classes else scores]
+
+
+def built_timm(module):
+    """With as many images as have the pixels of 32 of ImageNet's, channels last."""
+    with torch.device(DEVICE):
+        model = Labelled(module)
+    size = model.model.default_cfg["input_size"]
+    batch = max(2, 32 * 224**2 // (size[1] * size[2]))
+    given = dict(pixel_values=noise(batch, *size).to(memory_format=torch.channels_last), labels=torch.randint(0, 1000, (batch,), device=DEVICE))
+    return model.to(memory_format=torch.channels_last), given
+
+
 def built(name):
     """A model of this family and what it is given."""
     task, family = name.split(".")
+    if task == "timm":
+        return built_timm(family)
     model_class = getattr(hf, TASKS[task][family] if isinstance(TASKS[task][family], str) else TASKS[task][family][0])
     config = fewer(model_class.config_class())
     with torch.device(DEVICE):
@@ -126,12 +166,13 @@ def answer(name):
     return step
 
 
-def training(name):
+def training(name, compiled=False):
     model, given = built(name)
     model.config.use_cache = False
+    called = torch.compile(model) if compiled else model
 
     def loss():
-        out = model(**given)
+        out = called(**given)
         return out.loss if getattr(out, "loss", None) is not None else out[0].float().square().mean()
     return step_of(model, loss)
 
@@ -146,7 +187,7 @@ def measure(name, made, what):
     print(json.dumps(row), flush=True)
 
 
-def measure_apart(name, made, what, most_seconds=120):
+def measure_apart(name, made, what, most_seconds):
     """In a child of this process, which has not asked for a GPU yet."""
     child = os.fork()
     if child == 0:
@@ -164,15 +205,19 @@ def measure_apart(name, made, what, most_seconds=120):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--names", nargs="+", default=FAMILIES, choices=FAMILIES, metavar="NAME")
-    arguments.add_argument("--answers", action="store_true", help="inference in place of training")
+    arguments.add_argument("--names", nargs="+", metavar="NAME", help="all of Transformers' if left out")
+    arguments.add_argument("--timm", action="store_true", help="all of timm's in their place")
+    way = arguments.add_mutually_exclusive_group()
+    way.add_argument("--answers", action="store_true", help="inference in place of training")
+    way.add_argument("--compiled", action="store_true", help="training by torch.compile")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
     arguments.add_argument("--what", choices=("real", "simulated"), default="real", help="said in the rows")
     options = arguments.parse_args()
     until = time.monotonic() + options.seconds
-    for name in options.names:
+    made = answer if options.answers else functools.partial(training, compiled=True) if options.compiled else training
+    for name in options.names or (timms() if options.timm else FAMILIES):
         if time.monotonic() < until:
-            measure_apart(name, answer if options.answers else training, options.what)
+            measure_apart(name, made, options.what, 600 if options.compiled else 120)
 
 
 if __name__ == "__main__":
