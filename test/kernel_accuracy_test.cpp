@@ -39,12 +39,12 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"attention", {.mean = 0.07, .median = 0.036}},
                  {"convolution", {.mean = 0.226, .median = 0.128}},
                  {"convolution dilated", {.mean = 0.22, .median = 0.165}},
-                 {"convolution depthwise", {.mean = 0.24, .median = 0.1}},
-                 {"convolution grouped", {.mean = 0.41, .median = 0.166}},
+                 {"convolution depthwise", {.mean = 0.3, .median = 0.105}},
+                 {"convolution grouped", {.mean = 0.42, .median = 0.166}},
                  {"convolution tried", {.mean = 0.203, .median = 0.1}},
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
-                 {"elementwise", {.mean = 0.09, .median = 0.048}},
+                 {"elementwise", {.mean = 0.09, .median = 0.05}},
                  {"by index", {.mean = 0.23, .median = 0.123}},
                  {"by code", {.mean = 2.0, .median = 0.22}},
                  {"vector product", {.mean = 0.2, .median = 0.14}},
@@ -56,7 +56,8 @@ TEST(KernelAccuracy, HeldOutKernels) {
 // of measure_convolutions.py and measure_again.py, and a third of measure_sequences.py, of
 // measure_embeddings.py, of measure_indexing.py, of measure_algebra.py, of measure_filters.py and
 // of measure_half.py, and a quarter of measure_timm.py and measure_trials.py, chosen before: no fit
-// ever saw them. So are a third of measure_products.py, measure_vectors.py and measure_answers.py.
+// ever saw them. So are a third of measure_products.py, measure_vectors.py,
+// measure_answers.py and measure_channels.py.
 // Those of sequences are 1,174 of the hardest families (27 and 61 % off in the mean), and judges
 // whose kernels overlap have been measured again or are left out: before either was priced, the
 // 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median, recurrent
@@ -64,26 +65,26 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 30333U);
+  ASSERT_EQ(judges.size(), 35145U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.138, 0.002);
+  EXPECT_NEAR(error_of(predictions).mean, 0.145, 0.002);
   EXPECT_NEAR(error_of(predictions).median, 0.063, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
-  EXPECT_NEAR(errors.at("batch norm").median, 0.044, 0.002);
+  EXPECT_NEAR(errors.at("batch norm").median, 0.046, 0.002);
   EXPECT_NEAR(errors.at("by code").median, 0.248, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
-  EXPECT_NEAR(errors.at("convolution").median, 0.101, 0.002);
-  EXPECT_NEAR(errors.at("convolution grouped").median, 0.159, 0.002);
-  EXPECT_NEAR(errors.at("convolution tried").median, 0.079, 0.002);
+  EXPECT_NEAR(errors.at("convolution").median, 0.107, 0.002);
+  EXPECT_NEAR(errors.at("convolution grouped").median, 0.163, 0.002);
+  EXPECT_NEAR(errors.at("convolution tried").median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("dense algebra").median, 0.134, 0.002);
-  EXPECT_NEAR(errors.at("elementwise").median, 0.045, 0.002);
-  EXPECT_NEAR(errors.at("gemm bf16").median, 0.054, 0.002);
+  EXPECT_NEAR(errors.at("elementwise").median, 0.049, 0.002);
+  EXPECT_NEAR(errors.at("gemm bf16").median, 0.053, 0.002);
   EXPECT_NEAR(errors.at("gemm fp32").median, 0.067, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.064, 0.002);
-  EXPECT_NEAR(errors.at("grouped product").median, 0.079, 0.002);
+  EXPECT_NEAR(errors.at("grouped product").median, 0.078, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
-  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.037, 0.002);
+  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.033, 0.002);
   EXPECT_NEAR(errors.at("sparse product").median, 0.141, 0.002);
   EXPECT_NEAR(errors.at("transform").median, 0.138, 0.002);
   EXPECT_NEAR(errors.at("vector product").median, 0.096, 0.002);
@@ -102,12 +103,12 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7172, 0.0005);
+  EXPECT_NEAR(random.one, 0.7163, 0.0005);
   EXPECT_NEAR(random.two, 0.9164, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1088, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1097, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.7003, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.9035, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.6977, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.9007, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
@@ -140,11 +141,11 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
   expect_from_another("h200", "h100", {.mean = 0.0724, .median = 0.0396},
-                      {.one = 0.8157, .two = 0.9546, .median_bar = 0.1131});
+                      {.one = 0.8180, .two = 0.9546, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1198, .median = 0.0540},
-                      {.one = 0.7775, .two = 0.9416, .median_bar = 0.1184});
+  expect_from_another("h100", "h200", {.mean = 0.1335, .median = 0.0596},
+                      {.one = 0.7592, .two = 0.9326, .median_bar = 0.1210});
 }
 
 // Another H100, on another day: how far apart two of them are. Its times are means, the table's

@@ -835,8 +835,9 @@ TEST(KernelEffect, ResizedImages) {
     const auto effect = effect_of(read_pooling(parts, {}).get(), launch);
     ASSERT_TRUE(effect) << base;
     EXPECT_EQ(effect->bytes, (in + out) * 4.0) << base;
-    const Features features{{"numel", static_cast<double>(backward ? in : out)},
-                            {"cols", backward ? 4.0 : 1.0}};
+    Features features{{"numel", static_cast<double>(backward ? in : out)},
+                      {"cols", backward ? 4.0 : 1.0}};
+    if (base == "bilinear2d_out_frame") features.emplace_back("rows", 2.0 * 3);
     EXPECT_EQ(effect->features, features) << base;
     fill(memory, 1, 16384);
     apply(*effect);

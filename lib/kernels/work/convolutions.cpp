@@ -1,4 +1,5 @@
 #include "kernels/convolution_groups.hpp"
+#include "kernels/round_trips.hpp"
 #include "kernels/work/families.hpp"
 #include "kernels/work/launch.hpp"
 #include "kernels/work/products.hpp"
@@ -63,23 +64,87 @@ bool is_volume(const KernelQuery& query) {
   return s > 1.0 && feature(query, "r", 1.0) == s * s;
 }
 
+/// How cuDNN runs a filter for each channel, or several, of channels that come last.
+enum class Depthwise : std::uint8_t {
+  tailored,  ///< by a kernel for filters of this size
+  direct,    ///< by one for any filter and any number of groups
+  apart      ///< by a kernel for each group, one after the other
+};
+
+/// Square filters of 3, 5 and 7 have kernels of their own, if a channel has one (of 88 such calls
+/// in data/h200_keys8.csv.gz, forward and back to the image, 83 are faster than other filters would
+/// be). With several filters for a channel those of 16 bits run apart forward, unless they lie in
+/// one direction or have nine taps and many channels (69 of 83 calls), and their filters' gradients
+/// where these are sums over many pixels (81 of 83).
+Depthwise run_of_channels(std::string_view name, double groups, double each, double r, double s,
+                          double summed, bool half) {
+  constexpr double many_groups = 96.0, many_sums = 10000.0;
+  if (each <= 1.0)
+    return r == s && (r == 3.0 || r == 5.0 || r == 7.0) ? Depthwise::tailored : Depthwise::direct;
+  if (!half || name == "conv_bwd_data") return Depthwise::direct;
+  if (name == "conv_bwd_filter") return summed > many_sums ? Depthwise::apart : Depthwise::direct;
+  const bool few_taps = r == 1.0 || s == 1.0 || (r * s <= 9.0 && groups >= many_groups);
+  return few_taps ? Depthwise::direct : Depthwise::apart;
+}
+
+/// Picoseconds of the whole GPU for a product and for a result, where no kernel is made for the
+/// filter, and microseconds that a kernel takes at least, of which each tap has its share: of
+/// data/h200_keys8.csv.gz.
+struct PlainFilter {
+  double product_ps, result_ps, start_us, tap_us;
+};
+PlainFilter plain_filter(std::string_view name, Depthwise run, double each, double taps,
+                         bool half) {
+  const bool apart = run == Depthwise::apart;
+  if (name == "conv_bwd_filter") {
+    if (apart) return {5.0, 0.0, 55.0, 0.0};
+    return {taps == 25.0 || taps == 49.0 ? 1.0 : 6.0, 10.0, 0.0, 0.04};
+  }
+  if (name == "conv_bwd_data") {
+    // Of several filters for a channel the layout is changed first.
+    if (each > 1.0 && half) return {0.7, 30.0, 30.0, 0.25};
+    return {3.0, 20.0, 5.0, 0.24};
+  }
+  return apart ? PlainFilter{2.8, 0.0, 4.0, 0.05} : PlainFilter{4.0, 20.0, 0.5, 0.11};
+}
+
 /// A filter for each channel: no product of matrices, but sums on the plain units over what streams
 /// past them. cuDNN has kernels for the usual filters and strides alone, others take 20 times as
 /// long, so that little can be learnt across them.
 KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
   const auto type = attribute(query, "type", "bf16");
+  const auto layout = attribute(query, "layout", "nchw");
   const double channels = feature(query, "c", 1.0);
-  const double taps = feature(query, "r", 1.0) * feature(query, "s", 1.0);
+  const double r = feature(query, "r", 1.0), s = feature(query, "s", 1.0), taps = r * s;
   const double stride = feature(query, "stride_h", 1.0) * feature(query, "stride_w", 1.0);
+  const double each = feature(query, "k", 1.0) / channels;
   KernelWork work;
   work.arithmetic = type == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
   work.flops = 2.0 * outputs * taps;
   work.bytes = (inputs + outputs + feature(query, "k", 1.0) * taps) * type_bytes(type);
   work.group = query.name;
   work.group += "/depthwise";
-  work.family = attribute(query, "layout", "nchw");
-  // Beyond 7 x 7 there is none for each size: 0.5 to 1.5 TFLOP/s, where the others reach 5 to 14.
-  if (taps > 49.0) work.flops *= 10.0;
+  work.family = layout;
+  const Depthwise run =
+      layout == "nhwc" && !is_volume(query) && attribute(query, "plan", "").empty()
+          ? run_of_channels(query.name, channels, each, r, s, outputs / feature(query, "k", 1.0),
+                            type_bytes(type) <= 2.0)
+          : Depthwise::tailored;
+  if (run != Depthwise::tailored) {
+    const PlainFilter plain = plain_filter(query.name, run, each, taps, type_bytes(type) <= 2.0);
+    const double all_us = 1e-6 * outputs * (taps * plain.product_ps + plain.result_ps);
+    const double start_us =
+        (run == Depthwise::apart ? channels : 1.0) * (plain.start_us + taps * plain.tap_us);
+    work.group += run == Depthwise::apart ? "/apart" : "/direct";
+    if (r != s) work.family += "/one_way";
+    if (each > 1.0) work.family += "/several";
+    if (type_bytes(type) > 2.0) work.family += "/fp32";
+    work.flops = flops_per_ps * 1e6 * all_us;
+    work.round_trips = 1e-6 * std::max(0.0, start_us - all_us) / round_trip_seconds;
+  } else if (taps > 49.0) {
+    // Beyond 7 x 7 there is none for each size: 0.5 to 1.5 TFLOP/s, where the others reach 5 to 14.
+    work.flops *= 10.0;
+  }
   if (is_volume(query)) {
     // None at all: 0.2 to 0.7 TFLOP/s, by kernels that each type has others of.
     work.flops *= 100.0;
@@ -95,6 +160,7 @@ KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
                       type == "fp16" ? 0.7F : 0.0F,
                       log_coordinate(feature(query, "n", 1.0), 2.0),
                       log_coordinate(feature(query, "dilation_w", 1.0), 1.0)};
+  if (run != Depthwise::tailored) work.coordinates[8] = log_coordinate(each, 1.0);
   return work;
 }
 
@@ -357,6 +423,10 @@ KernelWork convolution(const KernelQuery& query) {
   // So do those of images of up to 4 channels, in 16 bits and forward: 75 of the sweeps' 125 run on
   // the plain units as they lie (implicit_convolve_sgemm). Where as few come out, 30 of 33 of all
   // directions and types do.
+  // With channels last those of bf16 do so still, in two to three times as long as those of fp16
+  // (convolve_common_engine_float_NHWC).
+  if (query.name == "conv_fwd" && size == 2.0 && !nchw && groups <= 1.0 && channels <= 4.0)
+    work.family += type;
   const bool few_channels =
       channels <= 4.0 && (out <= 4.0 || (query.name == "conv_fwd" && size < 4.0));
   const bool converted = groups <= 1.0 && (tensor_cores ? nchw && !plain && !few_channels

@@ -131,11 +131,12 @@ void walk_rows(KernelWork& work, const Launch& launch) {
   // the L2 cache, 0.45 in mobilevitv2's.
   if (launch.base() == "RowwiseMomentsCUDAKernel")
     work.round_trips = std::ceil(launch.cols / launch.query.block.count());
-  // A thread has a pixel, and goes through all planes of all images. Without `resident` the
-  // roofline takes these for trips to memory, 2.4 times as long, and what was measured corrects
-  // that.
-  if (launch.base() == "upsample_bilinear2d_out_frame" && launch.threads > 0.0)
-    work.round_trips = launch.numel / launch.threads * plane_us * 1e-6 / l2_trip_seconds;
+  // A thread has a pixel, and goes through all planes of all images.
+  if (launch.base() == "upsample_bilinear2d_out_frame" && launch.threads > 0.0) {
+    const double planes = launch.rows > 0.0 ? launch.rows : launch.numel / launch.threads;
+    work.resident = resident_blocks(launch.query);
+    work.round_trips = planes * plane_us * 1e-6 / l2_trip_seconds;
+  }
   if (launch.base() == "tensor_kernel_scan_outer_dim")
     work.round_trips = launch.cols * scan_step_round_trips;
 }
@@ -159,6 +160,7 @@ void place(KernelWork& work, const Launch& launch) {
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(launch.blocks, 1.0),
                       log_coordinate(reduction ? 1.0 : launch.cols, 1.0),
                       log_coordinate(query.block.count(), 1.0), log_coordinate(launch.size, 1.0)};
+  if (places_parts(launch) && query.grid) work.coordinates[5] = log_coordinate(query.grid->y, 1.0);
 }
 
 }  // namespace

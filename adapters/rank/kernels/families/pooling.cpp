@@ -196,11 +196,15 @@ std::unique_ptr<Meaning> resizing(const TemplateName& kernel, std::string_view n
     return effect;
   };
   if (name == "upsample_bilinear2d_out_frame") {
-    // (threads, two scales, whether corners are aligned, input, output)
+    // (pixels, two scales, whether corners are aligned, input, output): each thread goes through
+    // all planes.
     return meaning([=](const Arguments& a) -> std::optional<Effect> {
-      const std::size_t read = accessor_elements(a, 4, 4), written = accessor_elements(a, 5, 4);
-      if (read == 0 || written == 0) return std::nullopt;
-      return described(a.pointer(4), read, a.pointer(5), written);
+      const std::size_t read = accessor_elements(a, 4, 4), written = accessor_elements(a, 5, 4),
+                        pixels = number(a, 0);
+      if (read == 0 || written == 0 || pixels == 0) return std::nullopt;
+      Effect effect = described(a.pointer(4), read, a.pointer(5), written);
+      effect.features.emplace_back("rows", static_cast<double>(written / pixels));
+      return effect;
     });
   }
   const auto found = std::ranges::find(resizings, name, &Resizing::name);
