@@ -11,7 +11,8 @@ and measure_thin.py (2026-11-23), and measure_sequences.py (2026-11-25); the las
 and measure_trials.py (2026-11-26). GPU_overlaps.jsonl.gz is what measure_overlaps.py measured again of them.
 
 GPU_keys1.csv.gz to GPU_keys3.csv.gz are databases of `phantora measure`, of measure_sorting.py and
-measure_operations.py (2026-11-27) and of measure_language.py (2026-11-28); what is held out of the fit is in files of its own.
+measure_operations.py (2026-11-27), of measure_language.py (2026-11-28), the H200's fourth to eighth of bench/accuracy/operators.py, measure_products.py, measure_vectors.py,
+measure_answers.py and measure_channels.py (2026-11-29); what is held out of the fit is in files of its own.
 
 Each line of a sweep is one operation of PyTorch with the device kernels that it launched and their
 times. Here it becomes rows in the terms of the interception: one row per library call (a GEMM, a

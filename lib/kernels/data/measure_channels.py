@@ -3,8 +3,8 @@
 number of channels, with several filters for each channel, in one direction, over whole images, most with channels last; averages, joined parts and resized planes there;
 products of few columns, windows' and heads'; recurrent networks of many short sequences. `phantora measure` times them under the interception's keys.
 
-Usage: phantora measure --kernels FITTED.db -- python3 measure_channels.py fitted [SECONDS]
-       phantora measure --kernels JUDGES.db -- python3 measure_channels.py judges [SECONDS]
+Usage: phantora measure --kernels FITTED.db -- python3 measure_channels.py fitted SECONDS
+       phantora measure --kernels JUDGES.db -- python3 measure_channels.py judges SECONDS
        phantora kernels export FITTED.db FITTED.csv
 
 A third of the cases judges and is never fitted, as in measure_sorting.py. Kinds of cases take turns, so that an end after so many SECONDS leaves out some of each.
