@@ -440,6 +440,7 @@ TEST(KernelWork, FiltersForEachChannelRunByTheirSizeAndNumber) {
     return query;
   };
   EXPECT_EQ(describe(filters("conv_fwd", 8, 7, 1)).group, "conv_fwd/depthwise");
+  EXPECT_EQ(describe(filters("conv_fwd", 8, 1, 2)).group, "conv_fwd/depthwise");
   EXPECT_EQ(describe(filters("conv_fwd", 8, 9, 1)).group, "conv_fwd/depthwise/direct");
   EXPECT_EQ(describe(filters("conv_bwd_data", 8, 5, 2)).group, "conv_bwd_data/depthwise/direct");
   KernelQuery single = filters("conv_fwd", 8, 5, 2);
@@ -738,6 +739,9 @@ TEST(KernelWork, APixelOfResizedPlanesGoesThroughAllOfThem) {
   const double trips = describe(query).round_trips;
   query.features["rows"] = 8192;
   EXPECT_DOUBLE_EQ(describe(query).round_trips, 2 * trips);
+  EXPECT_GT(describe(query).resident, 0.0);
+  query.bytes += 20e6;  // that are read, and do not stay in the cache
+  EXPECT_EQ(describe(query).resident, 0.0);
   query.features.erase("rows");  // not told: as if every thread had a pixel
   EXPECT_DOUBLE_EQ(describe(query).round_trips, trips * 196 / 1024);
 }

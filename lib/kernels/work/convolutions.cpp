@@ -79,6 +79,7 @@ enum class Depthwise : std::uint8_t {
 Depthwise run_of_channels(std::string_view name, double groups, double each, double r, double s,
                           double summed, bool half) {
   constexpr double many_groups = 96.0, many_sums = 10000.0;
+  if (r * s <= 1.0) return Depthwise::tailored;  // which no sweep has: what moves decides
   if (each <= 1.0)
     return r == s && (r == 3.0 || r == 5.0 || r == 7.0) ? Depthwise::tailored : Depthwise::direct;
   if (!half || name == "conv_bwd_data") return Depthwise::direct;
