@@ -215,7 +215,11 @@ def main():
     options = arguments.parse_args()
     until = time.monotonic() + options.seconds
     made = answer if options.answers else functools.partial(training, compiled=True) if options.compiled else training
-    for name in options.names or (timms() if options.timm else FAMILIES):
+    names = options.names or (timms() if options.timm else FAMILIES)
+    known = set(FAMILIES) | set(timms() if any(name.startswith("timm.") for name in names) else ())
+    if unknown := [name for name in names if name not in known]:
+        arguments.error(f"argument --names: no family is called {', '.join(unknown)}; names are TASK.FAMILY, as causal.llama, or timm.MODULE")
+    for name in names:
         if time.monotonic() < until:
             measure_apart(name, made, options.what, 600 if options.compiled else 120)
 
