@@ -118,28 +118,28 @@ KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
   const double channels = feature(query, "c", 1.0);
   const double r = feature(query, "r", 1.0), s = feature(query, "s", 1.0), taps = r * s;
   const double stride = feature(query, "stride_h", 1.0) * feature(query, "stride_w", 1.0);
-  const double each = feature(query, "k", 1.0) / channels;
+  const double filters = feature(query, "k", 1.0), each = filters / channels;
+  const bool half = type_bytes(type) <= 2.0;
   KernelWork work;
   work.arithmetic = type == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
   work.flops = 2.0 * outputs * taps;
-  work.bytes = (inputs + outputs + feature(query, "k", 1.0) * taps) * type_bytes(type);
+  work.bytes = (inputs + outputs + filters * taps) * type_bytes(type);
   work.group = query.name;
   work.group += "/depthwise";
   work.family = layout;
+  const bool told = layout == "nhwc" && !is_volume(query) && !is_tried(query);
   const Depthwise run =
-      layout == "nhwc" && !is_volume(query) && attribute(query, "plan", "").empty()
-          ? run_of_channels(query.name, channels, each, r, s, outputs / feature(query, "k", 1.0),
-                            type_bytes(type) <= 2.0)
-          : Depthwise::tailored;
+      told ? run_of_channels(query.name, channels, each, r, s, outputs / filters, half)
+           : Depthwise::tailored;
   if (run != Depthwise::tailored) {
-    const PlainFilter plain = plain_filter(query.name, run, each, taps, type_bytes(type) <= 2.0);
+    const PlainFilter plain = plain_filter(query.name, run, each, taps, half);
     const double all_us = 1e-6 * outputs * (taps * plain.product_ps + plain.result_ps);
     const double start_us =
         (run == Depthwise::apart ? channels : 1.0) * (plain.start_us + taps * plain.tap_us);
     work.group += run == Depthwise::apart ? "/apart" : "/direct";
     if (r != s) work.family += "/one_way";
     if (each > 1.0) work.family += "/several";
-    if (type_bytes(type) > 2.0) work.family += "/fp32";
+    if (!half) work.family += "/fp32";
     work.flops = flops_per_ps * 1e6 * all_us;
     work.round_trips = 1e-6 * std::max(0.0, start_us - all_us) / round_trip_seconds;
   } else if (taps > 49.0) {
@@ -160,8 +160,8 @@ KernelWork depthwise(const KernelQuery& query, double inputs, double outputs) {
                       log_coordinate(type_bytes(type), 0.5),
                       type == "fp16" ? 0.7F : 0.0F,
                       log_coordinate(feature(query, "n", 1.0), 2.0),
-                      log_coordinate(feature(query, "dilation_w", 1.0), 1.0)};
-  if (run != Depthwise::tailored) work.coordinates[8] = log_coordinate(each, 1.0);
+                      log_coordinate(feature(query, "dilation_w", 1.0), 1.0),
+                      run == Depthwise::tailored ? 0.0F : log_coordinate(each, 1.0)};
   return work;
 }
 
