@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Training steps, or answers, of each family of models that Transformers has, as its configuration comes but for fewer layers and experts, or of each that timm has; one JSON line for each.
+"""Training steps, or answers, of each family of models that Transformers has, as its configuration comes but for fewer layers and experts, or of each that timm or Diffusers has; one JSON line for each.
 
 Nobody chose these models, their sizes or their shapes for a simulator: a family's defaults are those of a model that its authors published, and of timm's, whose families are its modules,
 the one in the middle of their names is taken, whole.
 What a family's step takes of the GPU, and what of its memory, is measured in a process of its own, for an assertion on a GPU ends its process.
 
+Those of Diffusers are diffusion.py's.
+
+With --numbers it computes in fp16, by autocast, or in fp32, its products by tf32 or not.
 With --compiled torch.compile compiles the model that is trained.
 With --answers a step is inference in bf16: families that write text generate 16 tokens for 8 prompts of 256, others look at their input once.
 
-Usage: families.py [--timm] [--compiled | --answers] [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
+Usage: families.py [--timm | --diffusers] [--compiled | --answers] [--numbers bf16|fp16|fp32|tf32] [--names NAME...] [--seconds N] [--what real|simulated] >> FILE     a name is TASK.FAMILY; same_host.py --table FILE
 """
 import argparse
 import functools
@@ -25,6 +28,7 @@ import transformers as hf
 from torch.nn.functional import cross_entropy
 from transformers.models.auto import modeling_auto
 
+import diffusion
 import zoo
 from trainings import step_of
 from zoo import DEVICE, noise
@@ -138,6 +142,8 @@ def built(name):
     task, family = name.split(".")
     if task == "timm":
         return built_timm(family)
+    if task == "diffusers":
+        return diffusion.built(family)
     model_class = getattr(hf, TASKS[task][family] if isinstance(TASKS[task][family], str) else TASKS[task][family][0])
     config = fewer(model_class.config_class())
     with torch.device(DEVICE):
@@ -145,14 +151,21 @@ def built(name):
     return model, inputs(task, config)
 
 
-def answer(name):
+def precision(name):
+    """The type that a model computes in; fp32's products as Ampere and later have them round to tf32 first if that is the name."""
+    torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+    return dict(bf16=torch.bfloat16, fp16=torch.float16).get(name, torch.float32)
+
+
+def answer(name, numbers="bf16"):
     """A step that generates text, or looks once at what is no text."""
+    dtype = precision(numbers)
     model, given = built(name)
-    model.to(torch.bfloat16).eval()
-    del given["labels"]
+    model.to(dtype).eval()
+    given.pop("labels", None)
     for key, value in given.items():
-        if value.is_floating_point():
-            given[key] = value.bfloat16()
+        if torch.is_tensor(value) and value.is_floating_point():
+            given[key] = value.to(dtype)
 
     writes = name.startswith(("causal.", "seq2seq."))
     if writes:
@@ -166,7 +179,9 @@ def answer(name):
     return step
 
 
-def training(name, compiled=False):
+def training(name, compiled=False, numbers="bf16"):
+    """A step of AdamW, by autocast unless it computes in fp32."""
+    dtype = precision(numbers)
     model, given = built(name)
     model.config.use_cache = False
     called = torch.compile(model) if compiled else model
@@ -174,15 +189,16 @@ def training(name, compiled=False):
     def loss():
         out = called(**given)
         return out.loss if getattr(out, "loss", None) is not None else out[0].float().square().mean()
-    return step_of(model, loss)
+    return step_of(model, loss, dtype=None if dtype == torch.float32 else dtype)
 
 
 def measure(name, made, what):
     """Prints the row of the step that `made(name)` makes, with the time of the kernels of a step, of two that are profiled: those that ran beside others took none of it."""
     kernels = io.StringIO()
-    warmup, steps = (2, 3) if made is answer else (3, 5)  # an answer takes several times as long
+    warmup, steps = (2, 3) if made.func is answer else (3, 5)  # an answer takes several times as long
     row = zoo.measure(name, made, warmup, steps, kernels)
-    row |= dict(name=name, what=what)
+    numbers = made.keywords["numbers"]
+    row |= dict(name=name if numbers == "bf16" else f"{name} {numbers}", what=what)
     row["gpu_s"] = sum(json.loads(line)["total_us"] for line in kernels.getvalue().splitlines()) / 2e6
     print(json.dumps(row), flush=True)
 
@@ -207,18 +223,21 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--names", nargs="+", metavar="NAME", help="all of Transformers' if left out")
     arguments.add_argument("--timm", action="store_true", help="all of timm's in their place")
+    arguments.add_argument("--diffusers", action="store_true", help="those of Diffusers in their place")
     way = arguments.add_mutually_exclusive_group()
     way.add_argument("--answers", action="store_true", help="inference in place of training")
     way.add_argument("--compiled", action="store_true", help="training by torch.compile")
+    arguments.add_argument("--numbers", choices=("bf16", "fp16", "fp32", "tf32"), default="bf16", help="what it computes in")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin none after so long")
     arguments.add_argument("--what", choices=("real", "simulated"), default="real", help="said in the rows")
     options = arguments.parse_args()
     until = time.monotonic() + options.seconds
-    made = answer if options.answers else functools.partial(training, compiled=True) if options.compiled else training
-    names = options.names or (timms() if options.timm else FAMILIES)
-    known = set(FAMILIES) | set(timms() if any(name.startswith("timm.") for name in names) else ())
+    made = functools.partial(answer if options.answers else training, numbers=options.numbers, **(dict(compiled=True) if options.compiled else {}))
+    diffusers = [f"diffusers.{model}" for model in diffusion.MODELS]
+    names = options.names or (timms() if options.timm else diffusers if options.diffusers else FAMILIES)
+    known = set(FAMILIES + diffusers) | set(timms() if any(name.startswith("timm.") for name in names) else ())
     if unknown := [name for name in names if name not in known]:
-        arguments.error(f"argument --names: no family is called {', '.join(unknown)}; names are TASK.FAMILY, as causal.llama, or timm.MODULE")
+        arguments.error(f"argument --names: no family is called {', '.join(unknown)}; names are TASK.FAMILY, as causal.llama, timm.MODULE or diffusers.MODEL")
     for name in names:
         if time.monotonic() < until:
             measure_apart(name, made, options.what, 600 if options.compiled else 120)
