@@ -52,6 +52,42 @@ TEST(CudnnOperations, CountGroupsByTheFiltersDepth) {
   EXPECT_EQ(query.attributes.at("layout"), "nhwc");
 }
 
+/// Of 8 channels over `depth` planes of 16 x 16, of 2 images, by a filter of `taps` planes of 3
+/// x 3.
+Convolution clip(Pass pass, std::int64_t depth, std::int64_t taps) {
+  return {pass,
+          dense(CUDNN_DATA_BFLOAT16, {2, 8, depth, 16, 16}),
+          dense(CUDNN_DATA_BFLOAT16, {8, 8, taps, 3, 3}),
+          dense(CUDNN_DATA_BFLOAT16, {2, 8, depth - taps + 1, 14, 14}),
+          {0, 0, 0},
+          {1, 1, 1},
+          {1, 1, 1},
+          "fp32"};
+}
+
+TEST(CudnnOperations, TellOfThreeDimensionsPlanesAsImages) {
+  const KernelQuery forward = describe(clip(Pass::forward, 5, 3));
+  EXPECT_EQ(forward.features.at("n"), 2 * 3);
+  EXPECT_EQ(forward.features.at("r"), 9);
+  EXPECT_EQ(forward.features.at("h"), 16);
+  // The gradient has as many planes as came in.
+  EXPECT_EQ(describe(clip(Pass::backward_data, 5, 3)).features.at("n"), 2 * 5);
+  EXPECT_EQ(describe(clip(Pass::backward_filter, 5, 3)).features.at("n"), 2 * 3);
+}
+
+TEST(CudnnOperations, TellPlanesThatAFilterOfOneElementSeesAsOnePlane) {
+  Convolution c = clip(Pass::forward, 5, 1);
+  c.filter = dense(CUDNN_DATA_BFLOAT16, {8, 8, 1, 1, 1});
+  c.output = c.image;
+  const KernelQuery query = describe(c);
+  EXPECT_EQ(query.features.at("n"), 2);
+  EXPECT_EQ(query.features.at("h"), 5 * 16);
+  // With a stride some planes are left out.
+  c.output = dense(CUDNN_DATA_BFLOAT16, {2, 8, 3, 16, 16});
+  c.stride = {2, 1, 1};
+  EXPECT_EQ(describe(c).features.at("n"), 2 * 3);
+}
+
 TEST(CudnnOperations, WorkspaceIsTheMeasuredOne) {
   // workspaces.inc: forward, bf16, n 64.
   EXPECT_EQ(workspace_bytes(first_layer(Pass::forward, 64)), 154190864u);
