@@ -135,6 +135,19 @@ TEST(KernelSignature, TakesTemplatesApart) {
   EXPECT_EQ(last_type_bytes("f(at::X&)::{lambda(c10::complex<double>)#1}"), 16.0);
 }
 
+// Instances for either 16-bit type are one family: what is measured of one prices the other.
+TEST(KernelSignature, HalvesAreAlike) {
+  EXPECT_EQ(with_halves_alike("F<c10::Half, float, c10::Half>"),
+            "F<c10::BFloat16, float, c10::BFloat16>");
+  EXPECT_EQ(with_halves_alike("F<float>"), "F<float>");
+  const auto family = [](const char* name) { return describe({.name = name, .bytes = 64}).family; };
+  EXPECT_EQ(
+      family("void at::native::vectorized_elementwise_kernel<4, F<c10::Half>, A>(int, F)"),
+      family("void at::native::vectorized_elementwise_kernel<4, F<c10::BFloat16>, A>(int, F)"));
+  EXPECT_NE(family("void at::native::vectorized_elementwise_kernel<4, F<c10::Half>, A>(int, F)"),
+            family("void at::native::vectorized_elementwise_kernel<4, F<float>, A>(int, F)"));
+}
+
 TEST(KernelWork, DenseAlgebraTakesWhatLapackCounts) {
   // LAPACK Working Note 41, appendix C: LU of a square matrix takes 2/3 n^3, Cholesky's n^3/3, QR
   // of a square one 4/3 n^3.

@@ -75,6 +75,15 @@ KernelSignature parse_signature(std::string_view name) {
   return signature;
 }
 
+std::string with_halves_alike(std::string_view name) {
+  static constexpr std::string_view half = "c10::Half";
+  std::string alike{name};
+  for (std::size_t at = alike.find(half); at != std::string::npos; at = alike.find(half, at)) {
+    alike.replace(at, half.size(), "c10::BFloat16");
+  }
+  return alike;
+}
+
 double last_type_bytes(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, double>, 15> types{{
       {"BFloat16", 2.0},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,12 @@ struct KernelSignature {
 
 /// Takes `name`, as cu++filt prints it, apart. A name that is no C++ signature is its own base.
 KernelSignature parse_signature(std::string_view name);
+
+/// `name` with the 16-bit floating-point types of PyTorch spelled alike.
+///
+/// An instance for c10::Half moves as many bytes, and computes in fp32, as the one for
+/// c10::BFloat16 does: what is measured of either tells what the other takes.
+std::string with_halves_alike(std::string_view name);
 
 /// Size of the C++ arithmetic type that is mentioned last in `text`, in bytes; 0 if none is.
 ///

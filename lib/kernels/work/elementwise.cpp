@@ -137,7 +137,7 @@ KernelWork elementwise(const KernelQuery& query, const KernelSignature& signatur
   }
   work.exact = counted;
   work.group = plain ? "vectorized_elementwise_kernel" : signature.base;
-  work.family = signature.identity;
+  work.family = with_halves_alike(signature.identity);
   // Launches of which it is not told how their operands lie say nothing of the others.
   const float told = feature(query, "dims", 0.0) > 0.0 ? 1.0F : 0.0F;
   work.coordinates = {log_coordinate(work.bytes, 0.8), log_coordinate(used / arrays, 0.7),
@@ -171,7 +171,7 @@ KernelWork multi_tensor(const KernelQuery& query, const KernelSignature& signatu
     work.resident = resident_blocks(query);
   }
   work.group = signature.base;
-  work.family = signature.identity;
+  work.family = with_halves_alike(signature.identity);
   work.coordinates = {log_coordinate(numel, 0.8), log_coordinate(lists, 0.5),
                       log_coordinate(size, 0.7), log_coordinate(longest, 0.8)};
   return work;

@@ -55,7 +55,7 @@ KernelWork moved_by_index(const KernelQuery& query, const KernelSignature& signa
   work.flops = flops_per_ps * numel * place_ps(way, size, run) * tensors;
   constexpr std::array<std::string_view, 3> ways = {"reads", "writes", "adds"};
   work.group = "by index/" + std::string{ways[static_cast<std::size_t>(way)]};
-  work.family = signature.identity;
+  work.family = with_halves_alike(signature.identity);
   // What decides beside the size: how many elements an index moves, how many go to one place, and
   // whether the cache holds the table.
   work.coordinates = {log_coordinate(work.bytes, 1.0),

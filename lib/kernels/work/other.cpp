@@ -157,7 +157,7 @@ void place(KernelWork& work, const Launch& launch) {
     (work.group += "/") += launch.signature.identity;
   // Guessed bytes must not be compared with told ones.
   if (!work.exact) work.group += "/grid";
-  work.family = launch.signature.identity;
+  work.family = with_halves_alike(launch.signature.identity);
   work.coordinates = {log_coordinate(work.bytes, 1.0), log_coordinate(launch.blocks, 1.0),
                       log_coordinate(reduction ? 1.0 : launch.cols, 1.0),
                       log_coordinate(query.block.count(), 1.0), log_coordinate(launch.size, 1.0)};
