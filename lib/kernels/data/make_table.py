@@ -855,7 +855,7 @@ NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 # Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
 # What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
-TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8")
+TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9")
 
 
 def waits_for_host(key):
@@ -888,6 +888,11 @@ def measured_keys(file, by_code=False):
             continue  # measured before the interception told how many planes a thread goes through
         if "CatArrayBatchedCopy" in key["name"] and file.name.startswith("h200_keys8") and key["grid"][1] > 8:
             continue  # of four channels each, which no key tells from parts as wide as models have them
+        if file.name.startswith("h200_keys9") and key["name"].startswith("conv_") and key["features"]["h"] > 1:
+            # All of three dimensions. Their keys did not say yet how many planes lie in one where the filter is one element, nor how many the gradient of an image that was padded before has.
+            features = key["features"]
+            if features["r"] * features["s"] == 1 or (key["name"] == "conv_bwd_data" and features["pad_h"] == 0 and features["r"] != features["s"]):
+                continue
         # The bytes of a product follow from its sizes, and the sweeps do not tell them.
         yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
                    us=median(us) if of_library else warm(us), bytes=0 if key["name"] == "gemm" else key["bytes"], features=key["features"], attributes=key["attributes"])
