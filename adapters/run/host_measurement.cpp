@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -156,13 +157,18 @@ class Timed {
   }
   /// That which a tenth of the rounds is below: neighbours, interrupts and a busy machine only make
   /// work longer, but for a rare stroke of luck.
-  [[nodiscard]] double undisturbed() {
-    const auto tenth = each_.begin() + static_cast<std::ptrdiff_t>(each_.size() / 10);
-    std::nth_element(each_.begin(), tenth, each_.end());
-    return *tenth;
-  }
+  [[nodiscard]] double undisturbed() { return quantile(10); }
+  /// How much longer than that a half of the rounds take, or more.
+  [[nodiscard]] double disturbance() { return quantile(2) / undisturbed(); }
 
  private:
+  /// That which the first of `parts` equal parts of the rounds, shortest first, is below.
+  double quantile(std::size_t parts) {
+    const auto at = each_.begin() + static_cast<std::ptrdiff_t>(each_.size() / parts);
+    std::nth_element(each_.begin(), at, each_.end());
+    return *at;
+  }
+
   std::vector<double> each_{};
 };
 
@@ -225,7 +231,10 @@ HostProfile measure_host(const std::string& name) {
   host.allocation_ns = allocation_time.undisturbed();
   host.memory_ns = memory_time.undisturbed();
   if (calls.ready()) host.calls_ns = call_time.undisturbed();
-  host.measured = "by phantora host on " + today();
+  host.measured = fmt::format(
+      "by phantora host on {}; half of the interpreter-like rounds took {:.2f} times as long or "
+      "more",
+      today(), interpreter_time.disturbance());
   return host;
 }
 
