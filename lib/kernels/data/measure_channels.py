@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import measure_sorting
 from measure_h200 import draw, pick
 from measure_operations import there_and_back
-from measure_products import operand, times
+from measure_products import convolved, operand, times
 
 KINDS = ("bf16", "bf16", "bf16", "bf16", "fp16", "fp16", "tf32", "fp32")
 HALVES = ("bf16", "bf16", "fp16")
@@ -42,12 +42,7 @@ def convolution(n, c, k, size, taps, stride, padding, groups, share=0.65):
     def make():
         x, w = images(kind, n, c, size, size, last), operand(kind, k, c // groups, *taps)
         w = (w.contiguous(memory_format=torch.channels_last) if last else w).requires_grad_()
-
-        def run():
-            torch.backends.cudnn.allow_tf32 = kind == "tf32"
-            step()
-        step = there_and_back(lambda: F.conv2d(x, w, None, stride, padding, 1, groups))
-        return run
+        return convolved(kind, there_and_back(lambda: F.conv2d(x, w, None, stride, padding, 1, groups)))
     yield dict(op="convolution", kind=kind, last=last, n=n, c=c, k=k, size=size, taps=list(taps), stride=stride, padding=list(padding), groups=groups), make
 
 

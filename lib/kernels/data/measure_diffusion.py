@@ -20,7 +20,7 @@ import torch.nn.functional as F
 import measure_sorting
 from measure_h200 import draw, pick
 from measure_operations import there_and_back
-from measure_products import operand, times
+from measure_products import convolved, operand, times
 
 KINDS = ("fp32", "fp32", "bf16", "fp16")
 MOST, MOST_FLOP = 1 << 28, 4e11  # elements of a tensor, operations of a call
@@ -80,12 +80,7 @@ def volumes():
 
         def make(kind=kind, n=n, c=c, k=k, depth=depth, size=size, taps=taps, stride=stride, padded=padded):
             x, w = operand(kind, n, c, depth, size, size).requires_grad_(), operand(kind, k, c, *taps).requires_grad_()
-            step = there_and_back(lambda: F.conv3d(x, w, None, stride, [t // 2 for t in taps] if padded else 0))
-
-            def run():
-                torch.backends.cudnn.allow_tf32 = kind == "tf32"
-                step()
-            return run
+            return convolved(kind, there_and_back(lambda: F.conv3d(x, w, None, stride, [t // 2 for t in taps] if padded else 0)))
         yield dict(op="volumes", kind=kind, n=n, c=c, k=k, depth=depth, size=size, taps=taps, stride=stride, padded=padded), make
 
 
@@ -100,12 +95,7 @@ def positions():
 
         def make(kind=kind, n=n, groups=groups, each=each, taps=taps, stride=stride, length=length):
             x, w = operand(kind, n, groups * each, length).requires_grad_(), operand(kind, groups * each, each, taps).requires_grad_()
-            step = there_and_back(lambda: F.conv1d(x, w, None, stride, taps // 2, 1, groups))
-
-            def run():
-                torch.backends.cudnn.allow_tf32 = kind == "tf32"
-                step()
-            return run
+            return convolved(kind, there_and_back(lambda: F.conv1d(x, w, None, stride, taps // 2, 1, groups)))
         yield dict(op="positions", kind=kind, n=n, groups=groups, each=each, taps=taps, stride=stride, length=length), make
 
 

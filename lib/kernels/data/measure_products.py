@@ -34,6 +34,14 @@ def times(kind, product):
     return run
 
 
+def convolved(kind, step):
+    """`step` with cuDNN's products of fp32 rounded to tf32, or not."""
+    def run():
+        torch.backends.cudnn.allow_tf32 = kind == "tf32"
+        step()
+    return run
+
+
 def width():
     return draw.choice(WIDTHS) if draw.random() < 0.8 else pick(5, 13.5, draw.choice((8, 16, 64)))
 
