@@ -77,14 +77,15 @@ TEST(HostCost, IsLongerOnASlowerHost) {
 }
 
 TEST(HostScale, FollowsTheLatestSamples) {
+  const std::chrono::duration<double, std::nano> there = HostScale::work_there;
   HostScale host;
-  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there);
-  host.sample(30us);  // half as fast as where it was calibrated
-  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there / 2);
-  host.sample(14us);  // an eighth of the way
-  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there * 15 / 28);
-  for (int i = 0; i < 200; ++i) host.sample(15us);
-  EXPECT_NEAR(host.scale(), HostScale::scale_there, 1e-9);
+  EXPECT_DOUBLE_EQ(host.scale(), 1);
+  host.sample(there / 2);  // twice as fast as an H200's host
+  EXPECT_DOUBLE_EQ(host.scale(), 2);
+  host.sample(there * 1.5);  // an eighth of the way
+  EXPECT_DOUBLE_EQ(host.scale(), 1 / 0.625);
+  for (int i = 0; i < 200; ++i) host.sample(there);
+  EXPECT_NEAR(host.scale(), 1, 1e-9);
 }
 
 // A scale below zero made clocks run backwards.
@@ -92,9 +93,9 @@ TEST(HostScale, TakesNoTimeForNotMeasured) {
   HostScale host;
   host.sample(0ns);
   host.sample(-40ns);
-  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there);
-  host.sample(30us);  // the first that counts
-  EXPECT_DOUBLE_EQ(host.scale(), HostScale::scale_there / 2);
+  EXPECT_DOUBLE_EQ(host.scale(), 1);
+  host.sample(HostScale::work_there * 2);  // the first that counts
+  EXPECT_DOUBLE_EQ(host.scale(), 0.5);
 }
 
 }  // namespace

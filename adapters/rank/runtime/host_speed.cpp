@@ -78,7 +78,7 @@ unsigned reference_work() noexcept {
 }
 
 bool HostSpeed::look() noexcept {
-  // A sample costs 50 us: 1 % of the time between two. Looking at the CPU clock is a system
+  // A sample takes 50 us: 1 % of the time between two. Looking at the CPU clock is a system
   // call, as long as some GPU calls.
   constexpr int calls_per_look = 64;
   constexpr std::chrono::milliseconds between{5};
@@ -86,8 +86,10 @@ bool HostSpeed::look() noexcept {
   if (calls_++ % calls_per_look != 0) return false;
   if (!first && thread_cpu_time() - looked_at_ < between) return false;
   [[maybe_unused]] static volatile unsigned result;
-  result = reference_work();  // brings its code and data into the core's caches
-  scale_.sample(cpu_time_of([] { result = reference_work(); }));
+  scale_.sample(cpu_time_of([] {
+    result = reference_work();  // as the program left the core's caches and predictors
+    result = reference_work();  // warm
+  }));
   looked_at_ = thread_cpu_time();
   return true;
 }

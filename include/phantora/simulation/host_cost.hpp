@@ -243,16 +243,14 @@ constexpr Duration host_cost(HostCall call, const HostTimePolicy& policy,
 /// load: by a factor of two within a second on a shared machine.
 class HostScale {
  public:
-  /// CPU time of the piece of work where it was first calibrated: phantora's own
-  /// (adapters/rank/runtime/host_speed.cpp) in training steps on 2 cores of an AMD EPYC, quiet,
-  /// 2026-11-21, of the second of two runs (13.6 to 17.0 us in four programs): that of one alone
-  /// depends on what the program left in the caches, which differs from program to program by a
-  /// third.
-  static constexpr std::chrono::duration<double, std::nano> work_there{15'000};
-  /// What the host_cost rows of test/data/h200_overlap_and_host_cost.jsonl say of that machine: an
-  /// H200's host takes 1.38 times as long, by the sum of all rows, calls in loops priced as such
-  /// (test/data/api_cost.jsonl).
-  static constexpr double scale_there = 1.38;
+  /// CPU time of the piece of work (adapters/rank/runtime/host_speed.cpp) on that host: the first
+  /// of two runs finds the caches and the predictors as the program left them, the second warm
+  /// ones. On 2 cores of an AMD EPYC on 2026-11-21 the second took 15.0 us in four programs, and by
+  /// the sum of the host_cost rows of test/data/h200_overlap_and_host_cost.jsonl an H200's host
+  /// takes 1.38 times as long as that machine (calls in loops priced as test/data/api_cost.jsonl
+  /// has them), so 20.7 us; and on 2 cores of an EPYC on 2026-11-30 both took 3.66 times as long as
+  /// the second (50.0 and 13.65 us, means of nine programs of bench/accuracy/zoo.py).
+  static constexpr std::chrono::duration<double, std::nano> work_there{76'000};
 
   /// The work has just taken so much CPU time. Nothing or less counts as not measured: the clock
   /// was read at a time when it stood.
@@ -262,8 +260,8 @@ class HostScale {
     mean_ = sampled_ ? mean_ + weight * (work - mean_) : work;
     sampled_ = true;
   }
-  /// Time on that host per CPU time here.
-  [[nodiscard]] double scale() const noexcept { return scale_there * (work_there / mean_); }
+  /// Time on that host per CPU time here; 1 before the first sample.
+  [[nodiscard]] double scale() const noexcept { return work_there / mean_; }
 
  private:
   std::chrono::duration<double, std::nano> mean_ = work_there;  ///< the latest samples count most
