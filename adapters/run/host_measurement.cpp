@@ -20,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 namespace phantora::run {
@@ -155,11 +156,11 @@ class Timed {
     });
     each_.push_back(static_cast<double>(took.count()) / rounds);
   }
-  /// That which a tenth of the rounds is below: neighbours, interrupts and a busy machine only make
-  /// work longer, but for a rare stroke of luck.
-  [[nodiscard]] double undisturbed() { return quantile(10); }
-  /// How much longer than that a half of the rounds take, or more.
-  [[nodiscard]] double disturbance() { return quantile(2) / undisturbed(); }
+  /// That which a half of the rounds is below: of a machine that neighbours keep busy now and then,
+  /// what a program meets as often as not.
+  [[nodiscard]] double median() { return quantile(2); }
+  /// How much longer that is than what a tenth of the rounds is below.
+  [[nodiscard]] double disturbance() { return median() / quantile(10); }
 
  private:
   /// That which the first of `parts` equal parts of the rounds, shortest first, is below.
@@ -170,6 +171,37 @@ class Timed {
   }
 
   std::vector<double> each_{};
+};
+
+/// The cores that this thread may run on, which it goes through: each has a neighbour of its own on
+/// the machine beneath a virtual one. Gives back the thread's choice at the end.
+class Cores {
+ public:
+  Cores() {
+    if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &allowed_)) cores_.push_back(core);
+    }
+  }
+  ~Cores() {
+    if (!cores_.empty()) sched_setaffinity(0, sizeof allowed_, &allowed_);
+  }
+  Cores(const Cores&) = delete;
+  Cores& operator=(const Cores&) = delete;
+
+  /// Goes to the next one; stays where the system forbids that.
+  void next() {
+    if (cores_.empty()) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cores_[at_++ % cores_.size()], &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+
+ private:
+  cpu_set_t allowed_{};
+  std::vector<int> cores_{};
+  std::size_t at_ = 0;
 };
 
 /// The fields of /proc/cpuinfo that describe the machine.
@@ -211,11 +243,13 @@ HostProfile measure_host(const std::string& name) {
   DriverCalls calls;
   [[maybe_unused]] static volatile unsigned result;
   const auto interpreter = [] { result = rank::reference_work(); };
-  // In turn, so that what disturbs for a while disturbs all of them; long enough to meet quiet
-  // moments.
-  constexpr int rounds = 2000;
+  // In turn, so that what disturbs for a while disturbs all of them, and on all cores; long enough
+  // to meet what comes and goes.
+  constexpr int rounds = 6000, on_a_core = 20;
+  Cores cores;
   Timed interpreter_time, allocation_time, memory_time, call_time;
   for (int i = 0; i < rounds; ++i) {
+    if (i % on_a_core == 0) cores.next();
     interpreter();  // as it is found while a program runs: in the caches
     interpreter_time.time(interpreter, 5);
     allocations();
@@ -227,13 +261,13 @@ HostProfile measure_host(const std::string& name) {
     calls.rest();
     call_time.time(calls, 1);
   }
-  host.interpreter_ns = interpreter_time.undisturbed();
-  host.allocation_ns = allocation_time.undisturbed();
-  host.memory_ns = memory_time.undisturbed();
-  if (calls.ready()) host.calls_ns = call_time.undisturbed();
+  host.interpreter_ns = interpreter_time.median();
+  host.allocation_ns = allocation_time.median();
+  host.memory_ns = memory_time.median();
+  if (calls.ready()) host.calls_ns = call_time.median();
   host.measured = fmt::format(
-      "by phantora host on {}; half of the interpreter-like rounds took {:.2f} times as long or "
-      "more",
+      "by phantora host on {}; half of the interpreter-like rounds took {:.2f} times as long as a "
+      "tenth or more",
       today(), interpreter_time.disturbance());
   return host;
 }

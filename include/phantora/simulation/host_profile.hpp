@@ -20,7 +20,7 @@ struct HostProfile {
   unsigned threads = 1;     ///< hardware threads of all cores
   std::string measured{};   ///< when, and of what; for people
 
-  // In nanoseconds, on a core that nothing else disturbs.
+  // In nanoseconds, as often as not (the median), over all cores.
   double interpreter_ns = 0;  ///< names looked up, calls through pointers, references counted
   double allocation_ns = 0;   ///< blocks of all sizes taken, written to and given back
   double memory_ns = 0;       ///< dependent loads from more memory than the caches hold
