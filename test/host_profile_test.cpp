@@ -82,12 +82,18 @@ TEST(HostProfile, ASlowerHostTakesLonger) {
   EXPECT_EQ(slowness(host, host), HostSlowness{});
   HostProfile half = host;
   half.interpreter_ns *= 2;
+  half.memory_ns *= 2;
   half.calls_ns = *host.calls_ns * 3;
   EXPECT_DOUBLE_EQ(slowness(half, host).work, 2);
   EXPECT_DOUBLE_EQ(slowness(half, host).calls, 3);
-  // Calls that nobody has measured follow the interpreter's work.
+  // Calls that nobody has measured follow the work.
   half.calls_ns.reset();
   EXPECT_DOUBLE_EQ(slowness(half, host).calls, 2);
+  // Of work a quarter follows memory.
+  half.memory_ns *= 16;
+  EXPECT_DOUBLE_EQ(slowness(half, host).work, 4);
+  half.allocation_ns *= 2;
+  EXPECT_DOUBLE_EQ(slowness(half, host).work, 4);
 }
 
 TEST(HostProfile, PresetsAreFoundByName) {

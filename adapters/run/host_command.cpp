@@ -34,7 +34,7 @@ void print(const HostProfile& host, std::ostream& out) {
   };
   const auto kind = [&](std::string_view name, std::optional<double> ns,
                         std::optional<double> there) {
-    if (!ns) return row(name, "not measured: taken to follow the interpreter-like work");
+    if (!ns) return row(name, "not measured: taken to follow the work");
     row(name, fmt::format("{:.2f} us{}", *ns / 1e3,
                           there ? fmt::format(", {:.2f} times as long as on {}", *ns / *there,
                                               reference.name)

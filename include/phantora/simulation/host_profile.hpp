@@ -30,10 +30,9 @@ struct HostProfile {
   bool operator==(const HostProfile&) const = default;
 };
 
-/// Of `host` beside `other`: work by the interpreter-like piece, since it is by this that a run
-/// follows the speed of the machine that it is on (HostScale), so that a machine simulated on
-/// itself is as fast as it is; calls by themselves, or as the work where a host's are not known.
-/// Allocations and memory are told for people to compare.
+/// Of `host` beside `other`: work by the interpreter-like piece and, to a quarter, by memory, since
+/// programs find their code and data in the caches or not; calls by themselves, or as the work
+/// where a host's are not known. Allocations are told for people to compare.
 HostSlowness slowness(const HostProfile& host, const HostProfile& other);
 
 /// Built in. The first is the host of the built-in data: what host_cost.hpp says is of it, and it
