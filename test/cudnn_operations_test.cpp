@@ -65,14 +65,20 @@ Convolution clip(Pass pass, std::int64_t depth, std::int64_t taps) {
           "fp32"};
 }
 
-TEST(CudnnOperations, TellOfThreeDimensionsPlanesAsImages) {
-  const KernelQuery forward = describe(clip(Pass::forward, 5, 3));
-  EXPECT_EQ(forward.features.at("n"), 2 * 3);
-  EXPECT_EQ(forward.features.at("r"), 9);
-  EXPECT_EQ(forward.features.at("h"), 16);
-  // The gradient has as many planes as came in.
-  EXPECT_EQ(describe(clip(Pass::backward_data, 5, 3)).features.at("n"), 2 * 5);
-  EXPECT_EQ(describe(clip(Pass::backward_filter, 5, 3)).features.at("n"), 2 * 3);
+TEST(CudnnOperations, TellTheThirdDimension) {
+  for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_filter}) {
+    const KernelQuery query = describe(clip(pass, 5, 3));
+    EXPECT_EQ(query.features.at("n"), 2);
+    EXPECT_EQ(query.features.at("d"), 5);
+    EXPECT_EQ(query.features.at("h"), 16);
+    EXPECT_EQ(query.features.at("t"), 3);
+    EXPECT_EQ(query.features.at("r"), 3);
+    EXPECT_EQ(query.features.at("pad_d"), 0);
+    EXPECT_EQ(query.features.at("stride_d"), 1);
+    EXPECT_EQ(query.features.at("dilation_d"), 1);
+  }
+  // One of two has none.
+  EXPECT_FALSE(describe(first_layer(Pass::forward, 2)).features.contains("t"));
 }
 
 TEST(CudnnOperations, TellPlanesThatAFilterOfOneElementSeesAsOnePlane) {
@@ -82,10 +88,13 @@ TEST(CudnnOperations, TellPlanesThatAFilterOfOneElementSeesAsOnePlane) {
   const KernelQuery query = describe(c);
   EXPECT_EQ(query.features.at("n"), 2);
   EXPECT_EQ(query.features.at("h"), 5 * 16);
+  EXPECT_FALSE(query.features.contains("d"));
   // With a stride some planes are left out.
   c.output = dense(CUDNN_DATA_BFLOAT16, {2, 8, 3, 16, 16});
   c.stride = {2, 1, 1};
-  EXPECT_EQ(describe(c).features.at("n"), 2 * 3);
+  EXPECT_EQ(describe(c).features.at("n"), 2);
+  EXPECT_EQ(describe(c).features.at("d"), 5);
+  EXPECT_EQ(describe(c).features.at("stride_d"), 2);
 }
 
 TEST(CudnnOperations, WorkspaceIsTheMeasuredOne) {

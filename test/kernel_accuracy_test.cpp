@@ -18,6 +18,15 @@ struct Bound {
   double mean, median;
 };
 
+/// Of an H200 a ninth of the rows are convolutions of volumes, which are the hardest, and an H100
+/// has run few of them: what they are off by says little of others.
+std::vector<Prediction> without_volumes(std::vector<Prediction> predictions) {
+  std::erase_if(predictions, [](const Prediction& prediction) {
+    return prediction.family.starts_with("convolution of volumes");
+  });
+  return predictions;
+}
+
 void expect_within(Holdout holdout, const std::map<std::string, Bound>& bounds) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
@@ -41,6 +50,8 @@ TEST(KernelAccuracy, HeldOutKernels) {
                  {"convolution dilated", {.mean = 0.22, .median = 0.165}},
                  {"convolution depthwise", {.mean = 0.3, .median = 0.105}},
                  {"convolution grouped", {.mean = 0.42, .median = 0.166}},
+                 {"convolution of volumes", {.mean = 0.29, .median = 0.18}},
+                 {"convolution of volumes, grouped", {.mean = 1.2, .median = 0.38}},
                  {"convolution tried", {.mean = 0.203, .median = 0.1}},
                  {"recurrent network", {.mean = 0.146, .median = 0.09}},
                  {"batch norm", {.mean = 0.088, .median = 0.06}},
@@ -57,7 +68,7 @@ TEST(KernelAccuracy, HeldOutKernels) {
 // measure_embeddings.py, of measure_indexing.py, of measure_algebra.py, of measure_filters.py and
 // of measure_half.py, and a quarter of measure_timm.py and measure_trials.py, chosen before: no fit
 // ever saw them. So are a third of measure_products.py, measure_vectors.py,
-// measure_answers.py, measure_channels.py and measure_diffusion.py.
+// measure_answers.py, measure_channels.py, measure_diffusion.py and measure_volumes.py.
 // Those of sequences are 1,174 of the hardest families (27 and 61 % off in the mean), and judges
 // whose kernels overlap have been measured again or are left out: before either was priced, the
 // 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median, recurrent
@@ -65,14 +76,17 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 36227U);
+  ASSERT_EQ(judges.size(), 49224U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
-  EXPECT_NEAR(error_of(predictions).mean, 0.145, 0.002);
-  EXPECT_NEAR(error_of(predictions).median, 0.063, 0.002);
+  const Error others = error_of(without_volumes(predictions));
+  EXPECT_NEAR(others.mean, 0.145, 0.002);
+  EXPECT_NEAR(others.median, 0.063, 0.002);
+  EXPECT_NEAR(errors.at("convolution of volumes").median, 0.147, 0.002);
+  EXPECT_NEAR(errors.at("convolution of volumes, grouped").median, 0.287, 0.002);
   EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.046, 0.002);
-  EXPECT_NEAR(errors.at("by code").median, 0.228, 0.002);
+  EXPECT_NEAR(errors.at("by code").median, 0.087, 0.002);
   EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.109, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.165, 0.002);
@@ -103,12 +117,12 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7157, 0.0005);
-  EXPECT_NEAR(random.two, 0.9158, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1090, 0.0005);
+  EXPECT_NEAR(random.one, 0.7047, 0.0005);
+  EXPECT_NEAR(random.two, 0.9062, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1265, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.6970, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.8997, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.6901, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.8941, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
@@ -123,8 +137,8 @@ TEST(KernelAccuracy, AnH100sHeldOutKernels) {
 void expect_from_another(const std::string& measured, const std::string& target, Bound bound,
                          Coverage expected) {
   const auto& rows = builtin_measurements(target);
-  const auto predictions = predict(
-      rows, by_another(gpu_model(measured), builtin_measurements(measured), gpu_model(target)));
+  const auto predictions = without_volumes(predict(
+      rows, by_another(gpu_model(measured), builtin_measurements(measured), gpu_model(target))));
   const Error error = error_of(predictions);
   EXPECT_NEAR(error.mean, bound.mean, 0.0005) << target;
   EXPECT_NEAR(error.median, bound.median, 0.0005) << target;
@@ -140,12 +154,12 @@ void expect_from_another(const std::string& measured, const std::string& target,
 // was not measured again, so that its table lacks their weights' gradients: 13.7 % from 5.0 on the
 // way back.
 TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
-  expect_from_another("h200", "h100", {.mean = 0.0724, .median = 0.0396},
+  expect_from_another("h200", "h100", {.mean = 0.0718, .median = 0.0396},
                       {.one = 0.8180, .two = 0.9553, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1350, .median = 0.0606},
-                      {.one = 0.7568, .two = 0.9315, .median_bar = 0.1210});
+  expect_from_another("h100", "h200", {.mean = 0.1379, .median = 0.0617},
+                      {.one = 0.7568, .two = 0.9315, .median_bar = 0.1227});
 }
 
 // Another H100, on another day: how far apart two of them are. Its times are means, the table's

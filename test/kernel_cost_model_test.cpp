@@ -441,7 +441,8 @@ TEST(KernelWork, LongFiltersOfGroupsRunOnThePlainUnits) {
 TEST(KernelWork, AVolumesFiltersForEachChannelAreAGroupOfTheirOwn) {
   KernelQuery query = convolution("conv_fwd", "nhwc", 8, 96, 14, 3, 96);
   const double flops = describe(query).flops;
-  query.features["r"] = 9;  // three by three by three, as it is told
+  query.features["d"] = 14;
+  query.features["t"] = 3;
   EXPECT_EQ(describe(query).group, "conv_fwd/depthwise/volume");
   EXPECT_GT(describe(query).flops, 100 * flops);
 }

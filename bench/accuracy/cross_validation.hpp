@@ -70,6 +70,8 @@ inline std::string family_of(const KernelQuery& query) {
       const auto found = query.features.find(key);
       return found == query.features.end() || found->second <= 1.0;
     };
+    if (query.features.contains("t"))
+      return is_one("groups") ? "convolution of volumes" : "convolution of volumes, grouped";
     return query.attributes.contains("plan")               ? "convolution tried"
            : group.find("/depthwise") != std::string::npos ? "convolution depthwise"
            : !is_one("groups")                             ? "convolution grouped"

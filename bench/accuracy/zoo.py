@@ -807,6 +807,109 @@ def profile(name, step, out):
     out.flush()
 
 
+# --- Clips and scans ---
+
+def clips_of(name, batch, frames=16, size=224):
+    import torchvision
+    model = getattr(torchvision.models.video, name)(weights=None).to(DEVICE)
+    clips, labels = noise(batch, 3, frames, size, size), torch.randint(0, 400, (batch,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(clips), labels)
+
+
+@architecture
+def video_inception():
+    return clips_of("s3d", 6)
+
+
+@architecture
+def video_mixed_resnet():
+    return clips_of("mc3_18", 8, size=112)
+
+
+@architecture
+def video_swin():
+    return clips_of("swin3d_t", 2)
+
+
+@architecture
+def video_mvit():
+    return clips_of("mvit_v2_s", 2)
+
+
+@architecture
+def channel_separated():
+    """Bottlenecks whose filters over space and time have one channel each."""
+    class Block(nn.Module):
+        def __init__(self, cin, cout, stride):
+            super().__init__()
+            inner = cout // 4
+            self.path = nn.Sequential(nn.Conv3d(cin, inner, 1, bias=False), nn.BatchNorm3d(inner), nn.ReLU(),
+                                      nn.Conv3d(inner, inner, 3, stride, 1, groups=inner, bias=False), nn.BatchNorm3d(inner), nn.ReLU(),
+                                      nn.Conv3d(inner, cout, 1, bias=False), nn.BatchNorm3d(cout))
+            self.beside = nn.Conv3d(cin, cout, 1, stride, bias=False) if stride != 1 or cin != cout else nn.Identity()
+
+        def forward(self, x):
+            return F.relu(self.path(x) + self.beside(x))
+
+    widths = (64, 256, 512, 1024, 2048)
+    blocks = [Block(widths[i] if first else widths[i + 1], widths[i + 1], 2 if first and i else 1) for i in range(4) for first in (True, False)]
+    model = nn.Sequential(nn.Conv3d(3, 64, (3, 7, 7), (1, 2, 2), (1, 3, 3), bias=False), nn.BatchNorm3d(64), nn.ReLU(), nn.MaxPool3d((1, 3, 3), (1, 2, 2), (0, 1, 1)),
+                          *blocks, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(2048, 400)).to(DEVICE)
+    clips, labels = noise(6, 3, 16, 112, 112), torch.randint(0, 400, (6,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(clips), labels)
+
+
+@architecture
+def clip_autoencoder():
+    """Convolutions that see no later frame, as video models' autoencoders have them."""
+    class Causal(nn.Conv3d):
+        def __init__(self, cin, cout, taps=3, stride=1):
+            super().__init__(cin, cout, taps, stride, (0, taps // 2, taps // 2))
+
+        def forward(self, x):
+            return super().forward(F.pad(x, (0, 0, 0, 0, self.kernel_size[0] - 1, 0), mode="replicate"))
+
+    class Residual(nn.Module):
+        def __init__(self, cin, cout):
+            super().__init__()
+            self.path = nn.Sequential(nn.GroupNorm(32, cin), nn.SiLU(), Causal(cin, cout), nn.GroupNorm(32, cout), nn.SiLU(), Causal(cout, cout))
+            self.beside = nn.Conv3d(cin, cout, 1) if cin != cout else nn.Identity()
+
+        def forward(self, x):
+            return self.path(x) + self.beside(x)
+
+    model = nn.Sequential(Causal(3, 96), Residual(96, 96), Causal(96, 96, stride=2), Residual(96, 192), Causal(192, 192, stride=2), Residual(192, 384), Residual(384, 384),
+                          nn.Upsample(scale_factor=2), Causal(384, 192), Residual(192, 192), nn.Upsample(scale_factor=2), Causal(192, 96), Residual(96, 96), Causal(96, 3)).to(DEVICE)
+    clips = noise(1, 3, 16, 160, 160)
+    return model, lambda: F.mse_loss(model(clips), clips)
+
+
+@architecture
+def scan_unet():
+    """A U-Net over scans, with strides and transposed convolutions between its levels."""
+    widths = (32, 64, 128, 256, 320)
+
+    def block(cin, cout, stride=1):
+        return nn.Sequential(nn.Conv3d(cin, cout, 3, stride, 1), nn.InstanceNorm3d(cout, affine=True), nn.LeakyReLU(0.01),
+                             nn.Conv3d(cout, cout, 3, 1, 1), nn.InstanceNorm3d(cout, affine=True), nn.LeakyReLU(0.01))
+
+    down = nn.ModuleList([block(1 if i == 0 else widths[i - 1], widths[i], 1 if i == 0 else 2) for i in range(5)])
+    up = nn.ModuleList([nn.ConvTranspose3d(widths[i + 1], widths[i], 2, 2) for i in range(4)])
+    joined = nn.ModuleList([block(2 * widths[i], widths[i]) for i in range(4)])
+    model = nn.ModuleList([down, up, joined, nn.Conv3d(32, 4, 1)]).to(DEVICE)
+    scans, labels = noise(2, 1, 96, 96, 96), torch.randint(0, 4, (2, 96, 96, 96), device=DEVICE)
+
+    def loss():
+        x, kept = scans, []
+        for level in down:
+            x = level(x)
+            kept.append(x)
+        for i in reversed(range(4)):
+            x = joined[i](torch.cat([up[i](x), kept[i]], 1))
+        return F.cross_entropy(model[3](x), labels)
+    return model, loss
+
+
 def training_step(name):
     """A step of the architecture of that name."""
     model, loss, *dtype = ARCHITECTURES[name]()

@@ -6,11 +6,11 @@
 namespace phantora::detail {
 
 /// A convolution's sizes. Pixels are those of an image that goes in, positions those of one that
-/// comes out; a side with a third dimension has it in its images and taps.
+/// comes out, of all its dimensions.
 struct Convolution {
   double images = 1, in = 1, out = 1;  ///< channels of all groups
   double pixels = 1, positions = 1;
-  double taps = 1, strides = 1;  ///< of both sides, multiplied
+  double taps = 1, strides = 1;  ///< of all dimensions, multiplied
   double groups = 1;
   double size = 2;  ///< of an element, in bytes
   bool nchw = true;

@@ -131,31 +131,24 @@ KernelQuery describe(const Convolution& c) {
   query.name = c.pass == Pass::forward         ? "conv_fwd"
                : c.pass == Pass::backward_data ? "conv_bwd_data"
                                                : "conv_bwd_filter";
-  // Three spatial dimensions. Where the filter is one element, planes lie as one that is as high as
-  // all of them. Otherwise depth goes into the batch and into the filter's height, which keeps the
-  // arithmetic and the bytes. The data's gradient is computed for each plane that came in: a filter
-  // of three planes over three of them makes one, but its gradient has three.
+  // Of three spatial dimensions where dims has five. Where the filter is one element of all
+  // channels, planes lie as one that is as high as all of them.
   const bool deep = c.image.dims.size() == 5;
   const std::size_t h = deep ? 3 : 2;
   const std::size_t space = deep ? 1 : 0;
-  const std::int64_t filter_depth = deep ? c.filter.dim(2) : 1;
-  const bool stacked = deep && c.filter.elements() == c.filter.dim(0) * c.filter.dim(1) &&
-                       c.image.elements() / std::max<std::int64_t>(1, c.image.dim(1)) ==
-                           c.output.elements() / std::max<std::int64_t>(1, c.output.dim(1));
-  std::int64_t planes = 1;
-  if (deep) planes = c.output.dim(2);
-  if (deep && c.pass == Pass::backward_data) {
-    const std::int64_t stride = std::max<std::int64_t>(1, spatial(c.stride, 0, 1));
-    planes = (c.image.dim(2) + stride - 1) / stride;
-  }
   const std::int64_t groups =
       std::max<std::int64_t>(1, c.image.dim(1) / std::max<std::int64_t>(1, c.filter.dim(1)));
-  query.features = {{"n", number(c.image.dim(0) * (stacked ? 1 : planes))},
+  const bool stacked = deep && groups == 1 &&
+                       c.filter.elements() == c.filter.dim(0) * c.filter.dim(1) &&
+                       c.image.elements() / std::max<std::int64_t>(1, c.image.dim(1)) ==
+                           c.output.elements() / std::max<std::int64_t>(1, c.output.dim(1));
+  const std::int64_t planes = stacked ? c.image.dim(2) : 1;
+  query.features = {{"n", number(c.image.dim(0))},
                     {"c", number(c.image.dim(1))},
-                    {"h", number(c.image.dim(h) * (stacked ? planes : 1))},
+                    {"h", number(c.image.dim(h) * planes)},
                     {"w", number(c.image.dim(h + 1))},
                     {"k", number(c.filter.dim(0))},
-                    {"r", number(c.filter.dim(h) * filter_depth)},
+                    {"r", number(c.filter.dim(h))},
                     {"s", number(c.filter.dim(h + 1))},
                     {"stride_h", number(spatial(c.stride, space, 1))},
                     {"stride_w", number(spatial(c.stride, space + 1, 1))},
@@ -164,6 +157,13 @@ KernelQuery describe(const Convolution& c) {
                     {"dilation_h", number(spatial(c.dilation, space, 1))},
                     {"dilation_w", number(spatial(c.dilation, space + 1, 1))},
                     {"groups", number(groups)}};
+  if (deep && !stacked) {
+    query.features.insert({{"d", number(c.image.dim(2))},
+                           {"t", number(c.filter.dim(2))},
+                           {"stride_d", number(spatial(c.stride, 0, 1))},
+                           {"pad_d", number(spatial(c.padding, 0, 0))},
+                           {"dilation_d", number(spatial(c.dilation, 0, 1))}});
+  }
   query.attributes = {
       {"type", name_of(c.image.type)}, {"compute", c.compute}, {"layout", c.image.layout()}};
   if (c.tried) query.attributes.emplace("plan", "tried");

@@ -172,13 +172,16 @@ def convolution_part(row):
         image = [(length - 1) * stride - 2 * pad + dilation * (r - 1) + 1 + extra for length in size]
         c, k = k, c
         part = {"fwd": "bwd_data", "bwd_data": "fwd"}.get(part, part)
-    # A third dimension goes into the batch, and into the filter's height; a missing one is 1.
-    depth = [(length + 2 * pad - dilation * (r - 1) - 1) // stride + 1 for length in image[:-2]]
-    flat = len(size) == 1
-    h, w = ([1] + image)[-2:] if flat else image[-2:]
-    shape = dict(n=row["batch"] * math.prod(depth), c=c, h=h, w=w, k=k, r=1 if flat else r ** (len(size) - 1), s=r,
+    # A missing dimension is 1. Where a filter is one element of all channels, planes lie as one that is as high as all of them.
+    flat, volume = len(size) == 1, len(size) == 3
+    out = [(length + 2 * pad - dilation * (r - 1) - 1) // stride + 1 for length in image]
+    stacked = volume and r == 1 and out == image and row["groups"] == 1
+    h, w = [image[0] * image[1], image[2]] if stacked else ([1] + image)[-2:]
+    shape = dict(n=row["batch"], c=c, h=h, w=w, k=k, r=1 if flat else r, s=r,
                  stride_h=1 if flat else stride, stride_w=stride, pad_h=0 if flat else pad, pad_w=pad,
                  dilation_h=1 if flat else dilation, dilation_w=dilation, groups=row["groups"])
+    if volume and not stacked:
+        shape |= dict(d=image[0], t=r, stride_d=stride, pad_d=pad, dilation_d=dilation)
     attributes = dict(type=TYPE[row["dtype"]], compute=COMPUTE[row["dtype"]],
                       layout="nhwc" if row["channels_last"] and c > 1 else "nchw")
     if row.get("benchmark"):
@@ -855,12 +858,23 @@ NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 # Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
 # What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
-TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9")
+TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9", "h200_keys10", "h200_keys11")
 
 
 def waits_for_host(key):
     """Recurrent networks and groups of one tap, of which `phantora measure` times the calls with the time between their many small kernels."""
     return key["name"].startswith("rnn_") or key["name"].startswith("conv_") and 1 < key["features"]["groups"] < key["features"]["c"] and key["features"]["r"] * key["features"]["s"] == 1
+
+
+def folded(key, file):
+    """Whether a key is of a convolution over three dimensions from before the interception told the third: planes
+    counted as images, and a filter's depth as height. Of keys9 all are that have more than one row."""
+    features = key["features"]
+    if not key["name"].startswith("conv_") or "t" in features:
+        return False
+    if file.startswith(("h200_keys10", "h200_keys11")):
+        return features["groups"] > 1  # of one element, told as of two dimensions
+    return features["r"] == features["s"]**2 > 1 or (file.startswith("h200_keys9") and features["h"] > 1)
 
 
 def measured_keys(file, by_code=False):
@@ -888,11 +902,8 @@ def measured_keys(file, by_code=False):
             continue  # measured before the interception told how many planes a thread goes through
         if "CatArrayBatchedCopy" in key["name"] and file.name.startswith("h200_keys8") and key["grid"][1] > 8:
             continue  # of four channels each, which no key tells from parts as wide as models have them
-        if file.name.startswith("h200_keys9") and key["name"].startswith("conv_") and key["features"]["h"] > 1:
-            # All of three dimensions. Their keys did not say yet how many planes lie in one where the filter is one element, nor how many the gradient of an image that was padded before has.
-            features = key["features"]
-            if features["r"] * features["s"] == 1 or (key["name"] == "conv_bwd_data" and features["pad_h"] == 0 and features["r"] != features["s"]):
-                continue
+        if folded(key, file.name) or (file.name.startswith(("h200_keys10", "h200_keys11")) and "conv_" not in key["name"]):
+            continue
         # The bytes of a product follow from its sizes, and the sweeps do not tell them.
         yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
                    us=median(us) if of_library else warm(us), bytes=0 if key["name"] == "gemm" else key["bytes"], features=key["features"], attributes=key["attributes"])

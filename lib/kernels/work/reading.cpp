@@ -38,8 +38,8 @@ Arithmetic arithmetic_of(std::string_view type, std::string_view compute) {
 
 std::string label(Arithmetic arithmetic) { return '/' + std::string{to_string(arithmetic)}; }
 
-double alignment_of(double bytes) {
-  double alignment = 16.0;
+double alignment_of(double bytes, double most) {
+  double alignment = most;
   while (std::fmod(bytes, alignment) != 0.0) alignment /= 2.0;
   return alignment;
 }

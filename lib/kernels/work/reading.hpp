@@ -26,8 +26,8 @@ bool is_complex(std::string_view type);
 Arithmetic arithmetic_of(std::string_view type, std::string_view compute);
 /// The part of a group's name that tells the units, e.g. "/half".
 std::string label(Arithmetic arithmetic);
-/// The largest power of two, at most 16, that divides a row of so many bytes.
-double alignment_of(double bytes);
+/// The largest power of two, at most `most`, that divides a row of so many bytes.
+double alignment_of(double bytes, double most = 16.0);
 
 /// A coordinate along which efficiency changes over factors of e^`scale`.
 float log_coordinate(double value, double scale);
