@@ -76,9 +76,9 @@ KernelQuery random_query(std::mt19937& random) {
       "64>::Params)",
       "triton_poi_fused_add_0"};
   static const std::vector<std::string> features{
-      "m",     "n",        "k",      "batch", "c",     "h",       "w",      "r",
-      "s",     "stride_h", "groups", "b",     "d",     "s_q",     "s_kv",   "numel",
-      "lines", "rows",     "cols",   "h_kv",  "pad_h", "a_align", "splits", "dims"};
+      "m",        "n",      "k",     "batch",   "c",      "h",    "w",     "r",     "s",
+      "stride_h", "groups", "b",     "d",       "s_q",    "s_kv", "numel", "lines", "rows",
+      "cols",     "h_kv",   "pad_h", "a_align", "splits", "dims", "t"};
   static const std::vector<std::string> types{"bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "odd"};
   const auto size = [&](double bits) {
     return std::floor(std::exp2(std::uniform_real_distribution{0.0, bits}(random)));

@@ -455,9 +455,10 @@ KernelWork convolution(const KernelQuery& query) {
     unaligned =
         log_coordinate(wide / std::min(alignment_of(row, wide), alignment_of(row_out, wide)), 1.2);
   }
+  const double width = is_volume(query) ? 1.2 : 2.0;
   work.coordinates = {
-      log_coordinate(images * positions, 2.0), log_coordinate(channels / groups, 2.0),
-      log_coordinate(out / groups, 2.0), log_coordinate(taps, 1.5), log_coordinate(strides, 2.0),
+      log_coordinate(images * positions, 2.0), log_coordinate(channels / groups, width),
+      log_coordinate(out / groups, width), log_coordinate(taps, 1.5), log_coordinate(strides, 2.0),
       (nchw ? 0.3F : 0.0F) + log_coordinate(groups, 1.5), log_coordinate(dilation, 1.5),
       // Of one dimension, or of three, there are older kernels.
       log_coordinate(t * std::max(r / s, s / r), 1.0), static_cast<float>(unaligned),
