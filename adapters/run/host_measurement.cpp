@@ -179,7 +179,7 @@ class Cores {
  public:
   Cores() {
     if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
       if (CPU_ISSET(core, &allowed_)) cores_.push_back(core);
     }
   }
@@ -200,7 +200,7 @@ class Cores {
 
  private:
   cpu_set_t allowed_{};
-  std::vector<int> cores_{};
+  std::vector<std::size_t> cores_{};
   std::size_t at_ = 0;
 };
 
