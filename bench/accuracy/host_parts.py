@@ -6,7 +6,7 @@ Usage: host_parts.py NAME [--steps N] [--how TEXT]
 
 Prints one JSON line. To tell calls of CUDA from what lies between them, run it for real, with LD_PRELOAD=api_in_situ.so (api_in_situ.cpp),
 under `phantora run`, and under `phantora run --host-scale 0`, whose host does nothing but call.
---table prints, of each way, the geometric mean of the steps beside the means of the real ones.
+--table prints, of each way, the geometric mean of the steps beside the means of the real ones, and errors beside their medians.
 """
 import argparse
 import collections
@@ -21,8 +21,11 @@ def print_table(file):
         steps[row["how"]][row["name"]].append(row["step"])
     real = steps.pop("real")
     for how, names in steps.items():
-        print(f"{how}: {statistics.geometric_mean(statistics.mean(times) / statistics.mean(real[name]) for name, times in names.items()):.2f} of {len(names)}")
-    print(f"real steps are up to {max(max(times) / min(times) for times in real.values()):.2f} times apart")
+        ratio = statistics.geometric_mean(statistics.mean(times) / statistics.mean(real[name]) for name, times in names.items())
+        errors = [abs(100 * (statistics.mean(times) / statistics.median(real[name]) - 1)) for name, times in names.items()]
+        print(f"{how}: {ratio:.2f} of {len(names)}; mean error {statistics.mean(errors):.1f}%, median {statistics.median(errors):.1f}%, worst {max(errors):.1f}%")
+    apart = [max(times) / min(times) for times in real.values()]
+    print(f"real steps are {statistics.median(apart):.2f} times apart in the median, {max(apart):.2f} at most")
 
 
 def step_of(name):
