@@ -112,12 +112,16 @@ def deeplab():
     return model, lambda: F.cross_entropy(model(images)["out"], labels)
 
 
+def clips_of(name, batch, frames=16, size=224):
+    import torchvision
+    model = getattr(torchvision.models.video, name)(weights=None).to(DEVICE)
+    clips, labels = noise(batch, 3, frames, size, size), torch.randint(0, 400, (batch,), device=DEVICE)
+    return model, lambda: F.cross_entropy(model(clips), labels)
+
+
 @architecture
 def video_resnet():
-    import torchvision
-    model = torchvision.models.video.r3d_18(weights=None).to(DEVICE)
-    clips, labels = noise(6, 3, 16, 112, 112), torch.randint(0, 400, (6,), device=DEVICE)
-    return model, lambda: F.cross_entropy(model(clips), labels)
+    return clips_of("r3d_18", 6, size=112)
 
 
 @architecture
@@ -560,10 +564,7 @@ def alexnet():
 
 @architecture
 def r2plus1d():
-    import torchvision
-    model, clips = torchvision.models.video.r2plus1d_18().to(DEVICE), noise(4, 3, 16, 112, 112)
-    labels = torch.randint(0, 400, (4,), device=DEVICE)
-    return model, lambda: F.cross_entropy(model(clips), labels)
+    return clips_of("r2plus1d_18", 4, size=112)
 
 
 @architecture
@@ -808,13 +809,6 @@ def profile(name, step, out):
 
 
 # --- Clips and scans ---
-
-def clips_of(name, batch, frames=16, size=224):
-    import torchvision
-    model = getattr(torchvision.models.video, name)(weights=None).to(DEVICE)
-    clips, labels = noise(batch, 3, frames, size, size), torch.randint(0, 400, (batch,), device=DEVICE)
-    return model, lambda: F.cross_entropy(model(clips), labels)
-
 
 @architecture
 def video_inception():
