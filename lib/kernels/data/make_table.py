@@ -859,6 +859,8 @@ NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 # Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
 # What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
 TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9", "h200_keys10", "h200_keys11")
+# Of these only convolutions are kept.
+VOLUMES = ("h200_keys10", "h200_keys11")
 
 
 def waits_for_host(key):
@@ -872,7 +874,7 @@ def folded(key, file):
     features = key["features"]
     if not key["name"].startswith("conv_") or "t" in features:
         return False
-    if file.startswith(("h200_keys10", "h200_keys11")):
+    if file.startswith(VOLUMES):
         return features["groups"] > 1  # of one element, told as of two dimensions
     return features["r"] == features["s"]**2 > 1 or (file.startswith("h200_keys9") and features["h"] > 1)
 
@@ -902,7 +904,7 @@ def measured_keys(file, by_code=False):
             continue  # measured before the interception told how many planes a thread goes through
         if "CatArrayBatchedCopy" in key["name"] and file.name.startswith("h200_keys8") and key["grid"][1] > 8:
             continue  # of four channels each, which no key tells from parts as wide as models have them
-        if folded(key, file.name) or (file.name.startswith(("h200_keys10", "h200_keys11")) and "conv_" not in key["name"]):
+        if folded(key, file.name) or (file.name.startswith(VOLUMES) and "conv_" not in key["name"]):
             continue
         # The bytes of a product follow from its sizes, and the sweeps do not tell them.
         yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
