@@ -720,6 +720,10 @@ class Warp {
   [[nodiscard]] static Name upper_name(std::uint64_t lower, const Lanes& upper, std::size_t lane);
   /// Names what comes of one unknown operand beside known ones.
   void name_logic(Lanes& result, const std::array<const Lanes*, 3>& operands, unsigned table) const;
+  /// After PRMT of x and z where the lower half of the result is known, as where a flag or a 16-bit
+  /// number is written into a register whose upper half stays what it was: that is the value, and
+  /// the upper half the unknown part.
+  void name_upper_half(Lanes& result, const Lanes& x, const Lanes& selector, const Lanes& z);
 
   void compare(std::size_t at, const Instruction& i, Mask mask);
 
@@ -864,8 +868,9 @@ class Warp {
   std::vector<std::vector<std::uint64_t>> first_sectors_{};
   std::vector<int> visits_{};
   std::vector<Program::Loop> guessed_loops_{};
-  std::map<std::size_t, Name> exits_{};  ///< out of loops: what they hung on last
-  std::vector<std::size_t> criteria_{};  ///< those that hang on something new in each trip
+  std::map<std::size_t, Name> exits_{};      ///< out of loops: what they hung on last
+  std::unordered_set<Name> upper_halves_{};  ///< unknown parts without bits in the lower half
+  std::vector<std::size_t> criteria_{};      ///< those that hang on something new in each trip
   std::map<std::size_t, std::deque<Passage>> passages_{};
   std::unordered_set<std::size_t> waited_{};  ///< where data were waited for at a barrier
   bool waits_ = false;                        ///< for the block's other warps

@@ -316,6 +316,8 @@ class Table3 {
   std::array<std::uint32_t, 8> entries_{};
 };
 
+constexpr std::uint32_t lower_half = 0xffff;
+
 }  // namespace
 
 void Warp::name_logic(Lanes& result, const std::array<const Lanes*, 3>& operands,
@@ -342,7 +344,8 @@ void Warp::name_logic(Lanes& result, const std::array<const Lanes*, 3>& operands
     const std::uint32_t zeros = with(0), ones = with(~0U), lost = ~(zeros ^ ones) & ~zeros;
     const Name name = operands[unknown]->name(lane);
     result.value[lane] = with(operands[unknown]->value[lane]);
-    if (zeros == ones) {
+    const bool known_half = (zeros ^ ones) <= lower_half && upper_halves_.contains(name);
+    if (zeros == ones || known_half) {
       result.known |= Mask{1} << lane;
     } else {
       result.unknown[lane] = lost == 0 ? name : name_by(std::uint64_t{name} << 32 | lost);
@@ -509,21 +512,47 @@ void Warp::shift(const Instruction& i, Mask mask) {
   set(register_of(i, 16), result, mask);
 }
 
+namespace {
+
+/// Four bytes of p (0 to 3) and q (4 to 7), which nibbles of `picks` name; 8 more: their signs.
+std::uint32_t permuted(std::uint32_t p, std::uint32_t picks, std::uint32_t q) {
+  const std::uint64_t bytes = std::uint64_t{q} << 32 | p;
+  std::uint32_t out = 0;
+  for (unsigned n = 0; n < 4; ++n) {
+    const unsigned pick = picks >> (4 * n) & 0xf;
+    auto byte = static_cast<std::uint32_t>(bytes >> (8 * (pick & 7)) & 0xff);
+    if ((pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
+    out |= byte << (8 * n);
+  }
+  return out;
+}
+
+}  // namespace
+
 void Warp::permute(const Instruction& i, Mask mask) {
   const Lanes &x = a(i), &selector = b(i), &z = c(i);
-  Lanes result = each(x, selector, z, [&](std::uint32_t p, std::uint32_t s, std::uint32_t q) {
-    const std::uint64_t bytes = std::uint64_t{q} << 32 | p;
-    std::uint32_t out = 0;
-    for (unsigned n = 0; n < 4; ++n) {
-      const unsigned pick = s >> (4 * n) & 0xf;
-      auto byte = static_cast<std::uint32_t>(bytes >> (8 * (pick & 7)) & 0xff);
-      if ((pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
-      out |= byte << (8 * n);
-    }
-    return out;
-  });
-  if (i.field(72, 3) != 0) result.known = 0;
+  Lanes result = each(x, selector, z, permuted);
+  if (i.field(72, 3) != 0) {
+    result.known = 0;
+  } else {
+    name_upper_half(result, x, selector, z);
+  }
   set(register_of(i, 16), result, mask);
+}
+
+void Warp::name_upper_half(Lanes& result, const Lanes& x, const Lanes& selector, const Lanes& z) {
+  if (is_plain(result.known)) return;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if ((result.known >> lane & 1) != 0 || (selector.known >> lane & 1) == 0) continue;
+    const std::uint32_t picks = selector.value[lane];
+    const auto is_known = [&](unsigned n) {
+      const Lanes& from = (picks >> (4 * n) & 4) == 0 ? x : z;
+      return (from.known >> lane & 1) != 0;
+    };
+    if (!is_known(0) || !is_known(1)) continue;
+    result.value[lane] = permuted(x.value[lane], picks, z.value[lane]) & lower_half;
+    upper_halves_.insert(result.unknown[lane]);
+  }
 }
 
 Lanes Warp::least_or_greatest(const Instruction& i, const Lanes& x, const Lanes& y,
