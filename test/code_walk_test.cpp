@@ -872,6 +872,36 @@ TEST(CodeWalk, PredicatesThatAreBitsAreKnown) {
   EXPECT_EQ(on_stack->guessed, 0);
 }
 
+// A flag is written into the lower half of a register whose upper half stays what it was: what the
+// flag says is known. Here it is 0, and the loop runs once.
+TEST(CodeWalk, AFlagInHalfARegisterIsKnown) {
+  const auto work = walk_of_a_warp({0x00007610ff107816, 0x10,        // PRMT R16, RZ, 0x7610, R16
+                                    0x000000ff10ff7812, 0x0780c0ff,  // LOP3 P0, RZ, R16, 0xff, AND
+                                    0xfffffffc00f40947, 0x0383ffff,  // @P0 BRA to the first
+                                    exit, always},
+                                   {});
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 4);
+  EXPECT_EQ(work->guessed, 0);
+}
+
+// Two bounds lie in memory, and nothing but the exit in its middle ends the loop between them: it
+// runs as often as others of unknown length.
+TEST(CodeWalk, ALoopWithoutAnotherEndEndsInItsMiddle) {
+  const auto work = walk_of_a_warp({0x00008400ff027b82, 0xa00,       // LDC.64 R2, c[0x0][0x210]
+                                    0x0000000402067981, 0x0c1e1900,  // LDG.E R6, [R2.64]
+                                    0x0000040402007981, 0x0c1e1900,  // LDG.E R0, [R2.64+4]
+                                    0x0000000100007810, 0x07ffe0ff,  // IADD3 R0, R0, 1
+                                    0x000000060000720c, 0x03f06270,  // ISETP.GE P0, R0, R6
+                                    0x000000000000094d, always,      // @P0 EXIT
+                                    0xfffffffc00f07947, 0x0383ffff,  // BRA to the fourth
+                                    exit, always},
+                                   constants_with_a_pointer());
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->instructions, 3 + 7 * 4 + 3);
+  EXPECT_GT(work->guessed, 0.5);
+}
+
 // F2F.BF16 has a result of one register: the address in the next two is still known. Each thread
 // stores two bytes, 16 from the next one's: a line has four sectors, and a sector two threads.
 TEST(CodeWalk, AConversionLeavesTheNextRegisterAlone) {

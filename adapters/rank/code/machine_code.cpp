@@ -209,6 +209,29 @@ Program parse(std::span<const std::byte> bytes, int architecture, const CodeLink
   return program;
 }
 
+const Program::Loop* Program::innermost_loop(std::size_t at) const {
+  const Loop* innermost = nullptr;
+  for (const Loop& loop : loops) {
+    const bool inside = loop.first <= at && at <= loop.last;
+    if (inside &&
+        (innermost == nullptr || loop.last - loop.first < innermost->last - innermost->first))
+      innermost = &loop;
+  }
+  return innermost;
+}
+
+bool Program::is_only_way_out(std::size_t at) const {
+  const Loop* loop = innermost_loop(at);
+  if (loop == nullptr || !is_unconditional(loop->last)) return false;
+  for (std::size_t other = loop->first; other < loop->last; ++other) {
+    const unsigned operation = code[other].operation();
+    const bool leads_on = operation == op_exit || operation == op_ret || operation == op_brx ||
+                          (operation == op_bra && leaves(other, target(other)));
+    if (other != at && leads_on) return false;
+  }
+  return true;
+}
+
 std::int32_t offset_of(const Instruction& i) {
   const bool copies = i.operation() == op_ldgsts;
   const unsigned bits = copies ? 12 : 24;

@@ -273,6 +273,13 @@ struct Program {
     return static_cast<std::int64_t>(at) + 1 +
            distance(code[at], architecture) / static_cast<std::int64_t>(instruction_bytes);
   }
+  /// Of a branch or an exit.
+  [[nodiscard]] bool is_unconditional(std::size_t at) const {
+    constexpr unsigned always = 7;
+    return code[at].field(12, 4) == always && code[at].field(87, 4) == always;
+  }
+  /// The smallest loop that has an instruction, or nullptr.
+  [[nodiscard]] const Loop* innermost_loop(std::size_t at) const;
   /// Where a switch (BRX) at `at` leads, whose register has `jump` of the jump table.
   [[nodiscard]] std::int64_t switch_target(std::size_t at, std::uint32_t jump) const {
     return target(at) + jump / static_cast<std::int64_t>(instruction_bytes);
@@ -283,14 +290,16 @@ struct Program {
       return loop.first <= at && at <= loop.last && to > static_cast<std::int64_t>(loop.last);
     });
   }
+  /// Whether the innermost loop around `at` is left by nothing else and closed without a condition:
+  /// then the condition of `at` is that of the loop.
+  [[nodiscard]] bool is_only_way_out(std::size_t at) const;
   /// Instructions that are gone through instead of those that a forward branch leaves out: what
   /// they end by leads out of the kernel, or over these.
   [[nodiscard]] std::int64_t instead(std::int64_t to) const {
     const auto size = static_cast<std::int64_t>(code.size());
     if (to < 1 || to > size) return 0;
     const auto last = static_cast<std::size_t>(to - 1);
-    constexpr unsigned always = 7;
-    if (code[last].field(12, 4) != always || code[last].field(87, 4) != always) return 0;
+    if (!is_unconditional(last)) return 0;
     if (code[last].operation() == op_exit) return size - to;
     return code[last].operation() == op_bra ? target(last) - to : 0;
   }

@@ -633,7 +633,7 @@ class Warp {
 
   /// Whether threads leave a loop together by what they find new in each trip: a residual is small
   /// enough, nothing changes any more. Bounds beside such criteria are hardly reached: the loop
-  /// runs as often as those that have none.
+  /// runs as often as those that have none. So does a loop that nothing else ends.
   bool is_criterion(std::size_t at, Mask unsure, const Truth& condition);
   /// Which of the threads whose condition only data tell go where a branch leads.
   Mask unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Truth& condition);

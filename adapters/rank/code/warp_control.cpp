@@ -256,17 +256,11 @@ std::array<double, Asked::pipes> Warp::busy(const std::array<double, Counts::uni
 bool Warp::is_criterion(std::size_t at, Mask unsure, const Truth& condition) {
   if (unsure == 0 || (unsure & ~condition.alike) != 0) return false;
   const auto [last, is_first] = exits_.try_emplace(at, condition.name);
-  if (is_first || std::exchange(last->second, condition.name) == condition.name) return false;
+  const bool is_new = !is_first && std::exchange(last->second, condition.name) != condition.name;
+  if (!is_new && !program_.is_only_way_out(at)) return false;
   if (std::ranges::find(criteria_, at) != criteria_.end()) return true;
   criteria_.push_back(at);
-  const Program::Loop* innermost = nullptr;
-  for (const Program::Loop& loop : program_.loops) {
-    const bool inside = loop.first <= at && at <= loop.last;
-    if (inside &&
-        (innermost == nullptr || loop.last - loop.first < innermost->last - innermost->first))
-      innermost = &loop;
-  }
-  if (innermost != nullptr) guessed_loops_.push_back(*innermost);
+  if (const Program::Loop* loop = program_.innermost_loop(at)) guessed_loops_.push_back(*loop);
   return true;
 }
 
@@ -320,7 +314,8 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
     walk_.by_data = walk_.by_data || unsure != 0;
     if (unsure != 0 && program_.leaves(at, static_cast<std::int64_t>(program_.code.size()))) {
       const int visit = ++visits_[at];
-      if (is_criterion(at, unsure, condition) && visit % unknown_trips == 0) ends |= unsure;
+      const int trips = is_criterion(at, unsure, condition) ? unknown_trips : most_unknown_trips;
+      if (visit % trips == 0) ends |= unsure;
     }
     alive_ &= ~ends;
     advance(at + 1, active & ~ends);
