@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """vLLM's prompts and tokens with random weights: what a turn of prompts takes, and a token more for every request.
 
-    vllm_serving.py NAME [--eager] [--kernels] [--profiles]
+    vllm_serving.py NAME [--tp GPUS] [--eager] [--kernels] [--profiles]
         # prints a line of JSON for each turn: what, ms, and of the profiled turns what the GPU did, by kernel with --kernels
 
-The engine runs in this process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), so that PyTorch's profiler sees its kernels.
+The engine runs in this process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), and with several GPUs a worker for each in a process of its own,
+as vLLM starts them. The profiles are the first worker's.
 The same on a GPU and in a simulation (README.md, "Serving").
 """
 import argparse
@@ -16,6 +17,7 @@ import tempfile
 import time
 
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # functions are sent to workers
 os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # FlashInfer's would be compiled at the first run
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -55,13 +57,13 @@ MODELS = {
 }
 
 
-def started(name, eager):
+def started(name, gpus, eager):
     from vllm import LLM
     config, settings = MODELS[name]
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
         return LLM(model=folder, load_format="dummy", skip_tokenizer_init=True, enforce_eager=eager, max_model_len=2048,
-                   gpu_memory_utilization=0.8, enable_prefix_caching=False, **settings)
+                   gpu_memory_utilization=0.8, tensor_parallel_size=gpus, enable_prefix_caching=False, **settings)
 
 
 def turn(model, requests, length, tokens):
@@ -86,22 +88,45 @@ def timed(name, model):
                           "all": [round(t, 3) for t in times]}), flush=True)
 
 
+def begin_profile(worker):
+    import torch
+    worker.profile_of_turn = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    worker.profile_of_turn.start()
+
+
+def end_profile(worker):
+    import torch
+    torch.cuda.synchronize()
+    worker.profile_of_turn.stop()
+    return [(row.key, row.count, row.device_time_total) for row in worker.profile_of_turn.key_averages() if row.device_time_total > 0]
+
+
+def profiled(model, called, name, what, kernels):
+    model.collective_rpc(begin_profile)
+    called()
+    rows = model.collective_rpc(end_profile)[0]
+    print(json.dumps({"model": name, "what": what, "gpu_ms": round(sum(us for _, _, us in rows) / 1000, 3)}), flush=True)
+    for kernel, launches, us in rows if kernels else ():
+        print(json.dumps({"of": f"{name} {what}", "kernel": kernel[:160], "launches": launches, "us": round(us, 1)}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=MODELS)
+    parser.add_argument("--tp", type=int, default=1, help="GPUs that share each layer")
     parser.add_argument("--eager", action="store_true", help="nothing is compiled, no CUDA graphs")
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--profiles", action="store_true", help="nothing else is timed")
     options = parser.parse_args()
-    model = started(options.name, options.eager)
-    name = options.name + (" eager" if options.eager else "")
+    model = started(options.name, options.tp, options.eager)
+    name = options.name + (f" on {options.tp}" if options.tp > 1 else "") + (" eager" if options.eager else "")
 
     if not options.profiles:
         timed(name, model)
     turn(model, PROMPTS, LENGTH, 1)
-    from compiled_models import profiled  # brings PyTorch; vLLM comes first, as in its own programs
-    for what, called in (("prompts", lambda: turn(model, PROMPTS, LENGTH, 1)), ("tokens of 32", lambda: turn(model, 32, 1, 1 + TOKENS))):
-        profiled(called, {"model": name, "what": what}, f"{name} {what}", options.kernels, letters=160)
+    profiled(model, lambda: turn(model, PROMPTS, LENGTH, 1), name, "prompts", options.kernels)
+    for batch in BATCHES:
+        profiled(model, lambda batch=batch: turn(model, batch, 1, 1 + TOKENS), name, f"tokens of {batch}", options.kernels)
 
 
 if __name__ == "__main__":
