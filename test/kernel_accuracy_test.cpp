@@ -68,7 +68,8 @@ TEST(KernelAccuracy, HeldOutKernels) {
 // measure_embeddings.py, of measure_indexing.py, of measure_algebra.py, of measure_filters.py and
 // of measure_half.py, and a quarter of measure_timm.py and measure_trials.py, chosen before: no fit
 // ever saw them. So are a third of measure_products.py, measure_vectors.py,
-// measure_answers.py, measure_channels.py, measure_diffusion.py and measure_volumes.py.
+// measure_answers.py, measure_channels.py, measure_diffusion.py,
+// measure_volumes.py and measure_decoding.py.
 // Those of sequences are 1,174 of the hardest families (27 and 61 % off in the mean), and judges
 // whose kernels overlap have been measured again or are left out: before either was priced, the
 // 12,958 but the very last were 18.2 % off in the mean and 6.9 in the median, recurrent
@@ -76,29 +77,29 @@ TEST(KernelAccuracy, HeldOutKernels) {
 TEST(KernelAccuracy, Judges) {
   const GpuModel gpu = gpu_model("h200");
   const auto judges = read_measurements(PHANTORA_TEST_DATA "/h200_judges.tsv");
-  ASSERT_EQ(judges.size(), 49224U);
+  ASSERT_EQ(judges.size(), 53892U);
   const auto predictions = predict(judges, builtin_cost_model(gpu));
   const auto errors = errors_by(&Prediction::family, predictions);
   const Error others = error_of(without_volumes(predictions));
-  EXPECT_NEAR(others.mean, 0.145, 0.002);
-  EXPECT_NEAR(others.median, 0.063, 0.002);
+  EXPECT_NEAR(others.mean, 0.135, 0.002);
+  EXPECT_NEAR(others.median, 0.057, 0.002);
   EXPECT_NEAR(errors.at("convolution of volumes").median, 0.1447, 0.002);
   EXPECT_NEAR(errors.at("convolution of volumes, grouped").median, 0.285, 0.002);
-  EXPECT_NEAR(errors.at("attention").median, 0.038, 0.002);
+  EXPECT_NEAR(errors.at("attention").median, 0.043, 0.002);
   EXPECT_NEAR(errors.at("batch norm").median, 0.046, 0.002);
   EXPECT_NEAR(errors.at("by code").median, 0.087, 0.002);
-  EXPECT_NEAR(errors.at("by index").median, 0.098, 0.002);
+  EXPECT_NEAR(errors.at("by index").median, 0.093, 0.002);
   EXPECT_NEAR(errors.at("convolution").median, 0.109, 0.002);
   EXPECT_NEAR(errors.at("convolution grouped").median, 0.165, 0.002);
   EXPECT_NEAR(errors.at("convolution tried").median, 0.081, 0.002);
   EXPECT_NEAR(errors.at("dense algebra").median, 0.134, 0.002);
   EXPECT_NEAR(errors.at("elementwise").median, 0.049, 0.002);
-  EXPECT_NEAR(errors.at("gemm bf16").median, 0.053, 0.002);
-  EXPECT_NEAR(errors.at("gemm fp32").median, 0.067, 0.002);
+  EXPECT_NEAR(errors.at("gemm bf16").median, 0.048, 0.002);
+  EXPECT_NEAR(errors.at("gemm fp32").median, 0.072, 0.002);
   EXPECT_NEAR(errors.at("gemm tf32").median, 0.064, 0.002);
   EXPECT_NEAR(errors.at("grouped product").median, 0.078, 0.002);
   EXPECT_NEAR(errors.at("recurrent network").median, 0.087, 0.002);
-  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.033, 0.002);
+  EXPECT_NEAR(errors.at("reduction, normalisation, other").median, 0.024, 0.002);
   EXPECT_NEAR(errors.at("sparse product").median, 0.141, 0.002);
   EXPECT_NEAR(errors.at("transform").median, 0.138, 0.002);
   EXPECT_NEAR(errors.at("vector product").median, 0.096, 0.002);
@@ -117,12 +118,12 @@ TEST(KernelAccuracy, HeldOutKernelsLieWithinTheirErrorBars) {
   const GpuModel gpu = gpu_model("h200");
   const std::vector<Measurement>& rows = builtin_measurements();
   const Coverage random = coverage_of(cross_validate(rows, gpu, Holdout::random));
-  EXPECT_NEAR(random.one, 0.7047, 0.0005);
-  EXPECT_NEAR(random.two, 0.9062, 0.0005);
-  EXPECT_NEAR(random.median_bar, 0.1265, 0.0005);
+  EXPECT_NEAR(random.one, 0.7081, 0.0005);
+  EXPECT_NEAR(random.two, 0.9081, 0.0005);
+  EXPECT_NEAR(random.median_bar, 0.1221, 0.0005);
   const Coverage neighbourhood = coverage_of(cross_validate(rows, gpu, Holdout::neighbourhood));
-  EXPECT_NEAR(neighbourhood.one, 0.6901, 0.0005);
-  EXPECT_NEAR(neighbourhood.two, 0.8941, 0.0005);
+  EXPECT_NEAR(neighbourhood.one, 0.6864, 0.0005);
+  EXPECT_NEAR(neighbourhood.two, 0.8890, 0.0005);
 }
 
 TEST(KernelAccuracy, AnH100sHeldOutKernels) {
@@ -158,8 +159,8 @@ TEST(KernelAccuracy, AnH100sKernelsByTheH200s) {
                       {.one = 0.8180, .two = 0.9553, .median_bar = 0.1131});
 }
 TEST(KernelAccuracy, TheH200sKernelsByAnH100s) {
-  expect_from_another("h100", "h200", {.mean = 0.1379, .median = 0.0617},
-                      {.one = 0.7568, .two = 0.9315, .median_bar = 0.1227});
+  expect_from_another("h100", "h200", {.mean = 0.1425, .median = 0.0653},
+                      {.one = 0.7473, .two = 0.9243, .median_bar = 0.1242});
 }
 
 // Another H100, on another day: how far apart two of them are. Its times are means, the table's
@@ -205,7 +206,7 @@ TEST(KernelAccuracy, StepsOfWholeModelsOnAnH100) {
   struct Step {
     double real, by_own, by_h200;
   };
-  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.169, 1.177}},
+  const std::map<std::string, Step> steps{{"gpt2_b8", {67.95 / 59.7, 1.179, 1.179}},
                                           {"llama1b_b2", {121.91 / 105.7, 1.195, 1.200}},
                                           {"resnet50_b64", {31.89 / 29.6, 1.100, 1.053}}};
   for (const auto& [step, told] : steps) {

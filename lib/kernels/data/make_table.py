@@ -858,7 +858,7 @@ NEVER_JUDGES = ("h200_sweep11", "h100_sweep10")
 
 # Databases of which launches that only their machine code tells are rows, too, and library calls but copies and fills.
 # What the interception read off the code was less before, and of the calls that earlier ones have, sweeps have more.
-TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9", "h200_keys10", "h200_keys11")
+TELL_ALL = ("h200_keys4", "h200_keys5", "h200_keys6", "h200_keys7", "h200_keys8", "h200_keys9", "h200_keys10", "h200_keys11", "h200_keys12")
 # Of these only convolutions are kept.
 VOLUMES = ("h200_keys10", "h200_keys11")
 

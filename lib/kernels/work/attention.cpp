@@ -39,6 +39,9 @@ double causal_steps(double tiles, double each, double whole) {
   return each * growing * (growing + 1.0) / 2.0 + (tiles - growing) * whole;
 }
 
+/// Of a tile of queries, in steps.
+constexpr double forward_ends = 1.3;
+
 /// Cuts attention into tiles. Forward, a tile is 128 queries and goes from one 128 keys to the
 /// next; backward, a tile is 128 keys and goes from one 64 queries to the next: cuDNN's and
 /// FlashAttention's kernels for Hopper. Each step has products as deep as `depth` and takes
@@ -53,7 +56,7 @@ double causal_steps(double tiles, double each, double whole) {
 void cut_attention(KernelWork& work, const Attention& shape, double depth, bool backward) {
   constexpr double rows = 128.0;
   const double step = backward ? 64.0 : 128.0;
-  const double ends = backward ? 2.6 : 1.3;            // in steps
+  const double ends = backward ? 2.6 : forward_ends;
   const double exponentials = backward ? 54.0 : 80.0;  // as so much more depth
   const double depth_flops = (backward ? 10.0 : 4.0) * rows * step;
   if (work.instruction == TensorInstruction::mma_sync) {
@@ -112,9 +115,15 @@ KernelWork attention(std::string_view type, const Attention& shape, double produ
 /// keys, two more add what each head makes of the keys' and the values' gradients.
 KernelWork library_attention(const KernelQuery& query) {
   const auto type = attribute(query, "type", "bf16");
-  const Attention shape = attention_shape(query);
+  Attention shape = attention_shape(query);
   const bool backward = query.name.ends_with("sdpa_bwd");
+  const float sharing = log_coordinate(shape.heads / std::max(1.0, shape.key_heads), 4.0);
+  // One query has kernels of its own, to which all heads that share keys are rows of one tile, and
+  // which go through parts of the keys at once (data/measure_decoding.py).
+  const bool decodes = !backward && shape.queries == 1.0;
+  if (decodes) shape.heads = shape.key_heads;
   KernelWork work = attention(type, shape, backward ? 5.0 : 2.0);
+  work.coordinates[5] = sharing;
   cut_attention(work, shape, std::ceil(std::max(shape.depth, shape.value_depth) / 64.0) * 64.0,
                 backward);
   work.round_trips = small_kernel_round_trips;
@@ -136,6 +145,11 @@ KernelWork library_attention(const KernelQuery& query) {
   constexpr float apart = 2.0F;
   work.coordinates[6] = attribute(query, "mask", "0") == "1" ? apart : 0.0F;
   work.coordinates[7] = attribute(query, "dropout", "0") == "1" ? apart : 0.0F;
+  if (decodes) {
+    work.coordinates[1] = -apart;
+    work.tiles = work.steps;
+    work.longest = 1.0 + forward_ends;
+  }
   return work;
 }
 
