@@ -32,6 +32,12 @@ namespace {
 /// data/measure_vectors.py, 3.75 of 4.2 TB/s, in 16 bits and in fp32.
 constexpr double vector_share = 0.89;
 
+/// Of the least aligned operand, in bytes, as far as kernels make use of that.
+double alignment(const KernelQuery& query) {
+  return std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
+                   feature(query, "c_align", 16.0), 16.0});
+}
+
 /// Products of a matrix and a vector, which read the matrix once.
 KernelWork vector_product(KernelWork work, const KernelQuery& query) {
   const bool matrix_first = work.n == 1.0;
@@ -42,13 +48,12 @@ KernelWork vector_product(KernelWork work, const KernelQuery& query) {
                : rows > 1.0      ? "batched vector product" + label(work.arithmetic)
                                  : std::string{"batched vector product/dot"};
   constexpr double size_scale = 1.5;
-  work.coordinates = {
-      log_coordinate(work.bytes, size_scale),
-      log_coordinate(rows, size_scale),
-      log_coordinate(work.k, size_scale),
-      log_coordinate(work.batch, size_scale),
-      along_k ? 0.5F : 0.0F,
-      log_coordinate(feature(query, matrix_first ? "a_align" : "b_align", 16.0), 0.7)};
+  work.coordinates = {log_coordinate(work.bytes, size_scale),
+                      log_coordinate(rows, size_scale),
+                      log_coordinate(work.k, size_scale),
+                      log_coordinate(work.batch, size_scale),
+                      along_k ? 0.5F : 0.0F,
+                      log_coordinate(alignment(query), 0.7)};
   if (work.batch > 1.0) work.bytes /= vector_share;
   work.m = work.n = work.k = work.batch = 0.0;
   return work;
@@ -69,7 +74,7 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
-  // Nothing of the matrices is read twice, and how the vector is aligned does not matter. One
+  // Nothing of the matrices is read twice. One
   // product of two vectors is no such call: cuBLAS has others for it, and sizes that are not told
   // are 1.
   const bool of_vectors = work.batch == 1.0 && work.m == 1.0 && work.n == 1.0;
@@ -77,11 +82,9 @@ KernelWork gemm(const KernelQuery& query) {
     return vector_product(std::move(work), query);
   // A product of complex numbers is four of real ones.
   if (is_complex(a_type)) work.k *= 4.0;
-  place_product(work,
-                {std::min({feature(query, "a_align", 16.0), feature(query, "b_align", 16.0),
-                           feature(query, "c_align", 16.0), 16.0}),
-                 attribute(query, "transa", "N") != "N", attribute(query, "transb", "N") != "N",
-                 attribute(query, "epilogue", "none") != "none"});
+  place_product(work, {alignment(query), attribute(query, "transa", "N") != "N",
+                       attribute(query, "transb", "N") != "N",
+                       attribute(query, "epilogue", "none") != "none"});
   return work;
 }
 
