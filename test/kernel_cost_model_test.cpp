@@ -1118,7 +1118,7 @@ TEST(CostModel, MasksAndDropoutCost) {
 }
 
 // FlashAttention 3 is taken to be as fast as cuDNN's kernels, which were measured; over keys in
-// pages it was measured itself (bench/accuracy/h200_paged_attention.jsonl), 8.7 % off in the mean.
+// pages it was measured itself (bench/accuracy/h200_paged_attention.jsonl), 7.7 % off in the mean.
 TEST(CostModel, FlashAttentionForHopperIsPricedByItsWork) {
   const GpuModel h200 = gpu_model("h200");
   const KernelCostModel model = builtin_cost_model(h200);
