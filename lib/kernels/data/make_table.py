@@ -906,9 +906,10 @@ def measured_keys(file, by_code=False):
             continue  # of four channels each, which no key tells from parts as wide as models have them
         if folded(key, file.name) or (file.name.startswith(VOLUMES) and "conv_" not in key["name"]):
             continue
-        # The bytes of a product follow from its sizes, and the sweeps do not tell them.
+        # The bytes of a product and of attention follow from their sizes, and the sweeps do not tell them.
+        sized = key["name"] == "gemm" or key["name"].startswith("sdpa_")
         yield dict(name=key["name"], grid=key["grid"], block=None if of_library else key["block"], shared=key["shared"],
-                   us=median(us) if of_library else warm(us), bytes=0 if key["name"] == "gemm" else key["bytes"], features=key["features"], attributes=key["attributes"])
+                   us=median(us) if of_library else warm(us), bytes=0 if sized else key["bytes"], features=key["features"], attributes=key["attributes"])
 
 
 def key_and_us(made):
