@@ -267,15 +267,23 @@ def llama_tokens():
     return generating(8, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, vocab_size=64000)
 
 
+def kernels_of(profile):
+    """Name, launches and microseconds of each kernel."""
+    return [(row.key, row.count, row.device_time_total) for row in profile.key_averages() if row.device_time_total > 0]
+
+
+def tell(rows, labels, of, kernels, letters):
+    print(json.dumps(labels | {"gpu_ms": round(sum(us for _, _, us in rows) / 1000, 3)}), flush=True)
+    for kernel, launches, us in rows if kernels else ():
+        print(json.dumps({"of": of, "kernel": kernel[:letters], "launches": launches, "us": round(us, 1)}), flush=True)
+
+
 def profiled(called, labels, of, kernels, letters=120):
     """Prints how long the GPU is busy in a call, beside `labels`, and with `kernels` each kernel `of` it, by the first letters of its name."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         called()
         torch.cuda.synchronize()
-    rows = [row for row in profile.key_averages() if row.device_time_total > 0]
-    print(json.dumps(labels | {"gpu_ms": round(sum(row.device_time_total for row in rows) / 1000, 3)}), flush=True)
-    for row in rows if kernels else ():
-        print(json.dumps({"of": of, "kernel": row.key[:letters], "launches": row.count, "us": round(row.device_time_total, 1)}), flush=True)
+    tell(kernels_of(profile), labels, of, kernels, letters)
 
 
 def run(name, kernels):

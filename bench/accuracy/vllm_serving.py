@@ -96,18 +96,17 @@ def begin_profile(worker):
 
 def end_profile(worker):
     import torch
+    from compiled_models import kernels_of
     torch.cuda.synchronize()
     worker.profile_of_turn.stop()
-    return [(row.key, row.count, row.device_time_total) for row in worker.profile_of_turn.key_averages() if row.device_time_total > 0]
+    return kernels_of(worker.profile_of_turn)
 
 
 def profiled(model, called, name, what, kernels):
     model.collective_rpc(begin_profile)
     called()
-    rows = model.collective_rpc(end_profile)[0]
-    print(json.dumps({"model": name, "what": what, "gpu_ms": round(sum(us for _, _, us in rows) / 1000, 3)}), flush=True)
-    for kernel, launches, us in rows if kernels else ():
-        print(json.dumps({"of": f"{name} {what}", "kernel": kernel[:160], "launches": launches, "us": round(us, 1)}), flush=True)
+    from compiled_models import tell  # brings PyTorch; vLLM comes first, as in its own programs
+    tell(model.collective_rpc(end_profile)[0], {"model": name, "what": what}, f"{name} {what}", kernels, letters=160)
 
 
 def main():
