@@ -39,7 +39,7 @@ double causal_steps(double tiles, double each, double whole) {
   return each * growing * (growing + 1.0) / 2.0 + (tiles - growing) * whole;
 }
 
-/// Of a tile of queries, in steps.
+/// What both ends of a tile of queries take, in steps.
 constexpr double forward_ends = 1.3;
 
 /// Cuts attention into tiles. Forward, a tile is 128 queries and goes from one 128 keys to the
@@ -56,7 +56,7 @@ constexpr double forward_ends = 1.3;
 void cut_attention(KernelWork& work, const Attention& shape, double depth, bool backward) {
   constexpr double rows = 128.0;
   const double step = backward ? 64.0 : 128.0;
-  const double ends = backward ? 2.6 : forward_ends;
+  const double ends = backward ? 2.6 : forward_ends;   // in steps
   const double exponentials = backward ? 54.0 : 80.0;  // as so much more depth
   const double depth_flops = (backward ? 10.0 : 4.0) * rows * step;
   if (work.instruction == TensorInstruction::mma_sync) {

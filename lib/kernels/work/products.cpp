@@ -74,9 +74,8 @@ KernelWork gemm(const KernelQuery& query) {
   work.bytes =
       work.batch * (work.m * work.k * type_bytes(a_type) + work.k * work.n * type_bytes(b_type) +
                     work.m * work.n * type_bytes(c_type));
-  // Nothing of the matrices is read twice. One
-  // product of two vectors is no such call: cuBLAS has others for it, and sizes that are not told
-  // are 1.
+  // Nothing of the matrices is read twice. One product of two vectors is no such call: cuBLAS has
+  // others for it, and sizes that are not told are 1.
   const bool of_vectors = work.batch == 1.0 && work.m == 1.0 && work.n == 1.0;
   if (std::min(work.m, work.n) == 1.0 && !of_vectors && !is_complex(a_type))
     return vector_product(std::move(work), query);
