@@ -102,7 +102,8 @@ TEST(Chakra, KeepsHostsStreamsAndGroupsOfCalls) {
   Workload w;
   const std::vector<Rank> both{1, 0};
   const std::vector<GroupedCollective> grouped{{CollectiveOp::reduce, 5_MiB, 1, 7},
-                                               {CollectiveOp::all_gather, Bytes{1000001}}};
+                                               {CollectiveOp::all_gather, Bytes{1000001}},
+                                               {CollectiveOp::barrier}};
   const std::vector<SendRecv> parts{{0, 1, 1_MiB}, {1, 0, 2_MiB}, {0, 0, 3_B}, {1, 1, 3_B}};
   for (const Rank rank : both) {
     const std::vector<SendRecv> mine{parts[0], parts[1], parts[rank == 1 ? 2 : 3]};
@@ -113,9 +114,10 @@ TEST(Chakra, KeepsHostsStreamsAndGroupsOfCalls) {
   }
   const Workload back = from_chakra(to_chakra(w, costs())).workload;
   EXPECT_EQ(back.calls().size(), 1U);
-  EXPECT_EQ(back.calls()[0].operations.size(), 2U);
+  EXPECT_EQ(back.calls()[0].operations.size(), 3U);
   EXPECT_EQ(back.calls()[0].operations[0].type, 7);
   EXPECT_EQ(back.calls()[0].operations[1].total, Bytes{1000001});
+  EXPECT_EQ(back.calls()[0].operations[2].op, CollectiveOp::barrier);
   EXPECT_EQ(back.messages().size(), 2U);
   EXPECT_EQ(makespan(back), makespan(w));
 }

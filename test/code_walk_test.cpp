@@ -2,9 +2,11 @@
 
 #include "rank/code/behind_pointers.hpp"
 #include "rank/code/code_execution.hpp"
+#include "rank/code/device_code.hpp"
 #include "rank/code/launch_memory.hpp"
 #include "rank/code/machine_code.hpp"
 #include "rank/code/tensor_map.hpp"
+#include "rank/code/warp_timing.hpp"
 #include "rank/kernels/kernel_launch.hpp"
 #include "rank/kernels/stable_work.hpp"
 #include "rank/memory/device_memory.hpp"
@@ -240,6 +242,30 @@ namespace {
 ///       for (int i = 0; i < n; ++i) *total += x[i];
 ///       y[threadIdx.x] = kept + shared[threadIdx.x];
 ///     }
+///     __global__ void all_reduce(const float* const* buffers, volatile unsigned* const* flags,
+///                                float* y, int rank, unsigned turn, int n) {
+///       if (threadIdx.x < 2) {
+///         flags[threadIdx.x][2 * blockIdx.x + rank] = turn;
+///         while (flags[rank][2 * blockIdx.x + threadIdx.x] != turn) {
+///         }
+///       }
+///       __syncthreads();
+///       const float* const a = buffers[0];
+///       const float* const b = buffers[1];
+///     #pragma unroll 1
+///       for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+///         y[i] = a[i] + b[i];
+///     }
+///     __global__ void barrier(unsigned* const* flags, int rank) {
+///       while (atomicCAS_system(&flags[threadIdx.x][rank], 0, 1) != 0) {
+///       }
+///       while (atomicCAS_system(&flags[rank][threadIdx.x], 1, 0) != 1) {
+///       }
+///     }
+///     __global__ void tell(volatile unsigned* progress, const float* x, float* y) {
+///       y[threadIdx.x] = 2 * x[threadIdx.x];
+///       if (threadIdx.x == 0) *progress = 1;
+///     }
 /// "through_halves" is "through_variable" with -rdc=true, which makes immediates of the variable's
 /// address.
 struct MachineCode {
@@ -310,6 +336,13 @@ class Launch {
     LaunchMemory memory;
     CodeLaunch launched = launch(kernel);
     launched.known = &memory;
+    return rank::walk(launched);
+  }
+  /// On a GPU beside others whose memory shows where `is_of_peer` says so.
+  [[nodiscard]] std::optional<CodeWork> walk_beside_peers(const std::string& kernel,
+                                                          bool (*is_of_peer)(std::uint64_t)) const {
+    CodeLaunch launched = launch(kernel);
+    launched.is_of_peer = is_of_peer;
     return rank::walk(launched);
   }
   /// On a GPU of so many SMs.
@@ -870,6 +903,43 @@ TEST(CodeWalk, PredicatesThatAreBitsAreKnown) {
   ASSERT_TRUE(on_stack);
   EXPECT_EQ(on_stack->instructions, 1 + 4 + 1);
   EXPECT_EQ(on_stack->guessed, 0);
+}
+
+// A kernel waits for other GPUs that looks at flags of system scope (volatile, or atomics for the
+// system) in a loop, and sets some. "tell" sets one for whoever looks, "until_small" looks at what
+// a host may write, and "spin" waits for its clock.
+TEST(CodeWalk, KnowsKernelsThatWaitForOtherGpus) {
+  const auto meets = [](const char* kernel) {
+    return meets_others(std::as_bytes(std::span{codes().at(kernel).words}), 90);
+  };
+  EXPECT_TRUE(meets("all_reduce"));
+  EXPECT_TRUE(meets("barrier"));
+  EXPECT_FALSE(meets("tell"));
+  EXPECT_FALSE(meets("until_small"));
+  EXPECT_FALSE(meets("spin"));
+}
+
+// One trip for each flag: it is there once the other GPU has answered, or told. Addresses of flags
+// and of data come from tables, which the GPU itself has.
+TEST(CodeWalk, WaitsForOtherGpusAsLongAsTheirLinksTake) {
+  constexpr auto nowhere_else = [](std::uint64_t) { return false; };
+  const auto cycles = [&](const Launch& launch, const char* kernel) {
+    const auto work = launch.walk_beside_peers(kernel, nowhere_else);
+    return work ? work->warp_cycles : 0;
+  };
+  const Launch barrier = Launch{{1, 1, 1}, {2, 1, 1}}.pointer(0).with(0);
+  // Two tables, and two flags of another's; some 100 instructions beside.
+  const double flags = 2 * code::memory_latency + 2 * code::peer_latency;
+  EXPECT_GT(cycles(barrier, "barrier"), flags);
+  EXPECT_LT(cycles(barrier, "barrier"), flags + 400);
+  // Each trip of the sum reads both GPUs' buffers, side by side.
+  const auto reduce = [&](int trips) {
+    return cycles(
+        Launch{{1, 1, 1}, {32, 1, 1}}.pointer(0).pointer(1).pointer(2).with(0).with(1U).with(32 *
+                                                                                             trips),
+        "all_reduce");
+  };
+  EXPECT_NEAR((reduce(64) - reduce(32)) / 32, code::peer_latency, 0.1 * code::peer_latency);
 }
 
 // A flag is written into the lower half of a register whose upper half stays what it was: what the

@@ -116,8 +116,23 @@ TEST(CollectiveOperations, HaveTheBuffersThatNcclSays) {
     EXPECT_EQ(bytes(CollectiveOp::gather, root), (Pair{10, root ? 40 : 0}));
     EXPECT_EQ(bytes(CollectiveOp::scatter, root), (Pair{root ? 40 : 0, 10}));
   }
+  EXPECT_EQ(bytes(CollectiveOp::barrier, true), (Pair{0, 0}));
   EXPECT_EQ(total_bytes(CollectiveOp::gather, Bytes{10}, 4), Bytes{40});
   EXPECT_EQ(total_bytes(CollectiveOp::reduce, Bytes{10}, 4), Bytes{10});
+}
+
+// Whoever waits in a kernel of its own pays for that kernel: the barrier itself moves nothing,
+// takes no time and no SM, with NCCL's tuner and without.
+TEST(CollectiveOperations, ABarrierTakesNothing) {
+  for (const Cluster& cluster : {parse_cluster("h200:1x4"), parse_cluster("h200:2x8")}) {
+    const Communicator comm{cluster, cluster.gpus};
+    const CollectivePlan plan = comm.plan(CollectiveOp::barrier, Bytes{0});
+    EXPECT_EQ(plan.latency, Duration{});
+    EXPECT_EQ(plan.channels, 0);
+    EXPECT_TRUE(plan.flows.empty());
+    const GroupedCollective barrier{.op = CollectiveOp::barrier};
+    EXPECT_EQ(comm.plan({&barrier, 1}).latency, Duration{});
+  }
 }
 
 TEST(CollectivesAccuracy, BackToBackCollectivesFrom4MiB) {

@@ -118,11 +118,15 @@ QueryId intern(const KernelQuery& query, const KernelCode&) {
   fakes::interned().push_back(query);
   return static_cast<QueryId>(fakes::interned().size() - 1);
 }
+int current_device() noexcept { return 0; }
 void costs_more(Duration by) noexcept { fakes::process().costs += by; }
 void launch(Stream&, QueryId query) {
   fakes::process().launched.push_back(fakes::interned()[query]);
 }
 void launch(Stream&, const KernelQuery& query) { fakes::process().launched.push_back(query); }
+void meet(Stream&, std::span<const int> devices) {
+  fakes::process().met.emplace_back(devices.begin(), devices.end());
+}
 void synchronize(Stream&) { ++fakes::process().synchronizations; }
 
 }  // namespace phantora::rank

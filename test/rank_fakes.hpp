@@ -18,6 +18,7 @@ struct Process {
   Duration costs{};  // of host time, by costs_more
   std::map<std::string, std::uint64_t> counters;
   std::vector<KernelQuery> launched;
+  std::vector<std::vector<int>> met;
   std::size_t synchronizations = 0;
   std::vector<std::string> warnings;
 };

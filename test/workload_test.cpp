@@ -33,8 +33,8 @@ Workload everything() {
   const std::vector<Rank> all{2, 0, 1}, two{1, 2};
   w.launch(0, gemm(128, 256, 512)).launch(1, Kernel{launched, known}, 3).launch(2, launched);
   w.all_reduce(all, 64_MiB).collective(0, all, CollectiveOp::broadcast, 0_B, 1, 2);
-  const std::vector<GroupedCollective> grouped{{CollectiveOp::reduce, 5_B, 2, -7},
-                                               {CollectiveOp::all_gather, 6_B}};
+  const std::vector<GroupedCollective> grouped{
+      {CollectiveOp::reduce, 5_B, 2, -7}, {CollectiveOp::all_gather, 6_B}, {CollectiveOp::barrier}};
   w.collectives(2, all, grouped, 4);
   w.send(1, 2, 3_KiB).receive(2, 1, 3_KiB, 9);
   const std::vector<SendRecv> parts{{0, 1, 1_B}, {1, 0, 2_B}, {0, 0, 3_B}};

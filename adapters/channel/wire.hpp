@@ -46,7 +46,9 @@ enum class Op : std::uint16_t {
   host_function_done,  ///< a = function ticket
   collective,  ///< stream, a = tag of the collectives' span, b = of the messages', if these are
                ///< wanted; payload = CollectiveRecord per operation of one group
-  operand,     ///< a = ticket; payload = the bytes of a small operand
+  meet,  ///< stream, device; payload = std::uint16_t for each GPU of the host that waits there for
+         ///< the others of them: its device, and others
+  operand,             ///< a = ticket; payload = the bytes of a small operand
   leave_communicator,  ///< a = communicator
   counter,             ///< a = amount; payload = name
   memory,              ///< device, a = bytes taken, or b = bytes given back (RunShared::recorded)

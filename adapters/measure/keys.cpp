@@ -123,6 +123,7 @@ void launch(Stream& stream, QueryId query) {
   asked.push_back({query, static_cast<StreamOfProgram&>(stream).handle});
 }
 void launch(Stream& stream, const KernelQuery& query) { launch(stream, intern(query)); }
+void meet(Stream&, std::span<const int>) {}  // one GPU is measured
 
 // What a program captures into a graph reaches the real library alone.
 std::atomic<int> detail::capture_count{0};
@@ -161,7 +162,8 @@ std::optional<Allocation> allocation_of(const void* address) {
   if (!machine->allocation_of(address, &base, &bytes)) return std::nullopt;
   return Allocation{0, static_cast<std::byte*>(base), bytes};
 }
-std::optional<int> owner_of(const void*) { return 0; }     // one GPU is measured
+std::optional<int> owner_of(const void*) { return 0; }  // one GPU is measured
+bool shows_peers() noexcept { return false; }
 bool reachable(const void*, std::size_t) { return true; }  // the real GPU says otherwise
 bool is_device_address(const void* address) noexcept {
   return machine->place_of(address) == Machine::Place::device || is_variable(address);

@@ -57,6 +57,7 @@ set(sources
   kernels/families/sort.cpp
   kernels/families/symmetric_memory.cpp
   kernels/families/tensor_lists.cpp
+  kernels/gpus_met.cpp
   kernels/kernel_effect.cpp
   kernels/kernel_launch.cpp
   kernels/kernel_name.cpp

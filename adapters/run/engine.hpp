@@ -181,6 +181,8 @@ class Engine : SessionObserver {
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
+  void handle_meeting(Process& process, const channel::Record& record,
+                      std::span<const std::byte> payload);
   [[nodiscard]] GpuIndex gpu_of(const Process& process, std::size_t device) const;
   [[nodiscard]] std::optional<ProcessIndex> maker_of(std::span<const std::byte> unique_id) const;
   void handle_join(Process& process, const channel::Record& record,
@@ -258,6 +260,9 @@ class Engine : SessionObserver {
   int bells_in_a_row_ = 0;           ///< since it slept
   std::uint64_t sends_at_look_ = 0;  ///< RunShared::sends before the last look at the threads
   Communicators communicators_;
+  /// Of GPUs whose kernels wait for each other, in order: what they meet in.
+  std::map<std::vector<GpuIndex>, CommunicatorId> meeting_places_{};
+  std::map<GpuIndex, ProcessIndex> last_users_{};  ///< who made the latest stream on a GPU
   SmallData small_data_{};
   /// Per communicator, rank, send or recv, and peer: operations with data so far.
   std::map<std::tuple<CommunicatorId, int, int, int>, std::uint64_t> small_calls_{};
@@ -270,6 +275,8 @@ class Engine : SessionObserver {
   std::uint64_t last_tag_ = 0;
   /// Once a process has tagged something.
   std::optional<Subscription> tagged_spans_{};
+  /// Of streams whose next kernel waits for those of other GPUs: when that began.
+  std::map<StreamId, Time> waits_since_{};
   RunCounters counters_{};
   std::vector<Time> last_bounds_{};
   std::chrono::steady_clock::time_point last_progress_{};  ///< a record, an answer, a rank's start
@@ -279,8 +286,8 @@ class Engine : SessionObserver {
   std::chrono::seconds silence_{};      ///< until the next word about a standstill
   /// Since when all looks found all ranks waiting.
   std::optional<std::chrono::steady_clock::time_point> ranks_wait_since_{};
-  std::map<pid_t, Watched> looks_{};    ///< the last, by thread
-  std::vector<AwakeThread> awake_{};    ///< at the last look
+  std::map<pid_t, Watched> looks_{};  ///< the last, by thread
+  std::vector<AwakeThread> awake_{};  ///< at the last look
   Rest rest_{};
 };
 

@@ -131,6 +131,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       constexpr std::uint64_t most = 1000;  // CUDA has no priority near it
       PHANTORA_EXPECTS(record.a <= most, "no stream has the priority " + std::to_string(record.a));
       const int priority = -static_cast<int>(record.a);
+      last_users_[gpu] = process.index;
       if (recorder != nullptr) recorder->add_stream(stream, gpu, process.index, priority);
       session_.add_stream(stream, gpu, process.index, priority);
       return;
@@ -162,6 +163,9 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       return;
     case Op::collective:
       handle_collective(process, record, payload);
+      return;
+    case Op::meet:
+      handle_meeting(process, record, payload);
       return;
     case Op::operand:
       for (const Delivered& result : small_data_.operand(process.index, record.a, payload)) {
@@ -315,6 +319,36 @@ void Engine::handle_collective(Process& process, const Record& record,
   }
 }
 
+/// Kernels of the same GPUs wait for each other in the order in which they were launched.
+void Engine::handle_meeting(Process& process, const Record& record,
+                            std::span<const std::byte> payload) {
+  std::vector<std::uint16_t> devices(payload.size() / sizeof(std::uint16_t));
+  std::memcpy(devices.data(), payload.data(), devices.size() * sizeof(std::uint16_t));
+  std::vector<GpuIndex> gpus;
+  for (const std::uint16_t device : devices) gpus.push_back(gpu_of(process, device));
+  std::sort(gpus.begin(), gpus.end());
+  const auto own = std::find(gpus.begin(), gpus.end(), gpu_of(process, record.device));
+  PHANTORA_EXPECTS(own != gpus.end(), "a GPU waits with others");
+  const int rank = static_cast<int>(own - gpus.begin());
+  const auto [place, is_new] = meeting_places_.try_emplace(gpus);
+  if (is_new) {
+    std::vector<Communicators::Member> members;
+    for (const GpuIndex gpu : gpus) {
+      const auto user = last_users_.find(gpu);
+      members.push_back({user == last_users_.end() ? process.index : user->second, gpu});
+    }
+    place->second = communicators_.add(std::move(members));
+  }
+  const CommunicatorId communicator = place->second;
+  const StreamId stream{global(process.index, record.stream)};
+  const Time clock = time_of(record.clock_ps);
+  const GroupedCollective barrier[] = {{.op = CollectiveOp::barrier}};
+  if (Recorder* const recorder = options_.recorder)
+    recorder->collective({process.index, record.thread, clock}, stream, communicator, barrier);
+  session_.collective(stream, std::max(clock, session_.last_issued(stream)), communicator, rank,
+                      barrier, 0);
+}
+
 /// What the session is to call a span for which the process has this tag.
 std::uint64_t Engine::span_tag(const Process& process, std::uint64_t tag) {
   if (tag == 0) return 0;
@@ -327,13 +361,19 @@ void Engine::watch_spans() {
 }
 
 void Engine::on_span(const Span& span) {
-  if (span.tag == 0) return;
+  if (span.tag == 0) {
+    if (span.name == to_string(CollectiveOp::barrier)) waits_since_[span.stream] = span.start;
+    return;
+  }
+  // A kernel that waits for others is at work meanwhile.
+  const auto wait = waits_since_.extract(span.stream);
+  const Time start = wait ? wait.mapped() : span.start;
   const std::uint64_t tag =
       span.kind == Span::Kind::communication ? tags_.at(span.tag).span : own_id(span.tag);
   if (tag == 0) return;
   processes_[span.process].spans.push_back(
       {.tag = tag,
-       .start_ps = ps_of(span.start),
+       .start_ps = ps_of(start),
        .end_ps = ps_of(span.end),
        .tree = span.algorithm == Algorithm::tree ? std::uint64_t{1} : 0});
 }

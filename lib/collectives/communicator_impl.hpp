@@ -63,6 +63,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
 
   [[nodiscard]] CollectivePlan plan(CollectiveOp op, Bytes total, int root) const {
     expect_valid(total, root);
+    if (op == CollectiveOp::barrier) return {};
     if (is_exchange(op)) return exchange(op, total, root);
     if (size() == 1 || total == Bytes{0})
       return {.algorithm = Algorithm::ring, .latency = microseconds(ring_base_us[0])};
@@ -405,7 +406,7 @@ class Communicator::Impl : public std::enable_shared_from_this<Communicator::Imp
   }
   /// Whether NCCL's tuner chooses how an operation that moves bytes runs.
   [[nodiscard]] bool is_tuned(CollectiveOp op) const noexcept {
-    return tuning_ && size() > 1 && !is_exchange(op);
+    return tuning_ && size() > 1 && !is_exchange(op) && op != CollectiveOp::barrier;
   }
 
   struct TunedPlan {

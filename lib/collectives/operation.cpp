@@ -22,6 +22,8 @@ std::string_view to_string(CollectiveOp op) noexcept {
       return "gather";
     case CollectiveOp::scatter:
       return "scatter";
+    case CollectiveOp::barrier:
+      return "barrier";
   }
   return "unknown";
 }
@@ -77,6 +79,8 @@ BufferBytes buffer_bytes(CollectiveOp op, Bytes one, int ranks, bool is_root) no
       return {one, is_root ? all : none};
     case CollectiveOp::scatter:
       return {is_root ? all : none, one};
+    case CollectiveOp::barrier:
+      return {};
   }
   return {};
 }

@@ -50,7 +50,7 @@ enum ValueField : unsigned {
   string_value = 29
 };
 /// CollectiveCommType's numbers of CollectiveOp, in its order.
-inline constexpr std::array<std::uint64_t, 8> collective_types{0, 2, 7, 5, 1, 6, 3, 4};
+inline constexpr std::array<std::uint64_t, 9> collective_types{0, 2, 7, 5, 1, 6, 3, 4, 9};
 inline constexpr std::uint64_t reduce_scatter_block = 8, barrier = 9;
 
 /// Ranks, and which of the groups of these ranks.

@@ -359,8 +359,9 @@ class RankReader {
     for (const std::size_t i : members) {
       const Node& node = nodes_[i];
       const auto type = static_cast<std::uint64_t>(node.number("comm_type").value_or(-1));
+      // A barrier of PyTorch's is an all-reduce, but for one that was written here, with its bytes.
       GroupedCollective one{.op = CollectiveOp::all_reduce, .total = Bytes{1}};
-      if (type != barrier) {
+      if (type != barrier || node.number("total_size")) {
         const auto known = std::find(collective_types.begin(), collective_types.end(),
                                      type == reduce_scatter_block ? collective_types[2] : type);
         if (known == collective_types.end()) fail(node, "comm_type", "0 to 9");

@@ -74,9 +74,9 @@ inline constexpr std::array<std::string_view, 7> arithmetics{"none", "fp8",  "ha
 inline constexpr std::array<std::string_view, cost_sources> sources{
     "measured", "fitted", "roofline", "unknown", "code", "grid", "database"};
 inline constexpr std::array<std::string_view, 3> limits{"arithmetic", "memory", "copy_engine"};
-inline constexpr std::array<std::string_view, 8> collectives{
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast",
-    "reduce",     "all_to_all", "gather",         "scatter"};
+inline constexpr std::array<std::string_view, 9> collectives{
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
+    "all_to_all", "gather",     "scatter",        "barrier"};
 /// Workload::Operation's alternatives, in its order.
 inline constexpr std::array<std::string_view, std::variant_size_v<Workload::Operation>> kinds{
     "launch", "collective", "exchange", "record", "wait",  "synchronize", "host",    "allocate",

@@ -700,6 +700,51 @@ class SymmetricMemory(JobTest):
         self.assertGreater(kernels["memcpy_p2p"]["total_s"], 2 * 149e-6)
 
 
+    def test_kernels_wait_for_those_of_other_ranks(self):
+        """A barrier and an all-reduce on memory of both, called and in a graph, begin when the later rank comes. A signal waits for nobody
+        whom it does not reach."""
+        job = self.run_python("""
+            import os, torch, torch.distributed as dist
+            import torch.distributed._symmetric_memory as symm
+            rank = int(os.environ["RANK"])
+            torch.cuda.set_device(rank)
+            dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+            group = dist.group.WORLD
+            t = symm.empty(1 << 12, device="cuda", dtype=torch.bfloat16)
+            handle = symm.rendezvous(t, group)
+            t.fill_(1)
+            def reduce():
+                torch.ops.symm_mem.one_shot_all_reduce(t, "sum", group.group_name)
+            reduce()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                reduce()
+            for name, work in {"barrier": handle.barrier, "reduce": reduce, "graph": graph.replay}.items():
+                dist.barrier()
+                torch.cuda.synchronize()
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                begin.record()
+                if rank == 1:
+                    torch.cuda._sleep(20_000_000)
+                work()
+                end.record()
+                torch.cuda.synchronize()
+                print("waited", rank, name, begin.elapsed_time(end), flush=True)
+            if rank == 0:
+                handle.put_signal(1)
+            torch.cuda.synchronize()
+            dist.barrier()
+            dist.destroy_process_group()
+            """, torch=True, cluster="h200:1x2", options=["--host-time", "off"])
+        waited = {(rank, name): float(ms) for _, rank, name, ms in
+                  (line.split() for line in job.out.splitlines() if line.startswith("waited"))}
+        self.assertEqual(len(waited), 6)
+        for name in ("barrier", "reduce", "graph"):
+            # 20 million cycles at 1.98 GHz are 10.1 ms. The ranks end together.
+            self.assertGreater(waited["0", name], 10, name)
+            self.assertAlmostEqual(waited["0", name], waited["1", name], delta=0.1, msg=name)
+
+
 class SharedMemory(JobTest):
     """Memory and events that one process shows another (cudaIpc..., cuIpc...)."""
 

@@ -67,6 +67,9 @@ struct CodeLaunch {
   std::uint64_t writes_before = 0;
   /// Gets asked what is known of the memory that a walk reads; nullptr: nothing is.
   LaunchMemory* known = nullptr;
+  /// Whether another GPU's memory shows at an address; nullptr: nowhere. Asked of kernels alone
+  /// that wait for other GPUs.
+  bool (*is_of_peer)(std::uint64_t address) = nullptr;
 };
 
 /// The pointer that lies there in the constants.

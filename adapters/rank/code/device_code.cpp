@@ -1,5 +1,6 @@
 #include "rank/code/device_code.hpp"
 
+#include "rank/code/machine_code.hpp"
 #include "rank/kernels/word_hash.hpp"
 #include "rank/memory/device_memory.hpp"
 #include "rank/memory/tensor_ends.hpp"
@@ -90,6 +91,11 @@ std::uint64_t reach_of_table(std::uint64_t address) {
   if (bytes == 0 || static_cast<double>(bytes) > most_bytes) return 0;
   const double steps = std::ceil(std::log2(static_cast<double>(bytes)) * steps_of_an_octave);
   return static_cast<std::uint64_t>(std::exp2(steps / steps_of_an_octave));
+}
+
+bool is_of_peer(std::uint64_t address) {
+  const auto owner = owner_of(reinterpret_cast<const void*>(address));
+  return owner && *owner != current_device();
 }
 
 }  // namespace
@@ -222,7 +228,12 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const LaunchS
                .looked_at = &looked_at,
                .reach = reach_of_table,
                .tables = &tables,
-               .known = known});
+               .known = known,
+               .is_of_peer = shows_peers() ? is_of_peer : nullptr});
+}
+
+bool meets_others(std::span<const std::byte> code, int architecture) {
+  return code::parse(code, architecture, no_links).meets_others();
 }
 
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,

@@ -34,6 +34,9 @@ std::optional<CodeWork> code_work(std::span<const std::byte> code, const LaunchS
                                   const KernelResources& resources, ReadConstants& looked_at,
                                   ReadConstants& tables, LaunchMemory* known = nullptr);
 
+/// Whether a kernel's code waits for other GPUs, and tells them something.
+bool meets_others(std::span<const std::byte> code, int architecture);
+
 /// What that hangs on of the parameters' values, of which walks look at `of_interest`: all but
 /// which device memory they lead to, and of `tables` how much of it.
 std::uint64_t hash_of_values(const Arguments& arguments, const KernelResources& resources,

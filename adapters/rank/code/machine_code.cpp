@@ -24,6 +24,7 @@ bool is_access(unsigned operation) {
     case op_red_float:
     case op_atomg_float:
     case op_atom:
+    case op_atom_cas:
     case op_atomg:
     case op_atomg_cas:
     case op_ldgsts:
@@ -209,6 +210,36 @@ Program parse(std::span<const std::byte> bytes, int architecture, const CodeLink
   return program;
 }
 
+bool Program::spins(const Loop& loop) const {
+  bool looks = false;
+  for (std::size_t at = loop.first; at <= loop.last; ++at) {
+    const unsigned operation = code[at].operation();
+    if (!is_access(operation)) continue;
+    const bool of_system = is_of_system(code[at]);
+    if (operation == op_stg || operation == op_st || (!of_system && !is_load(operation)))
+      return false;
+    looks = looks || of_system;
+  }
+  return looks;
+}
+
+bool Program::jumps_over_spinning(std::size_t at, std::int64_t to) const {
+  for (std::size_t next = at + 1; static_cast<std::int64_t>(next) < to; ++next) {
+    if (!is_access(code[next].operation())) continue;
+    const Loop* const loop = innermost_loop(next);
+    return loop != nullptr && loop->first > at && spins(*loop);
+  }
+  return false;
+}
+
+bool Program::meets_others() const {
+  const auto tells = [](const Instruction& i) {
+    return is_of_system(i) && !is_load(i.operation());
+  };
+  return std::ranges::any_of(code, tells) &&
+         std::ranges::any_of(loops, [this](const Loop& loop) { return spins(loop); });
+}
+
 const Program::Loop* Program::innermost_loop(std::size_t at) const {
   const Loop* innermost = nullptr;
   for (const Loop& loop : loops) {
@@ -244,6 +275,7 @@ std::uint32_t width(const Instruction& i) {
   const unsigned kind = i.field(73, 3);
   switch (i.operation()) {
     case op_atom:
+    case op_atom_cas:
     case op_atomg:
     case op_atomg_cas:
     case op_atomg_float:

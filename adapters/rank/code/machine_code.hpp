@@ -125,6 +125,7 @@ enum Operation : unsigned {
   op_sts = 0x188,
   op_shfl = 0x189,
   op_atom = 0x18a,
+  op_atom_cas = 0x18b,
   op_atoms = 0x18c,
   op_atoms_cas = 0x18d,
   op_red = 0x18e,
@@ -171,9 +172,16 @@ bool is_access(unsigned operation);
 inline bool is_load(unsigned operation) {
   return operation == op_ldg || operation == op_ld || operation == op_ldgsts;
 }
+/// Whether the host and other GPUs see such an access in the order of the program (.STRONG.SYS in
+/// nvdisasm's words, sm_80 to sm_100): one of volatile memory, or of system scope.
+inline bool is_of_system(const Instruction& i) {
+  constexpr unsigned strong_sys = 10;
+  return is_access(i.operation()) && i.field(77, 4) == strong_sys;
+}
 /// Whether its address may also be one of shared memory or of a thread's own.
 inline bool is_generic(unsigned operation) {
-  return operation == op_ld || operation == op_st || operation == op_atom;
+  return operation == op_ld || operation == op_st || operation == op_atom ||
+         operation == op_atom_cas;
 }
 inline bool is_texture(unsigned operation) { return operation >= 0x160 && operation < 0x180; }
 /// To registers: then the place of the result's number has zeros.
@@ -278,6 +286,14 @@ struct Program {
     constexpr unsigned always = 7;
     return code[at].field(12, 4) == always && code[at].field(87, 4) == always;
   }
+  /// Whether a loop only looks at memory, or changes what others of the system look at, until they
+  /// have written what it waits for.
+  [[nodiscard]] bool spins(const Loop& loop) const;
+  /// Whether what follows `at`, as far as `to`, is such a loop and no other access: a first look
+  /// has come before.
+  [[nodiscard]] bool jumps_over_spinning(std::size_t at, std::int64_t to) const;
+  /// Whether the code waits for others of the system, and tells them something.
+  [[nodiscard]] bool meets_others() const;
   /// The smallest loop that has an instruction, or nullptr.
   [[nodiscard]] const Loop* innermost_loop(std::size_t at) const;
   /// Where a switch (BRX) at `at` leads, whose register has `jump` of the jump table.

@@ -339,8 +339,9 @@ class Flow {
     if (!loads) {
       // Pointers alone: whatever else is stored is found by its load.
       Origin stored = held(i.field(32, 8), bytes);
-      if (operation == op_atomg_cas) stored |= held(i.field(64, 8), bytes);
-      if (operation == op_st || operation == op_atom) keep(shared_, stored);
+      if (operation == op_atomg_cas || operation == op_atom_cas)
+        stored |= held(i.field(64, 8), bytes);
+      if (is_generic(operation) && operation != op_ld) keep(shared_, stored);
       keep(device_, {.pointers = stored.pointers,
                      .variables = stored.variables,
                      .elsewhere = stored.elsewhere});

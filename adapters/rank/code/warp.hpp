@@ -260,6 +260,8 @@ struct Walk {
   /// Warps of a block that each of the SM's four schedulers has. They are taken to do the same at
   /// the same time, as barriers and shared tiles let them.
   double side_by_side = 1;
+  /// Whether warps wait for other GPUs.
+  bool meets_others = launch.is_of_peer != nullptr && program.meets_others();
   /// Why what the code does to memory cannot be told.
   Obstacle obstacle = Obstacle::none;
 

@@ -278,6 +278,10 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
         }
       }
     }
+    // What others tell has come once, after the time that it takes.
+    if (const auto* const around = program_.innermost_loop(at);
+        walk_.meets_others && around != nullptr && program_.spins(*around))
+      return backward || !program_.is_only_way_out(at) ? 0 : unsure;
     if (backward) {
       const auto loop = std::ranges::find(program_.loops, at, &Program::Loop::last);
       const int trips =
@@ -290,6 +294,7 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
   }
   // The compiler puts what is hardly ever needed into functions: denormals in divisions.
   if (program_.jumps_over_call(at, to)) return unsure;
+  if (walk_.meets_others && program_.jumps_over_spinning(at, to)) return unsure;
   walk_.by_data = true;
   // Threads that all go the same way go the longer one.
   if ((unsure & ~condition.alike) == 0)
@@ -312,10 +317,13 @@ void Warp::transfer(std::size_t at, Mask active, Truth guard) {
     // Not the whole warp ends by a chance, but where that ends a loop.
     Mask ends = active & condition.known & condition.value;
     walk_.by_data = walk_.by_data || unsure != 0;
-    if (unsure != 0 && program_.leaves(at, static_cast<std::int64_t>(program_.code.size()))) {
+    const auto size = static_cast<std::int64_t>(program_.code.size());
+    if (unsure != 0 && program_.leaves(at, size)) {
       const int visit = ++visits_[at];
       const int trips = is_criterion(at, unsure, condition) ? unknown_trips : most_unknown_trips;
       if (visit % trips == 0) ends |= unsure;
+    } else if (walk_.meets_others && program_.jumps_over_spinning(at, size)) {
+      ends |= unsure;
     }
     alive_ &= ~ends;
     advance(at + 1, active & ~ends);

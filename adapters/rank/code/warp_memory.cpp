@@ -661,6 +661,13 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (walk_.launch.known != nullptr) read_known(i, mask, extent, places);
   }
   if (stores) return special_latency;
+  if (walk_.meets_others) {
+    const std::uint64_t place = places[static_cast<std::size_t>(std::countr_zero(mask))];
+    // An address that comes from a table of the GPUs' buffers is some peer's.
+    const bool is_known = place != 0 && (place & unknown_base) == 0;
+    if (!is_known || walk_.launch.is_of_peer(place)) return peer_latency;
+    if (loads && is_of_system(i)) return told_latency;
+  }
   if (missed == 0 || from_l1) return shared_latency + 4;
   received_ = missed * sector_bytes;
   return memory_latency;

@@ -17,6 +17,12 @@ inline constexpr double memory_latency = 900;
 /// Of what the L2 cache answers: 0.21 us, where memory takes 0.5 (lib/kernels/README.md, "Loads one
 /// after the other").
 inline constexpr double l2_latency = 0.42 * memory_latency;
+/// Of what another GPU answers over NVLink: 1.04 us. An all-reduce of vLLM's reads 283 GB/s with 36
+/// blocks of 512 threads that have 16 bytes on the way each, one of PyTorch's 189 GB/s with 24
+/// (bench/accuracy/h200_peer_memory.jsonl).
+inline constexpr double peer_latency = 1.04 / 0.5 * memory_latency;
+/// Until this GPU sees in its L2 cache what another has told, which is on the way half as long.
+inline constexpr double told_latency = 0.5 * peer_latency + l2_latency;
 inline constexpr double special_latency = 20;
 inline constexpr double matrix_latency = 33;
 inline constexpr double barrier_cycles = 25;

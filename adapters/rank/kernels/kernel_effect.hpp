@@ -156,6 +156,8 @@ struct Effect {
   Features by_data;   ///< KernelQuery::by_data; likewise, or empty
   /// How long it takes is told by its machine code, where that can be walked, and not by the above.
   bool priced_by_code = false;
+  /// A signal from one GPU to another, or the wait for one: not all wait whose memory is at hand.
+  bool one_sided = false;
   /// The operands are tensors that have nothing to do with each other: large ones do not keep the
   /// small ones from being computed. Their images are empty, and so are those of tensors that are
   /// only read and not known at all.

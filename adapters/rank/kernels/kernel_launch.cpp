@@ -5,6 +5,7 @@
 #include "rank/code/device_code.hpp"
 #include "rank/code/fat_binary.hpp"
 #include "rank/code/module_variable.hpp"
+#include "rank/kernels/gpus_met.hpp"
 #include "rank/kernels/kept_by_hash.hpp"
 #include "rank/kernels/kernel_effect.hpp"
 #include "rank/kernels/kernel_name.hpp"
@@ -156,6 +157,9 @@ struct KernelReading {
   mutable std::string counter;
   /// Of a kernel that nobody can read: that what it asks of the driver was told.
   mutable std::once_flag externals_told;
+  /// Whether its code waits for other GPUs; told where there are any whose memory shows.
+  mutable std::once_flag meets_told;
+  mutable bool meets = false;
   /// Of a kernel that nobody can read: its code, and what launches of it do, by shape and values of
   /// the parameters. Behind ModuleCode's walks.
   mutable std::optional<std::vector<std::byte>> code;
@@ -600,6 +604,21 @@ struct CodeRun {
   }
 };
 
+/// Lets a launch wait for those of other GPUs that its kernel waits for.
+void meet_others(const Kernel& kernel, const KernelReading& reading, const Arguments& arguments,
+                 std::span<const std::byte> bank, Stream& stream) {
+  std::call_once(reading.meets_told, [&] {
+    const std::scoped_lock lock{small_data().code.walks};
+    reading.meets = meets_others(code_of(kernel, reading), reading.kernel_resources.architecture);
+  });
+  if (!reading.meets) return;
+  const bool is_walked = !bank.empty();
+  const std::vector<int> devices =
+      is_walked ? gpus_met(bank, &reading.looked_at, stream.device)
+                : gpus_met(constants(arguments, reading.kernel_resources), nullptr, stream.device);
+  if (devices.size() > 1) meet(stream, devices);
+}
+
 void count_unread(const KernelReading& reading) {
   count("unread_kernels");
   std::call_once(reading.counted, [&] {
@@ -780,6 +799,7 @@ void launch_kernel(Kernel& kernel, const LaunchShape& shape, void** args, Stream
     }
   }
   if (!operands) operands = unread ? KernelQuery::Operands{} : cached(*effect, stream.device);
+  if (shows_peers() && !effect->one_sided) meet_others(kernel, reading, arguments, bank, stream);
   launch(stream, query_of(kernel.mangled, reading, shape, *effect, *operands));
   if (unread) {
     data::enqueue(stream, CodeRun{kernel, reading, shape, std::move(bank), std::move(*effect)});

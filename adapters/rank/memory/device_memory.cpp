@@ -302,6 +302,7 @@ bool DeviceMemory::release_addresses(void* address) {
 void DeviceMemory::show_peer(void* address, int device) {
   const std::lock_guard lock{lock_};
   window_of(address).peers[address_of(address)] = device;
+  any_peer_ = true;
 }
 
 void DeviceMemory::grant_access(void* address, std::size_t bytes) {

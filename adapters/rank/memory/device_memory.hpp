@@ -80,6 +80,8 @@ class DeviceMemory {
   void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple = 1);
   /// The reserved range at `address` shows memory of another device of the host.
   void show_peer(void* address, int device);
+  /// Whether any range ever did. Cheap, no lock.
+  [[nodiscard]] bool shows_peers() const noexcept { return any_peer_.load(); }
   /// What was mapped at `address` of a reserved range can be reached from now on (cuMemSetAccess);
   /// no more, once it is unmapped.
   void grant_access(void* address, std::size_t bytes);
@@ -192,7 +194,7 @@ class DeviceMemory {
   NotedRanges<DeferredPart> deferred_;
   std::array<std::unique_ptr<Window>, max_devices> windows_;  ///< made on first use
   std::atomic<bool> any_of_others_{false};
-  std::atomic<bool> any_shown_{false};
+  std::atomic<bool> any_shown_{false}, any_peer_{false};
   Mutex shown_mutex_{};
   std::map<std::uint64_t, Shown> shown_{};
 };
@@ -209,6 +211,7 @@ std::optional<Allocation> allocation_of(const void* address);
 std::optional<int> owner_of(const void* address);
 void* reserve_addresses(int device, std::size_t bytes, std::size_t multiple = 1);
 void show_peer(void* address, int device);
+bool shows_peers() noexcept;
 void grant_access(void* address, std::size_t bytes);
 void revoke_access(void* address);
 bool reachable(const void* address, std::size_t bytes);

@@ -25,6 +25,7 @@ bool reachable(const void* address, std::size_t bytes) {
   return device_memory().reachable(address, bytes);
 }
 void show_peer(void* address, int device) { return device_memory().show_peer(address, device); }
+bool shows_peers() noexcept { return device_memory().shows_peers(); }
 bool release_addresses(void* address) { return device_memory().release_addresses(address); }
 bool show_others(void* base) { return device_memory().show_others(base); }
 bool read(void* host_destination, const void* device_source, std::size_t bytes) {

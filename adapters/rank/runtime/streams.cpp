@@ -138,6 +138,15 @@ void Streams::launch(HostThread& thread, Stream& stream, QueryId query) {
          {.op = Op::launch, .a = query, .b = activities_.launched(thread, stream, query)});
 }
 
+void Streams::meet(HostThread& thread, Stream& stream, std::span<const int> devices) {
+  std::vector<std::uint16_t> physical;
+  for (const int device : devices)
+    physical.push_back(static_cast<std::uint16_t>(physical_(device)));
+  append(thread, stream,
+         {.op = Op::meet, .device = static_cast<std::uint16_t>(physical_(stream.device))},
+         std::as_bytes(std::span{physical}));
+}
+
 Marker Streams::record(HostThread& thread, Stream& stream) {
   return append_marker(thread, touched(thread, stream));
 }

@@ -42,6 +42,7 @@ class Streams {
 
   QueryId intern(HostThread& thread, const KernelQuery& query, const KernelCode& code);
   void launch(HostThread& thread, Stream& stream, QueryId query);
+  void meet(HostThread& thread, Stream& stream, std::span<const int> devices);
   Marker record(HostThread& thread, Stream& stream);
   void forget(HostThread& thread, Marker marker);
   void wait(HostThread& thread, Stream& stream, Marker marker);

@@ -74,6 +74,10 @@ void launch(Stream& stream, QueryId query) {
   }
 }
 
+void meet(Stream& stream, std::span<const int> devices) {
+  streams().meet(this_thread(), stream, devices);
+}
+
 Marker record(Stream& stream) { return streams().record(this_thread(), stream); }
 void record(Stream& stream, Event& event, bool external) {
   if (capturing(stream)) {

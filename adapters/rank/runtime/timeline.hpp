@@ -74,6 +74,12 @@ using QueryId = std::uint32_t;
 QueryId intern(const KernelQuery& query, const KernelCode& code = {});
 void launch(Stream& stream, QueryId query);
 
+/// What is appended to `stream` from now on waits for the streams of other GPUs of the host that
+/// this is called for too, with the same devices: the first call of each, then the second, and so
+/// on.
+/// @param devices  distinct; that of the stream among them.
+void meet(Stream& stream, std::span<const int> devices);
+
 /// Records a new marker at the stream's end.
 Marker record(Stream& stream);
 /// The same into `event`, whose former marker is forgotten.

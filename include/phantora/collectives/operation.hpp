@@ -20,6 +20,9 @@ enum class CollectiveOp : std::uint8_t {
   all_to_all,
   gather,
   scatter,
+  /// Ranks wait for each other and move nothing: it takes no time itself. NCCL has none; kernels
+  /// that set flags in the memory of other GPUs have.
+  barrier,
 };
 /// NCCL's algorithms; point_to_point is what exchanges and messages run as.
 enum class Algorithm : std::uint8_t {

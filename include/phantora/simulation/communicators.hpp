@@ -72,6 +72,9 @@ class Communicators {
   /// @param rank  the caller's in the parent. Calls of a rank match those of others in order.
   std::vector<Admitted> split(CommunicatorId parent, int rank, std::int64_t color, std::int64_t key,
                               const Caller& caller);
+  /// A communicator that nobody has to join: its members are known.
+  /// @param members  by rank, on GPUs that are distinct.
+  CommunicatorId add(std::vector<Member> members) { return make(std::move(members)); }
   /// One member has destroyed its own. @return whether all have now.
   bool leave(CommunicatorId communicator);
   /// A process has ended: it waits no more, and nobody waits under an id that it made.

@@ -19,6 +19,8 @@ std::unique_ptr<Meaning> signals(double words, std::optional<std::size_t> peers)
     effect.operands.push_back(
         {arguments.pointer(0), static_cast<std::size_t>(ranks) * sizeof(void*), true, false});
     effect.bytes = words * sizeof(std::uint32_t) * ranks;
+    effect.priced_by_code = peers.has_value();
+    effect.one_sided = !peers;
     return effect;
   });
 }
@@ -56,6 +58,7 @@ std::unique_ptr<Meaning> all_reduce(const AllReduce& kind, ElementType type) {
       moved += kind.one_shot ? 1 : 2;  // from the registers, or from this rank's buffer
     }
     effect.follows_pointers = into_buffers;
+    effect.priced_by_code = true;
     effect.bytes = moved * static_cast<double>(bytes);
     return effect;
   });
