@@ -44,6 +44,10 @@ std::uint64_t BehindPointers::content(std::span<const std::byte> constants) cons
   return known_content(ranges(constants));
 }
 
+std::uint64_t BehindPointers::known(std::span<const std::byte> constants) const {
+  return known_places(ranges(constants));
+}
+
 std::vector<std::byte> related_pointers(std::span<const std::byte> constants) {
   constexpr std::uint64_t lines = 256, number_at = std::uint64_t{1} << 48;
   std::vector<std::byte> related{constants.begin(), constants.end()};

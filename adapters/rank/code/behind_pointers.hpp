@@ -21,6 +21,8 @@ class BehindPointers {
   [[nodiscard]] std::vector<AddressRange> ranges(std::span<const std::byte> constants) const;
   /// A hash of what is known there for a launch with these constants.
   [[nodiscard]] std::uint64_t content(std::span<const std::byte> constants) const;
+  /// A hash of which bytes are known there.
+  [[nodiscard]] std::uint64_t known(std::span<const std::byte> constants) const;
   bool operator==(const BehindPointers&) const = default;
 
  private:

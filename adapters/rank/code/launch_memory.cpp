@@ -25,7 +25,11 @@ bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::u
          read_with_mask(bytes.data(), mask.data(), at, bytes.size());
 }
 
-std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
+namespace {
+
+/// @param told  what counts of a byte that is known
+template <class Told>
+std::uint64_t hash_of_known(const std::vector<AddressRange>& ranges, Told told) {
   WordHash hash;
   std::vector<std::byte> bytes;
   std::vector<std::uint8_t> mask;
@@ -37,10 +41,19 @@ std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
     mask.resize(size);
     if (!read_known(bytes, mask, range.first)) continue;
     hash.mix(number);
-    for (std::size_t i = 0; i < size; ++i)
-      hash.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
+    for (std::size_t i = 0; i < size; ++i) hash.mix(mask[i] != 0 ? told(bytes[i]) : 0);
   }
   return hash.value();
+}
+
+}  // namespace
+
+std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
+  return hash_of_known(ranges, [](std::byte byte) { return 1 + static_cast<std::uint64_t>(byte); });
+}
+
+std::uint64_t known_places(const std::vector<AddressRange>& ranges) {
+  return hash_of_known(ranges, [](std::byte) { return std::uint64_t{1}; });
 }
 
 LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {

@@ -25,6 +25,9 @@ bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::u
 /// A hash of what is known there, wherever that is.
 std::uint64_t known_content(const std::vector<AddressRange>& ranges);
 
+/// A hash of which bytes are known there, whatever they are.
+std::uint64_t known_places(const std::vector<AddressRange>& ranges);
+
 /// Why a launch's way through its code cannot be followed: what is not known, the number of its
 /// instructions, which hangs on its numbers too, or instructions that nobody has written down.
 enum class Obstacle : std::uint8_t { none, data, length, code };

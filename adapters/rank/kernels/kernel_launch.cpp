@@ -447,8 +447,10 @@ struct CodeRun {
   }
 
  private:
-  /// Where a launch goes that went the same way for so many data does not hang on them.
-  static constexpr int enough_alike = 3;
+  /// Where a launch goes that went the same way for so many data does not hang on them. One that
+  /// can be executed, where as much is known as then, is tried again after it was taken to for a
+  /// while.
+  static constexpr int enough_alike = 3, taken_on_trust = 15;
   enum class Way : std::uint8_t { execution = 1, reach, all };
 
   [[nodiscard]] CodeLaunch code_launch(ReadConstants& looked_at) const {
@@ -473,10 +475,15 @@ struct CodeRun {
   [[nodiscard]] const Outcome* outcome_before() const {
     for (const bool in_place : {false, true}) {
       const auto past = reading.outcomes.find(key(in_place));
-      if (past != reading.outcomes.end() &&
-          (past->second.alike >= enough_alike ||
-           past->second.read.content(constants) == past->second.content))
-        return &past->second;
+      if (past == reading.outcomes.end()) continue;
+      const Outcome& outcome = past->second;
+      if (outcome.alike >= enough_alike && outcome.never) return &outcome;
+      if (outcome.read.content(constants) == outcome.content) return &outcome;
+      if (outcome.alike >= enough_alike && outcome.taken < taken_on_trust &&
+          outcome.read.known(constants) == outcome.known) {
+        ++outcome.taken;
+        return &outcome;
+      }
     }
     return nullptr;
   }
@@ -488,6 +495,7 @@ struct CodeRun {
                                    const Attempt& made) const {
     Outcome outcome{.read = {read, constants}};
     outcome.content = outcome.read.content(constants);
+    outcome.known = outcome.read.known(constants);
     if (made.reach) outcome.written = {made.reach->written, constants};
     return outcome;
   }
@@ -496,7 +504,11 @@ struct CodeRun {
     reading.look_at(looked_at);
     if (reading.outcomes.size() >= kept_launches) reading.outcomes.clear();
     Outcome& past = reading.outcomes[key(in_place)];
-    if (never && past.written == outcome.written) outcome.alike = past.alike + 1;
+    const bool gave_nothing = past.given.empty() && outcome.given.empty();
+    const bool as_before = past.written == outcome.written && past.never == never &&
+                           (never || (gave_nothing && past.known == outcome.known));
+    outcome.never = never;
+    if (as_before) outcome.alike = past.alike + 1;
     past = std::move(outcome);
   }
   /// What a launch gave, if that took long: programs that try kernels out repeat it.
