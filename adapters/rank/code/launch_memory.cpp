@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace phantora::rank {
 
@@ -56,6 +57,19 @@ std::uint64_t known_places(const std::vector<AddressRange>& ranges) {
   return hash_of_known(ranges, [](std::byte) { return std::uint64_t{1}; });
 }
 
+namespace {
+
+/// Bytes of a mask, each 0 or 1, that become bits at once.
+constexpr std::size_t bits_at_once = 8;
+/// The multiplication adds byte i, shifted to bit 56 + i: no two meet.
+std::uint32_t bits_of(const std::uint8_t* mask) {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, mask, sizeof bytes);
+  return static_cast<std::uint32_t>(bytes * 0x0102040810204080 >> 56);
+}
+
+}  // namespace
+
 LaunchMemory::Piece* LaunchMemory::piece(std::uint64_t address) {
   const std::uint64_t number = address / (size * pieces);
   if (last_ == nullptr || last_number_ != number) {
@@ -84,11 +98,10 @@ bool LaunchMemory::fetch(Block& block, std::uint64_t number, std::uint64_t addre
     Piece& piece = block.all[n % pieces];
     if (piece.here) continue;
     piece.here = true;
-    for (std::size_t i = 0; i < size; ++i) {
-      const std::size_t at = (n - first) * size + i;
-      piece.bytes[i] = bytes[at];
-      if (mask[at] != 0) piece.known |= 1U << i;
-    }
+    const std::size_t at = (n - first) * size;
+    std::copy_n(bytes.data() + at, size, piece.bytes.data());
+    for (std::size_t i = 0; i < size; i += bits_at_once)
+      piece.known |= bits_of(mask.data() + at + i) << i;
     for (const AddressRange& range : lost_) lose(piece, n, range);
   }
   return true;
@@ -205,10 +218,10 @@ std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
     for (std::size_t i = 0; i < bytes;) {
       const std::uint64_t number = (range.first + i) / size;
       const Piece& piece = blocks_.at(number / pieces).all[number % pieces];
-      for (std::size_t at = (range.first + i) % size; at < size && i < bytes; ++at, ++i) {
-        given.bytes[i] = piece.bytes[at];
-        given.mask[i] = piece.known >> at & 1;
-      }
+      const std::size_t at = (range.first + i) % size, part = std::min(size - at, bytes - i);
+      std::copy_n(piece.bytes.data() + at, part, given.bytes.data() + i);
+      for (std::size_t k = 0; k < part; ++k) given.mask[i + k] = piece.known >> (at + k) & 1;
+      i += part;
     }
     rank::write(given, given.range.first, writer);
   }
