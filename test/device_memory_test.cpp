@@ -449,48 +449,24 @@ TEST_F(OwnDeviceMemory, OneMemoryAtTwoAddresses) {
   EXPECT_TRUE(memory->release_addresses(shown));
 }
 
-// Another process may write it at any time, so that nothing this one writes stays known.
-TEST_F(OwnDeviceMemory, WhatOthersHaveTooStaysUnknown) {
-  auto* const theirs = bytes_at(memory->allocate(device, 1024));
+// Another process may have written what lay there; what this one writes then it has to read again:
+// choices of a router, positions of tokens, beside the one buffer that was to be shown.
+TEST_F(OwnDeviceMemory, WhatOthersSeeIsForgottenOnce) {
+  auto* const shown = bytes_at(memory->allocate(device, 1024));
   auto* const own = bytes_at(memory->allocate(device, 1024));
-  ASSERT_EQ(own, theirs + 1024);
-  memory->write(theirs, "abcdefg", 8);
-  EXPECT_FALSE(memory->show_others(theirs + 8));  // nothing begins there
+  memory->write(shown, "abcdefg", 8);
+  memory->write(own, "abcdefg", 8);
+  EXPECT_FALSE(memory->show_others(shown + 8));  // nothing begins there
   int on_host = 0;
   EXPECT_FALSE(memory->show_others(&on_host));
-  EXPECT_TRUE(memory->known(theirs, 8));
-
-  const auto knows_any = [&] {
-    std::array<std::byte, 1024> bytes{};
-    std::array<std::uint8_t, 1024> known{};
-    return memory->read_with_mask(bytes.data(), known.data(), theirs, 1024);
-  };
-  EXPECT_TRUE(knows_any());
-  EXPECT_TRUE(memory->show_others(theirs));
-  EXPECT_FALSE(knows_any());
-  memory->write(own, "abcdefg", 8);
-  const std::array<std::byte, 8> source{};
-  const std::array<std::uint8_t, 8> mask{1, 1, 1, 1, 1, 1, 1, 1};
-  memory->write(theirs, "abcdefg", 8);
-  memory->write_known(theirs + 8, source.data(), mask, 8);
-  memory->write_from_host(theirs + 16, "abcdefg", 8);
-  memory->fill(theirs + 24, 7, 8);
-  memory->copy(theirs + 32, own, 8);
-  memory->copy(theirs + 1020, own, 4);
-  EXPECT_FALSE(knows_any());
-  // What lies beside it stays this process's own.
-  memory->fill(theirs + 1000, 9, 32);
-  EXPECT_FALSE(knows_any());
+  EXPECT_TRUE(memory->known(shown, 8));
+  EXPECT_TRUE(memory->show_others(shown));
+  EXPECT_FALSE(memory->known(shown, 1));
   EXPECT_TRUE(memory->known(own, 8));
-  char out = 0;
-  EXPECT_TRUE(memory->read(&out, own, 1));
-  EXPECT_EQ(out, 9);
-
-  // Who gets the addresses next has them alone.
-  EXPECT_TRUE(memory->deallocate(theirs));
-  ASSERT_EQ(memory->allocate(device, 1024), theirs);
-  memory->write(theirs, "abcdefg", 8);
-  EXPECT_TRUE(memory->known(theirs, 8));
+  memory->fill(shown + 4, 7, 8);
+  EXPECT_FALSE(memory->known(shown, 8));
+  EXPECT_TRUE(memory->known(shown + 4, 8));
+  EXPECT_FALSE(memory->known(shown + 12, 1));
 }
 
 TEST_F(OwnDeviceMemory, RangesOfOthersStayUnknownUntilTheyAreReleased) {

@@ -90,12 +90,13 @@ struct DeviceMemory::Window {
   FreeExtents small;         // inside blocks that small requests share
   FreeExtents reservations;  // address ranges without memory of their own
   using Live = std::map<std::uint64_t, std::uint64_t>;
-  Live live;                                         // base -> size asked for
-  KeptNode<Live> freed;                              // of `live`
-  std::map<std::uint64_t, std::uint64_t> reserved;   // base -> size
-  std::map<std::uint64_t, std::uint64_t> granted;    // base of a mapping with access -> size
-  std::map<std::uint64_t, int> peers;                // base of a reserved range -> whose memory
-  std::map<std::uint64_t, std::uint64_t> of_others;  // base -> size: other processes have it too
+  Live live;                                        // base -> size asked for
+  KeptNode<Live> freed;                             // of `live`
+  std::map<std::uint64_t, std::uint64_t> reserved;  // base -> size
+  std::map<std::uint64_t, std::uint64_t> granted;   // base of a mapping with access -> size
+  std::map<std::uint64_t, int> peers;               // base of a reserved range -> whose memory
+  std::map<std::uint64_t, std::uint64_t>
+      of_others;  // base -> size: reserved ranges that show another process's
   SparseBytes bytes;
 };
 
@@ -201,9 +202,11 @@ bool DeviceMemory::show_others(void* base) {
   for (const auto* extents : {&window.live, &window.reserved}) {
     const auto found = extents->find(address_of(base));
     if (found == extents->end()) continue;
-    window.of_others.insert(*found);
     window.bytes.forget(found->first, found->second);
-    any_of_others_.store(true, std::memory_order_release);
+    if (extents == &window.reserved) {
+      window.of_others.insert(*found);
+      any_of_others_.store(true, std::memory_order_release);
+    }
     return true;
   }
   return false;
@@ -243,7 +246,6 @@ bool DeviceMemory::deallocate(void* address) {
   if (found == window.live.end()) return false;
   const auto [base, bytes] = *found;
   window.freed.remove(window.live, found);
-  window.of_others.erase(base);
   window.bytes.forget(base, bytes);
   forget_notes(base, bytes);
   writers_.note(address, bytes, {});  // who gets it next reads what nobody wrote

@@ -92,8 +92,10 @@ class DeviceMemory {
   /// False when `address` is not the start of a reserved range.
   bool release_addresses(void* address);
 
-  /// Other processes have the allocation or range at `base` too: what is in it is unknown from now
-  /// on, whatever this process writes. False when nothing begins at `base`.
+  /// Other processes have the allocation or range at `base` too, and what is in it is unknown. What
+  /// this process writes into its own allocation later is known again: a framework's allocator
+  /// shows all that lies beside the one buffer that others read. What it writes into a range that
+  /// shows another's stays unknown. False when nothing begins at `base`.
   bool show_others(void* base);
 
   /// Whether `address` lies in any device's range: cheap, no lock.
