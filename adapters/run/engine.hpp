@@ -181,6 +181,7 @@ class Engine : SessionObserver {
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
+  void note_user(GpuIndex gpu, ProcessIndex process);
   void handle_meeting(Process& process, const channel::Record& record,
                       std::span<const std::byte> payload);
   [[nodiscard]] GpuIndex gpu_of(const Process& process, std::size_t device) const;
@@ -262,7 +263,7 @@ class Engine : SessionObserver {
   Communicators communicators_;
   /// Of GPUs whose kernels wait for each other, in order: what they meet in.
   std::map<std::vector<GpuIndex>, CommunicatorId> meeting_places_{};
-  std::map<GpuIndex, ProcessIndex> last_users_{};  ///< who made the latest stream on a GPU
+  std::map<GpuIndex, ProcessIndex> users_{};  ///< that make streams there, the first that lives
   SmallData small_data_{};
   /// Per communicator, rank, send or recv, and peer: operations with data so far.
   std::map<std::tuple<CommunicatorId, int, int, int>, std::uint64_t> small_calls_{};

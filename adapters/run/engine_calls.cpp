@@ -131,7 +131,7 @@ void Engine::handle(Process& process, const Record& record, std::span<const std:
       constexpr std::uint64_t most = 1000;  // CUDA has no priority near it
       PHANTORA_EXPECTS(record.a <= most, "no stream has the priority " + std::to_string(record.a));
       const int priority = -static_cast<int>(record.a);
-      last_users_[gpu] = process.index;
+      note_user(gpu, process.index);
       if (recorder != nullptr) recorder->add_stream(stream, gpu, process.index, priority);
       session_.add_stream(stream, gpu, process.index, priority);
       return;
@@ -319,6 +319,16 @@ void Engine::handle_collective(Process& process, const Record& record,
   }
 }
 
+/// Where one process follows another that has ended, its kernels meet others anew.
+void Engine::note_user(GpuIndex gpu, ProcessIndex process) {
+  const auto [last, is_first] = users_.try_emplace(gpu, process);
+  if (is_first || !processes_[last->second].ended) return;
+  last->second = process;
+  std::erase_if(meeting_places_, [&](const auto& place) {
+    return std::ranges::find(place.first, gpu) != place.first.end();
+  });
+}
+
 /// Kernels of the same GPUs wait for each other in the order in which they were launched.
 void Engine::handle_meeting(Process& process, const Record& record,
                             std::span<const std::byte> payload) {
@@ -334,8 +344,8 @@ void Engine::handle_meeting(Process& process, const Record& record,
   if (is_new) {
     std::vector<Communicators::Member> members;
     for (const GpuIndex gpu : gpus) {
-      const auto user = last_users_.find(gpu);
-      members.push_back({user == last_users_.end() ? process.index : user->second, gpu});
+      const auto user = users_.find(gpu);
+      members.push_back({user == users_.end() ? process.index : user->second, gpu});
     }
     place->second = communicators_.add(std::move(members));
   }
@@ -361,12 +371,12 @@ void Engine::watch_spans() {
 }
 
 void Engine::on_span(const Span& span) {
+  // A kernel that waits for others is at work meanwhile.
+  const auto wait = waits_since_.extract(span.stream);
   if (span.tag == 0) {
     if (span.name == to_string(CollectiveOp::barrier)) waits_since_[span.stream] = span.start;
     return;
   }
-  // A kernel that waits for others is at work meanwhile.
-  const auto wait = waits_since_.extract(span.stream);
   const Time start = wait ? wait.mapped() : span.start;
   const std::uint64_t tag =
       span.kind == Span::Kind::communication ? tags_.at(span.tag).span : own_id(span.tag);

@@ -730,6 +730,16 @@ class SymmetricMemory(JobTest):
                 end.record()
                 torch.cuda.synchronize()
                 print("waited", rank, name, begin.elapsed_time(end), flush=True)
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                if rank == 1:
+                    torch.cuda._sleep(20_000_000)
+                handle.barrier()
+                t.fill_(1)
+                torch.cuda.synchronize()
+            took = {event.name: event.device_time_total for event in profile.events()}
+            print("profiled", rank, max(ms for name, ms in took.items() if "barrier" in name) / 1000,
+                  max(ms for name, ms in took.items() if "Fill" in name) / 1000, flush=True)
+            dist.barrier()
             if rank == 0:
                 handle.put_signal(1)
             torch.cuda.synchronize()
@@ -743,6 +753,12 @@ class SymmetricMemory(JobTest):
             # 20 million cycles at 1.98 GHz are 10.1 ms. The ranks end together.
             self.assertGreater(waited["0", name], 10, name)
             self.assertAlmostEqual(waited["0", name], waited["1", name], delta=0.1, msg=name)
+        # In a profile the kernel is at work while it waits, and what follows is not.
+        profiled = dict((rank, (float(barrier), float(fill))) for _, rank, barrier, fill in
+                        (line.split() for line in job.out.splitlines() if line.startswith("profiled")))
+        self.assertGreater(profiled["0"][0], 10)
+        self.assertLess(profiled["1"][0], 1)
+        self.assertLess(max(fill for _, fill in profiled.values()), 1)
 
 
 class SharedMemory(JobTest):
