@@ -181,6 +181,8 @@ class Engine : SessionObserver {
   void handle(Process& process, const channel::Record& record, std::span<const std::byte> payload);
   void handle_collective(Process& process, const channel::Record& record,
                          std::span<const std::byte> payload);
+  void issue(const Process& process, const channel::Record& record, CommunicatorId communicator,
+             int rank, std::span<const GroupedCollective> group, std::uint64_t tag);
   void note_user(GpuIndex gpu, ProcessIndex process);
   void handle_meeting(Process& process, const channel::Record& record,
                       std::span<const std::byte> payload);

@@ -302,20 +302,27 @@ void Engine::handle_collective(Process& process, const Record& record,
     tags_.emplace(++last_tag_, std::move(tagged));
     return last_tag_;
   };
-  const Time issued = std::max(clock, session_.last_issued(stream));
-  Recorder* const recorder = options_.recorder;
-  const Recorder::Caller caller{process.index, record.thread, clock};
-  if (!group.empty()) {
-    if (recorder != nullptr) recorder->collective(caller, stream, communicator, group);
-    try {
-      session_.collective(stream, issued, communicator, rank, group, number(collective_tag));
-    } catch (const Disagreement& found) {
-      throw Error{in_words(found, communicator)};
-    }
-  }
+  if (!group.empty()) issue(process, record, communicator, rank, group, number(collective_tag));
   if (!messages.empty()) {
-    if (recorder != nullptr) recorder->send_recv(caller, stream, communicator, messages);
-    session_.send_recv(stream, issued, communicator, rank, messages, number(message_tag));
+    if (Recorder* const recorder = options_.recorder)
+      recorder->send_recv({process.index, record.thread, clock}, stream, communicator, messages);
+    session_.send_recv(stream, std::max(clock, session_.last_issued(stream)), communicator, rank,
+                       messages, number(message_tag));
+  }
+}
+
+/// Hands the collectives of a group over, on the record's stream.
+void Engine::issue(const Process& process, const Record& record, CommunicatorId communicator,
+                   int rank, std::span<const GroupedCollective> group, std::uint64_t tag) {
+  const Time clock = time_of(record.clock_ps);
+  const StreamId stream{global(process.index, record.stream)};
+  if (Recorder* const recorder = options_.recorder)
+    recorder->collective({process.index, record.thread, clock}, stream, communicator, group);
+  try {
+    session_.collective(stream, std::max(clock, session_.last_issued(stream)), communicator, rank,
+                        group, tag);
+  } catch (const Disagreement& found) {
+    throw Error{in_words(found, communicator)};
   }
 }
 
@@ -349,14 +356,8 @@ void Engine::handle_meeting(Process& process, const Record& record,
     }
     place->second = communicators_.add(std::move(members));
   }
-  const CommunicatorId communicator = place->second;
-  const StreamId stream{global(process.index, record.stream)};
-  const Time clock = time_of(record.clock_ps);
   const GroupedCollective barrier[] = {{.op = CollectiveOp::barrier}};
-  if (Recorder* const recorder = options_.recorder)
-    recorder->collective({process.index, record.thread, clock}, stream, communicator, barrier);
-  session_.collective(stream, std::max(clock, session_.last_issued(stream)), communicator, rank,
-                      barrier, 0);
+  issue(process, record, place->second, rank, barrier, 0);
 }
 
 /// What the session is to call a span for which the process has this tag.
