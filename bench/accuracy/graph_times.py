@@ -7,15 +7,21 @@ import torch
 CALLS, REPLAYS = 5, 10
 
 
-def microseconds(call):
-    """What one call takes of the GPU."""
+def captured(call, calls):
+    """A CUDA graph of so many calls."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
+    return graph
+
+
+def microseconds(call):
+    """What one call takes of the GPU."""
+    graph = captured(call, CALLS)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for _ in range(3):
         graph.replay()

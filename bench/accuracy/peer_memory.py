@@ -14,21 +14,11 @@ import statistics
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symmetric_memory
+from graph_times import captured
 
 REPEATED, TURNS = 32, 9
 LATE = 2_000_000  # cycles
 SIZES = [1 << power for power in range(11, 25)]  # bytes of each GPU's vector
-
-
-def captured(call):
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(REPEATED):
-            call()
-    return graph
 
 
 def microseconds(graph, late=0):
@@ -63,13 +53,12 @@ def vllm_all_reduces():
             return None
         vector = torch.ones(size // 2, dtype=torch.bfloat16, device="cuda")
         outputs = [torch.empty_like(vector) for _ in range(REPEATED)]
-        place = iter(list(range(REPEATED)))
         torch.cuda.synchronize()
         made = torch.cuda.CUDAGraph()
         with reducer.capture():
             with torch.cuda.graph(made):
-                for _ in range(REPEATED):
-                    reducer.all_reduce(vector, out=outputs[next(place)], registered=True)
+                for output in outputs:
+                    reducer.all_reduce(vector, out=output, registered=True)
         return made
     return graph
 
@@ -82,18 +71,18 @@ def main():
     handle = symmetric_memory.rendezvous(buffer, dist.group.WORLD)
     buffer.fill_(0)
     ways = {
-        "nccl": lambda vector: dist.all_reduce(vector),
+        "nccl": dist.all_reduce,
         "one_shot": lambda vector: torch.ops.symm_mem.one_shot_all_reduce(vector, "sum", name),
         "two_shot": lambda vector: torch.ops.symm_mem.two_shot_all_reduce_(vector, "sum", name),
     }
     late = []
     for what, way in ways.items():
         for size in SIZES:
-            graph = captured(lambda way=way, size=size: way(buffer[:size // 2]))
+            graph = captured(lambda way=way, size=size: way(buffer[:size // 2]), REPEATED)
             tell(what, size, graph)
             if size == SIZES[3]:
                 late.append((what, size, graph))
-    barrier = captured(lambda: handle.barrier())
+    barrier = captured(handle.barrier, REPEATED)
     tell("barrier", 0, barrier)
     late.append(("barrier", 0, barrier))
     try:
