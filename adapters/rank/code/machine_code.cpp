@@ -223,11 +223,15 @@ bool Program::spins(const Loop& loop) const {
   return looks;
 }
 
+bool Program::is_in_spinning(std::size_t at) const {
+  const Loop* const loop = innermost_loop(at);
+  return loop != nullptr && spins(*loop);
+}
+
 bool Program::jumps_over_spinning(std::size_t at, std::int64_t to) const {
   for (std::size_t next = at + 1; static_cast<std::int64_t>(next) < to; ++next) {
-    if (!is_access(code[next].operation())) continue;
-    const Loop* const loop = innermost_loop(next);
-    return loop != nullptr && loop->first > at && spins(*loop);
+    if (is_access(code[next].operation()))
+      return is_in_spinning(next) && innermost_loop(next)->first > at;
   }
   return false;
 }

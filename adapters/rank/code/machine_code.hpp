@@ -289,6 +289,8 @@ struct Program {
   /// Whether a loop only looks at memory, or changes what others of the system look at, until they
   /// have written what it waits for.
   [[nodiscard]] bool spins(const Loop& loop) const;
+  /// Whether the smallest loop that has an instruction is such a one.
+  [[nodiscard]] bool is_in_spinning(std::size_t at) const;
   /// Whether what follows `at`, as far as `to`, is such a loop and no other access: a first look
   /// has come before.
   [[nodiscard]] bool jumps_over_spinning(std::size_t at, std::int64_t to) const;

@@ -279,8 +279,7 @@ Mask Warp::unknown_takers(std::size_t at, std::int64_t to, Mask unsure, const Tr
       }
     }
     // What others tell has come once, after the time that it takes.
-    if (const auto* const around = program_.innermost_loop(at);
-        walk_.meets_others && around != nullptr && program_.spins(*around))
+    if (walk_.meets_others && program_.is_in_spinning(at))
       return backward || !program_.is_only_way_out(at) ? 0 : unsure;
     if (backward) {
       const auto loop = std::ranges::find(program_.loops, at, &Program::Loop::last);
