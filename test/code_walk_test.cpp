@@ -338,11 +338,10 @@ class Launch {
     launched.known = &memory;
     return rank::walk(launched);
   }
-  /// On a GPU beside others whose memory shows where `is_of_peer` says so.
-  [[nodiscard]] std::optional<CodeWork> walk_beside_peers(const std::string& kernel,
-                                                          bool (*is_of_peer)(std::uint64_t)) const {
+  /// On a GPU that is shown memory of others, though at no address that the parameters tell.
+  [[nodiscard]] std::optional<CodeWork> walk_beside_peers(const std::string& kernel) const {
     CodeLaunch launched = launch(kernel);
-    launched.is_of_peer = is_of_peer;
+    launched.is_of_peer = [](std::uint64_t) { return false; };
     return rank::walk(launched);
   }
   /// On a GPU of so many SMs.
@@ -922,9 +921,8 @@ TEST(CodeWalk, KnowsKernelsThatWaitForOtherGpus) {
 // One trip for each flag: it is there once the other GPU has answered, or told. Addresses of flags
 // and of data come from tables, which the GPU itself has.
 TEST(CodeWalk, WaitsForOtherGpusAsLongAsTheirLinksTake) {
-  constexpr auto nowhere_else = [](std::uint64_t) { return false; };
   const auto cycles = [&](const Launch& launch, const char* kernel) {
-    const auto work = launch.walk_beside_peers(kernel, nowhere_else);
+    const auto work = launch.walk_beside_peers(kernel);
     return work ? work->warp_cycles : 0;
   };
   const Launch barrier = Launch{{1, 1, 1}, {2, 1, 1}}.pointer(0).with(0);
@@ -1594,6 +1592,14 @@ TEST(BehindPointers, AddressesThatLieInMemoryAreSeen) {
   EXPECT_FALSE(holds_addresses({{begin, begin + 24}}));
 }
 
+/// The first `count` elements of `to` become those of `from` that the indices name.
+void launch_gather(Kernel& gather, const OnDevice<float>& from, const OnDevice<int>& indices,
+                   const OnDevice<float>& to, int count) {
+  const void* addresses[] = {from.address(), indices.address(), to.address()};
+  void* all[] = {&addresses[0], &addresses[1], &addresses[2], &count};
+  launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, all, legacy_stream(0));
+}
+
 // Positions go on by one in each step, and what is looked up there is never known: after a while
 // that is taken on trust. Where more is known than then, it is executed at once.
 TEST(CodeExecution, WhatGaveNothingForManyDataIsTakenToGiveNothing) {
@@ -1602,11 +1608,7 @@ TEST(CodeExecution, WhatGaveNothingForManyDataIsTakenToGiveNothing) {
   for (std::size_t i = 0; i < 64; ++i) from.forget(i);
   const OnDevice<float> to{std::vector<float>(64, 5)};
   const auto gathered = [&](const std::vector<int>& at) {
-    const OnDevice<int> indices{at};
-    const void* addresses[] = {from.address(), indices.address(), to.address()};
-    int count = 2;
-    void* all[] = {&addresses[0], &addresses[1], &addresses[2], &count};
-    launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, all, legacy_stream(0));
+    launch_gather(gather, from, OnDevice<int>{at}, to, 2);
     auto values = to.values();
     EXPECT_EQ(values[2], 5);
     values.resize(2);
@@ -1627,10 +1629,7 @@ TEST(CodeExecution, ALaunchIsKnownAgainWhereverItsTensorsLie) {
       for (std::size_t i = 0; i < 4; ++i) from.forget(i);
     const OnDevice<int> indices{at};
     const OnDevice<float> to{std::vector<float>(64, 5)};
-    const void* addresses[] = {from.address(), indices.address(), to.address()};
-    int count = 3;
-    void* all[] = {&addresses[0], &addresses[1], &addresses[2], &count};
-    launch_kernel(gather, {{1, 1, 1}, {32, 1, 1}, 0}, all, legacy_stream(0));
+    launch_gather(gather, from, indices, to, 3);
     auto values = to.values();
     EXPECT_EQ(values[3], 5);
     EXPECT_EQ(values[63], 5);
