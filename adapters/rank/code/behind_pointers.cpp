@@ -40,12 +40,8 @@ std::vector<AddressRange> BehindPointers::ranges(std::span<const std::byte> cons
   return here;
 }
 
-std::uint64_t BehindPointers::content(std::span<const std::byte> constants) const {
-  return known_content(ranges(constants));
-}
-
-std::uint64_t BehindPointers::known(std::span<const std::byte> constants) const {
-  return known_places(ranges(constants));
+KnownBytes BehindPointers::known(std::span<const std::byte> constants) const {
+  return known_bytes(ranges(constants));
 }
 
 std::vector<std::byte> related_pointers(std::span<const std::byte> constants) {

@@ -19,10 +19,11 @@ class BehindPointers {
   BehindPointers(const std::vector<AddressRange>& reached, std::span<const std::byte> constants);
   /// Where that is for a launch with these constants.
   [[nodiscard]] std::vector<AddressRange> ranges(std::span<const std::byte> constants) const;
-  /// A hash of what is known there for a launch with these constants.
-  [[nodiscard]] std::uint64_t content(std::span<const std::byte> constants) const;
-  /// A hash of which bytes are known there.
-  [[nodiscard]] std::uint64_t known(std::span<const std::byte> constants) const;
+  /// What is known there for a launch with these constants.
+  [[nodiscard]] KnownBytes known(std::span<const std::byte> constants) const;
+  [[nodiscard]] std::uint64_t content(std::span<const std::byte> constants) const {
+    return known(constants).content;
+  }
   bool operator==(const BehindPointers&) const = default;
 
  private:

@@ -34,9 +34,8 @@ struct Attempt {
 /// tensors elsewhere too.
 struct Outcome {
   BehindPointers read{};
-  std::uint64_t content = 0;                ///< of `read`: what is known there
+  KnownBytes known{};                       ///< of `read`
   std::optional<BehindPointers> written{};  ///< nullopt: the code does not tell
-  std::uint64_t known = 0;                  ///< which bytes of `read` are known
   bool never = false;     ///< such launches are never executed, whatever the data are
   int alike = 0;          ///< how often it was the same for other data, as far as as much was known
   mutable int taken = 0;  ///< how often it was taken to be the same

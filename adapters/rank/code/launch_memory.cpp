@@ -26,12 +26,8 @@ bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::u
          read_with_mask(bytes.data(), mask.data(), at, bytes.size());
 }
 
-namespace {
-
-/// @param told  what counts of a byte that is known
-template <class Told>
-std::uint64_t hash_of_known(const std::vector<AddressRange>& ranges, Told told) {
-  WordHash hash;
+KnownBytes known_bytes(const std::vector<AddressRange>& ranges) {
+  WordHash content, places;
   std::vector<std::byte> bytes;
   std::vector<std::uint8_t> mask;
   std::uint64_t number = 0;
@@ -41,20 +37,17 @@ std::uint64_t hash_of_known(const std::vector<AddressRange>& ranges, Told told) 
     bytes.resize(size);
     mask.resize(size);
     if (!read_known(bytes, mask, range.first)) continue;
-    hash.mix(number);
-    for (std::size_t i = 0; i < size; ++i) hash.mix(mask[i] != 0 ? told(bytes[i]) : 0);
+    content.mix(number);
+    places.mix(number);
+    for (std::size_t i = 0; i < size; ++i)
+      content.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
+    for (std::size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, mask.data() + i, std::min(sizeof word, size - i));
+      places.mix(word);
+    }
   }
-  return hash.value();
-}
-
-}  // namespace
-
-std::uint64_t known_content(const std::vector<AddressRange>& ranges) {
-  return hash_of_known(ranges, [](std::byte byte) { return 1 + static_cast<std::uint64_t>(byte); });
-}
-
-std::uint64_t known_places(const std::vector<AddressRange>& ranges) {
-  return hash_of_known(ranges, [](std::byte) { return std::uint64_t{1}; });
+  return {content.value(), places.value()};
 }
 
 namespace {

@@ -22,11 +22,12 @@ struct AddressRange {
 /// 0; false where nothing is known, or no memory is.
 bool read_known(std::span<std::byte> bytes, std::span<std::uint8_t> mask, std::uint64_t address);
 
-/// A hash of what is known there, wherever that is.
-std::uint64_t known_content(const std::vector<AddressRange>& ranges);
-
-/// A hash of which bytes are known there, whatever they are.
-std::uint64_t known_places(const std::vector<AddressRange>& ranges);
+/// Hashes of what is known in some ranges, wherever these are.
+struct KnownBytes {
+  std::uint64_t content = 0;  ///< the bytes
+  std::uint64_t places = 0;   ///< which bytes, whatever they are
+};
+KnownBytes known_bytes(const std::vector<AddressRange>& ranges);
 
 /// Why a launch's way through its code cannot be followed: what is not known, the number of its
 /// instructions, which hangs on its numbers too, or instructions that nobody has written down.

@@ -478,9 +478,10 @@ struct CodeRun {
       if (past == reading.outcomes.end()) continue;
       const Outcome& outcome = past->second;
       if (outcome.alike >= enough_alike && outcome.never) return &outcome;
-      if (outcome.read.content(constants) == outcome.content) return &outcome;
+      const KnownBytes known = outcome.read.known(constants);
+      if (known.content == outcome.known.content) return &outcome;
       if (outcome.alike >= enough_alike && outcome.taken < taken_on_trust &&
-          outcome.read.known(constants) == outcome.known) {
+          known.places == outcome.known.places) {
         ++outcome.taken;
         return &outcome;
       }
@@ -494,7 +495,6 @@ struct CodeRun {
   [[nodiscard]] Outcome outcome_of(const std::vector<AddressRange>& read,
                                    const Attempt& made) const {
     Outcome outcome{.read = {read, constants}};
-    outcome.content = outcome.read.content(constants);
     outcome.known = outcome.read.known(constants);
     if (made.reach) outcome.written = {made.reach->written, constants};
     return outcome;
@@ -506,7 +506,7 @@ struct CodeRun {
     Outcome& past = reading.outcomes[key(in_place)];
     const bool gave_nothing = past.given.empty() && outcome.given.empty();
     const bool as_before = past.written == outcome.written && past.never == never &&
-                           (never || (gave_nothing && past.known == outcome.known));
+                           (never || (gave_nothing && past.known.places == outcome.known.places));
     outcome.never = never;
     if (as_before) outcome.alike = past.alike + 1;
     past = std::move(outcome);
