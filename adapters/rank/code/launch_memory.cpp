@@ -138,37 +138,64 @@ void LaunchMemory::store_somewhere_behind_those_in(AddressRange table) {
   }
 }
 
-bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known) {
-  known = 0;
+template <class F>
+bool LaunchMemory::each_piece(std::uint64_t address, std::size_t bytes, F f) {
   for (std::size_t done = 0; done < bytes;) {
-    Piece* const from = piece(address + done);
-    if (from == nullptr) return false;
-    const std::size_t at = (address + done) % size;
-    const std::size_t part = std::min(size - at, bytes - done);
-    std::copy_n(from->bytes.data() + at, part, to + done);
-    const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
-    known |= (from->known >> at & bits) << done;
-    from->read |= bits << at & ~from->written;
+    Piece* const piece = this->piece(address + done);
+    if (piece == nullptr) return false;
+    const std::size_t at = (address + done) % size, part = std::min(size - at, bytes - done);
+    f(*piece, done, at, part, ~std::uint32_t{0} >> (size - part) << at);
     done += part;
   }
   return true;
 }
 
+bool LaunchMemory::load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known) {
+  known = 0;
+  return each_piece(
+      address, bytes,
+      [&](Piece& piece, std::size_t done, std::size_t at, std::size_t part, std::uint32_t bits) {
+        std::copy_n(piece.bytes.data() + at, part, to + done);
+        known |= (piece.known & bits) >> at << done;
+        piece.read |= bits & ~piece.written;
+      });
+}
+
+bool LaunchMemory::load_all(std::uint64_t address, std::span<std::byte> to, bool& known) {
+  known = true;
+  return each_piece(
+      address, to.size(),
+      [&](Piece& piece, std::size_t done, std::size_t at, std::size_t part, std::uint32_t bits) {
+        std::copy_n(piece.bytes.data() + at, part, to.data() + done);
+        known = known && (piece.known & bits) == bits;
+        piece.read |= bits & ~piece.written;
+      });
+}
+
+void LaunchMemory::store(Piece& to, std::size_t at, std::span<const std::byte> from,
+                         std::uint32_t bits, std::uint32_t known) {
+  std::ranges::copy(from, to.bytes.data() + at);
+  to.known = ((to.known & ~bits) | known) & ~to.lost;
+  if (const std::uint32_t more = bits & ~to.written; more != 0)
+    written_bytes_ += static_cast<std::size_t>(std::popcount(more));
+  to.written |= bits;
+}
+
 bool LaunchMemory::store(std::uint64_t address, std::size_t bytes, const std::byte* from,
                          Known known) {
-  for (std::size_t done = 0; done < bytes;) {
-    Piece* const to = piece(address + done);
-    if (to == nullptr) return false;
-    const std::size_t at = (address + done) % size;
-    const std::size_t part = std::min(size - at, bytes - done);
-    std::copy_n(from + done, part, to->bytes.data() + at);
-    const std::uint32_t bits = (std::uint32_t{1} << part) - 1;
-    to->known = ((to->known & ~(bits << at)) | (known >> done & bits) << at) & ~to->lost;
-    written_bytes_ += static_cast<std::size_t>(std::popcount(bits << at & ~to->written));
-    to->written |= bits << at;
-    done += part;
-  }
-  return true;
+  return each_piece(
+      address, bytes,
+      [&](Piece& piece, std::size_t done, std::size_t at, std::size_t part, std::uint32_t bits) {
+        store(piece, at, {from + done, part}, bits, known >> done << at & bits);
+      });
+}
+
+bool LaunchMemory::store_known(std::uint64_t address, std::span<const std::byte> from) {
+  return each_piece(
+      address, from.size(),
+      [&](Piece& piece, std::size_t done, std::size_t at, std::size_t part, std::uint32_t bits) {
+        store(piece, at, from.subspan(done, part), bits, bits);
+      });
 }
 
 std::vector<AddressRange> LaunchMemory::ranges(std::uint32_t Piece::*which) const {
@@ -204,17 +231,29 @@ std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
   for (const AddressRange& range : lost_)
     forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   std::vector<Given> all;
+  const auto block_at = [&](std::uint64_t number) { return blocks_.find(number / pieces); };
   for (const AddressRange& range : written()) {
     const std::size_t bytes = range.last - range.first;
-    Given& given = all.emplace_back(
-        Given{range, std::vector<std::byte>(bytes), std::vector<std::uint8_t>(bytes)});
-    for (std::size_t i = 0; i < bytes;) {
-      const std::uint64_t number = (range.first + i) / size;
-      const Piece& piece = blocks_.at(number / pieces).all[number % pieces];
-      const std::size_t at = (range.first + i) % size, part = std::min(size - at, bytes - i);
+    Given& given = all.emplace_back(Given{range, std::vector<std::byte>(bytes)});
+    auto each = [&, block = block_at(range.first / size)](auto f) mutable {
+      for (std::size_t i = 0; i < bytes;) {
+        const std::uint64_t number = (range.first + i) / size;
+        if (number / pieces != block->first) block = block_at(number);
+        const std::size_t at = (range.first + i) % size, part = std::min(size - at, bytes - i);
+        f(block->second.all[number % pieces], i, at, part);
+        i += part;
+      }
+    };
+    bool all_known = true;
+    each([&](const Piece& piece, std::size_t i, std::size_t at, std::size_t part) {
       std::copy_n(piece.bytes.data() + at, part, given.bytes.data() + i);
-      for (std::size_t k = 0; k < part; ++k) given.mask[i + k] = piece.known >> (at + k) & 1;
-      i += part;
+      all_known = all_known && (piece.written & ~piece.known) == 0;
+    });
+    if (!all_known) {
+      given.mask.resize(bytes);
+      each([&](const Piece& piece, std::size_t i, std::size_t at, std::size_t part) {
+        for (std::size_t k = 0; k < part; ++k) given.mask[i + k] = piece.known >> (at + k) & 1;
+      });
     }
     rank::write(given, given.range.first, writer);
   }

@@ -37,7 +37,7 @@ enum class Obstacle : std::uint8_t { none, data, length, code };
 struct Given {
   AddressRange range{};
   std::vector<std::byte> bytes{};
-  std::vector<std::uint8_t> mask{};  ///< 1 where a byte is known, else 0
+  std::vector<std::uint8_t> mask{};  ///< 1 where a byte is known, else 0; empty: all are
 };
 /// Writes that at an address.
 void write(const Given& given, std::uint64_t address, const Writer& writer);
@@ -52,6 +52,10 @@ class LaunchMemory {
   /// False where no memory is that a device reaches.
   bool load(std::uint64_t address, std::size_t bytes, std::byte* to, Known& known);
   bool store(std::uint64_t address, std::size_t bytes, const std::byte* from, Known known);
+  /// The same of any number of bytes: what a warp's threads access side by side.
+  /// @param known  whether all of them are
+  bool load_all(std::uint64_t address, std::span<std::byte> to, bool& known);
+  bool store_known(std::uint64_t address, std::span<const std::byte> from);
   /// Something is stored nobody knows where behind `address`: from there to the end of its
   /// allocation nothing is known any more, whatever else the launch stores there. Of the host's
   /// memory what is not known to be written stays as it is, and lost() has no byte of it, but its
@@ -86,8 +90,15 @@ class LaunchMemory {
   struct Block {
     std::array<Piece, pieces> all{};
   };
+  /// Bytes of a piece, with their bits and those of them that are known.
+  void store(Piece& to, std::size_t at, std::span<const std::byte> from, std::uint32_t bits,
+             std::uint32_t known);
   static void lose(Piece& piece, std::uint64_t number, const AddressRange& range);
   Piece* piece(std::uint64_t address);
+  /// f of each piece of a range, its first byte's place in the range and in the piece, how many
+  /// there are, and their bits; false where no memory is.
+  template <class F>
+  bool each_piece(std::uint64_t address, std::size_t bytes, F f);
   /// Reads the pieces of a block that the allocation has; false where no memory is.
   bool fetch(Block& block, std::uint64_t number, std::uint64_t address);
   [[nodiscard]] std::vector<AddressRange> ranges(std::uint32_t Piece::*which) const;

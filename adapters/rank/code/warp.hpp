@@ -825,8 +825,12 @@ class Warp {
   void scatter(const Instruction& i, std::uint32_t bytes, std::size_t lane, const Word& word,
                LaunchMemory::Known known);
   /// What one thread's access does to data.
-  void touch(const Instruction& i, unsigned operation, std::size_t lane, std::uint64_t address,
-             bool unsure);
+  void touch(const Instruction& i, unsigned operation, std::uint32_t bytes, std::size_t lane,
+             std::uint64_t address, bool unsure);
+  /// The same at once for all of a warp's threads, each of which goes to the bytes behind those of
+  /// the one before; false where they do not, or something is not known.
+  bool touch_side_by_side(const Instruction& i, unsigned operation, std::uint32_t bytes,
+                          const std::array<std::uint64_t, lanes>& addresses);
 
   /// Names what threads load, by where they load it from.
   void name_loaded(unsigned number, std::uint32_t words, Mask mask,

@@ -185,7 +185,7 @@ void Warp::multiply_and_add(const Instruction& i, Mask mask) {
   const std::uint32_t sign = subtracts ? ~0U : 0, one = subtracts && !extended ? 1 : 0;
   for (std::size_t lane = 0; lane < lanes; ++lane)
     result.value[lane] = x.value[lane] * y.value[lane] + (z.value[lane] ^ sign) + one;
-  for (std::size_t lane = 0; extended && lane < lanes; ++lane)
+  for (std::size_t lane = 0; carry.value != 0 && lane < lanes; ++lane)
     result.value[lane] += carry.value >> lane & 1;
   for (std::size_t lane = 0; !is_plain(result.known) && lane < lanes; ++lane)
     name_sum(result, lane,
@@ -266,18 +266,23 @@ void Warp::load_effective_address(const Instruction& i, Mask mask) {
   const Lanes& z = upper && !is_signed ? c(i) : constant(0, rooms_.c);
   const Truth carry = extended ? predicate(i, 87) : Truth{0, all_lanes};
   Truth out{0, 0};
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    std::uint64_t from = x.value[lane];
-    if (upper) {
-      const std::uint32_t high_word =
-          is_signed ? static_cast<std::uint32_t>(static_cast<std::int32_t>(x.value[lane]) >> 31)
-                    : z.value[lane];
-      from |= std::uint64_t{high_word} << 32;
-    }
+  std::array<std::uint32_t, lanes> parts{};
+  for (std::size_t lane = 0; upper && lane < lanes; ++lane) {
+    const std::uint32_t high_word =
+        is_signed ? static_cast<std::uint32_t>(static_cast<std::int32_t>(x.value[lane]) >> 31)
+                  : z.value[lane];
+    std::uint64_t from = std::uint64_t{high_word} << 32 | x.value[lane];
     if (negates) from = 0 - from;
-    const auto part = static_cast<std::uint32_t>(upper ? (from << shift) >> 32 : from << shift);
-    const std::uint64_t sum = std::uint64_t{part} + y.value[lane] + (carry.value >> lane & 1);
-    result.value[lane] = static_cast<std::uint32_t>(sum);
+    parts[lane] = static_cast<std::uint32_t>((from << shift) >> 32);
+  }
+  for (std::size_t lane = 0; !upper && lane < lanes; ++lane)
+    parts[lane] = (negates ? 0 - x.value[lane] : x.value[lane]) << shift;
+  for (std::size_t lane = 0; lane < lanes; ++lane) result.value[lane] = parts[lane] + y.value[lane];
+  for (std::size_t lane = 0; carry.value != 0 && lane < lanes; ++lane)
+    result.value[lane] += carry.value >> lane & 1;
+  for (std::size_t lane = 0; !gives_no_predicate(i, 81) && lane < lanes; ++lane) {
+    const std::uint64_t sum =
+        std::uint64_t{parts[lane]} + y.value[lane] + (carry.value >> lane & 1);
     if (sum >> 32 != 0) out.value |= Mask{1} << lane;
   }
   result.known = x.known & y.known & carry.known & z.known;

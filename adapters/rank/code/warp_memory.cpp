@@ -392,9 +392,8 @@ std::optional<std::uint32_t> Warp::changed(const Instruction& i, std::uint32_t b
   }
 }
 
-void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std::uint64_t address,
-                 bool unsure) {
-  const std::uint32_t bytes = width(i);
+void Warp::touch(const Instruction& i, unsigned operation, std::uint32_t bytes, std::size_t lane,
+                 std::uint64_t address, bool unsure) {
   Word word{};
   LaunchMemory::Known known = 0;
   if (operation == op_ldg || operation == op_ld) {
@@ -434,6 +433,47 @@ void Warp::touch(const Instruction& i, unsigned operation, std::size_t lane, std
   const Mask bit = Mask{1} << lane;
   to.value[lane] = before;
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
+}
+
+bool Warp::touch_side_by_side(const Instruction& i, unsigned operation, std::uint32_t bytes,
+                              const std::array<std::uint64_t, lanes>& addresses) {
+  const bool loads = operation == op_ldg || operation == op_ld;
+  const bool moves = loads || operation == op_stg || operation == op_st;
+  if (!moves || bytes < sizeof(std::uint32_t) || unsure_ != 0) return false;
+  for (std::size_t lane = 1; lane < lanes; ++lane) {
+    if (addresses[lane] != addresses[0] + lane * bytes) return false;
+  }
+  // A thread's word after the other, one register after the other.
+  std::array<std::byte, lanes * sizeof(Word)> room{};
+  const std::span<std::byte> all = std::span{room}.first(lanes * bytes);
+  const auto each = [&](unsigned number, auto f) {
+    for (std::uint32_t at = 0; at < bytes; at += sizeof(std::uint32_t)) {
+      for (std::size_t lane = 0; lane < lanes; ++lane)
+        f(number + at / 4, lane, all.data() + lane * bytes + at);
+    }
+  };
+  if (!loads) {
+    const unsigned from = i.field(32, 8);
+    for (unsigned n = from; n < from + bytes / 4 && !is_zero(from); ++n) {
+      if (get(n).known != all_lanes) return false;
+    }
+    if (!is_zero(from)) {
+      each(from, [&](unsigned number, std::size_t lane, std::byte* to) {
+        std::memcpy(to, &get(number).value[lane], sizeof(std::uint32_t));
+      });
+    }
+    walk_.stop_unless(walk_.memory->store_known(addresses[0], all));
+    return true;
+  }
+  bool known = false;
+  walk_.stop_unless(walk_.memory->load_all(addresses[0], all, known));
+  const unsigned to = i.field(16, 8);
+  if (!known || to + bytes / 4 >= first_uniform) return false;
+  each(to, [&](unsigned number, std::size_t lane, const std::byte* from) {
+    std::memcpy(&registers_.changed(number).value[lane], from, sizeof(std::uint32_t));
+  });
+  for (unsigned n = to; n < to + bytes / 4; ++n) registers_.changed(n).known = all_lanes;
+  return true;
 }
 
 const Origin* Walk::origin(std::size_t access) {
@@ -557,6 +597,20 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
     if (gives) forget(i.field(16, 8), (bytes + 3) / 4, mask);
   }
   std::array<std::uint64_t, lanes> places{};
+  const auto address_of = [&](std::size_t lane) {
+    return (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) + low.value[lane] +
+           static_cast<std::uint64_t>(offset);
+  };
+  if (walk_.memory != nullptr &&
+      (mask & low.known & (is_wide ? upper.known : all_lanes)) == all_lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) places[lane] = address_of(lane);
+    if (touch_side_by_side(i, operation, bytes, places)) {
+      extent.first = std::min(extent.first, places.front());
+      extent.last = std::max(extent.last, places.back() + bytes);
+      if (!loads) walk_.stores += lanes;
+      return loads ? memory_latency : special_latency;
+    }
+  }
   bool from_l1 = false;  // where other warps have been before
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
@@ -592,13 +646,12 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
       }
       continue;
     }
-    const std::uint64_t address = (is_wide ? std::uint64_t{upper.value[lane]} << 32 : 0) +
-                                  low.value[lane] + static_cast<std::uint64_t>(offset);
+    const std::uint64_t address = address_of(lane);
     extent.first = std::min(extent.first, address);
     extent.last = std::max(extent.last, address + bytes);
     if (!loads) ++walk_.stores;
     if (walk_.memory != nullptr && operation != op_ldgsts)
-      touch(i, operation, lane, address, (unsure_ >> lane & 1) != 0);
+      touch(i, operation, bytes, lane, address, (unsure_ >> lane & 1) != 0);
     places[lane] = address;
     sectors[count_of_sectors++] = address / sector_bytes;
   }
