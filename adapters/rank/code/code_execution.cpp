@@ -58,9 +58,13 @@ bool execute_block(Walk& walk, const KernelQuery::Dim3& block) {
 }  // namespace
 
 std::vector<std::size_t> pointers(std::span<const std::byte> constants) {
+  // No memory is below 64 KiB (vm.mmap_min_addr), nor beyond a process's 47 bits.
+  constexpr std::uint64_t least = 1U << 16, bits = 47;
   std::vector<std::size_t> places;
   for (std::size_t at = 0; at + sizeof(void*) <= constants.size(); at += sizeof(void*)) {
-    const auto* const address = reinterpret_cast<std::byte*>(pointer_at(constants, at));
+    const std::uint64_t word = pointer_at(constants, at);
+    if (word < least || word >> bits != 0) continue;
+    const auto* const address = reinterpret_cast<std::byte*>(word);
     if (allocation_of(address) || reached_by_device(address)) places.push_back(at);
   }
   return places;

@@ -39,12 +39,13 @@ KnownBytes known_bytes(const std::vector<AddressRange>& ranges) {
     if (!read_known(bytes, mask, range.first)) continue;
     content.mix(number);
     places.mix(number);
-    for (std::size_t i = 0; i < size; ++i)
-      content.mix(mask[i] != 0 ? 1 + static_cast<std::uint64_t>(bytes[i]) : 0);
     for (std::size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, mask.data() + i, std::min(sizeof word, size - i));
-      places.mix(word);
+      const std::size_t part = std::min(sizeof(std::uint64_t), size - i);
+      std::uint64_t word = 0, known = 0;
+      std::memcpy(&word, bytes.data() + i, part);
+      std::memcpy(&known, mask.data() + i, part);
+      content.mix(word & known * 0xff, known);
+      places.mix(known);
     }
   }
   return {content.value(), places.value()};
