@@ -728,6 +728,9 @@ class Warp {
   void name_upper_half(Lanes& result, const Lanes& x, const Lanes& selector, const Lanes& z);
 
   void compare(std::size_t at, const Instruction& i, Mask mask);
+  /// Of which threads two integers relate so, in the three bits of ISETP, whether known or not.
+  [[nodiscard]] static Mask integers_relate(unsigned relation, bool is_signed, const Lanes& x,
+                                            const Lanes& y);
 
   /// Of floats and doubles, in the four bits of FSETP and DSETP.
   [[nodiscard]] static bool relation_holds(unsigned relation, double p, double q);
@@ -827,10 +830,10 @@ class Warp {
   /// What one thread's access does to data.
   void touch(const Instruction& i, unsigned operation, std::uint32_t bytes, std::size_t lane,
              std::uint64_t address, bool unsure);
-  /// The same at once for all of a warp's threads, each of which goes to the bytes behind those of
-  /// the one before; false where they do not, or something is not known.
-  bool touch_side_by_side(const Instruction& i, unsigned operation, std::uint32_t bytes,
-                          const std::array<std::uint64_t, lanes>& addresses);
+  /// The same at once for all of a warp's threads, which load the same bytes or go each to those
+  /// behind those of the one before; false where they do not, or something is not known.
+  bool touch_at_once(const Instruction& i, unsigned operation, std::uint32_t bytes,
+                     const std::array<std::uint64_t, lanes>& addresses);
 
   /// Names what threads load, by where they load it from.
   void name_loaded(unsigned number, std::uint32_t words, Mask mask,

@@ -47,10 +47,38 @@ void Warp::compare_doubles(const Instruction& i, Mask mask) {
   set_predicate(i, 84, combined(truth, with, i.field(74, 2)), mask);
 }
 
+Mask Warp::integers_relate(unsigned relation, bool is_signed, const Lanes& x, const Lanes& y) {
+  constexpr unsigned less = 1, equal = 2, greater = 4;
+  const auto if_asked = [&](unsigned one) {
+    return static_cast<std::uint8_t>((relation & one) != 0 ? 1 : 0);
+  };
+  const std::uint8_t if_less = if_asked(less), if_equal = if_asked(equal),
+                     if_greater = if_asked(greater);
+  // Signed numbers are in the order of unsigned ones once their signs are flipped.
+  const std::uint32_t flip = is_signed ? 0x8000'0000U : 0;
+  std::array<std::uint8_t, lanes> holds{};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const std::uint32_t p = x.value[lane] ^ flip, q = y.value[lane] ^ flip;
+    holds[lane] = p < q ? if_less : p > q ? if_greater : if_equal;
+  }
+  Mask all = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) all |= Mask{holds[lane]} << lane;
+  return all;
+}
+
 void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   const bool is_signed = i.bit(73), extended = i.bit(72);
   const unsigned relation = i.field(76, 3);
   const Lanes &x = a(i), &y = b(i);
+  // The operand may be one of the results.
+  const Truth with = predicate(i, 87);
+  const auto set_both = [&](const Truth& truth) {
+    const Truth other{~truth.value, truth.known, truth.alike, truth.name};
+    set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
+    set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
+  };
+  if (executes() && !extended)
+    return set_both({integers_relate(relation, is_signed, x, y), x.known & y.known});
   // Of places behind the same unknown base the difference is known.
   Mask known = x.known & y.known, relative = 0;
   for (std::size_t lane = 0; !is_plain(known) && lane < lanes; ++lane) {
@@ -88,11 +116,7 @@ void Warp::compare(std::size_t at, const Instruction& i, Mask mask) {
   truth.alike = same_names(x, y, mask & ~truth.known);
   if (extended) truth.alike &= lower.known | lower.alike;
   truth.name = name_of(x, y, truth.alike);
-  Truth other{~truth.value, truth.known, truth.alike, truth.name};
-  // The operand may be one of the results.
-  const Truth with = predicate(i, 87);
-  set_predicate(i, 81, combined(truth, with, i.field(74, 2)), mask);
-  set_predicate(i, 84, combined(other, with, i.field(74, 2)), mask);
+  set_both(truth);
 }
 
 bool Warp::relation_holds(unsigned relation, double p, double q) {

@@ -190,7 +190,8 @@ void Warp::execute(std::size_t at, Mask active) {
     transfer(at, active, guard);
   } else {
     if (together_) {
-      pc_.fill(at + 1);
+      // That of one counts, until a transfer of control sets those of all.
+      pc_[static_cast<std::size_t>(std::countr_zero(alive_))] = at + 1;
     } else {
       advance(at + 1, active);
     }

@@ -435,21 +435,23 @@ void Warp::touch(const Instruction& i, unsigned operation, std::uint32_t bytes, 
   to.known = known_before == whole && !unsure ? to.known | bit : to.known & ~bit;
 }
 
-bool Warp::touch_side_by_side(const Instruction& i, unsigned operation, std::uint32_t bytes,
-                              const std::array<std::uint64_t, lanes>& addresses) {
+bool Warp::touch_at_once(const Instruction& i, unsigned operation, std::uint32_t bytes,
+                         const std::array<std::uint64_t, lanes>& addresses) {
   const bool loads = operation == op_ldg || operation == op_ld;
   const bool moves = loads || operation == op_stg || operation == op_st;
   if (!moves || bytes < sizeof(std::uint32_t) || unsure_ != 0) return false;
-  for (std::size_t lane = 1; lane < lanes; ++lane) {
-    if (addresses[lane] != addresses[0] + lane * bytes) return false;
+  const std::uint64_t apart = addresses[1] - addresses[0];
+  if (apart != bytes && (apart != 0 || !loads)) return false;
+  for (std::size_t lane = 2; lane < lanes; ++lane) {
+    if (addresses[lane] - addresses[lane - 1] != apart) return false;
   }
   // A thread's word after the other, one register after the other.
   std::array<std::byte, lanes * sizeof(Word)> room{};
-  const std::span<std::byte> all = std::span{room}.first(lanes * bytes);
+  const std::span<std::byte> all = std::span{room}.first((lanes - 1) * apart + bytes);
   const auto each = [&](unsigned number, auto f) {
     for (std::uint32_t at = 0; at < bytes; at += sizeof(std::uint32_t)) {
       for (std::size_t lane = 0; lane < lanes; ++lane)
-        f(number + at / 4, lane, all.data() + lane * bytes + at);
+        f(number + at / 4, lane, all.data() + lane * apart + at);
     }
   };
   if (!loads) {
@@ -604,7 +606,7 @@ double Warp::access(std::size_t at, const Instruction& i, unsigned operation, Ma
   if (walk_.memory != nullptr &&
       (mask & low.known & (is_wide ? upper.known : all_lanes)) == all_lanes) {
     for (std::size_t lane = 0; lane < lanes; ++lane) places[lane] = address_of(lane);
-    if (touch_side_by_side(i, operation, bytes, places)) {
+    if (touch_at_once(i, operation, bytes, places)) {
       extent.first = std::min(extent.first, places.front());
       extent.last = std::max(extent.last, places.back() + bytes);
       if (!loads) walk_.stores += lanes;
