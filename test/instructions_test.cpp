@@ -481,6 +481,62 @@ TEST(Instructions, ThreadsThatPassAreCounted) {
   EXPECT_EQ(results, std::vector(warp.size(), std::optional{Got{32, 0, 0, 0}}));
 }
 
+// Side by side, and all from one place; beyond a KiB, in which execution keeps memory together, and
+// where something is not known.
+TEST(Instructions, AWarpMovesWhatItsThreadsAskFor) {
+  constexpr std::size_t from = 960, to = 2048, bytes = 4096;
+  std::vector<std::uint8_t> content(bytes);
+  for (std::size_t n = 0; n < bytes; ++n) content[n] = static_cast<std::uint8_t>(n * 7 + n / 256);
+  for (const std::uint64_t size : {4U, 8U, 16U}) {
+    const std::uint64_t width = size == 4 ? 0x800 : size == 8 ? 0xa00 : 0xc00;
+    for (const std::uint64_t apart : {size, std::uint64_t{0}, 2 * size}) {
+      for (const std::size_t unknown : {bytes, from, from + 5 * size}) {
+        const std::vector<Word> code{
+            {0x0000000000007919, 0x000e2e0000002100},        // S2R R0, SR_TID.X
+            {0x00008400ff027b82, 0x000e220000000a00},        // LDC.64 R2, c[0x0][0x210]
+            {0x0000820000047ab9, 0x000fce0000000a00},        // ULDC.64 UR4, c[0x0][0x208]
+            {size << 32 | 0x00087825, 0x001fce00078e0002},   // IMAD.WIDE.U32 R8, R0, size, R2
+            {apart << 32 | 0x00027825, 0x001fce00078e0002},  // IMAD.WIDE.U32 R2, R0, apart, R2
+            {from << 40 | 0x0402047981, 0x000ea4000c1e1100 | width},  // LDG R4, [R2.64+from]
+            {to << 40 | 0x0408007986, 0x000fe8000c101104 | width},    // STG [R8.64+to], R4
+            {0x000000000000794d, 0x000fea0003800000}                  // EXIT
+        };
+        auto* const memory = static_cast<std::byte*>(allocate(0, bytes));
+        write(memory, content.data(), bytes);
+        if (unknown < bytes) forget(memory + unknown, 1, {});
+        std::vector<std::byte> constants(0x220);
+        std::memcpy(constants.data() + 0x210, &memory, sizeof memory);
+        const Attempt made = execute({.code = std::as_bytes(std::span{code}),
+                                      .grid = {1, 1, 1},
+                                      .block = {32, 1, 1},
+                                      .constants = constants,
+                                      .architecture = 90},
+                                     0, {});
+        const auto base = reinterpret_cast<std::uint64_t>(memory);
+        ASSERT_TRUE(made.reach);
+        EXPECT_EQ(made.reach->written,
+                  (std::vector<AddressRange>{{base + to, base + to + 32 * size}}));
+        if (apart <= size) {
+          EXPECT_EQ(made.read,
+                    (std::vector<AddressRange>{{base + from, base + from + 31 * apart + size}}));
+        }
+        for (std::size_t lane = 0; lane < 32; ++lane) {
+          for (std::size_t word = 0; word < size; word += 4) {
+            const std::size_t source = from + lane * apart + word, place = to + lane * size + word;
+            const bool lost = source <= unknown && unknown < source + 4;
+            ASSERT_EQ(known(memory + place, 4), !lost) << size << ' ' << apart << ' ' << lane;
+            if (lost) continue;
+            std::array<std::uint8_t, 4> got{};
+            read(got.data(), memory + place, got.size());
+            EXPECT_EQ(std::memcmp(got.data(), content.data() + source, got.size()), 0) << lane;
+          }
+        }
+        deallocate(memory);
+      }
+    }
+  }
+}
+
 TEST(Instructions, WhatNobodyWroteDownIsNotDone) {
   // MUFU.RCP.F16, FMUL.M2, FMNMX.NAN, F2I.U8.NTZ, I2F.F16
   for (const Code& code :
