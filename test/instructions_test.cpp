@@ -82,6 +82,20 @@ Warp given(std::uint32_t seed) {
   return warp;
 }
 
+/// Executes the code for one warp, with a pointer to memory at c[0x0][0x210].
+Attempt execute_warp(const std::vector<Word>& code, std::byte* memory, std::size_t shared) {
+  std::vector<std::byte> constants(0x220);
+  const std::array<std::uint32_t, 6> shape{32, 1, 1, 1, 1, 1};
+  std::memcpy(constants.data(), shape.data(), sizeof shape);
+  std::memcpy(constants.data() + 0x210, &memory, sizeof memory);
+  return execute({.code = std::as_bytes(std::span{code}),
+                  .grid = {1, 1, 1},
+                  .block = {32, 1, 1},
+                  .constants = constants,
+                  .architecture = 90},
+                 shared, {});
+}
+
 /// Runs one warp: loads the operands of each thread, does `code`, stores the results.
 std::vector<std::optional<Got>> run(const std::vector<Word>& code, const Warp& warp) {
   std::vector<Word> all{
@@ -114,17 +128,7 @@ std::vector<std::optional<Got>> run(const std::vector<Word>& code, const Warp& w
     rows[n] = {{warp[n].x, warp[n].y, warp[n].z, warp[n].w}, {77, 77, 77, 77}};
   auto* const memory = static_cast<std::byte*>(allocate(0, sizeof(Row) * rows.size()));
   write(memory, rows.data(), sizeof(Row) * rows.size());
-  std::vector<std::byte> constants(0x220);
-  const std::array<std::uint32_t, 6> shape{32, 1, 1, 1, 1, 1};
-  std::memcpy(constants.data(), shape.data(), sizeof shape);
-  std::memcpy(constants.data() + 0x210, &memory, sizeof memory);
-  const bool done = execute({.code = std::as_bytes(std::span{all}),
-                             .grid = {1, 1, 1},
-                             .block = {32, 1, 1},
-                             .constants = constants,
-                             .architecture = 90},
-                            1024, {})
-                        .reach.has_value();
+  const bool done = execute_warp(all, memory, 1024).reach.has_value();
   std::vector<std::optional<Got>> results(rows.size());
   for (std::size_t n = 0; done && n < rows.size(); ++n) {
     std::byte* const at = memory + n * sizeof(Row) + 16;
@@ -504,14 +508,7 @@ TEST(Instructions, AWarpMovesWhatItsThreadsAskFor) {
         auto* const memory = static_cast<std::byte*>(allocate(0, bytes));
         write(memory, content.data(), bytes);
         if (unknown < bytes) forget(memory + unknown, 1, {});
-        std::vector<std::byte> constants(0x220);
-        std::memcpy(constants.data() + 0x210, &memory, sizeof memory);
-        const Attempt made = execute({.code = std::as_bytes(std::span{code}),
-                                      .grid = {1, 1, 1},
-                                      .block = {32, 1, 1},
-                                      .constants = constants,
-                                      .architecture = 90},
-                                     0, {});
+        const Attempt made = execute_warp(code, memory, 0);
         const auto base = reinterpret_cast<std::uint64_t>(memory);
         ASSERT_TRUE(made.reach);
         EXPECT_EQ(made.reach->written,
