@@ -232,30 +232,25 @@ std::vector<Given> LaunchMemory::commit(const Writer& writer) const {
   for (const AddressRange& range : lost_)
     forget(reinterpret_cast<void*>(range.first), range.last - range.first, writer);
   std::vector<Given> all;
-  const auto block_at = [&](std::uint64_t number) { return blocks_.find(number / pieces); };
+  auto block = blocks_.begin();
   for (const AddressRange& range : written()) {
     const std::size_t bytes = range.last - range.first;
-    Given& given = all.emplace_back(Given{range, std::vector<std::byte>(bytes)});
-    auto each = [&, block = block_at(range.first / size)](auto f) mutable {
-      for (std::size_t i = 0; i < bytes;) {
-        const std::uint64_t number = (range.first + i) / size;
-        if (number / pieces != block->first) block = block_at(number);
-        const std::size_t at = (range.first + i) % size, part = std::min(size - at, bytes - i);
-        f(block->second.all[number % pieces], i, at, part);
-        i += part;
-      }
-    };
+    Given& given = all.emplace_back(
+        Given{range, std::vector<std::byte>(bytes), std::vector<std::uint8_t>(bytes, 1)});
     bool all_known = true;
-    each([&](const Piece& piece, std::size_t i, std::size_t at, std::size_t part) {
+    for (std::size_t i = 0; i < bytes;) {
+      const std::uint64_t number = (range.first + i) / size;
+      while (block->first != number / pieces) ++block;
+      const Piece& piece = block->second.all[number % pieces];
+      const std::size_t at = (range.first + i) % size, part = std::min(size - at, bytes - i);
       std::copy_n(piece.bytes.data() + at, part, given.bytes.data() + i);
-      all_known = all_known && (piece.written & ~piece.known) == 0;
-    });
-    if (!all_known) {
-      given.mask.resize(bytes);
-      each([&](const Piece& piece, std::size_t i, std::size_t at, std::size_t part) {
+      if ((piece.written & ~piece.known) != 0) {
+        all_known = false;
         for (std::size_t k = 0; k < part; ++k) given.mask[i + k] = piece.known >> (at + k) & 1;
-      });
+      }
+      i += part;
     }
+    if (all_known) given.mask.clear();
     rank::write(given, given.range.first, writer);
   }
   return all;
