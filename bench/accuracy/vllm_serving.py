@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """vLLM's prompts and tokens with random weights: what a turn of prompts takes, and a token more for every request.
 
-    vllm_serving.py NAME [--tp GPUS] [--eager] [--kernels] [--profiles]
+    vllm_serving.py NAME [--tp GPUS] [--eager] [--kernels] [--profiles | --times]
         # prints a line of JSON for each turn: what, ms, and of the profiled turns what the GPU did, by kernel with --kernels
 
 The engine runs in this process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), and with several GPUs a worker for each in a process of its own,
@@ -38,6 +38,14 @@ MODELS = {
     "llama_8b_fp8": (LLAMA_8B, {"quantization": "fp8"}),
     "qwen3_8b": (QWEN | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
                          "num_hidden_layers": 36, "num_key_value_heads": 8}, {}),
+    "qwen3_06b": (QWEN | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
+                          "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "tie_word_embeddings": True}, {}),
+    "olmo2_1b": ({"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "hidden_size": 2048,
+                  "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 100352,
+                  "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "rope_theta": 500000.0, "tie_word_embeddings": False,
+                  "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2, "attention_bias": False}, {}),
+    "smollm2_360m": (LLAMA | {"hidden_size": 960, "intermediate_size": 2560, "num_hidden_layers": 32, "num_attention_heads": 15,
+                              "num_key_value_heads": 5, "vocab_size": 49152, "tie_word_embeddings": True, "rms_norm_eps": 1e-5}, {}),
     "gemma3_1b": ({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_activation": "gelu_pytorch_tanh",
                    "hidden_size": 1152, "intermediate_size": 6912, "num_hidden_layers": 26, "num_attention_heads": 4, "num_key_value_heads": 1,
                    "head_dim": 256, "query_pre_attn_scalar": 256, "sliding_window": 512, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
@@ -115,13 +123,17 @@ def main():
     parser.add_argument("--tp", type=int, default=1, help="GPUs that share each layer")
     parser.add_argument("--eager", action="store_true", help="nothing is compiled, no CUDA graphs")
     parser.add_argument("--kernels", action="store_true")
-    parser.add_argument("--profiles", action="store_true", help="nothing else is timed")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--profiles", action="store_true", help="nothing else is timed")
+    which.add_argument("--times", action="store_true", help="nothing is profiled")
     options = parser.parse_args()
     model = started(options.name, options.tp, options.eager)
     name = options.name + (f" on {options.tp}" if options.tp > 1 else "") + (" eager" if options.eager else "")
 
     if not options.profiles:
         timed(name, model)
+    if options.times:
+        return
     turn(model, PROMPTS, LENGTH, 1)
     profiled(model, lambda: turn(model, PROMPTS, LENGTH, 1), name, "prompts", options.kernels)
     for batch in BATCHES:
