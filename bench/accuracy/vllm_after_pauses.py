@@ -2,6 +2,7 @@
 """What the host takes for a token of vLLM's when its thread does something else for a while in each: how a program slows down that gets its turn less often.
 
     vllm_after_pauses.py NAME    # prints a line of JSON for each pause: ms between tokens, and of them the program's own
+    vllm_after_pauses.py --fit FILE... [--kinds spin simulation]    # what such lines give for CacheRefill
 
 On a real GPU. After each token's CUDA graph is launched, the thread spins for so long, or fills memory. The GPU works meanwhile, so that what
 is left of the time between two tokens is the program's own work. (README.md, "Serving")
@@ -9,10 +10,10 @@ is left of the time between two tokens is the program's own work. (README.md, "S
 import argparse
 import ctypes
 import json
+import math
+import pathlib
 import statistics
 import time
-
-import vllm_serving
 
 PAUSES, TOKENS, ROUNDS = (0, 1, 2, 6, 20), 64, 5
 LIBC = ctypes.CDLL(None)
@@ -31,10 +32,30 @@ def fill(seconds):
         LIBC.memset(ctypes.byref(BUFFER), 1, len(BUFFER))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=vllm_serving.MODELS)
-    name = parser.parse_args().name
+def lengthened(files, kinds):
+    """Pause in ms and how much longer the own work took, of each line whose pause was of these kinds."""
+    for file in files:
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        at_rest = {(row["model"], row.get("requests", 1)): row["own_ms"] for row in rows if row["pause_ms"] == 0}
+        for row in rows:
+            if row["pause_ms"] > 0 and row["in_it"] in kinds:
+                yield row["pause_ms"], row["own_ms"] - at_rest[row["model"], row.get("requests", 1)]
+
+
+def fit(files, kinds):
+    """Prints the WHOLE and LOST_IN of longer = WHOLE (1 - exp(-pause / LOST_IN)), by least squares."""
+    points = list(lengthened(files, kinds))
+    best = None
+    for lost_in in (tenths / 10 for tenths in range(10, 3000)):
+        shares = [-math.expm1(-pause / lost_in) for pause, _ in points]
+        whole = sum(share * longer for share, (_, longer) in zip(shares, points)) / sum(share * share for share in shares)
+        square = statistics.mean((longer - whole * share) ** 2 for share, (_, longer) in zip(shares, points))
+        best = min(best or (square, whole, lost_in), (square, whole, lost_in))
+    print(f"{len(points)} points: whole {best[1]:.2f} ms, lost in {best[2]:.1f} ms, {math.sqrt(best[0]):.2f} ms off in the mean square")
+
+
+def measure(name):
+    import vllm_serving
     model = vllm_serving.started(name, 1, False)
     import torch  # brings PyTorch; vLLM comes first, as in its own programs
     launch = torch.cuda.CUDAGraph.replay
@@ -61,6 +82,17 @@ def main():
     for (pause, of), all_of in times.items():
         print(json.dumps({"model": name, "pause_ms": pause, "in_it": of.__name__, "ms": round(statistics.median(all_of), 3),
                           "own_ms": round(statistics.median(all_of) - pause, 3), "all": [round(t, 3) for t in all_of]}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", help="of vllm_serving.py's")
+    parser.add_argument("--fit", nargs="+", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--kinds", nargs="+", default=["spin", "simulation"])
+    options = parser.parse_args()
+    if options.fit:
+        return fit(options.fit, options.kinds)
+    measure(options.name)
 
 
 if __name__ == "__main__":
