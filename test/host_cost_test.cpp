@@ -1,5 +1,7 @@
 #include <phantora/simulation/host_cost.hpp>
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace phantora {
@@ -96,6 +98,26 @@ TEST(HostScale, TakesNoTimeForNotMeasured) {
   EXPECT_DOUBLE_EQ(host.scale(), 1);
   host.sample(HostScale::work_there * 2);  // the first that counts
   EXPECT_DOUBLE_EQ(host.scale(), 0.5);
+}
+
+// After lost_in all but 1/e of what can be lost is; a wait in two parts loses as much as in one.
+TEST(CacheRefill, ComesAfterOtherWork) {
+  using Time = std::chrono::duration<double, std::nano>;
+  const Time whole = CacheRefill::whole, lost_in = CacheRefill::lost_in;
+  EXPECT_EQ(CacheRefill::after(Time{0}, Time{0}), Time{0});
+  EXPECT_NEAR(CacheRefill::after(Time{0}, lost_in) / whole, 1 - std::exp(-1), 1e-12);
+  EXPECT_NEAR(CacheRefill::after(CacheRefill::after(Time{0}, 3ms), 7ms).count(),
+              CacheRefill::after(Time{0}, 10ms).count(), 1e-6);
+  EXPECT_NEAR(CacheRefill::after(Time{0}, 10s) / whole, 1, 1e-12);
+  EXPECT_NEAR(CacheRefill::after(whole, 10s) / whole, 1, 1e-12);
+  // A microsecond of a hook's costs 67 ns.
+  EXPECT_NEAR(CacheRefill::after(Time{0}, 1us).count(), 66.5, 0.1);
+}
+
+// A clock that stood, or a thread that waits for longer where it is simulated.
+TEST(CacheRefill, IsNotTakenBack) {
+  EXPECT_EQ(CacheRefill::after(1ms, 0ns), 1ms);
+  EXPECT_EQ(CacheRefill::after(1ms, -5ms), 1ms);
 }
 
 }  // namespace

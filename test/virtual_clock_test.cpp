@@ -53,6 +53,28 @@ TEST(VirtualClock, TheScaleChangesFromHereOn) {
   clock.set_host_scale(0.5);
   cpu += 10ns;
   EXPECT_EQ(clock.now(), Time{25ns});
+  EXPECT_EQ(clock.measured(), 20ns);
+  EXPECT_EQ(clock.charged(), 25ns);
+}
+
+TEST(VirtualClock, LeavesOutAShareOfWhatComes) {
+  cpu = 0ns;
+  VirtualClock clock{read_cpu, 2.0};
+  clock.resume_host();
+  cpu += 10ns;
+  clock.leave_out(30ns, 0.5);
+  EXPECT_EQ(clock.now(), Time{20ns});  // what was before counts in full
+  cpu += 40ns;
+  EXPECT_EQ(clock.now(), Time{60ns});  // 20 of 40 ns at scale 2
+  EXPECT_EQ(clock.left_out(), 10ns);
+  clock.advance(1us);  // modelled time is no host time
+  cpu += 100ns;
+  EXPECT_EQ(clock.now(), Time{1us + 240ns});  // 90 of 100 ns
+  EXPECT_EQ(clock.left_out(), 0ns);
+  cpu += 10ns;
+  EXPECT_EQ(clock.now(), Time{1us + 260ns});
+  EXPECT_EQ(clock.measured(), 160ns);
+  EXPECT_EQ(clock.charged(), 260ns);
 }
 
 // A timer that is a system call takes part of its own time before the instant that it returns and

@@ -1,6 +1,7 @@
 #include "rank/runtime/cpu_clock.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -118,6 +119,13 @@ double measure_ns_per_tick() noexcept {
 }
 
 }  // namespace
+
+nanoseconds real_time() noexcept {
+  const double ns_per_tick = ThisMachine::ns_per_tick();
+  if (!std::isfinite(ns_per_tick)) return system_time(CLOCK_MONOTONIC_RAW);
+  return nanoseconds{
+      static_cast<std::int64_t>(static_cast<double>(ThisMachine::ticks()) * ns_per_tick)};
+}
 
 nanoseconds kernels_cpu_time() noexcept { return system_time(CLOCK_THREAD_CPUTIME_ID); }
 

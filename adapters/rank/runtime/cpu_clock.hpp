@@ -74,6 +74,10 @@ std::chrono::nanoseconds reading_cost() noexcept;
 /// The same of another thread of this process, by the kernel's clock; 0 if it has ended.
 std::chrono::nanoseconds cpu_time_of_thread(int tid) noexcept;
 
+/// The time that passes on this machine since an instant before, by the counter where threads are
+/// told that they lose their core, else by a system call that no hook sees.
+std::chrono::nanoseconds real_time() noexcept;
+
 /// The kernel's clock of the calling thread's CPU time: a system call.
 std::chrono::nanoseconds kernels_cpu_time() noexcept;
 /// CPU time between two readings of it with nothing between them.

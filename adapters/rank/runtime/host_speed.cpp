@@ -77,20 +77,29 @@ unsigned reference_work() noexcept {
   return x;
 }
 
-bool HostSpeed::look() noexcept {
-  // A sample takes 50 us: 1 % of the time between two. Looking at the CPU clock is a system
-  // call, as long as some GPU calls.
-  constexpr int calls_per_look = 64;
+void HostSpeed::refill_caches(VirtualClock& clock) noexcept {
+  const double scale = clock.host_scale();
+  const Instant now{real_time(), clock.measured(), clock.now(), clock.charged()};
+  const Instant before = std::exchange(at_call_, now);
+  if (before.real.count() == 0 || scale <= 0) return;
+  // What the thread waited for takes its time there as well, and empties the caches there.
+  const std::chrono::nanoseconds here = (now.real - before.real) - (now.measured - before.measured);
+  const Duration there = (now.virtual_time - before.virtual_time) - (now.charged - before.charged);
+  const auto due = CacheRefill::after(scale * clock.left_out(), scale * here - there) / scale;
+  clock.leave_out(std::chrono::duration_cast<std::chrono::nanoseconds>(due), CacheRefill::share);
+}
+
+bool HostSpeed::look(VirtualClock& clock) noexcept {
+  // A sample takes 50 us: 1 % of the work between two.
   constexpr std::chrono::milliseconds between{5};
-  const bool first = calls_ == 0;
-  if (calls_++ % calls_per_look != 0) return false;
-  if (!first && thread_cpu_time() - looked_at_ < between) return false;
+  if (sampled_ && clock.measured() - measured_at_sample_ < between) return false;
   [[maybe_unused]] static volatile unsigned result;
   scale_.sample(cpu_time_of([] {
     result = reference_work();  // as the program left the core's caches and predictors
     result = reference_work();  // warm
   }));
-  looked_at_ = thread_cpu_time();
+  sampled_ = true;
+  measured_at_sample_ = clock.measured();
   return true;
 }
 

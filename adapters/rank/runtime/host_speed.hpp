@@ -1,6 +1,7 @@
 #pragma once
 
 #include <phantora/simulation/host_cost.hpp>
+#include <phantora/simulation/virtual_clock.hpp>
 
 #include <chrono>
 
@@ -12,19 +13,32 @@ namespace phantora::rank {
 /// @return a value that depends on all of it.
 unsigned reference_work() noexcept;
 
-/// How fast the calling thread's core is now beside the host of an H200: the work is timed where
-/// the program itself runs.
+/// How fast the calling thread's core is now beside the host of an H200, for the program's own
+/// work: a piece of work is timed where the program itself runs.
 class HostSpeed {
  public:
-  /// Times the work if the thread has used enough CPU time since the last time. To be called from
-  /// GPU calls, while their time is not charged.
+  /// Times the work if the thread has worked enough since the last time. To be called from GPU
+  /// calls, while their time is not charged.
+  /// @param clock  the thread's
   /// @return whether scale() may have changed.
-  bool look() noexcept;
+  bool look(VirtualClock& clock) noexcept;
   [[nodiscard]] double scale() const noexcept { return scale_.scale(); }
 
+  /// From here on less of the thread's work is charged if since the last call more time has passed
+  /// here than there for other work (CacheRefill). To be called where look() is.
+  void refill_caches(VirtualClock& clock) noexcept;
+
  private:
-  int calls_ = 0;
-  std::chrono::nanoseconds looked_at_{};
+  /// An instant of both times, and what the thread's own work was of each.
+  struct Instant {
+    std::chrono::nanoseconds real{}, measured{};
+    Time virtual_time{};
+    Duration charged{};
+  };
+
+  Instant at_call_{};
+  bool sampled_ = false;
+  std::chrono::nanoseconds measured_at_sample_{};
   HostScale scale_{};
 };
 

@@ -509,7 +509,8 @@ void ThreadClocks::sleeps_until(HostThread& thread, Time deadline) noexcept {
 }
 
 void ThreadClocks::follow_speed(HostThread& thread) noexcept {
-  if (policy_.scale || !thread.speed.look()) return;
+  thread.speed.refill_caches(thread.clock);
+  if (policy_.scale || !thread.speed.look(thread.clock)) return;
   const double scale = thread.speed.scale() * policy_.host.work;
   thread.clock.set_host_scale(scale);
   if (Connection* const open = connection())

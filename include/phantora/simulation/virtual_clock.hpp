@@ -2,7 +2,9 @@
 
 #include <phantora/units.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace phantora {
 
@@ -35,6 +37,18 @@ class VirtualClock {
   }
   /// What CPU time elsewhere is multiplied by.
   [[nodiscard]] double host_scale() const noexcept { return timer_ != nullptr ? host_scale_ : 0; }
+  /// The host time that has been measured so far, charged or not.
+  [[nodiscard]] std::chrono::nanoseconds measured() const noexcept { return measured_; }
+  /// What of now() was charged for that.
+  [[nodiscard]] Duration charged() const noexcept { return charged_; }
+  /// Of the host time to come `time` >= 0 is not charged: of each part of it no more than `share`.
+  void leave_out(std::chrono::nanoseconds time, double share) noexcept {
+    if (running_) book();
+    left_out_ = time;
+    share_left_out_ = share;
+  }
+  /// What of that is still to come.
+  [[nodiscard]] std::chrono::nanoseconds left_out() const noexcept { return left_out_; }
   /// Adds modelled time, `by` >= 0.
   void advance(Duration by) noexcept { time_ += by; }
   /// Moves to `instant` if that is later than now().
@@ -61,8 +75,16 @@ class VirtualClock {
     if (timer_ == nullptr) return;
     const std::chrono::nanoseconds reading = timer_();
     if (reading > mark_) {
-      const std::chrono::duration<double, std::pico> measured = reading - mark_;
-      time_ += Duration{static_cast<Duration::rep>(measured.count() * host_scale_)};
+      const std::chrono::nanoseconds measured = reading - mark_;
+      measured_ += measured;
+      const auto left_out =
+          std::min(left_out_, std::chrono::nanoseconds{static_cast<std::int64_t>(
+                                  static_cast<double>(measured.count()) * share_left_out_)});
+      left_out_ -= left_out;
+      const std::chrono::duration<double, std::pico> counted = measured - left_out;
+      const Duration charged{static_cast<Duration::rep>(counted.count() * host_scale_)};
+      charged_ += charged;
+      time_ += charged;
     }
     mark_ = reading + reading_cost_;
   }
@@ -71,7 +93,9 @@ class VirtualClock {
   double host_scale_;
   std::chrono::nanoseconds reading_cost_;
   Time time_{};
-  std::chrono::nanoseconds mark_{};
+  std::chrono::nanoseconds mark_{}, measured_{}, left_out_{};
+  double share_left_out_ = 0;
+  Duration charged_{};
   bool running_ = false;
 };
 
