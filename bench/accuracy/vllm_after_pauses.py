@@ -15,6 +15,8 @@ import pathlib
 import statistics
 import time
 
+import vllm_serving
+
 PAUSES, TOKENS, ROUNDS = (0, 1, 2, 6, 20), 64, 5
 LIBC = ctypes.CDLL(None)
 BUFFER = ctypes.create_string_buffer(4 << 20)
@@ -45,17 +47,17 @@ def lengthened(files, kinds):
 def fit(files, kinds):
     """Prints the WHOLE and LOST_IN of longer = WHOLE (1 - exp(-pause / LOST_IN)), by least squares."""
     points = list(lengthened(files, kinds))
-    best = None
-    for lost_in in (tenths / 10 for tenths in range(10, 3000)):
+
+    def fitted(lost_in):
         shares = [-math.expm1(-pause / lost_in) for pause, _ in points]
         whole = sum(share * longer for share, (_, longer) in zip(shares, points)) / sum(share * share for share in shares)
-        square = statistics.mean((longer - whole * share) ** 2 for share, (_, longer) in zip(shares, points))
-        best = min(best or (square, whole, lost_in), (square, whole, lost_in))
-    print(f"{len(points)} points: whole {best[1]:.2f} ms, lost in {best[2]:.1f} ms, {math.sqrt(best[0]):.2f} ms off in the mean square")
+        return statistics.mean((longer - whole * share) ** 2 for share, (_, longer) in zip(shares, points)), whole, lost_in
+
+    square, whole, lost_in = min(fitted(tenths / 10) for tenths in range(10, 3000))
+    print(f"{len(points)} points: whole {whole:.2f} ms, lost in {lost_in:.1f} ms, {math.sqrt(square):.2f} ms off in the mean square")
 
 
 def measure(name):
-    import vllm_serving
     model = vllm_serving.started(name, 1, False)
     import torch  # brings PyTorch; vLLM comes first, as in its own programs
     launch = torch.cuda.CUDAGraph.replay
@@ -86,13 +88,16 @@ def measure(name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="of vllm_serving.py's")
+    parser.add_argument("name", nargs="?", choices=vllm_serving.MODELS)
     parser.add_argument("--fit", nargs="+", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--kinds", nargs="+", default=["spin", "simulation"])
     options = parser.parse_args()
     if options.fit:
-        return fit(options.fit, options.kinds)
-    measure(options.name)
+        fit(options.fit, options.kinds)
+    elif options.name:
+        measure(options.name)
+    else:
+        parser.error("a model to measure, or --fit")
 
 
 if __name__ == "__main__":
