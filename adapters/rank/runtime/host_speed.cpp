@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace phantora::rank {
@@ -79,26 +80,25 @@ unsigned reference_work() noexcept {
 
 void HostSpeed::refill_caches(VirtualClock& clock) noexcept {
   const double scale = clock.host_scale();
-  const Instant now{real_time(), clock.measured(), clock.now(), clock.charged()};
-  const Instant before = std::exchange(at_call_, now);
-  if (before.real.count() == 0 || scale <= 0) return;
+  const OtherTime now{real_time() - clock.measured(),
+                      clock.now().time_since_epoch() - clock.charged()};
+  const std::optional<OtherTime> before = std::exchange(at_call_, now);
+  if (!before || scale <= 0) return;
   // What the thread waited for takes its time there as well, and empties the caches there.
-  const std::chrono::nanoseconds here = (now.real - before.real) - (now.measured - before.measured);
-  const Duration there = (now.virtual_time - before.virtual_time) - (now.charged - before.charged);
-  const auto due = CacheRefill::after(scale * clock.left_out(), scale * here - there) / scale;
+  const auto elsewhere = scale * (now.here - before->here) - (now.there - before->there);
+  const auto due = CacheRefill::after(scale * clock.left_out(), elsewhere) / scale;
   clock.leave_out(std::chrono::duration_cast<std::chrono::nanoseconds>(due), CacheRefill::share);
 }
 
 bool HostSpeed::look(VirtualClock& clock) noexcept {
   // A sample takes 50 us: 1 % of the work between two.
   constexpr std::chrono::milliseconds between{5};
-  if (sampled_ && clock.measured() - measured_at_sample_ < between) return false;
+  if (measured_at_sample_ && clock.measured() - *measured_at_sample_ < between) return false;
   [[maybe_unused]] static volatile unsigned result;
   scale_.sample(cpu_time_of([] {
     result = reference_work();  // as the program left the core's caches and predictors
     result = reference_work();  // warm
   }));
-  sampled_ = true;
   measured_at_sample_ = clock.measured();
   return true;
 }

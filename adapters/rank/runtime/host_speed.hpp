@@ -4,6 +4,7 @@
 #include <phantora/simulation/virtual_clock.hpp>
 
 #include <chrono>
+#include <optional>
 
 /// What CPU time of the calling thread is worth on the host whose GPUs are simulated.
 namespace phantora::rank {
@@ -29,16 +30,14 @@ class HostSpeed {
   void refill_caches(VirtualClock& clock) noexcept;
 
  private:
-  /// An instant of both times, and what the thread's own work was of each.
-  struct Instant {
-    std::chrono::nanoseconds real{}, measured{};
-    Time virtual_time{};
-    Duration charged{};
+  /// What of both times has not been the thread's own work, since beginnings of their own.
+  struct OtherTime {
+    std::chrono::nanoseconds here;
+    Duration there;
   };
 
-  Instant at_call_{};
-  bool sampled_ = false;
-  std::chrono::nanoseconds measured_at_sample_{};
+  std::optional<OtherTime> at_call_{};
+  std::optional<std::chrono::nanoseconds> measured_at_sample_{};
   HostScale scale_{};
 };
 

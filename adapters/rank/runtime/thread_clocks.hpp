@@ -60,8 +60,8 @@ class ThreadClocks {
     show_scale(thread, 0);
   }
 
-  /// What CPU time is worth hangs on how fast this machine is now. To be called while none is
-  /// charged, where it is measured.
+  /// What CPU time is worth hangs on how fast this machine is now, and on what has come between the
+  /// thread's own work. To be called while none is charged, where it is measured.
   void follow_speed(HostThread& thread) noexcept;
 
   Time now(HostThread& thread) noexcept;

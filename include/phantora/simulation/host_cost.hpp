@@ -274,14 +274,15 @@ class HostScale {
 /// that is the simulation's work, and other ranks'. Of a token of a served model that comes each
 /// 15 ms here and each 2 ms where it is simulated, 0.7 ms.
 struct CacheRefill {
-  /// Where all is lost. On lent H200s, two models that vLLM served span for 1 to 20 ms in each
+  /// Where all is lost. On lent H200s, two models that vLLM served spun for 1 to 20 ms in each
   /// token, and tokens of three were simulated on such hosts. Least squares over the 14, 0.13 ms
   /// off in the mean square (bench/accuracy/README.md, "Serving"); the simulated ones alone give
   /// 1.56 and 23.7 ms.
   static constexpr std::chrono::microseconds whole{1670};
   /// All but 1/e of it is lost in this time, by the same fit.
   static constexpr std::chrono::microseconds lost_in{25'100};
-  /// What it takes longer is this share of the work at most. The slowest took 1.85 times as long.
+  /// At most this share of the work is what it takes longer, which makes it twice as long. The
+  /// slowest that was measured took 1.85 times as long.
   static constexpr double share = 0.5;
 
   /// @param due        what the thread's work has not yet taken longer since earlier interruptions
