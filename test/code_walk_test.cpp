@@ -834,6 +834,9 @@ TEST(CodeWalk, CountsTheRolesThatWarpsHave) {
                           .constants = {}});
   ASSERT_TRUE(work);
   EXPECT_EQ(work->instructions, 1000 * (10'000 + 15 * 3));
+  // The block is there until its first warp ends, whatever the fifteen others do.
+  EXPECT_GE(work->warp_cycles, 10'000);
+  EXPECT_DOUBLE_EQ(work->warp_cycles, work->longest_cycles);
 }
 
 // Block b of 64 goes 64 - b times through three instructions, beside two others: 99.5 in the mean.

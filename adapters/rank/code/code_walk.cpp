@@ -225,15 +225,16 @@ struct Clocks {
   }
 };
 
-/// The mean over warps, of roles that of the one which has most to do, and the most.
+/// Of a block, the mean of the warp which has most to do in the mean, and the most that any has: a
+/// block goes on until all of its warps have ended, those of other numbers with little to do too.
 std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned warps,
-                                    double from_l2, bool has_roles) {
+                                    double from_l2) {
   std::vector<double> sum(warps), number(warps);
   double mean = 0, longest = 0;
   for (const Clocks& one : clocks) {
     const double cycles = one.mixed(from_l2);
-    sum[has_roles ? one.warp : 0] += cycles;
-    number[has_roles ? one.warp : 0] += 1;
+    sum[one.warp] += cycles;
+    number[one.warp] += 1;
     longest = std::max(longest, cycles);
   }
   for (unsigned w = 0; w < warps; ++w)
@@ -419,8 +420,8 @@ std::optional<CodeWork> walk(const CodeLaunch& launch) {
     asked += walk.extents[i].written ? 0.0 : sectors[i] * sector_bytes;
   const double from_l2 = asked > 0 ? std::max(0.0, 1.0 - read.bytes / asked) : 0.0;
   work.stack_waits = stack_waits / all;
-  std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2, has_roles);
-  work.warm_cycles = cycles_of(clocks, warps, 1, has_roles).first;
+  std::tie(work.warp_cycles, work.longest_cycles) = cycles_of(clocks, warps, from_l2);
+  work.warm_cycles = cycles_of(clocks, warps, 1).first;
   // Where blocks are alike, or each SM has very many of them, they end at about the same time.
   constexpr double alike = 1.1, very_many = 32;
   const double at_a_time = static_cast<double>(launch.sms) * launch.at_a_time;

@@ -103,8 +103,8 @@ struct CodeWork {
   double read_bytes = 0;       ///< device memory that is read, however often
   double written_bytes = 0;
   double random_bytes = 0;  ///< more than that which device memory moves for random accesses
-  /// Of a warp whose block has the SM for itself: in the mean, and the longest of those that were
-  /// looked at.
+  /// Of a block that has the SM for itself: until the last of its warps ends, in the mean, and the
+  /// longest of the warps that were looked at.
   double warp_cycles = 0, longest_cycles = 0;
   double warm_cycles = 0;   ///< in the mean where the L2 cache has all that is read
   Unevenness unevenness{};  ///< of products' blocks that are not alike; else not known
