@@ -2,7 +2,7 @@
 """vLLM's prompts and tokens with random weights: what a turn of prompts takes, and a token more for every request.
 
     vllm_serving.py NAME [--tp GPUS] [--eager] [--kernels] [--profiles | --times]
-        # prints a line of JSON for each turn: what, ms, and of the profiled turns what the GPU did, by kernel with --kernels
+        # prints a line of JSON for each turn: what, ms, of further tokens also turn_ms, in which their prompts are, and of the profiled turns what the GPU did, by kernel with --kernels
 
 The engine runs in this process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), and with several GPUs a worker for each in a process of its own,
 as vLLM starts them. The profiles are the first worker's.
@@ -91,9 +91,10 @@ def timed(name, model):
     print(json.dumps({"model": name, "what": "prompts", "ms": round(statistics.median(times), 3), "all": [round(t, 3) for t in times]}), flush=True)
     for batch in BATCHES:
         # The prompts' part is the same in both, so that the difference is that of the further tokens.
-        times = [(turn(model, batch, CONTEXT, 1 + TOKENS) - turn(model, batch, CONTEXT, 1)) / TOKENS for _ in range(TURNS + 1)][1:]
+        turns = [(turn(model, batch, CONTEXT, 1 + TOKENS), turn(model, batch, CONTEXT, 1)) for _ in range(TURNS + 1)][1:]
+        times = [(whole - prompts) / TOKENS for whole, prompts in turns]
         print(json.dumps({"model": name, "what": f"token of {batch}", "ms": round(statistics.median(times), 3),
-                          "all": [round(t, 3) for t in times]}), flush=True)
+                          "all": [round(t, 3) for t in times], "turn_ms": round(statistics.median(whole for whole, _ in turns), 3)}), flush=True)
 
 
 def begin_profile(worker):
