@@ -2,7 +2,8 @@
 """vLLM's prompts and tokens with random weights: what a turn of prompts takes, and a token more for every request.
 
     vllm_serving.py NAME [--tp GPUS] [--eager] [--kernels] [--profiles | --times]
-        # prints a line of JSON for each turn: what, ms, of further tokens also turn_ms, in which their prompts are, and of the profiled turns what the GPU did, by kernel with --kernels
+        # prints a line of JSON for each turn: what, ms, of further tokens also turn_ms, in which their prompts are,
+        # and of the profiled turns what the GPU did, by kernel with --kernels
 
 The engine runs in this process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), and with several GPUs a worker for each in a process of its own,
 as vLLM starts them. The profiles are the first worker's.

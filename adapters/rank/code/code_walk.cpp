@@ -225,8 +225,8 @@ struct Clocks {
   }
 };
 
-/// Of a block, the mean of the warp which has most to do in the mean, and the most that any has: a
-/// block goes on until all of its warps have ended, those of other numbers with little to do too.
+/// The mean of the warp that has most to do in a block, since a block goes on until all of its
+/// warps have ended, and the most that any has.
 std::pair<double, double> cycles_of(const std::vector<Clocks>& clocks, unsigned warps,
                                     double from_l2) {
   std::vector<double> sum(warps), number(warps);
